@@ -29,7 +29,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "estimators.least_squares.stagewise": ["StagewiseRegression"],
         "estimators.svc": ["MulticlassSVC"],
         "estimators.multilabel_ranker": ["MultilabelRanker"],
-        "estimators.persistence": ["load"],
+        "estimators.storage": ["load"],
         "estimators.taxonomy": ["TaxonomyCRF"],
         "regularization_path": ["crf_path"],
         "data.sequences": ["Sequences"],

@@ -43,7 +43,7 @@ class RecipeError(CrfqnError, ValueError):
 
 
 class ViewError(InputError):
-    """An objective lacks a view that a solver needs (`objectives/registry.py`)."""
+    """An objective lacks what a solver needs of it (`objectives/protocols.py`)."""
 
 
 class EmptyModelWarning(UserWarning):

@@ -39,7 +39,7 @@ from crfqn import ChainCRF, TaxonomyCRF
 from crfqn.data.features import FeatureStore
 from crfqn.datasets import dataset
 from crfqn.errors import DataUnavailableError
-from crfqn.objectives.build import likelihood
+from crfqn.objectives.blocks import likelihood
 from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet
 from crfqn.result import Result

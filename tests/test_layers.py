@@ -1,59 +1,43 @@
 """The layers of the library: imports only go down, never in circles, kernels stay plain, and `import crfqn` is cheap.
 
-Every import statement counts, at module level, within functions and under `if TYPE_CHECKING`: a type is
-knowledge too, so a solver may not even name a concrete objective, and a circle of which one side is only
-imported when a function runs is a circle still.
+The contracts stand in pyproject.toml. Every import statement counts, also within functions and under `TYPE_CHECKING`: a
+type is knowledge too, and a circle of which one side is only imported when a function runs is a circle still.
 """
 
 from __future__ import annotations
 
 import ast
-import graphlib
 import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+import grimp
 import pytest
+from importlinter.cli import lint_imports
 
 import crfqn
 
 PACKAGE = Path(crfqn.__file__).parent
-LAYERS = [
-    {"errors", "arrays", "threads", "kernels", "messages", "atomic_write", "parameters"},
-    {"data", "structures", "taxonomy", "penalties", "projections", "result"},
-    {"objectives"},
-    {"solvers"},
-    {
-        "estimators",
-        "regularization_path",
-        "readers",
-        "datasets",
-        "metrics",
-        "progress",
-        "interchange",
-        "compat",
-    },
-    {"cli", "plot", "recipes", "report", "__main__"},
-]
-LAYER_OF = {name: layer for layer, names in enumerate(LAYERS) for name in names}
+CONTRACTS = Path(__file__).parents[1] / "pyproject.toml"
 # Mathematics only: of objectives the protocols, and neither features nor structures nor penalties; what a method keeps
-# over the items (`STATES`) may know all of them.
+# over the items, in files named so, may know all of them.
 SOLVERS_MAY_IMPORT = {
-    "solvers", "result", "kernels", "arrays", "errors", "objectives.protocols", "objectives.registry"
-}  # fmt: skip
-STATES = {
-    "solvers.coordinate.feature_bcd_state", "solvers.coordinate.row_state",
-    "solvers.dual.decomposition_state", "solvers.dual.fbpd_state", "solvers.dual.frank_wolfe_state",
-    "solvers.stochastic.state",
+    "solvers", "result", "kernels", "arrays", "errors", "penalties.blocks", "penalties.penalty", "objectives.protocols"
 }  # fmt: skip
 # What lies below the estimators depends on nothing heavier than this; the layers above may use anything.
-LIBRARIES = [{"numpy", "numba", "llvmlite"}, {"numpy", "scipy"}, {"numpy", "scipy"}, {"numpy", "scipy"}]
-OF_ONE_FAMILY = {"taxonomy": {"networkx"}}
-OF_ONE_FILE = {"data.model_file": {"safetensors"}}
-PACKAGE_ROOT = ""  # the name under which `import crfqn` itself is recorded
+LIBRARIES = {
+    "kernels": {"numpy", "numba", "llvmlite"},
+    "taxonomy": {"numpy", "scipy", "networkx"},
+    "data.model_file": {"numpy", "safetensors"},
+    **{
+        name: {"numpy"}
+        for name in ("arrays", "atomic_write", "errors", "messages", "parameters", "projections")
+    },
+    "threads": {"numpy"},
+    **{name: {"numpy", "scipy"} for name in ("data", "structures", "penalties", "objectives", "solvers")},
+}
 HEAVY = (
     "numpy",
     "numba",
@@ -69,14 +53,6 @@ HEAVY = (
 )
 
 
-@dataclass(frozen=True)
-class Import:
-    """One import statement's target: a dotted name, and how it is reached."""
-
-    module: str
-    line: int
-
-
 def module_name(path: Path) -> str:
     """The name of a source file below the package, such as `kernels.chain`."""
     parts = path.relative_to(PACKAGE).with_suffix("").parts
@@ -86,110 +62,66 @@ def module_name(path: Path) -> str:
 SOURCES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
-def find_imports(tree: ast.AST, package: str) -> Iterator[Import]:
-    """All imports below a node as absolute names."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.Import):
-            yield from (Import(alias.name, node.lineno) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-            base = ".".join([*above, *([node.module] if node.module else [])])
-            for alias in node.names:
-                # `from crfqn import features` and `from crfqn.solvers import minimize` name modules, too.
-                full = f"{base}.{alias.name}"
-                is_module = full.removeprefix("crfqn.") in SOURCES
-                yield Import(full if is_module else base, node.lineno)
-        else:
-            yield from find_imports(node, package)
+@pytest.fixture(scope="module")
+def imports():
+    return grimp.build_graph("crfqn", include_external_packages=True, cache_dir=None)
 
 
-def imports_of(name: str, source: str) -> list[Import]:
-    is_package = SOURCES.get(name, Path()).name == "__init__.py"
-    full = f"crfqn.{name}" if name else "crfqn"
-    return list(find_imports(ast.parse(source), full if is_package else full.rpartition(".")[0]))
+def imported(imports: grimp.ImportGraph) -> Iterator[tuple[str, str]]:
+    """Pairs of a module, without the package's name, and what it imports."""
+    for module in sorted(imports.modules):
+        if module.startswith("crfqn."):
+            for target in sorted(imports.find_modules_directly_imported_by(module)):
+                yield module.removeprefix("crfqn."), target
 
 
-def breaches(name: str, source: str) -> list[str]:
-    """What a module's imports do against the table, in words."""
-    own = name.split(".")[0]
-    if own not in LAYER_OF:
-        return [f"{name}: this module stands in no layer"]
-    layer, found = LAYER_OF[own], []
-    for entry in imports_of(name, source):
-        where = f"{name}:{entry.line} imports {entry.module}"
-        top, _, rest = entry.module.partition(".")
-        if top == "crfqn":
-            # The package itself hands out estimators, so only their layer and above may ask it for anything.
-            target = rest.split(".")[0]
-            target_layer = LAYER_OF.get(target, LAYER_OF["estimators"] if target == PACKAGE_ROOT else 99)
-            if target_layer > layer:
-                found.append(f"{where}, which is above layer {layer}")
-            elif own == "solvers" and name not in STATES and not {target, rest} & SOLVERS_MAY_IMPORT:
-                found.append(f"{where}: a solver knows only {sorted(SOLVERS_MAY_IMPORT)}")
-        elif layer < len(LIBRARIES):
-            libraries = LIBRARIES[layer] | OF_ONE_FAMILY.get(own, set()) | OF_ONE_FILE.get(name, set())
-            if top not in libraries | sys.stdlib_module_names:
-                found.append(f"{where}: {own} uses only {sorted(libraries)}")
-    return found
+def test_imports_go_down_and_never_in_circles(capsys):
+    assert lint_imports(str(CONTRACTS), no_cache=True, no_logo=True) == 0, capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", [name for name in SOURCES if name])
-def test_imports_only_go_down(name):
-    assert not breaches(name, SOURCES[name].read_text(encoding="utf-8"))
+def test_a_breach_is_seen(tmp_path, capsys):
+    upside_down = (
+        CONTRACTS.read_text(encoding="utf-8")
+        .replace('"solvers | ', '"', 1)
+        .replace('"objectives | ', '"solvers",\n  "objectives | ', 1)
+    )
+    (tmp_path / "pyproject.toml").write_text(upside_down.replace('"cli"', '"kernels"', 1), encoding="utf-8")
+    assert lint_imports(str(tmp_path / "pyproject.toml"), no_cache=True, no_logo=True) == 1
 
 
-def test_the_table_names_nothing_that_is_gone():
-    assert set(LAYER_OF) == {name.split(".")[0] for name in SOURCES if name}
+def test_no_two_folders_import_each_other(imports):
+    def folder(module: str) -> str:
+        path = SOURCES[module]
+        return path.parent.relative_to(PACKAGE).as_posix()
+
+    pairs = {
+        (folder(module), folder(target.removeprefix("crfqn.")))
+        for module, target in imported(imports)
+        if target.startswith("crfqn.") and module != "__main__"
+    }
+    assert [pair for pair in pairs if pair[0] != pair[1] and pair[::-1] in pairs] == []
 
 
-def graph_of(sources: dict[str, str]) -> dict[str, set[str]]:
-    """Which modules of the package each of its modules imports."""
-    graph: dict[str, set[str]] = {}
-    for name, source in sources.items():
-        targets = {entry.module for entry in imports_of(name, source)}
-        ours = {target.removeprefix("crfqn.") for target in targets if target.startswith("crfqn.")}
-        graph[name] = ours
-    return graph
+def test_solvers_are_mathematics(imports):
+    known = [
+        (module, target)
+        for module, target in imported(imports)
+        if module.startswith("solvers.") and target.startswith("crfqn.") and not module.endswith("state")
+    ]
+    names = [(module, target.removeprefix("crfqn.")) for module, target in known]
+    assert [pair for pair in names if not {pair[1], pair[1].split(".")[0]} & SOLVERS_MAY_IMPORT] == []
 
 
-def test_modules_do_not_import_each_other_in_circles():
-    sources = {name: path.read_text(encoding="utf-8") for name, path in SOURCES.items()}
-    list(graphlib.TopologicalSorter(graph_of(sources)).static_order())
-
-
-@pytest.mark.parametrize(
-    "lazy",
-    ["import crfqn.new", "def f():\n    import crfqn.new", "if TYPE_CHECKING:\n    from crfqn.new import A"],
-)
-def test_a_circle_is_seen(lazy):
-    graph = graph_of({"new": "from crfqn.old import B", "old": lazy})
-    with pytest.raises(graphlib.CycleError):
-        list(graphlib.TopologicalSorter(graph).static_order())
-
-
-@pytest.mark.parametrize(
-    ("name", "source", "message"),
-    [
-        ("solvers.new", "from crfqn.data.features import FeatureStore", "a solver knows only"),
-        ("solvers.new", "from ..objectives.objective import Objective", "a solver knows only"),
-        ("solvers.new", "from crfqn import penalties", "a solver knows only"),
-        ("solvers.new", "def f():\n    import crfqn.structures.chain", "a solver knows only"),
-        ("solvers.new", "if TYPE_CHECKING:\n    from crfqn.objectives.point import Point", "a solver knows only"),
-        ("solvers.new", "from crfqn.objectives import protocols, point", "a solver knows only"),
-        ("solvers.new", "from crfqn.estimators.base import SparseCRF", "above layer 3"),
-        ("solvers.new", "from crfqn import ChainCRF", "above layer 3"),
-        ("solvers.new", "import sklearn.linear_model", "uses only"),
-        ("kernels.new", "from ..data.features import FeatureStore", "above layer 0"),
-        ("data.new", "try:\n    import sklearn\nexcept ImportError:\n    pass", "uses only"),
-        ("data.new", "import networkx", "uses only"),
-        ("taxonomy.new", "from crfqn.readers.conll import read", "above layer 1"),
-        ("estimators.new", "from crfqn.cli.app import main", "above layer 4"),
-        ("objectives.new", "from crfqn.unheard_of import anything", "above layer 2"),
-        ("unheard_of", "", "stands in no layer"),
-    ],
-)  # fmt: skip
-def test_a_breach_is_seen(name, source, message):
-    assert [message in breach for breach in breaches(name, source)] == [True]
+def test_libraries_below_the_estimators_are_few(imports):
+    breaches = []
+    for module, target in imported(imports):
+        room, library = module.split(".")[0], target.split(".")[0]
+        allowed = LIBRARIES.get(module, LIBRARIES.get(room))
+        # The package itself hands out estimators, so that none of these may ask it for anything.
+        is_ours = library == "crfqn" and target != "crfqn"
+        if allowed is not None and not is_ours and library not in allowed | sys.stdlib_module_names:
+            breaches.append(f"{module} imports {target}")
+    assert breaches == []
 
 
 # How code is compiled and kept, how threads are started for it, and a type that numba has to be told about.

@@ -23,7 +23,7 @@ from crfqn.recipes.sequences import OF_TEMPLATES, holds_letters
 from crfqn.recipes.sources import column_options, format_of_new, reading_options, told_format
 
 if TYPE_CHECKING:
-    from crfqn.estimators.base import SparseCRF
+    from crfqn.estimators.base import SparseLinearModel
     from crfqn.taxonomy.tree import LabelTree
 
 Result = TypeVar("Result")
@@ -31,19 +31,19 @@ Result = TypeVar("Result")
 
 def load_model(path: Path) -> Any:
     """Return the model of a file, its `extra_` a dict; ModelFileError for anything but a model file."""
-    from crfqn.estimators.persistence import load
+    from crfqn.estimators.storage import load
 
     return load(path)
 
 
-def labels_sequences(model: "SparseCRF") -> bool:
+def labels_sequences(model: "SparseLinearModel") -> bool:
     """Return whether an item of the model is a sequence, with a label at each position; else labels are the item's."""
     from crfqn.estimators.chain import ChainCRF
 
     return isinstance(model, ChainCRF)
 
 
-def ranks_labels(model: "SparseCRF") -> bool:
+def ranks_labels(model: "SparseLinearModel") -> bool:
     """Return whether an item of the model may have several labels."""
     from crfqn.estimators.multilabel_ranker import MultilabelRanker
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from crfqn.objectives.protocols import GramView, has_state, has_view
+from crfqn.objectives.protocols import has_state
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.coordinate.row_state import RowBlocks
 from crfqn.solvers.first_order.sparsa import SpaRSA
@@ -109,9 +109,9 @@ def is_narrow(objective: Objective) -> bool:
 
     Its N F^2 operations and the F^3 / 3 of its factor are compared with the 4 N F K of a step.
     """
-    if objective.mean_occurrence < FULL * objective.n_positions or not has_view(objective, GramView):
+    if objective.mean_occurrence < FULL * objective.n_positions or not objective.has_gram:
         return False
-    n, n_features = float(objective.n_positions), float(objective.view(GramView).n_features)
+    n, n_features = float(objective.n_positions), float(objective.n_features)
     n_states = objective.n_node_coords / n_features
     return n_features + n_features**2 / (3.0 * n) <= 4.0 * n_states * GRAM_STEPS
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from copy import copy
-from dataclasses import KW_ONLY, dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from os import PathLike
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -19,56 +18,44 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, SparseWeights
+from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, SparseWeights, Vector
 from crfqn.data.model_file import ModelFile
-from crfqn.errors import InputError, warn_caller
-from crfqn.estimators.automatic_solver import AUTO, AutoSolver
+from crfqn.errors import EmptyModelWarning, is_called_from, warn_caller
+from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.blas import single_threaded_blas
-from crfqn.estimators.callbacks import CallbackSupportMixin, Tasks
+from crfqn.estimators.callbacks import Callbacks, CallbackSupportMixin
 from crfqn.estimators.checks import check_parameters, check_size
 from crfqn.estimators.content import Content
-from crfqn.estimators.empty_model import reason_of_empty, warn_of_empty
-from crfqn.estimators.saving import save
-from crfqn.estimators.strengths import Strengths, chosen_strengths, tell_strengths
+from crfqn.estimators.named_solvers import SOLVERS, named_solver
+from crfqn.estimators.storage import save, stored_strengths
+from crfqn.estimators.strengths import Strengths, chosen_strengths, is_auto, print_strengths
 from crfqn.estimators.validation import OWN_SCORE, named_scorer
-from crfqn.objectives.build import build_objective
+from crfqn.objectives.blocks import build_objective
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.support import Support
 from crfqn.parameters import PARAMETERS, Parameter
 from crfqn.penalties import ElasticNet, GroupLasso
-from crfqn.progress import ProgressDisplay
 from crfqn.result import Result, Status
-from crfqn.solvers.coordinate.feature_bcd import FeatureBCD
-from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
-from crfqn.solvers.first_order.sparsa import SpaRSA
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.prox_qn import ProxQN
-from crfqn.solvers.quasi_newton.lbfgs import LBFGS
-from crfqn.solvers.quasi_newton.owl_qn import OWLQN
-from crfqn.solvers.stochastic.perceptron import AveragedPerceptron, PassiveAggressive
-from crfqn.solvers.stochastic.sgd import SGDL1
+from crfqn.solvers.protocols import Objective, Penalty
 from crfqn.solvers.stopping import Estimated
+from crfqn.solvers.unpenalised import largest_strength, solve_unpenalised
 from crfqn.solvers.validation import ValidationSet
 from crfqn.structures.structure import Structure
 from crfqn.threads import Pool
 
-SOLVERS: dict[str, Callable[[], Any]] = {
-    AUTO: AutoSolver,
-    "prox-qn": ProxQN,
-    "prox-qn-paper": ProxQN.paper,
-    "owl-qn": OWLQN,
-    "prox-gd": ProxGD,
-    "fista": FISTA,
-    "spa-rsa": SpaRSA,
-    "l-bfgs": LBFGS,
-    "sgd": SGDL1,
-    "averaged-perceptron": AveragedPerceptron,
-    "passive-aggressive": PassiveAggressive,
-    "bcd": FeatureBCD,
-}
-SEEDS = ("random_state", "seed")  # what solvers call theirs
+SOLVED = (Status.CONVERGED, Status.ESTIMATED, Status.STATIONARY)
+SEARCHES = "sklearn.model_selection"  # score models under every strength, too strong ones as well
+LIKELIHOOD = "logistic"  # the loss that is -log P(y)
+
+
+def has_probabilities(model: Any) -> bool:
+    """Return True for the logistic loss; AttributeError, as scikit-learn asks, for losses without probabilities."""
+    if model.loss != LIKELIHOOD:
+        raise AttributeError(f"probabilities are those of loss={LIKELIHOOD!r}; the loss is {model.loss!r}")
+    return True
 
 
 class Decoding(NamedTuple):
@@ -84,20 +71,32 @@ class Decoding(NamedTuple):
     log_probability: NDArray[np.float64]
 
 
-class Fitted(CallbackSupportMixin, BaseEstimator):
-    """Attributes that every estimator has after `fit`, declared for type checkers."""
+@dataclass(eq=False)
+class Problem:
+    """A fit without its training: what is minimised, from where, and the model that the weights are of.
 
-    classes_: NDArray
-    n_features_in_: int
-    result_: Result
-    n_iter_: int
-    l1_: float
-    l2_: float
-    group_l1_: float
+    Attributes
+    ----------
+    model : copy of the estimator with all fitted attributes but its weights and result
+    features : FeatureMap of the items that count
+    targets, item_weights : their labels as the loss takes them, and float64 (I,), None where each counts once
+    objective, penalty : the two terms
+    start : SparseWeights, of the features as the map has them
+    validation : ValidationSet that the run is watched by, or None
+    """
+
+    model: Any
+    features: FeatureMap
+    targets: Any
+    item_weights: Vector | None
+    objective: Any
+    penalty: Any
+    start: SparseWeights
+    validation: ValidationSet | None = None
 
 
 @dataclass(eq=False, repr=False)
-class SparseCRF(Fitted):
+class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     """Base class of the estimators: they minimise a loss of scores and a penalty that keeps most weights zero.
 
     The parameters of an estimator are the fields of its class and of those above it: `__init__` is made of them, with
@@ -121,6 +120,15 @@ class SparseCRF(Fitted):
     callback: Callable[..., object] | None = None
     scoring: Any = None
     patience: int = 10
+
+    # What every estimator has after `fit`.
+    classes_: NDArray = field(init=False)
+    n_features_in_: int = field(init=False)
+    result_: Result = field(init=False)
+    n_iter_: int = field(init=False)
+    l1_: float = field(init=False)
+    l2_: float = field(init=False)
+    group_l1_: float = field(init=False)
 
     KIND: ClassVar[str]
     SOLVERS: ClassVar[dict[str, Callable[[], Any]]] = SOLVERS
@@ -152,6 +160,12 @@ class SparseCRF(Fitted):
         save(self, path, extra, dtype)
 
     @abstractmethod
+    def prepare(
+        self, X: Any, y: Any, sample_weight: Any = None, start: Any = None, *, validation: Any = None
+    ) -> Problem:
+        """Return the training that `fit` would do, of the same parameters, without doing it."""
+
+    @abstractmethod
     def _set_weights(self, weights: SparseWeights) -> None:
         """Set the fitted attributes that hold the weights."""
 
@@ -171,7 +185,7 @@ class SparseCRF(Fitted):
     @classmethod
     def _saved(cls) -> list[str]:
         """Return the names of the parameters that a model file holds as they are."""
-        return [field.name for field in fields(cls) if field.init and field.name not in cls.NOT_SAVED]
+        return [each.name for each in fields(cls) if each.init and each.name not in cls.NOT_SAVED]
 
     @classmethod
     def _from_settings(cls, settings: dict[str, Any]) -> Self:
@@ -181,25 +195,30 @@ class SparseCRF(Fitted):
             del known["solver"]
         return cls(**known)
 
-    @abstractmethod
     def _content(self) -> Content:
         """Return what a model file holds of the fitted model, besides settings and result."""
+        content = Content(metadata={"n_features": self.n_features_in_, "n_classes": len(self.classes_)})
+        strengths = self._fitted_strengths
+        if not any(map(is_auto, strengths.values())):  # of another tool's model nobody knows them
+            content.metadata["strengths"] = strengths
+        return content
 
-    @abstractmethod
     def _restore(self, file: ModelFile) -> None:
         """Take the fitted attributes from a model file; ModelFileError or InputError if they do not fit."""
+        self._adopt_strengths(stored_strengths(file, self))
 
     @property
     def _path_parameter(self) -> str:
         """Name of the strength that a regularisation path varies by default."""
         return "l1"
 
-    def _finish(self, features: FeatureMap, labels: Any, weights: NDArray[np.float64] | None) -> None:
+    def _finish(self, problem: Problem) -> None:
         """Learn what needs the weights as well as the training data, such as thresholds; nothing by default."""
 
     def _check_parameters(self) -> None:
         """Refuse parameters out of range, naming the parameter, what is allowed and what came."""
         check_parameters(self)
+        _ = self._strengths  # which refuses those that its penalty does not have
         named_scorer(self)
         check_random_state(self.random_state)
 
@@ -222,29 +241,17 @@ class SparseCRF(Fitted):
     def _adopt_strengths(self, strengths: Strengths) -> None:
         """Set the fitted attributes l1_, l2_ and group_l1_."""
         for name, value in strengths.items():
-            setattr(self, f"{name}_", value)
+            setattr(self, f"{name}_", float(value))
 
     def _make_solver(self) -> Any:
         """Return the solver that the parameter `solver` names or is; InputError for anything else."""
-        if hasattr(self.solver, "steps"):
-            return self.solver
-        if not isinstance(self.solver, str) or self.solver not in self.SOLVERS:
-            raise InputError(
-                f"solver: expected one of {sorted(self.SOLVERS)} or a solver object, got {self.solver!r}"
-            )
-        return self._seeded(self.SOLVERS[self.solver]())
-
-    def _seeded(self, solver: Any) -> Any:
-        """Return the solver, with a seed drawn from `random_state` if it takes one and `random_state` is not None."""
-        name = next((name for name in SEEDS if hasattr(solver, name)), None)
-        if self.random_state is None or name is None:
-            return solver
-        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        return replace(solver, **{name: seed})
+        return named_solver(self.solver, self.SOLVERS, self.random_state)
 
     @abstractmethod
-    def _penalty(self, n_features: int, n_states: int, unpenalised: Coords) -> ElasticNet | GroupLasso:
-        """Return the penalty that the parameters stand for; it leaves out the coordinates `unpenalised`."""
+    def _penalty(
+        self, strengths: Strengths, n_features: int, n_states: int, unpenalised: Coords
+    ) -> ElasticNet | GroupLasso:
+        """Return the penalty with these strengths, all numbers; it leaves out the coordinates `unpenalised`."""
 
     def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
         """Return the loss of scores to minimise, by default the negative log-likelihood of `targets`, int32 (N,)."""
@@ -255,68 +262,88 @@ class SparseCRF(Fitted):
         features: FeatureMap,
         structure: Structure,
         targets: Any,
-        weights: NDArray[np.float64] | None,
-        support: Support | None,
+        item_weights: Vector | None,
+        support: Support | None = None,
     ) -> Any:
         """Return the loss over the features."""
-        return build_objective(features, self._loss(structure, targets), weights, support)
+        return build_objective(features, self._loss(structure, targets), item_weights, support)
 
-    def _train(
+    def _problem(
         self,
         features: FeatureMap,
         structure: Structure,
         targets: Any,
-        weights: NDArray[np.float64] | None,
+        item_weights: Vector | None,
         start: SparseWeights | None,
         unpenalised: Coords = NO_COORDS,
         support: Support | None = None,
-        held_out: ValidationSet | None = None,
-    ) -> Result:
-        """Minimise from `start`, the coordinates `unpenalised` without penalty, those outside of `support` zero.
+        validation: ValidationSet | None = None,
+    ) -> Problem:
+        """Return the training of this model, which has its labels and columns; sets the strengths that are "auto".
 
-        Weights that go in and come out are those of the features as they were given, also where the map centres them.
+        start, validation : weights of the features as they were given; of `start` what is outside of `support` is left
+            out. The coordinates `unpenalised` have no penalty
         """
         check_size(features)
-        solver = self._make_solver()
         if start is not None and support is not None:
             stays = support.contains(start.coords)
             start = SparseWeights(start.coords[stays], start.weights[stays])
-        if held_out is not None:
-            score = held_out.score
-            held_out = replace(held_out, score=lambda found: score(given_weights(features, found)))
+        if validation is not None:
+            score = validation.score
+            validation = replace(validation, score=lambda found: score(given_weights(features, found)))
+        objective = self._objective(features, structure, targets, item_weights, support)
+        strengths = chosen_strengths(self._strengths, objective, unpenalised)
+        if self.verbose and strengths != self._strengths:
+            print_strengths(strengths)
+        self._adopt_strengths(strengths)
+        return Problem(
+            self,
+            features,
+            targets,
+            item_weights,
+            objective,
+            self._penalty(strengths, features.n_features, structure.n_states, unpenalised),
+            NO_WEIGHTS if start is None else centred_weights(features, start),
+            validation,
+        )
+
+    def _minimize(self, problem: Problem) -> Result:
+        """Return the result of the training, with weights of the features as the map has them."""
+        solver = self._make_solver()
         with (
             single_threaded_blas(),
             Pool(self.n_threads) as pool,
-            self._display(held_out) as callback,
+            Callbacks(self, problem.validation) as callback,
         ):
-            features.pool = pool
-            objective = self._objective(features, structure, targets, weights, support)
-            chosen = self._with_chosen_strengths(objective, unpenalised)
-            penalty = chosen._penalty(features.n_features, structure.n_states, unpenalised)
+            problem.objective.pool = pool
             result = minimize(
-                objective,
-                penalty,
+                problem.objective,
+                problem.penalty,
                 solver,
-                NO_WEIGHTS if start is None else centred_weights(features, start),
+                problem.start,
                 tol=self._tolerance,
                 max_iter=self.max_iter,
                 max_seconds=self.max_seconds,
                 callback=callback,
                 to_rounding=True,
             )
-            self._adopt_strengths(chosen._strengths)
-            self._reason_of_empty = reason_of_empty(objective, penalty, result)
-            return given_result(features, result)
+            problem.model._reason_of_empty = reason_of_empty(problem.objective, problem.penalty, result)
+        return result
 
-    def _with_chosen_strengths(self, objective: Any, unpenalised: Coords) -> Self:
-        """Return a copy whose strengths are numbers, those that are "auto" chosen for this objective."""
-        strengths = chosen_strengths(self._strengths, objective, unpenalised)
-        if self.verbose and strengths != self._strengths:
-            tell_strengths(strengths)
-        chosen = copy(self)
-        for name, value in strengths.items():
-            setattr(chosen, name, value)
-        return chosen
+    def _solve(self, problem: Problem) -> Self:
+        """Train, and set all fitted attributes; KeyboardInterrupt where that ended the training."""
+        result = self._minimize(problem)
+        self._adopt(problem.model)
+        self._keep(given_result(problem.features, result), problem.objective.is_convex)
+        self._finish(problem)
+        pass_on_interrupt(result)
+        return self
+
+    def _adopt(self, model: Self) -> None:
+        """Take over all attributes of a copy; only now, so that a fit that fails leaves the last model as it was."""
+        for name in vars(self).keys() - vars(model).keys():
+            delattr(self, name)
+        self.__dict__.update(vars(model))
 
     def _keep(self, result: Result, is_convex: bool = True) -> None:
         """Set the fitted attributes from the result of a training, and warn unless it has ended well.
@@ -341,10 +368,6 @@ class SparseCRF(Fitted):
             )
         warn_of_empty(self.__dict__.pop("_reason_of_empty", None))
 
-    def _display(self, held_out: ValidationSet | None = None) -> _Callbacks:
-        display = ProgressDisplay(is_watched=held_out is not None) if self.verbose else None
-        return _Callbacks(self.callback, display, held_out, Tasks(self))
-
 
 def given_result(features: FeatureMap, result: Result) -> Result:
     """Return the result with weights of the features as they were given, before the map centred them."""
@@ -358,28 +381,30 @@ def pass_on_interrupt(result: Result) -> None:
         raise KeyboardInterrupt
 
 
-class _Callbacks:
-    """The user's callback, scikit-learn's and the progress display as one, open while the training runs."""
+def reason_of_empty(objective: Objective, penalty: Penalty, result: Result) -> str | None:
+    """Return why all penalised weights of a solved model are zero, with the largest useful strength; None if not all.
 
-    def __init__(
-        self,
-        callback: Callable[..., object] | None,
-        display: ProgressDisplay | None,
-        held_out: ValidationSet | None,
-        tasks: Tasks,
-    ) -> None:
-        self.callback, self.display, self.held_out, self.tasks = callback, display, held_out, tasks
+    Where no weight would change the loss, as with one label, there is none, and nothing to tell.
+    """
+    is_kept = ~np.isin(result.coords, penalty.unpenalised)
+    is_empty = penalty.dual_radius > 0 and result.status in SOLVED and not result.weights[is_kept].any()
+    if not is_empty:
+        return None
+    name = "group_l1" if getattr(penalty, "group_l1", 0.0) > 0 else "l1"
+    if not objective.has_curvature:  # a subgradient does not tell it
+        advice = "choose a smaller one"
+    else:
+        point = solve_unpenalised(objective.at(result.coords, result.weights), penalty.unpenalised)
+        largest = largest_strength(name, objective, penalty, point)
+        if largest == 0.0 and name == "group_l1" and penalty.l1 > 0:  # l1 alone is too strong
+            name, largest = "l1", largest_strength("l1", objective, penalty, point)
+        if largest == 0.0:
+            return None
+        advice = f"the largest useful {name} is {largest:.4g}"
+    return f"all weights are zero under {name} = {getattr(penalty, name):.4g}; {advice}"
 
-    def __call__(self, record: Any) -> bool:
-        stops = bool(self.display(record)) if self.display else False
-        stops = self.tasks.tell(record.iteration) or stops
-        return (bool(self.callback(record)) if self.callback else False) or stops
 
-    def __enter__(self) -> _Callbacks:
-        if self.display:
-            self.display.__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        if self.display:
-            self.display.__exit__(*error)
+def warn_of_empty(reason: str | None) -> None:
+    """Warn of a model that is empty for a reason."""
+    if reason is not None and not is_called_from(SEARCHES):
+        warn_caller(reason, EmptyModelWarning)

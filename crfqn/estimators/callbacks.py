@@ -1,6 +1,7 @@
-"""scikit-learn's callbacks (1.9 and newer), such as its progress bars inside of searches: a task for each iteration.
+"""What a training reports its iterations to: the user's callback, the progress display, scikit-learn's callbacks.
 
-Older versions have none; the estimators have no `set_callbacks` there.
+scikit-learn has callbacks, such as progress bars inside of searches, from 1.9 on; before, the estimators have no
+`set_callbacks`.
 """
 
 from __future__ import annotations
@@ -8,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
+
+from crfqn.progress import ProgressDisplay
+from crfqn.solvers.validation import ValidationSet
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -24,13 +28,13 @@ Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
 def with_tasks(fit: Fit) -> Fit:
-    """Make a `fit(self, X, y, ...)` tell scikit-learn's callbacks, if there are any, where it begins and ends."""
+    """Make a `fit(self, X, y, ...)` report to scikit-learn's callbacks, if there are any, where it begins and ends."""
     if not HAS_CALLBACKS:
         return fit
 
     @with_callbacks
     @wraps(fit)
-    def told(self: Any, X: Any, y: Any, *others: Any, **named: Any) -> Any:
+    def reporting(self: Any, X: Any, y: Any, *others: Any, **named: Any) -> Any:
         if not (hasattr(self, "_skl_callbacks") or hasattr(self, "_parent_callback_ctx")):
             return fit(self, X, y, *others, **named)
         context = self._init_callback_context(max_subtasks=self.max_iter)
@@ -39,7 +43,7 @@ def with_tasks(fit: Fit) -> Fit:
         context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
         return fitted
 
-    return cast(Fit, told)
+    return cast(Fit, reporting)
 
 
 class Tasks:
@@ -48,13 +52,38 @@ class Tasks:
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
         self.context = getattr(estimator, "_callback_fit_ctx", None)
-        self.n_told = 0
+        self.n_reported = 0
 
-    def tell(self, iteration: int) -> bool:
+    def report(self, iteration: int) -> bool:
         """Report an iteration, once; returns whether a callback asks to stop."""
-        if self.context is None or not self.n_told < iteration <= self.estimator.max_iter:
+        if self.context is None or not self.n_reported < iteration <= self.estimator.max_iter:
             return False
-        self.n_told = iteration
+        self.n_reported = iteration
         task = self.context.subcontext(task_name="iteration")
         task.call_on_fit_task_begin(estimator=self.estimator)
         return bool(task.call_on_fit_task_end(estimator=self.estimator))
+
+
+class Callbacks:
+    """All callbacks of an estimator's training as one, which is open while it runs.
+
+    held_out : ValidationSet that the run is watched by, or None; `minimize` looks for this name
+    """
+
+    def __init__(self, estimator: Any, held_out: ValidationSet | None = None) -> None:
+        self.callback, self.held_out, self.tasks = estimator.callback, held_out, Tasks(estimator)
+        self.display = ProgressDisplay(is_watched=held_out is not None) if estimator.verbose else None
+
+    def __call__(self, record: Any) -> bool:
+        stops = bool(self.display(record)) if self.display else False
+        stops = self.tasks.report(record.iteration) or stops
+        return (bool(self.callback(record)) if self.callback else False) or stops
+
+    def __enter__(self) -> Callbacks:
+        if self.display:
+            self.display.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self.display:
+            self.display.__exit__(*error)

@@ -2,86 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from copy import copy
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, cast
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from crfqn.arrays import SparseWeights
-from crfqn.data.encoding import encode_new, encode_sequences
-from crfqn.data.features import FeatureStore
 from crfqn.data.items import check_item_weights
 from crfqn.data.label_codes import (
-    PartialLabels,
     encode_constraints,
     encode_known_labels,
     encode_labels,
-    flat_labels,
     flat_partial_labels,
     is_partial,
     lists_by_item,
     split_by_item,
 )
-from crfqn.data.model_file import ModelFile, narrowed
-from crfqn.data.sequences import Sequences
-from crfqn.data.token_rows import TokenRows
-from crfqn.data.vocabulary import Vocabulary
-from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.automatic_solver import AUTO
-from crfqn.estimators.base import Decoding, pass_on_interrupt
+from crfqn.data.schemes import find_scheme
+from crfqn.errors import InputError
+from crfqn.estimators.base import Decoding, has_probabilities
 from crfqn.estimators.callbacks import with_tasks
-from crfqn.estimators.chain_decoding import OpenItems
-from crfqn.estimators.chain_inspection import SequenceInspection
-from crfqn.estimators.chain_online import OnlineSequences
-from crfqn.estimators.chain_training import prepare
-from crfqn.estimators.content import (
-    FEATURE,
-    FROM,
-    STATE,
-    TO,
-    Content,
-    add_labels,
-    add_matrix,
-    add_vocabulary,
-    read_labels,
-    read_matrix,
-    read_size,
-    read_vocabulary,
-)
-from crfqn.estimators.features import warn_of_unknown_names
-from crfqn.estimators.few_positions import few_scores
-from crfqn.estimators.probabilistic import has_probabilities
-from crfqn.estimators.rules_content import add_rules, read_rules
-from crfqn.estimators.start import Axes, Common, match, sorted_weights, start_model, tell
-from crfqn.estimators.structured import HINGE, ByStrengths
-from crfqn.estimators.token_scores import edge_table, names_with_weights, token_scores
-from crfqn.estimators.transitions import Transitions, as_transitions
-from crfqn.estimators.validation import check_pair, held_out
-from crfqn.estimators.weights import csr, entries, merged
-from crfqn.objectives.linear.sparse_map import SparseMap, add_image
-from crfqn.objectives.losses.likelihood import PartialLikelihood
-from crfqn.objectives.losses.score_loss import ScoreLoss
-from crfqn.objectives.support import Support, observed_support
-from crfqn.result import Result
-from crfqn.solvers.validation import ValidationSet
-from crfqn.structures.chain import NO_TARGETS, Chain
-from crfqn.structures.chain_decoding import pairs_of
-from crfqn.structures.structure import Inference, Structure
-from crfqn.structures.transition_rules import TransitionRules
+from crfqn.estimators.chain_model import ChainModel
+from crfqn.estimators.online import learn_online, learns_in_batches
+from crfqn.estimators.transitions import span_rules
+from crfqn.messages import describe, shorten
+from crfqn.structures.chain_decoding import n_best, pairs_of, span_probabilities
 from crfqn.threads import Pool
 
-TOKEN_SCORE = "token_accuracy"
+
+class LabelSpan(NamedTuple):
+    """A span of an item.
+
+    Attributes
+    ----------
+    label : str, the type of the span, "" where labels have none
+    start, end : int, the first position and the one behind the last, from 0
+    probability : float, that a labelling has exactly this span: with this type, beginning and ending here
+    """
+
+    label: str
+    start: int
+    end: int
+    probability: float
+
+
+class Feature(NamedTuple):
+    """A feature's name (its column where the model has no names), and its weight for a label."""
+
+    name: Any
+    weight: float
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
+class ChainCRF(ChainModel):
     """Linear-chain CRF with sparse weights, trained by a proximal quasi-Newton method with a certificate.
 
     Minimises, over node weights W (classes x features) and edge weights V (classes x classes, from x to),
@@ -185,27 +161,10 @@ class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
 
     KIND = "chain-crf"
 
-    l2: float | str | None = field(default=AUTO, kw_only=False)
-    all_possible_states: bool = True
-    all_possible_transitions: bool = True
-    scheme: str | None = None
-    constraints: Transitions | str | None = None
-    constrain: str = "both"
-    on_violation: str = "error"
-
-    def __sklearn_tags__(self) -> Tags:
-        """Return scikit-learn's tags: sequences are no 2-D arrays, and have no single class to stratify by."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.input_tags.two_d_array = False
-        tags.input_tags.sparse = True
-        tags.no_validation = True
-        return tags
-
     @with_tasks
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, start: Any = None, *, validation: Any = None
-    ) -> ChainCRF:
+    ) -> Self:
         """Train on sequences and their labels.
 
         Parameters
@@ -234,71 +193,45 @@ class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
         KeyboardInterrupt
             Ctrl-C, or raised by the callback; the model has the best weights so far, and is usable.
         """
-        self._check_parameters()
-        sequences, vocabulary = encode_sequences(X)
-        del X  # so that a caller who does not keep it gets its memory back once the store is built
-        weights = check_item_weights(sample_weight, len(sequences))
-        given = as_transitions(self.constraints, self.scheme)
-        sequences, labels, weights, rules = prepare(
-            sequences, y, weights, given, self._trains_rules, self.on_violation
-        )
-        begin = self._start(labels.classes, sequences.n_features, vocabulary, start)
+        problem = self.prepare(X, y, sample_weight, start, validation=validation)
+        del X  # so that a caller who does not keep it gets its memory back
+        return self._solve(problem)
+
+    @available_if(learns_in_batches)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn a batch of sequences in one pass, from where the last call or fit has ended.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As of `fit`, with labels that are all known.
+        classes : array-like of labels
+            All labels that will ever come; needed by the first call of a model that has not been fitted.
+
+        Returns
+        -------
+        self
+            With the mean of the weights after each item of all calls. `result_` says nothing of an objective.
+
+        Raises
+        ------
+        AttributeError
+            The solver is not "averaged-perceptron" or "passive-aggressive".
+        InputError (a ValueError)
+            As of `fit`; also for labels that are not among `classes`, and for rules or restrictions to what the data
+            have (`constraints="seen"`, `all_possible_states=False`), which need all data at once.
+
+        Notes
+        -----
+        Features by name grow: those that a batch has for the first time get columns behind the others, and begin at
+        zero. The columns of matrices and of `Templates` stay those of the first call. A pass costs time for its items,
+        and some for features x labels: batches should not be tiny.
+
+        Pickles keep all that the next call goes on from. Model files keep the mean of the weights, which is then what
+        the next call begins with.
+        """
         with Pool(self.n_threads) as pool:
-            store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, pool=pool)
-        n_features = sequences.n_features
-        del sequences
-        held = None
-        if validation is not None:
-            twin = copy(self)
-            twin.classes_, twin.vocabulary_, twin.n_features_in_ = labels.classes, vocabulary, n_features
-            twin.rules_ = rules
-            held = twin._held_out(validation, store.n_positions)
-        result = self._train_on(store, labels, weights, rules, begin, held)
-        self.classes_, self.vocabulary_, self.n_features_in_ = labels.classes, vocabulary, n_features
-        self.rules_ = rules
-        self._keep(result, is_convex=labels.allowed is None)
-        pass_on_interrupt(result)
-        return self
-
-    @property
-    def _trains_rules(self) -> bool:
-        """Whether rules hold in training."""
-        return self.constrain == "both"
-
-    def _train_on(
-        self,
-        store: FeatureStore,
-        labels: PartialLabels,
-        weights: NDArray[np.float64] | None,
-        rules: TransitionRules | None,
-        begin: SparseWeights | None,
-        held: ValidationSet | None = None,
-    ) -> Result:
-        n_states = len(labels.classes)
-        targets: Any = labels.targets
-        chain = Chain(store.offsets, n_states, rules=rules if self._trains_rules else None)
-        if labels.allowed is not None:
-            self._check_partial()
-            targets = labels.allowed
-        support = self._support(store, targets, n_states)
-        return self._train(SparseMap(store), chain, targets, weights, begin, support=support, held_out=held)
-
-    def _held_out(self, validation: Any, n_positions: int) -> ValidationSet:
-        """Return validation items, encoded once for all looks; `n_positions`: those of the training."""
-        X, y = check_pair(validation)
-        sequences = self._encode(X)
-        items = OpenItems.of(sequences, len(self.classes_), self.rules_)
-        given = lists_by_item(np.asarray(flat_labels(y, sequences.offsets), object), sequences.offsets)
-        return held_out(self, items, given, sequences.n_positions / n_positions)
-
-    @property
-    def _span_scheme(self) -> str | None:
-        """Scheme of the labels, None without any."""
-        return as_transitions(self.constraints, self.scheme).scheme
-
-    @property
-    def _default_scoring(self) -> str:
-        return TOKEN_SCORE if self._span_scheme is None else f"span_f1:{self._span_scheme}"
+            return learn_online(self, *self._prepare_batch(X, y, classes, sample_weight, pool))
 
     def predict(self, X: Any, known: Any = None) -> NDArray[np.object_]:
         """Return the most probable label sequence of each item (Viterbi).
@@ -324,12 +257,6 @@ class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
         """
         states, offsets = self._best_states(X, known)
         return lists_by_item(self.classes_[states], offsets)
-
-    def _best_states(self, X: Any, known: Any = None) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the best label's number at each position of all items, and where the items begin and end."""
-        with Pool(self.n_threads) as pool:
-            chain, scores, edges = self._open_known(X, known, pool)
-            return chain.decode(scores, edges, pool).states, chain.offsets
 
     @available_if(has_probabilities)
     def decode(self, X: Any, known: Any = None) -> Decoding:
@@ -391,167 +318,143 @@ class ChainCRF(ByStrengths, OnlineSequences, SequenceInspection):
         within[chain.impossible(allowed)] = -np.inf
         return np.minimum(within - self._infer(chain, scores, edges).log_partition, 0.0)
 
-    def _support(self, store: FeatureStore, targets: NDArray[np.int32], n_states: int) -> Support:
-        """Return the weights that may be other than 0, by what occurs in the training data."""
-        possible = self.all_possible_states, self.all_possible_transitions
-        return observed_support(store, targets, n_states, *possible)
+    @available_if(has_probabilities)
+    def predict_nbest(self, X: Any, n: int = 5, known: Any = None) -> list[list[tuple[list, float]]]:
+        """Return the n most probable labellings of each item, with their probabilities.
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        as_transitions(self.constraints, self.scheme)
+        The recursion of Viterbi with lists of n in the place of single numbers, exact; P(y | x) = exp(score(y)) / Z, Z
+        over all labellings that the rules and `known` allow.
 
-    def _check_partial(self) -> None:
-        """Refuse what unknown labels cannot be trained with."""
-        if self.loss == HINGE:
-            raise InputError(f"loss={HINGE!r}: expected known labels, but some are None or sets")
-        if not (self.all_possible_states and self.all_possible_transitions):
+        Parameters
+        ----------
+        X, known : as in `predict`
+        n : int >= 1, default 5
+
+        Returns
+        -------
+        list of lists of (labels, probability), one an item
+            The most probable one first, fewer than n where an item has fewer labellings. Of equal ones the one with the
+            lower last class comes first, then with the lower class before it.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+        InputError
+            As in `predict`; also for n below 1, or so large that memory for the labellings would exceed 8 GB.
+        """
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+            raise InputError(f"n: expected an integer >= 1, got {n!r}")
+        with Pool(self.n_threads) as pool:
+            chain, scores, edges = self._open_known(X, known, pool)
+            best = n_best(chain, scores, edges, int(n), pool)
+            log_partition = chain.infer(scores, edges, pool=pool).log_partition
+        probabilities = np.exp(np.minimum(best.score - log_partition, 0.0))
+        offsets, classes = chain.offsets.tolist(), self.classes_
+        return [
+            [
+                (classes[best.states[r, offsets[i] : offsets[i + 1]]].tolist(), float(probabilities[r, i]))
+                for r in range(best.counts[i])
+            ]
+            for i in range(chain.n_items)
+        ]
+
+    @available_if(has_probabilities)
+    def predict_spans(self, X: Any, known: Any = None, scheme: str | None = None) -> list[list[LabelSpan]]:
+        """Return the spans of each item's most probable labelling, with the probability that they are right.
+
+        The probability of a span is that of all labellings that have exactly it: with its type, beginning and ending
+        where it does; that of longer, shorter and other spans at its place is not in it. By the forward recursion
+        restricted to these labellings (Culotta and McCallum 2004, "constrained forward-backward").
+
+        Parameters
+        ----------
+        X, known : as in `predict`
+        scheme : str, optional
+            What makes labels a span: by default the estimator's own scheme.
+
+        Returns
+        -------
+        list of lists of LabelSpan (label, start, end, probability), one an item, in the order of their starts
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+        InputError
+            As in `predict`; also without a scheme, and for classes that it does not have.
+
+        References
+        ----------
+        Culotta, McCallum: Confidence estimation for information extraction. HLT-NAACL 2004.
+        """
+        name = scheme or self._span_scheme
+        if name is None:
             raise InputError(
-                "expected known labels where all_possible_states or all_possible_transitions is False: None or a set "
-                "does not say what occurs"
+                'scheme: spans need one, such as predict_spans(X, scheme="IOB2"), and the model has none'
             )
+        with Pool(self.n_threads) as pool:
+            chain, scores, edges = self._open_known(X, known, pool)
+            rules, types = span_rules(find_scheme(name), self.classes_.tolist())
+            spans = rules.find(chain.decode(scores, edges, pool).states, chain.offsets)
+            probabilities = span_probabilities(chain, scores, edges, spans, rules, pool)
+        found: list[list[LabelSpan]] = [[] for _ in range(chain.n_items)]
+        items = np.searchsorted(chain.offsets, spans.starts, side="right") - 1
+        begins = chain.offsets[items]
+        columns = (items, spans.types, spans.starts - begins, spans.stops - begins, probabilities)
+        for i, kind, start, end, probability in zip(*(column.tolist() for column in columns), strict=True):
+            found[i].append(LabelSpan(types[kind], start, end, probability))
+        return found
 
-    def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
-        if targets.ndim == 2:
-            return PartialLikelihood(cast(Chain, structure), targets)
-        return super()._loss(structure, targets)
+    def predict_single(self, x: Any) -> list:
+        """Return the labels of one item; x is an item as in `predict`, whose errors it has."""
+        return self.predict([x])[0]
 
-    def _settings(self) -> dict[str, Any]:
-        given = self.constraints
-        return super()._settings() | {
-            "constraints": given.to_json() if isinstance(given, Transitions) else given
+    @available_if(has_probabilities)
+    def predict_marginals_single(self, x: Any) -> NDArray[np.float64]:
+        """Return the probabilities of one item, float64 (positions, classes); errors as in `predict_marginals`."""
+        return self.predict_marginals([x])[0]
+
+    @property
+    def state_features_(self) -> dict[tuple[Any, Any], float]:
+        """Weights that are not 0, by (feature, label); features without names are their columns."""
+        check_is_fitted(self)
+        found, labels = self.coef_.tocoo(), self.classes_.tolist()
+        return {
+            (self._name(f), labels[k]): weight
+            for k, f, weight in zip(*(a.tolist() for a in (found.row, found.col, found.data)), strict=True)
         }
 
-    @classmethod
-    def _from_settings(cls, settings: dict[str, Any]) -> ChainCRF:
-        given = settings.get("constraints")
-        if isinstance(given, dict):
-            settings = settings | {"constraints": Transitions.from_json(given)}
-        return super()._from_settings(settings)
+    @property
+    def transition_features_(self) -> dict[tuple[Any, Any], float]:
+        """Weights that are not 0, by (label, next label)."""
+        check_is_fitted(self)
+        found, labels = self.edge_coef_.tocoo(), self.classes_.tolist()
+        return {
+            (labels[j], labels[k]): weight
+            for j, k, weight in zip(*(a.tolist() for a in (found.row, found.col, found.data)), strict=True)
+        }
 
-    def _encode(self, X: Any) -> Any:
-        """Return items as `Sequences` in the model's features; those that are open as they are."""
-        if isinstance(X, OpenItems):
-            return X
-        X = self._with_names(X)
-        return encode_sequences(X, self.vocabulary_, allow_empty=True, n_features=self.n_features_in_)[0]
+    def top_features(self, label: Any, n: int | None = 10) -> list[Feature]:
+        """Return the features with the largest sizes of weights for a label, the largest first.
 
-    def _with_names(self, X: Any) -> Any:
-        """Return items, `Sequences` of other columns with those of the model's names."""
-        is_encoded = isinstance(X, Sequences) and (
-            X.vocabulary is None or X.vocabulary is not self.vocabulary_
-        )
-        if is_encoded and X.feature_names is not None and self.vocabulary_ is not None:
-            return X.with_names(self.vocabulary_.names)
-        return X
+        Parameters
+        ----------
+        label : one of `classes_`
+        n : int >= 1, or None for all that are not 0
 
-    def _open(
-        self, X: Any, pool: Pool, warns: bool
-    ) -> tuple[Chain, NDArray[np.float64], NDArray[np.float64]]:
-        """Return the chain over new items, with the scores of its nodes and edges."""
-        if not hasattr(self, "classes_"):  # scikit-learn's check takes a tenth of a sentence's time
-            check_is_fitted(self)
-        if isinstance(X, OpenItems):
-            return X.chain, *self._scores(X.store, pool)
-        X = list(X) if isinstance(X, Iterator) else X
-        encoded = encode_new(
-            self._with_names(X),
-            self.vocabulary_,
-            self.n_features_in_,
-            partial(names_with_weights, self.coef_),
-        )
-        if warns and self.coef_.nnz:  # else nothing depends on features
-            warn_of_unknown_names(encoded, X, self.vocabulary_)
-        chain = Chain(encoded.offsets, len(self.classes_), rules=self.rules_)
-        if isinstance(encoded, TokenRows):
-            scores = token_scores(encoded, self.coef_, pool)
-        else:
-            scores = few_scores(encoded.matrix, self.coef_, np.zeros(chain.n_states))
-        if scores is not None:
-            return chain, scores, edge_table(self.edge_coef_)
-        matrix = encoded.matrix() if isinstance(encoded, TokenRows) else encoded.matrix
-        store = FeatureStore.from_matrix(matrix, encoded.offsets, allow_empty=True)
-        return chain, *self._scores(store, pool)
-
-    def _infer(
-        self, chain: Chain, scores: NDArray, edges: NDArray, targets: NDArray[np.int32] = NO_TARGETS
-    ) -> Inference:
-        with Pool(self.n_threads) as pool:
-            return chain.infer(scores, edges, targets, pool=pool)
-
-    def _axes(self) -> Axes:
-        """Return the names of rows and columns of the fitted weights."""
-        return _axes(self.classes_, self.n_features_in_, self.vocabulary_)
-
-    def _start(
-        self, classes: NDArray, n_features: int, vocabulary: Vocabulary | None, start: Any
-    ) -> SparseWeights | None:
-        """Return the weights to start from: those of `start` or of the last fit, for labels and features in common."""
-        model = start_model(start, self, ChainCRF, "ChainCRF")
-        if model is None:
-            return None
-        new = _axes(classes, n_features, vocabulary)
-        common, weights = match(model._axes(), new, start is not None), None
-        if common is not None:
-            n_states = len(new.labels)
-            rows, columns, values = common.entries(model.coef_)
-            first, second, edges = Common(common.rows, common.rows).entries(model.edge_coef_)
-            weights = sorted_weights(
-                np.append(rows * new.n_features + columns, (new.n_features + first) * n_states + second),
-                np.append(values, edges),
-            )
-        if self.verbose:
-            tell(common, new, weights, model.coef_.nnz + model.edge_coef_.nnz)
-        return weights
-
-    def _set_weights(self, weights: SparseWeights) -> None:
-        n_states = len(self.classes_)
-        n_nodes = n_states * self.n_features_in_
-        end = int(np.searchsorted(weights.coords, n_nodes))
-        rows, columns = np.divmod(weights.coords[:end], self.n_features_in_)
-        self.coef_ = csr(weights.weights[:end], rows, columns, (n_states, self.n_features_in_))
-        first, second = np.divmod(weights.coords[end:] - n_nodes, n_states)
-        self.edge_coef_ = csr(weights.weights[end:], first, second, (n_states, n_states))
-
-    def _weights(self) -> SparseWeights:
-        n_states, n_features = self.coef_.shape
-        edges = entries(self.edge_coef_, n_states)
-        return merged(
-            entries(self.coef_, n_features),
-            SparseWeights(n_states * n_features + edges.coords, edges.weights),
-        )
-
-    def _scores(self, store: FeatureStore, pool: Pool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return node scores (K, N) and edge scores (K, K) under the fitted weights."""
-        n_states = len(self.classes_)
-        scores, edges = np.zeros((n_states, store.n_positions)), np.zeros(n_states**2)
-        add_image(store, *self._weights(), scores, edges, pool)
-        return scores, edges.reshape(n_states, n_states)
-
-    def _content(self) -> Content:
-        content = Content(metadata={"n_features": self.n_features_in_, "n_classes": len(self.classes_)})
-        add_matrix(content, "node", self.coef_, STATE, FEATURE)
-        add_matrix(content, "edge", self.edge_coef_, FROM, TO)
-        add_labels(content, self.classes_)
-        add_rules(content, self.rules_)
-        used, renumbered = np.unique(content.arrays["node_feature"], return_inverse=True)
-        add_vocabulary(content, self.vocabulary_, used)
-        if "feature_names" in content.strings:
-            content.arrays["node_feature"] = narrowed(renumbered)
-            content.metadata["n_features"] = used.size
-        return content
-
-    def _restore(self, file: ModelFile) -> None:
-        n_states = file.count("n_classes", 1)
-        n_features = read_size(file, n_states)
-        self.classes_ = read_labels(file, n_states)
-        self.vocabulary_ = read_vocabulary(file)
-        if self.vocabulary_ is not None and len(self.vocabulary_) != n_features:
-            raise ModelFileError(f"{file.path}: {len(self.vocabulary_)} names for {n_features} features")
-        self.n_features_in_ = n_features
-        self.rules_ = read_rules(file, n_states)
-        self.coef_ = read_matrix(file, "node", STATE, FEATURE, (n_states, n_features))
-        self.edge_coef_ = read_matrix(file, "edge", FROM, TO, (n_states, n_states))
-
-
-def _axes(classes: NDArray, n_features: int, vocabulary: Vocabulary | None) -> Axes:
-    return Axes(classes.tolist(), n_features, None if vocabulary is None else vocabulary.names)
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+        InputError
+            Another label, or no such number.
+        """
+        check_is_fitted(self)
+        labels = self.classes_.tolist()
+        if label not in labels:
+            raise InputError(f"label: expected one of {shorten(labels)}, got {describe(label)}")
+        if n is not None and (not isinstance(n, Integral) or isinstance(n, bool) or n < 1):
+            raise InputError(f"n: expected None or an integer >= 1, got {n!r}")
+        row = labels.index(label)
+        begin, end = self.coef_.indptr[row], self.coef_.indptr[row + 1]
+        columns, weights = self.coef_.indices[begin:end], self.coef_.data[begin:end]
+        order = np.argsort(-np.abs(weights), kind="stable")[:n]
+        return [Feature(self._name(int(columns[e])), float(weights[e])) for e in order]

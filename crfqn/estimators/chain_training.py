@@ -43,7 +43,7 @@ class BrokenRules(NamedTuple):
     first: str
 
 
-def prepare(
+def training_data(
     sequences: Sequences,
     y: Any,
     weights: NDArray[np.float64] | None,

@@ -8,28 +8,30 @@ Shapes: I items, F features, K nodes of the structure (flat: the classes).
 
 from __future__ import annotations
 
-import warnings
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from crfqn.arrays import NO_COORDS, SparseWeights
+from crfqn.arrays import NO_COORDS, SparseWeights, Vector
 from crfqn.data.csc_builder import check_sparse
-from crfqn.data.items import item_weights
+from crfqn.data.items import item_weights, set_weights
 from crfqn.data.label_codes import encode_labels
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.base import SparseCRF, pass_on_interrupt
+from crfqn.estimators.base import Problem, SparseLinearModel
+from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.callbacks import with_tasks
+from crfqn.estimators.checks import check_classes
 from crfqn.estimators.content import (
     FEATURE,
     STATE,
@@ -40,19 +42,24 @@ from crfqn.estimators.content import (
     read_size,
 )
 from crfqn.estimators.features import centred, item_features, warn_of_empty_rows
-from crfqn.estimators.label_space import LabelSpace, TreeSpace
+from crfqn.estimators.labels import LabelSets, LabelSpace, TreeSpace, are_sets, check_names, check_no_rows
 from crfqn.estimators.node_scores import score_blocks
-from crfqn.estimators.start import Axes, match, sorted_weights, start_model, tell
 from crfqn.estimators.validation import check_pair, held_out
-from crfqn.estimators.weights import csr, entries, merged
-from crfqn.objectives.linear.feature_map import FeatureMap
-from crfqn.result import Result
+from crfqn.estimators.weights import (
+    Axes,
+    csr,
+    entries,
+    match,
+    merged,
+    print_start,
+    sorted_weights,
+    start_model,
+)
 from crfqn.solvers.validation import ValidationSet
 from crfqn.structures.taxonomy import Taxonomy
 from crfqn.threads import Pool
 
-Vector = NDArray[np.float64]
-
+READ: Any = {"accept_sparse": ("csr", "csc"), "dtype": "numeric"}  # what scikit-learn checks of a matrix
 STARTS = "MulticlassClassifier, MultilabelRanker, MulticlassCRF or TaxonomyCRF"
 
 
@@ -71,15 +78,28 @@ class Targets(NamedTuple):
     weights: Vector | None
 
 
+def takes_sets(model: Any) -> bool:
+    """Return True for models whose items may have several labels; AttributeError, as scikit-learn asks, for others."""
+    if not model.TAKES_SETS:
+        raise AttributeError(f"items of a {type(model).__name__} have one label each")
+    return True
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
-class ItemModel(ClassifierMixin, SparseCRF):
+class ItemModel(ClassifierMixin, SparseLinearModel):
     """Base class of the estimators of single items, which are the rows of a matrix X (items x features)."""
 
     fit_intercept: bool = True
     penalize_intercept: bool = False
     class_weight: Mapping | str | None = None
 
-    NOT_SAVED: ClassVar[tuple[str, ...]] = (*SparseCRF.NOT_SAVED, "class_weight")
+    coef_: Any = field(init=False)
+    intercept_: Vector = field(init=False)
+    _space: LabelSpace = field(init=False)
+
+    TAKES_SETS: ClassVar[bool] = False
+    SPACE: ClassVar[type[LabelSpace]] = LabelSpace
+    NOT_SAVED: ClassVar[tuple[str, ...]] = (*SparseLinearModel.NOT_SAVED, "class_weight")
     BLOCK_NUMBERS: ClassVar[int] = 1 << 23
     """Scores of a block of items in prediction: 64 MB, and a few arrays like it."""
 
@@ -87,32 +107,49 @@ class ItemModel(ClassifierMixin, SparseCRF):
         """Return scikit-learn's tags: sparse input is accepted, and without intercept a poor score is possible."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = self.TAKES_SETS
         # Items around the origin fall on both sides of every such boundary, whatever the classes weigh.
         tags.classifier_tags.poor_score = not self.fit_intercept
         return tags
 
-    @abstractmethod
+    @property
+    def kept_features_(self) -> NDArray[np.int64]:
+        """The features that have a weight, sorted: what prediction reads of its data."""
+        return np.unique(self.coef_.indices).astype(np.int64)
+
+    def sparsify(self) -> Self:
+        """Do nothing, as `coef_` is sparse from the start; for code that asks linear models of scikit-learn."""
+        return self
+
     def _learn_labels(self, classes: NDArray, n_levels: int) -> tuple[LabelSpace, NDArray[np.int32]]:
         """Return the labels to choose from, and the node of each of the `classes` that occur, sorted."""
+        space = LabelSpace.flat(classes)
+        return space, space.nodes
 
-    @abstractmethod
     def _adopt_labels(self, space: LabelSpace) -> None:
         """Set the fitted attributes that hold the labels."""
-
-    @property
-    @abstractmethod
-    def _space(self) -> LabelSpace:
-        """Labels that the fitted attributes hold."""
+        self.classes_, self._space = space.classes, space
 
     def _label_names(self, y: Any) -> tuple[Any, int]:
         """Return one label an item, and the number of columns of labels that are rows of parts, else 0."""
+        check_no_rows(y)
         return y, 0
+
+    def _targets_of(self, sets: LabelSets) -> Any:
+        """Return label sets in the form that the loss takes, where items may have several labels."""
+        raise NotImplementedError
+
+    def _chosen(self, scores: Vector) -> NDArray[np.bool_]:
+        """Return which labels belong to items of these scores, bool (items, K), where items may have several."""
+        raise NotImplementedError
 
     def _read(self, checked: ItemModel, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Targets]:
         """Return the items of positive weight and their labels, checked; `checked` takes the columns' names."""
+        if self.TAKES_SETS:
+            return self._read_sets(checked, X, y, sample_weight)
         names, n_levels = self._label_names(y)
         check_sparse(X)
-        X, names = validate_data(checked, X, names, accept_sparse=("csr", "csc"), dtype="numeric")
+        X, names = validate_data(checked, X, names, **READ)
         classes, codes = encode_labels(names, np.arange(names.size + 1))
         check_names(names, classes)
         weights = item_weights(sample_weight, self.class_weight, classes, codes)
@@ -122,6 +159,21 @@ class ItemModel(ClassifierMixin, SparseCRF):
             classes, codes = encode_labels(classes[codes[stays]], np.arange(weights.size + 1))
         space, nodes = self._learn_labels(classes, n_levels)
         return X, Targets(space, nodes[codes], weights)
+
+    def _read_sets(self, checked: ItemModel, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Targets]:
+        check_sparse(X)
+        if are_sets(y):
+            X = validate_data(checked, X, **READ)
+            check_consistent_length(X, y)
+        else:
+            X, y = validate_data(checked, X, y, multi_output=True, **READ)
+        sets = LabelSets.of(y)
+        weights = set_weights(sample_weight, self.class_weight, sets.classes, sets.table)
+        if weights is not None and not weights.all():
+            stays = np.flatnonzero(weights > 0)
+            X, sets, weights = X[stays], sets.take(stays), weights[stays]
+        check_classes(sets.classes)
+        return X, Targets(LabelSpace.flat(sets.classes, sets.form), self._targets_of(sets), weights)
 
     @with_tasks
     def fit(
@@ -153,52 +205,47 @@ class ItemModel(ClassifierMixin, SparseCRF):
         KeyboardInterrupt
             Ctrl-C, or raised by the callback; the model has the best weights so far, and is usable.
         """
+        problem = self.prepare(X, y, sample_weight, start, validation=validation)
+        del X  # so that a caller who does not keep it gets its memory back
+        return self._solve(problem)
+
+    def prepare(
+        self, X: Any, y: Any, sample_weight: Any = None, start: Any = None, *, validation: Any = None
+    ) -> Problem:
+        """Return the training that `fit` would do, without doing it; parameters and errors as in `fit`."""
         self._check_parameters()
-        checked = copy(self)  # takes the columns' names: a fit that fails leaves the last model as it was
-        X, targets = self._read(checked, X, y, sample_weight)
-        weights = self._start(checked, targets, start)
-        held = None if validation is None else self._held_out(checked, targets, validation, X.shape[0])
-        with Pool(self.n_threads) as pool:
+        model = copy(self)
+        X, targets = self._read(model, X, y, sample_weight)
+        begin = self._start(model, targets.space, start)
+        model._adopt_labels(targets.space)
+        held_out = None if validation is None else model._validation_set(validation, X.shape[0])
+        with single_threaded_blas(), Pool(self.n_threads) as pool:
             features = item_features(X, self.fit_intercept, pool)
+            del X
             if self._has_free_intercept:
                 features = centred(features, targets.weights)
-        del X  # so that a caller who does not keep it gets its memory back
-        self._keep(self._learn(checked, features, targets, weights, held))
-        self._finish(features, targets.labels, targets.weights)
-        pass_on_interrupt(self.result_)
-        return self
+            over = targets.space.over(features.n_items)
+            rest = self._unpenalised(targets.space.n_nodes, features.n_features)
+            return model._problem(
+                features, over, targets.labels, targets.weights, begin, rest, validation=held_out
+            )
 
-    def _held_out(self, checked: ItemModel, targets: Targets, validation: Any, n_items: int) -> ValidationSet:
+    def _validation_set(self, validation: Any, n_items: int) -> ValidationSet:
         """Return validation items, checked; `n_items`: those of the training, which a pass goes over."""
+        if not self._space.has_one_label:
+            raise InputError(
+                "validation: expected items with one label each; what sets take is learnt at the end"
+            )
         X, y = check_pair(validation)
-        model = copy(checked)
-        model._adopt_labels(targets.space)
         check_consistent_length(X, y)
         check_sparse(X)
-        X = validate_data(model, X, reset=False, accept_sparse=("csr", "csc"), dtype="numeric")
-        return held_out(model, X, y, X.shape[0] / n_items)
+        X = validate_data(self, X, reset=False, **READ)
+        return held_out(copy(self), X, y, X.shape[0] / n_items)
 
-    def _learn(
-        self,
-        checked: ItemModel,
-        features: FeatureMap,
-        targets: Targets,
-        start: SparseWeights | None,
-        held: ValidationSet | None = None,
-    ) -> Result:
-        """Train, and set all fitted attributes but the weights."""
-        space = targets.space
-        unpenalised = self._unpenalised(space.n_nodes, features.n_features)
-        over = space.over(features.n_items)
-        result = self._train(
-            features, over, targets.labels, targets.weights, start, unpenalised, held_out=held
-        )
-        self._adopt_labels(space)
-        adopt_columns(self, checked)
-        return result
-
-    def predict(self, X: Any) -> NDArray:
+    def predict(self, X: Any) -> Any:
         """Return the label with the largest score of each item; ties go to the class that comes first.
+
+        A model of label sets returns a table of 0 and 1.
 
         Parameters
         ----------
@@ -207,6 +254,7 @@ class ItemModel(ClassifierMixin, SparseCRF):
         Returns
         -------
         ndarray, shape (n_items,)
+            Of label sets (n_items, n_labels), a CSR array if the table of the training was sparse.
 
         Raises
         ------
@@ -214,16 +262,49 @@ class ItemModel(ClassifierMixin, SparseCRF):
         InputError, or another ValueError of scikit-learn's checks
             Another number of columns, entries that are not finite.
         """
-        codes = self._best(X)
-        return self._as_given(self.classes_[codes])
+        check_is_fitted(self)
+        if self._space.has_one_label:
+            return self._as_given(self.classes_[self._best(X)])
+        table = np.concatenate([self._chosen(scores.T) for scores in self._class_scores(X)])
+        warn_of_empty_rows(X)
+        return self._as_table(table)
+
+    def _as_table(self, table: NDArray[np.bool_]) -> Any:
+        """Return a table of 0 and 1 in the form of the training's."""
+        if "sparse" in self._space.form:
+            return scipy.sparse.csr_array(table, dtype=np.int64)
+        return table.astype(np.int64)
+
+    @available_if(takes_sets)
+    def predict_sets(self, X: Any) -> list[tuple]:
+        """Return a tuple of the names of each item's labels, a list of n_items; X and errors as in `predict`."""
+        check_is_fitted(self)
+        if self._space.has_one_label:
+            return [(label,) for label in self.predict(X).tolist()]
+        table = scipy.sparse.csr_array(self.predict(X))
+        names = self.classes_[table.indices].tolist()
+        return [
+            tuple(names[first:last]) for first, last in zip(table.indptr[:-1], table.indptr[1:], strict=True)
+        ]
 
     def decision_function(self, X: Any) -> Vector:
         """Return the score of each class, float64 (n_items, n_classes); X and errors as in `predict`.
 
-        Of two classes it is the second's score less the first's, (n_items,), as scikit-learn has it.
+        Where items have one of two labels it is the second's score less the first's, (n_items,), as scikit-learn has
+        it. Of label sets scores are without thresholds.
         """
         scores = np.concatenate([scores.T for scores in self._class_scores(X)])
-        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+        is_binary = self._space.has_one_label and len(self.classes_) == 2
+        return scores[:, 1] - scores[:, 0] if is_binary else scores
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of items whose labels are all right, weighted by `sample_weight`; errors as in `predict`."""
+        check_is_fitted(self)
+        if self._space.has_one_label:
+            return super().score(X, y, sample_weight)
+        truth, found = LabelSets.among(y, self.classes_).table, scipy.sparse.csr_array(self.predict(X))
+        check_consistent_length(truth, found)
+        return float(accuracy_score(truth, found, sample_weight=sample_weight))
 
     def _best(self, X: Any) -> NDArray[np.intp]:
         """Return the number of the class with the largest score of each item."""
@@ -245,7 +326,7 @@ class ItemModel(ClassifierMixin, SparseCRF):
         """
         check_is_fitted(self)
         check_sparse(X)
-        X = validate_data(self, X, reset=False, accept_sparse=("csr", "csc"), dtype="numeric")
+        X = validate_data(self, X, reset=False, **READ)
         space = self._space
         n_block = max(1, self.BLOCK_NUMBERS // space.n_nodes)
         with Pool(self.n_threads) as pool:
@@ -270,7 +351,7 @@ class ItemModel(ClassifierMixin, SparseCRF):
         names = self.feature_names_in_.tolist() if hasattr(self, "feature_names_in_") else None
         return Axes(space.node_names, self.n_features_in_, names)
 
-    def _start(self, checked: ItemModel, targets: Targets, start: Any) -> SparseWeights | None:
+    def _start(self, checked: ItemModel, new_space: LabelSpace, start: Any) -> SparseWeights | None:
         """Return the weights to start from: those of `start` or of the last fit, for labels and features in common.
 
         From labels without a taxonomy to a taxonomy's nodes scores stay as they are, but not the other way.
@@ -278,12 +359,12 @@ class ItemModel(ClassifierMixin, SparseCRF):
         model = start_model(start, self, ItemModel, STARTS)
         if model is None:
             return None
-        space: LabelSpace = model._space
-        if isinstance(space, TreeSpace) and not isinstance(targets.space, TreeSpace):
+        space = model._space
+        if isinstance(space, TreeSpace) and not isinstance(new_space, TreeSpace):
             raise InputError(
                 "start: expected a model with weights of its classes, got one of a taxonomy's nodes"
             )
-        old, new = model._axes(space), checked._axes(targets.space)
+        old, new = model._axes(space), checked._axes(new_space)
         common, weights = match(old, new, start is not None), None
         if common is not None:
             n_columns = new.n_features + bool(self.fit_intercept)
@@ -295,7 +376,7 @@ class ItemModel(ClassifierMixin, SparseCRF):
                 values = np.append(values, model.intercept_[stays])
             weights = sorted_weights(coords, values)
         if self.verbose:
-            tell(common, new, weights, model.coef_.nnz + int(np.count_nonzero(model.intercept_)))
+            print_start(common, new, weights, model.coef_.nnz + int(np.count_nonzero(model.intercept_)))
         return weights
 
     def _set_weights(self, weights: SparseWeights) -> None:
@@ -323,9 +404,6 @@ class ItemModel(ClassifierMixin, SparseCRF):
             entries(self.coef_, n_features + 1), SparseWeights(coords[found], self.intercept_[found])
         )
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-
     def _settings(self) -> dict[str, Any]:
         """Return the parameters as JSON values; `class_weight` as pairs, as JSON's keys are strings, labels any."""
         given = self.class_weight
@@ -340,10 +418,11 @@ class ItemModel(ClassifierMixin, SparseCRF):
         return model
 
     def _content(self) -> Content:
-        content = Content(metadata={"n_features": self.n_features_in_, "n_classes": len(self.classes_)})
+        content = super()._content()
         self._add_weights(content)
         if hasattr(self, "feature_names_in_"):
             content.strings["feature_names"] = [str(name) for name in self.feature_names_in_]
+        self._space.add_to(content, self.TAKES_SETS)
         return content
 
     def _add_weights(self, content: Content) -> None:
@@ -357,6 +436,8 @@ class ItemModel(ClassifierMixin, SparseCRF):
         self.intercept_ = finite(file, "intercept", (n_nodes,))
 
     def _restore(self, file: ModelFile) -> None:
+        super()._restore(file)
+        self._adopt_labels(self.SPACE.of_file(file, self.TAKES_SETS))
         n_nodes = self._space.n_nodes
         n_features = read_size(file, n_nodes)
         self._read_weights(file, n_nodes, n_features)
@@ -367,17 +448,6 @@ class ItemModel(ClassifierMixin, SparseCRF):
                 raise ModelFileError(
                     f"{file.path}: {self.feature_names_in_.size} names for {n_features} features"
                 )
-
-
-def check_names(names: NDArray, classes: NDArray) -> None:
-    """Raise ValueError for labels that scikit-learn takes for targets of a regression; `classes`: the distinct ones.
-
-    Its warning of too many classes does not concern strings. `classes` is passed on because counting them takes time.
-    """
-    with warnings.catch_warnings():
-        if names.dtype.kind in "OUS":
-            warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
-        check_classification_targets(classes if names.dtype.kind in "US" else names)
 
 
 def intercept_coords(n_nodes: int, n_columns: int) -> NDArray[np.int64]:

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from crfqn.arrays import Coords
+from crfqn.arrays import Coords, Vector
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO, FOR_LIKELIHOODS, FOR_MARGINS
-from crfqn.estimators.items import Vector
-from crfqn.estimators.label_space import LabelSpace
-from crfqn.estimators.named_penalties import PENALTIES, feature_blocks, make_penalty, named_penalty
-from crfqn.estimators.one_pass import HINGE, OnePass
-from crfqn.estimators.probabilistic import LIKELIHOOD, Probabilistic
-from crfqn.objectives.bounded import BoundedObjective
+from crfqn.estimators.base import LIKELIHOOD
+from crfqn.estimators.item_classifier import ItemClassifier
+from crfqn.estimators.labels import LabelSpace
+from crfqn.estimators.named_penalties import (
+    LINEAR_PARAMETERS,
+    PENALTIES,
+    feature_blocks,
+    make_penalty,
+    named_penalty,
+    strengths_of,
+)
+from crfqn.estimators.named_solvers import LINEAR_SOLVERS, linear_solver, seeded
+from crfqn.estimators.online import HINGE
+from crfqn.estimators.strengths import Strengths
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHinge, MultitaskSquaredHinge
 from crfqn.objectives.losses.likelihood import MultinomialLogistic
 from crfqn.objectives.losses.score_loss import ScoreLoss
+from crfqn.objectives.objective import BoundedObjective
+from crfqn.objectives.support import Support
 from crfqn.parameters import PARAMETERS
 from crfqn.penalties import ElasticNet, GroupLasso, LossBudget
 from crfqn.solvers.coordinate.row_descent import RowDescent
@@ -48,7 +58,7 @@ DENSE_SOLVERS: dict[str, tuple[Solver, Solver]] = {
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MulticlassClassifier(OnePass, Probabilistic):
+class MulticlassClassifier(ItemClassifier):
     """A linear classifier with row-sparse weights, trained by block coordinate descent with a certificate.
 
     Minimises, over weights W (classes x features) and intercepts b (classes),
@@ -140,15 +150,26 @@ class MulticlassClassifier(OnePass, Probabilistic):
     """
 
     KIND = "multiclass-classifier"
-    PARAMETERS: ClassVar = OnePass.PARAMETERS | {"loss": replace(PARAMETERS["loss"], choices=(*LOSSES,))}
 
+    l1: float | str | None = field(default=None, kw_only=False)
+    l2: float | None = field(default=None, kw_only=False)
+    group_l1: float | str | None = None
+    penalty: str = "l1/l2"
+    max_iter: int = 1000
     loss: str = "squared-hinge"
     feature_groups: Any = None
     constraint: float | None = None
 
+    PARAMETERS: ClassVar = LINEAR_PARAMETERS | {"loss": replace(PARAMETERS["loss"], choices=(*LOSSES,))}
+    SOLVERS: ClassVar = LINEAR_SOLVERS
+
     @property
-    def _dense_solvers(self) -> tuple[Solver, Solver]:
-        return DENSE_SOLVERS[self.loss]
+    def _strengths(self) -> Strengths:
+        return strengths_of(self.penalty, l1=self.l1, l2=self.l2, group_l1=self.group_l1)
+
+    @property
+    def _path_parameter(self) -> str:
+        return named_penalty(self.penalty).strengths[0]
 
     def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
         return LOSSES[self.loss](structure, targets)
@@ -191,19 +212,26 @@ class MulticlassClassifier(OnePass, Probabilistic):
         if self.loss == HINGE and name in (AUTO, FBPD_NAME):
             if self.constraint is not None:
                 return ConstrainedFBPD()
-            return FBPD() if name == FBPD_NAME else self._seeded(HINGE_SOLVERS[self.penalty]())
-        return super()._make_solver()
+            return FBPD() if name == FBPD_NAME else seeded(HINGE_SOLVERS[self.penalty](), self.random_state)
+        return linear_solver(self, *DENSE_SOLVERS[self.loss])
 
-    def _penalty(self, n_features: int, n_states: int, unpenalised: Coords) -> ElasticNet | GroupLasso:
-        if self.feature_groups is None:
-            return super()._penalty(n_features, n_states, unpenalised)
-        groups = feature_blocks(self.feature_groups, n_features - bool(self.fit_intercept), n_features)
-        return make_penalty(self.penalty, self._strengths, n_features, n_states, unpenalised, groups)
+    def _penalty(
+        self, strengths: Strengths, n_features: int, n_states: int, unpenalised: Coords
+    ) -> ElasticNet | GroupLasso:
+        groups = None
+        if self.feature_groups is not None:
+            groups = feature_blocks(self.feature_groups, n_features - bool(self.fit_intercept), n_features)
+        return make_penalty(self.penalty, strengths, n_features, n_states, unpenalised, groups)
 
     def _objective(
-        self, features: FeatureMap, structure: Structure, targets: Any, weights: Any, support: Any
+        self,
+        features: FeatureMap,
+        structure: Structure,
+        targets: Any,
+        item_weights: Vector | None,
+        support: Support | None = None,
     ) -> Any:
-        whole = super()._objective(features, structure, targets, weights, support)
+        whole = super()._objective(features, structure, targets, item_weights, support)
         return (
             whole if self.constraint is None else BoundedObjective(whole, LossBudget(float(self.constraint)))
         )

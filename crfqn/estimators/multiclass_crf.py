@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from crfqn.estimators.items import Vector
+from crfqn.arrays import Vector
+from crfqn.estimators.base import LIKELIHOOD
 from crfqn.estimators.multiclass import MulticlassClassifier
-from crfqn.estimators.probabilistic import LIKELIHOOD
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

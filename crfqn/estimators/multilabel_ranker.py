@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -12,29 +12,31 @@ from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
-from crfqn.arrays import SparseWeights
+from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
-from crfqn.estimators.base import pass_on_interrupt
+from crfqn.estimators.automatic_solver import FOR_MARGINS
+from crfqn.estimators.base import Problem, given_result, pass_on_interrupt
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.content import Content, finite
-from crfqn.estimators.items import Vector
-from crfqn.estimators.label_sets import LabelSets
-from crfqn.estimators.label_space import LabelSpace
-from crfqn.estimators.linear import LinearModel
-from crfqn.estimators.set_labels import SetLabels
+from crfqn.estimators.items import ItemModel
+from crfqn.estimators.labels import LabelSets, LabelSpace
+from crfqn.estimators.named_penalties import LINEAR_PARAMETERS, make_penalty, named_penalty, strengths_of
+from crfqn.estimators.named_solvers import LINEAR_SOLVERS, linear_solver
+from crfqn.estimators.strengths import Strengths
 from crfqn.estimators.thresholds import Thresholds, learn_thresholds
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.losses.score_loss import ScoreLoss
+from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.structures.structure import Structure
 from crfqn.threads import Pool
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters of LinearModel count
+class MultilabelRanker(ItemModel):
     """Scores that put the relevant labels of an item above the others, and thresholds for label sets.
 
     Minimises, over weights W (labels x features) and intercepts b (labels),
@@ -91,10 +93,35 @@ class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters
     """
 
     KIND = "multilabel-ranker"
-    NOT_SAVED: ClassVar[tuple[str, ...]] = (*LinearModel.NOT_SAVED, "cv")
+    NOT_SAVED: ClassVar[tuple[str, ...]] = (*ItemModel.NOT_SAVED, "cv")
 
+    l1: float | str | None = field(default=None, kw_only=False)
+    l2: float | None = field(default=None, kw_only=False)
+    group_l1: float | str | None = None
+    penalty: str = "l1/l2"
+    max_iter: int = 1000
     threshold: str = "item"
     cv: Any = None
+
+    TAKES_SETS: ClassVar[bool] = True
+    PARAMETERS: ClassVar = LINEAR_PARAMETERS
+    SOLVERS: ClassVar = LINEAR_SOLVERS
+
+    @property
+    def _strengths(self) -> Strengths:
+        return strengths_of(self.penalty, l1=self.l1, l2=self.l2, group_l1=self.group_l1)
+
+    @property
+    def _path_parameter(self) -> str:
+        return named_penalty(self.penalty).strengths[0]
+
+    def _make_solver(self) -> Any:
+        return linear_solver(self, FOR_MARGINS, FOR_MARGINS)
+
+    def _penalty(
+        self, strengths: Strengths, n_features: int, n_states: int, unpenalised: Coords
+    ) -> ElasticNet | GroupLasso:
+        return make_penalty(self.penalty, strengths, n_features, n_states, unpenalised)
 
     def _chosen(self, scores: Vector) -> NDArray[np.bool_]:
         return self._thresholds.exceeded(scores)
@@ -117,11 +144,12 @@ class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters
     def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
         return targets
 
-    def _finish(self, features: FeatureMap, labels: Any, weights: Vector | None) -> None:
+    def _finish(self, problem: Problem) -> None:
         """Learn the thresholds from scores of the training items, by cross-validation if `cv` is given."""
-        if self._form == "labels":
+        if self._space.has_one_label:
             return
-        weights = np.ones(features.n_items) if weights is None else weights
+        features, labels = problem.features, problem.targets
+        weights = np.ones(features.n_items) if problem.item_weights is None else problem.item_weights
         relevant = labels.relevance == 1.0
         if self.cv is None or self.result_.status is Status.INTERRUPTED:
             scores = self._training_scores(features, self._weights())
@@ -144,21 +172,19 @@ class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters
         self, features: FeatureMap, labels: Any, weights: Vector, train: NDArray, test: NDArray
     ) -> Vector:
         """Return the scores of the items `test` from a training on the items `train`, started at these weights."""
-        quiet = copy(self)
-        quiet.callback, quiet.verbose = None, 0
-        quiet.__dict__.pop("_callback_fit_ctx", None)  # tasks of scikit-learn's callbacks
+        fold = copy(self)
+        fold.callback, fold.verbose = None, 0
+        fold.__dict__.pop("_callback_fit_ctx", None)  # tasks of scikit-learn's callbacks
         for name, value in self._fitted_strengths.items():  # thresholds are for models of this strength
-            setattr(quiet, name, value)
+            setattr(fold, name, value)
         features = copy(features)
         features.pool = Pool(1)
         part, _ = features.take(train)
         unpenalised = self._unpenalised(labels.n_states, features.n_features)
-        start = self._weights()
-        result = quiet._train(
-            part, self._space.over(train.size), labels.of(train), weights[train], start, unpenalised
-        )
+        over = self._space.over(train.size)
+        problem = fold._problem(part, over, labels.of(train), weights[train], self._weights(), unpenalised)
+        result = given_result(part, fold._minimize(problem))
         pass_on_interrupt(result)
-        fold = copy(self)
         fold._set_weights(SparseWeights(result.coords, result.weights))
         order = np.argsort(test, kind="stable")
         scores = np.empty((test.size, labels.n_states))
@@ -200,14 +226,14 @@ class MultilabelRanker(LinearModel, SetLabels):  # in this order: the parameters
 
     def _content(self) -> Content:
         content = super()._content()
-        if self._form != "labels":
+        if not self._space.has_one_label:
             content.arrays["threshold_coef"] = self.threshold_coef_
             content.arrays["threshold_intercept"] = self.threshold_intercept_
         return content
 
     def _restore(self, file: ModelFile) -> None:
         super()._restore(file)
-        if self._form != "labels":
+        if not self._space.has_one_label:
             shape = (len(self.classes_),)
             names = ("threshold_coef", "threshold_intercept")
             self._thresholds = Thresholds(*(finite(file, name, shape) for name in names))

@@ -7,7 +7,7 @@ The penalties over rows other than L1/L2 are in section 4.7 of Blondel, Seki and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -16,12 +16,18 @@ from numpy.typing import NDArray
 
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO
-from crfqn.estimators.strengths import Strengths, is_auto
+from crfqn.estimators.strengths import STRENGTHS, Strengths, is_auto
+from crfqn.parameters import PARAMETERS
 from crfqn.penalties import ElasticNet, FeatureBlocks, GroupLasso
 
+# Of estimators whose penalty has a name: strengths that are not given have the default of the name.
+LINEAR_PARAMETERS = {
+    **PARAMETERS,
+    **{name: replace(PARAMETERS[name], is_optional=True) for name in ("l1", "group_l1")},
+    "l2": replace(PARAMETERS["l2"], words=(), is_optional=True),
+}
 # Of strengths that the penalty's name has.
 DEFAULTS = {"l1": AUTO, "l2": 1.0, "group_l1": AUTO}
-STRENGTHS = (*DEFAULTS,)
 
 
 @dataclass(frozen=True)

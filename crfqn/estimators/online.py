@@ -1,4 +1,4 @@
-"""`partial_fit`: one pass over a batch of items by a method that learns from its mistakes, item by item.
+"""`partial_fit`: one pass over a batch of items, by a method that learns from its mistakes or by dual decomposition.
 
 The mean of the weights goes on over all batches, which may be forgotten: a pass over all items in one batch is an epoch
 of `fit` with the same solver, bit for bit. The penalty takes no part. Stochastic gradients have no `partial_fit`: their
@@ -15,12 +15,17 @@ from sklearn.utils.validation import column_or_1d
 
 from crfqn.arrays import NO_WEIGHTS, SparseWeights, Vector
 from crfqn.errors import InputError
-from crfqn.estimators.probabilistic import LIKELIHOOD
+from crfqn.estimators.base import LIKELIHOOD
+from crfqn.objectives.linear.coordinates import merge_weights
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
+from crfqn.objectives.objective import Objective
+from crfqn.penalties import ElasticNet
 from crfqn.result import Result, Status, Trace
+from crfqn.solvers.dual.decomposition_state import DualItems
 from crfqn.solvers.stochastic.perceptron import AveragedPerceptron
 from crfqn.solvers.stochastic.state import Learned, PerceptronState
 
+HINGE = "hinge"
 ONLINE = ("averaged-perceptron", "passive-aggressive")
 
 
@@ -36,10 +41,20 @@ class Memory:
     centre: Vector | None = None
 
 
-def is_online(model: Any) -> bool:
-    """Return True for solvers that learn item by item, else raise AttributeError, as scikit-learn asks."""
-    if getattr(model, "loss", LIKELIHOOD) != LIKELIHOOD:
-        raise AttributeError(f"partial_fit needs loss={LIKELIHOOD!r}; it is {model.loss!r}")
+def is_dual(model: Any) -> bool:
+    """Return whether a batch is learned by dual decomposition: the flat hinge loss under an L2 penalty."""
+    return model.loss == HINGE and getattr(model, "penalty", None) == "l2"
+
+
+def learns_in_batches(model: Any) -> bool:
+    """Return True for models that learn batches, else raise AttributeError, as scikit-learn asks."""
+    if is_dual(model):
+        return True
+    if model.loss != LIKELIHOOD:
+        raise AttributeError(
+            f"partial_fit needs loss={LIKELIHOOD!r}, or loss={HINGE!r} under a penalty named 'l2'; "
+            f"the loss is {model.loss!r}"
+        )
     if not (isinstance(model.solver, AveragedPerceptron) or model.solver in ONLINE):
         names = " or ".join(f"solver={name!r}" for name in ONLINE)
         raise AttributeError(f"partial_fit needs {names}, which learn item by item; it is {model.solver!r}")
@@ -60,11 +75,12 @@ def known_classes(model: Any, classes: Any) -> Any:
     return model.classes_
 
 
-def learn_batch(
-    model: Any, objective: Any, features: FeatureMap, start: SparseWeights | None
-) -> SparseWeights:
-    """Learn the items of an objective over `features` in one pass, and return the mean of all weights so far.
+def learn_online(
+    model: Any, checked: Any, objective: Any, features: FeatureMap, start: SparseWeights | None
+) -> Any:
+    """Learn the items of an objective over `features` in one pass; return the model with the mean of all weights.
 
+    checked : copy of the model with the labels and columns of the batch
     start : weights of the objective's coordinates to begin with, where the model has no memory of a pass
     """
     solver, memory = model._make_solver(), getattr(model, "_memory", None)
@@ -76,13 +92,32 @@ def learn_batch(
         random = memory.random
         online.resume(memory.learned)
     online.correct(random.permutation(online.n_items), solver.aggressiveness)
+    model._adopt(checked)
     model._memory = Memory(online.learned(), random, features.centre)
-    return given_weights(features, online.point().sparse_weights)
+    return with_pass(model, given_weights(features, online.point().sparse_weights))
 
 
-def note_pass(model: Any, violation: float = np.nan) -> None:
-    """Set a model's result after one more pass; nothing is known of its objective."""
-    model.n_iter_ = getattr(model, "n_iter_", 0) + 1
+def learn_in_dual(model: Any, checked: Any, objective: Objective) -> Any:
+    """Learn the items of an objective, whose offset are their scores so far; return the model of all items seen.
+
+    The dual variables of earlier batches stay what they were. Table II of Blondel, Fujino and Ueda (2014) has the
+    accuracy after one pass over everything.
+    """
+    items = objective.state(DualItems, ElasticNet(0.0, model._strengths["l2"]), "pivot", 0.0)
+    largest = items.sweep(items.items).violation
+    learnt = items.point().sparse_weights
+    if hasattr(model, "coef_"):
+        before = model._weights()
+        learnt = merge_weights(before.coords, before.weights, learnt.coords, learnt.weights)
+    model._adopt(checked)
+    return with_pass(model, learnt, largest)
+
+
+def with_pass(model: Any, weights: SparseWeights, violation: float = np.nan) -> Any:
+    """Return the model with the weights after one more pass; nothing is known of its objective."""
+    model._set_weights(weights)
+    model.n_iter_ = n = getattr(model, "n_iter_", 0) + 1
     coords, values = model._weights()
-    unknown, n = float("nan"), model.n_iter_
+    unknown = float("nan")
     model.result_ = Result(coords, values, unknown, unknown, violation, Status.LEARNED, n, n, 0.0, Trace())
+    return model

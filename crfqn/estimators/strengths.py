@@ -31,6 +31,7 @@ SHARES = {"l1": 0.1, "group_l1": 0.2}
 SHARE_WITH_L2 = 0.25  # the same page: from .1 to .5 text scores are the same, and the models ever smaller
 SEEN = 2  # positions that l2 = "auto" is worth
 AUTOMATIC = tuple(SHARES)
+STRENGTHS = ("l1", "l2", "group_l1")
 
 
 def is_auto(value: Any) -> bool:
@@ -62,7 +63,7 @@ def chosen_strengths(strengths: Strengths, objective: Any, unpenalised: Coords) 
     return {name: chosen[name] if is_auto(value) else value for name, value in strengths.items()}
 
 
-def tell_strengths(strengths: Strengths) -> None:
+def print_strengths(strengths: Strengths) -> None:
     """Say on stderr which strengths a training has, once they have been chosen."""
     print(f"strengths: {described(strengths)}", file=sys.stderr, flush=True)
 

@@ -8,21 +8,21 @@ from typing import Any, ClassVar
 from crfqn.arrays import Coords
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO
-from crfqn.estimators.base import SOLVERS, SparseCRF
-from crfqn.estimators.strengths import Strengths, is_auto
+from crfqn.estimators.base import LIKELIHOOD, SparseLinearModel
+from crfqn.estimators.named_solvers import HINGE_SOLVER, STRUCTURED_SOLVERS, named_solver
+from crfqn.estimators.strengths import STRENGTHS, Strengths, is_auto
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.losses.structured import StructuralHinge
 from crfqn.parameters import PARAMETERS
 from crfqn.penalties import ElasticNet, GroupLasso
-from crfqn.solvers.dual.block_frank_wolfe import BlockFrankWolfe
 from crfqn.structures.structure import Structure
 
-LOGISTIC, HINGE = LOSSES = ("logistic", "hinge")
-HINGE_SOLVER = "block-frank-wolfe"
+HINGE = "hinge"
+LOSSES = (LIKELIHOOD, HINGE)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ByStrengths(SparseCRF):
+class StructuredEstimator(SparseLinearModel):
     """Base class of estimators under l1 ||w||_1 + l2/2 ||w||^2 + group_l1 sum_f ||w_f||, any of them zero.
 
     The loss "logistic" is the likelihood's, "hinge" the structured hinge's, which has no curvature: it is trained in
@@ -30,10 +30,10 @@ class ByStrengths(SparseCRF):
     """
 
     group_norm: str = "l2"
-    loss: str = LOGISTIC
+    loss: str = LIKELIHOOD
 
     PARAMETERS: ClassVar = {**PARAMETERS, "loss": replace(PARAMETERS["loss"], choices=LOSSES)}
-    SOLVERS: ClassVar = {**SOLVERS, HINGE_SOLVER: BlockFrankWolfe}
+    SOLVERS: ClassVar = STRUCTURED_SOLVERS
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -55,7 +55,7 @@ class ByStrengths(SparseCRF):
 
     def _make_solver(self) -> Any:
         if self.loss == HINGE and isinstance(self.solver, str):
-            return self._seeded(BlockFrankWolfe())
+            return named_solver(HINGE_SOLVER, self.SOLVERS, self.random_state)
         return super()._make_solver()
 
     def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
@@ -65,15 +65,17 @@ class ByStrengths(SparseCRF):
 
     @property
     def _strengths(self) -> Strengths:
-        given = {name: getattr(self, name) for name in ("l1", "l2", "group_l1")}
+        given = {name: getattr(self, name) for name in STRENGTHS}
         if self.loss == HINGE and is_auto(given["l1"]):
             given["l1"] = 0.0  # what is trained in its dual has L2 only
         if is_auto(given["l2"]) and (not is_auto(given["l1"]) or given["group_l1"] != 0):
             given["l2"] = 0.0  # a penalty that is given is the whole penalty
         return {name: value if is_auto(value) else float(value or 0.0) for name, value in given.items()}
 
-    def _penalty(self, n_features: int, n_states: int, unpenalised: Coords) -> ElasticNet | GroupLasso:
-        l1, l2, group_l1 = self._strengths.values()
+    def _penalty(
+        self, strengths: Strengths, n_features: int, n_states: int, unpenalised: Coords
+    ) -> ElasticNet | GroupLasso:
+        l1, l2, group_l1 = (strengths[name] for name in STRENGTHS)
         if group_l1 == 0:
             return ElasticNet(l1, l2, unpenalised)
         return GroupLasso(

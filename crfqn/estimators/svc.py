@@ -33,7 +33,7 @@ from crfqn.estimators.kernel_functions import (
     KernelFunction,
     resolve_gamma,
 )
-from crfqn.estimators.saving import save
+from crfqn.estimators.storage import save
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.linear.gram_map import GramMap
 from crfqn.objectives.losses.hinges import MulticlassHinge

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,25 +12,22 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
 
 from crfqn.data.model_file import ModelFile
-from crfqn.errors import InputError, ModelFileError
+from crfqn.errors import InputError
+from crfqn.estimators.base import has_probabilities
 from crfqn.estimators.checks import is_number
 from crfqn.estimators.content import Content
 from crfqn.estimators.features import warn_of_empty_rows
-from crfqn.estimators.item_batches import OnlineItems
-from crfqn.estimators.items import ItemModel
-from crfqn.estimators.label_space import LabelSpace, TreeSpace, name_array
-from crfqn.estimators.probabilistic import Probabilistic, has_probabilities
-from crfqn.estimators.structured import HINGE, ByStrengths
+from crfqn.estimators.item_classifier import ItemClassifier
+from crfqn.estimators.labels import LabelSpace, TreeSpace, name_array
+from crfqn.estimators.structured import HINGE, StructuredEstimator
 from crfqn.messages import shorten
 from crfqn.taxonomy.labels import PathLabels, check_separator
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy
 from crfqn.taxonomy.tree import NO_PARENT, LabelTree
 
-MOST_UNUSED = 1000  # columns of labels as rows of parts, beyond those that a model's paths need
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class TaxonomyCRF(ByStrengths, OnlineItems, Probabilistic, ItemModel):
+class TaxonomyCRF(StructuredEstimator, ItemClassifier):
     """CRF over a taxonomy of labels with sparse weights, trained by a proximal quasi-Newton method with a certificate.
 
     Minimises, over weights w_k of all K nodes of the taxonomy,
@@ -97,12 +94,16 @@ class TaxonomyCRF(ByStrengths, OnlineItems, Probabilistic, ItemModel):
     """
 
     KIND = "taxonomy-crf"
-    NOT_SAVED: ClassVar[tuple[str, ...]] = (*ItemModel.NOT_SAVED, "taxonomy")
+    SPACE = TreeSpace
+    NOT_SAVED: ClassVar[tuple[str, ...]] = (*ItemClassifier.NOT_SAVED, "taxonomy")
 
     taxonomy: Any = None
     labels: str = "leaves"
     separator: str = "/"
     fit_intercept: bool = False
+
+    tree_: LabelTree = field(init=False)
+    _space: TreeSpace = field(init=False)
 
     def predict(self, X: Any, threshold: float | None = None) -> NDArray:
         """Return the most probable label of each item, or the deepest node on the way down that is probable enough.
@@ -193,61 +194,21 @@ class TaxonomyCRF(ByStrengths, OnlineItems, Probabilistic, ItemModel):
 
     def _adopt_labels(self, space: LabelSpace) -> None:
         assert isinstance(space, TreeSpace)
-        self.classes_, self.tree_ = space.classes, space.tree
-        self._row_form = space.n_levels, space.separator
-
-    @property
-    def _space(self) -> TreeSpace:
-        return TreeSpace.of(self.tree_, self.tree_.nodes_of(self.classes_), *self._row_form)
+        super()._adopt_labels(space)
+        self.tree_ = space.tree
 
     def _as_given(self, labels: NDArray) -> NDArray:
-        n_levels, separator = self._row_form
-        return PathLabels.rows(labels, n_levels, separator) if n_levels else labels
+        n_levels = self._space.n_levels
+        return PathLabels.rows(labels, n_levels, self._space.separator) if n_levels else labels
 
     def _content(self) -> Content:
-        content, tree = super()._content(), self.tree_
-        content.arrays["parents"] = tree.parents
-        content.arrays["label_node"] = self._space.nodes
-        n_levels, separator = self._row_form
-        content.metadata |= {
-            "nodes": list(tree.names),
-            "has_taxonomy": self.taxonomy is not None,
-            "label_levels": n_levels,
-            "label_separator": separator,
-        }
+        content = super()._content()
+        content.metadata["has_taxonomy"] = self.taxonomy is not None
         return content
 
     def _restore(self, file: ModelFile) -> None:
-        meta = file.metadata
-        tree = LabelTree(tuple(meta["nodes"]), file.array("parents", "int32", (None,)))
-        nodes = file.array("label_node", "int32", (file.count("n_classes", 1),))
-        if (
-            not nodes.size
-            or nodes.min() < 0
-            or nodes.max() >= tree.n_nodes
-            or np.unique(nodes).size < nodes.size
-        ):
-            raise ModelFileError(
-                f"{file.path}: label_node should hold distinct numbers of 0 ... {tree.n_nodes - 1}"
-            )
-        if not np.isin(tree.leaves, nodes).all():
-            raise ModelFileError(f"{file.path}: label_node lacks a leaf of the taxonomy")
-        separator = meta["label_separator"]
-        check_separator(separator)
-        levels = read_levels(file, tree, separator)
-        self._adopt_labels(TreeSpace.of(tree, nodes, levels, separator))
-        self.taxonomy = tree if meta["has_taxonomy"] else None
         super()._restore(file)
-
-
-def read_levels(file: ModelFile, tree: LabelTree, separator: str) -> int:
-    """Return the columns of labels as rows of parts, 0 for names; ModelFileError unless the taxonomy's names fit them.
-
-    A table of labels may have had more columns than any of its rows used: more levels than the tree's are accepted.
-    """
-    longest = max(1 + str(name).count(separator) for name in tree.names)
-    levels = file.count("label_levels", most=longest + MOST_UNUSED)
-    return levels if levels == 0 else file.count("label_levels", longest, longest + MOST_UNUSED)
+        self.taxonomy = self.tree_ if file.metadata["has_taxonomy"] else None
 
 
 def descend(p: NDArray[np.float64], parents: NDArray[np.int32], threshold: float) -> NDArray[np.int64]:

@@ -1,14 +1,24 @@
-"""Conversion of weights between sorted coordinates with values, the solvers' form, and sparse matrices, the users'."""
+"""Weights between the solvers' form, sorted coordinates with values, and the users', sparse matrices with names.
+
+A training may start from the weights of another model: labels (of a taxonomy: nodes) are matched by name; features too
+where both sides have names, otherwise by their number, and then there have to be as many. What only one of the two has
+is left out, and starts from zero.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import SparseWeights
+from crfqn.errors import InputError
 
 
 def csr(values: NDArray, rows: NDArray, columns: NDArray, shape: tuple[int, int]) -> Any:
@@ -27,3 +37,95 @@ def merged(left: SparseWeights, right: SparseWeights) -> SparseWeights:
     coords = np.concatenate([left.coords, right.coords])
     order = np.argsort(coords)
     return SparseWeights(coords[order], np.concatenate([left.weights, right.weights])[order])
+
+
+@dataclass(frozen=True, eq=False)
+class Axes:
+    """Names of the rows and columns of a model's weights: labels or nodes, and features if they have names."""
+
+    labels: Sequence[Any]
+    n_features: int
+    features: Sequence[Any] | None
+
+
+@dataclass(frozen=True, eq=False)
+class AxisMatch:
+    """Match of the labels and features that an old and a new model have in common.
+
+    Attributes
+    ----------
+    rows, columns : ndarray of int64
+        The number among the new labels (features) of each of the old ones, -1 for those that are gone.
+    """
+
+    rows: NDArray[np.int64]
+    columns: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, old: Axes, new: Axes) -> AxisMatch | None:
+        """Match labels and features; None where features have no names and their numbers differ."""
+        rows = numbers_of(old.labels, new.labels)
+        if old.features is not None and new.features is not None:
+            return cls(rows, numbers_of(old.features, new.features))
+        return cls(rows, np.arange(old.n_features)) if old.n_features == new.n_features else None
+
+    def entries(self, matrix: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Return rows, columns and values of the weights (labels x features) that stay, at their new places."""
+        found = matrix.tocoo()
+        rows, columns = self.rows[found.row], self.columns[found.col]
+        stays = (rows >= 0) & (columns >= 0)
+        return rows[stays], columns[stays], found.data[stays]
+
+
+def start_model(start: Any, model: Any, kind: type, names: str) -> Any:
+    """Return the model to start from: `start`, else `model` itself after a fit with `warm_start`, else None.
+
+    Raises
+    ------
+    InputError
+        `start` is no `kind`; `names` says in the message which kinds are expected.
+    sklearn.exceptions.NotFittedError
+    """
+    if start is None:
+        return model if model.warm_start and hasattr(model, "coef_") else None
+    if not isinstance(start, kind):
+        raise InputError(f"start: expected a {names}, got {type(start).__name__}")
+    check_is_fitted(start)
+    return start
+
+
+def match(old: Axes, new: Axes, is_asked: bool) -> AxisMatch | None:
+    """Return labels and features in common; None if features do not match, InputError if the start `is_asked` for."""
+    common = AxisMatch.of(old, new)
+    if common is None and is_asked:
+        raise InputError(
+            f"start: expected a model of {new.n_features} features, or names of features on both sides, "
+            f"got one of {old.n_features}"
+        )
+    return common
+
+
+def sorted_weights(coords: NDArray[np.int64], values: NDArray[np.float64]) -> SparseWeights:
+    """Return the weights that are not zero, sorted by coordinate."""
+    coords, values = coords[values != 0], values[values != 0]
+    order = np.argsort(coords)
+    return SparseWeights(coords[order], values[order])
+
+
+def print_start(common: AxisMatch | None, new: Axes, weights: SparseWeights | None, n_before: int) -> None:
+    """Say on stderr what was kept of the model that the training starts from."""
+    if common is None or weights is None:
+        text = "start: nothing kept, other features without names"
+    else:
+        n_labels, n_features = (int((numbers >= 0).sum()) for numbers in (common.rows, common.columns))
+        text = (
+            f"start: {weights.coords.size:,} of {n_before:,} weights kept; in common {n_labels:,} of "
+            f"{len(new.labels):,} labels, {n_features:,} of {new.n_features:,} features"
+        )
+    print(text, file=sys.stderr, flush=True)
+
+
+def numbers_of(old: Sequence[Any], new: Sequence[Any]) -> NDArray[np.int64]:
+    """Return the number among the new names of each old one, int64, -1 for those that are gone."""
+    number = dict(zip(new, range(len(new)), strict=True))
+    return np.array([number.get(name, -1) for name in old], np.int64)

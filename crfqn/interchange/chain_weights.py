@@ -22,8 +22,7 @@ from crfqn.data.vocabulary import NO_VALUE, UNKNOWN_VALUE, Vocabulary
 from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.content import FEATURE, FROM, LARGEST_WEIGHT, STATE, TO, VALUE_STARTS
-from crfqn.estimators.persistence import restore
-from crfqn.estimators.saving import SUMMARY, TRACE
+from crfqn.estimators.storage import SUMMARY, TRACE, restore
 from crfqn.result import Status
 from crfqn.structures.transition_rules import TransitionRules
 

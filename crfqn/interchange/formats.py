@@ -16,7 +16,7 @@ from typing import Any
 from crfqn.data.files import PACKINGS
 from crfqn.data.model_file import HEADER_LIMIT, read_whole
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.persistence import load
+from crfqn.estimators.storage import load
 from crfqn.interchange import crfpp, crfsuite, json_file, onnx_file, wapiti
 
 StrPath = str | os.PathLike[str]

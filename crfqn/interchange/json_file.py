@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from crfqn.atomic_write import replace_file
 from crfqn.data.model_file import DTYPES, ModelFile, null_for_nan, plain_json, read_whole
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.persistence import restore
-from crfqn.estimators.saving import whole_content
+from crfqn.estimators.storage import restore, whole_content
 from crfqn.messages import describe
 
 NAME = "json"

@@ -20,9 +20,8 @@ from sklearn.utils.validation import check_is_fitted
 import crfqn
 from crfqn.atomic_write import replace_file
 from crfqn.errors import InputError
-from crfqn.estimators.linear import LinearModel
-from crfqn.estimators.multilabel_ranker import MultilabelRanker
-from crfqn.estimators.probabilistic import LIKELIHOOD
+from crfqn.estimators.base import LIKELIHOOD
+from crfqn.estimators.multiclass import MulticlassClassifier
 from crfqn.estimators.taxonomy import TaxonomyCRF
 
 NAME = "onnx"
@@ -59,7 +58,7 @@ def write(model: Any, path: str | os.PathLike[str], dtype: str = "float32", inpu
 
 def graph_of(model: Any, dtype: str = "float32", input: str = "dense") -> Any:
     """Return the `onnx.ModelProto` that `write` stores; parameters and errors as there."""
-    if not isinstance(model, (LinearModel, TaxonomyCRF)) or isinstance(model, MultilabelRanker):
+    if not isinstance(model, (MulticlassClassifier, TaxonomyCRF)):
         raise InputError(
             f"onnx: expected a MulticlassCRF, MulticlassClassifier or TaxonomyCRF, got a {type(model).__name__}"
         )

@@ -1,32 +1,43 @@
 """The sum of a loss over blocks of items: for data whose scores, items x states, do not fit into memory.
 
-A block's scores and residuals live while the block is worked on; a point keeps its weights and a number or two an item.
-So what an `Objective` reads off its one evaluation costs a pass each time here, but memory is that of one block.
-The blocks are fixed by the data, and sums run over them in their order.
+The blocks are fixed by the data, and sums run over them in their order. A point's handle keeps the points of its parts,
+with their residuals, as far as a budget goes: the newest point has the room of older ones. What is not kept
+is made anew, part by part, whenever it is asked for; so a sweep finds all that one evaluation tells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, reduce
 from itertools import pairwise
 from operator import add
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
+from weakref import ref
 
 import numpy as np
 
-from crfqn.arrays import Coords, Screening, SparseWeights, Vector
-from crfqn.kernels.sparse import union
-from crfqn.objectives.linear.coordinates import Split, merge_weights
-from crfqn.objectives.linear.screening import ScreeningCache
-from crfqn.objectives.losses.score_loss import DualLoss
-from crfqn.objectives.objective import Objective
-from crfqn.objectives.operations import Operations
-from crfqn.objectives.point import Point
-from crfqn.objectives.registry import InMemory
+from crfqn.arrays import NO_COORDS, Coords, Labels, Screening, Vector
+from crfqn.data.features import FeatureStore
+from crfqn.errors import ViewError
+from crfqn.kernels.sparse import found_in, union
+from crfqn.objectives.linear.coordinates import Split
+from crfqn.objectives.linear.feature_map import FeatureMap
+from crfqn.objectives.linear.sparse_map import SparseMap
+from crfqn.objectives.losses.likelihood import Likelihood
+from crfqn.objectives.losses.score_loss import DualLoss, NoDual, ScoreLoss
+from crfqn.objectives.objective import InMemory, Objective
+from crfqn.objectives.point import Handle, Point
+from crfqn.objectives.protocols import Operations
+from crfqn.objectives.proved_zeros import count_screened
 from crfqn.objectives.support import Support
+from crfqn.structures.structure import Structure
 from crfqn.threads import Pool
+
+MOST_NUMBERS = 1 << 27  # scores of a point in one piece: 1 GiB, and a solver holds four such arrays
+BLOCK_NUMBERS = 1 << 25  # scores of a block: 256 MiB
+KEPT_NUMBERS = (
+    1 << 28
+)  # scores and residuals that points of blocks keep: 2 GiB, half of what one piece may take
 
 
 class BlockedObjective(InMemory):
@@ -34,28 +45,44 @@ class BlockedObjective(InMemory):
 
     Parameters
     ----------
-    parts : list of Objective
+    parts : iterable of Objective
     whole : Objective, optional: all of it in one piece, for what needs the data and no evaluation
+    most_kept : int
+        The numbers that its points may keep together. With 0 the parts may be made anew in every pass; then the method
+        has to do without bounds.
     """
 
-    def __init__(self, parts: list[Objective], whole: Objective | None = None) -> None:
-        self.parts, self.whole = parts, whole
+    in_blocks: ClassVar[bool] = True
+
+    def __init__(
+        self, parts: Iterable[Objective], whole: Objective | None = None, most_kept: int = KEPT_NUMBERS
+    ) -> None:
+        self.parts, self.whole, self.most_kept = parts, whole, most_kept
         self.n_passes = 0.0
+        self.asked = NO_COORDS  # of the last gradient: that of the next point, most likely
+        self._keepers: list[ref[SumPoint]] = []  # points that keep something, the newest last
 
     @classmethod
-    def of_blocks(cls, whole: Objective, n_positions: int) -> BlockedObjective:
+    def of_blocks(cls, whole: Objective, n_positions: int, most_kept: int = KEPT_NUMBERS) -> BlockedObjective:
         """Cut into runs of items of about `n_positions` positions, one item at least."""
         offsets = whole.map.offsets
         cuts = [0]
         while cuts[-1] < whole.n_items:
             after = int(np.searchsorted(offsets, offsets[cuts[-1]] + n_positions, side="right")) - 1
             cuts.append(max(after, cuts[-1] + 1))
-        return cls([whole.take(np.arange(first, last)) for first, last in pairwise(cuts)], whole)
+        parts = [whole.take(np.arange(first, last)) for first, last in pairwise(cuts)]
+        return cls(parts, whole, most_kept)
+
+    @cached_property
+    def first(self) -> Objective:  # type: ignore[override]
+        """The first part: what all have in common is read off it."""
+        found = next(iter(self.parts))
+        return found if self.most_kept else found.take(np.empty(0, np.int64))
 
     @property
     def pool(self) -> Pool:
         """The threads of the parts."""
-        return self.parts[0].pool
+        return self.first.pool
 
     @pool.setter
     def pool(self, pool: Pool) -> None:
@@ -65,32 +92,32 @@ class BlockedObjective(InMemory):
     @property
     def n_states(self) -> int:
         """K."""
-        return self.parts[0].n_states
+        return self.first.n_states
 
     @property
-    def n_coords(self) -> int:
-        """d, the number of weights there may be."""
-        return self.parts[0].n_coords
+    def n_features(self) -> int:
+        """F."""
+        return self.first.n_features
 
     @property
-    def support(self) -> Support:
+    def support(self) -> Support:  # type: ignore[override]
         """The coordinates that may have a weight."""
-        return self.parts[0].support
+        return self.first.support
 
     @property
+    def is_convex(self) -> bool:
+        """Whether the loss is convex."""
+        return self.first.is_convex
+
+    @cached_property
     def n_items(self) -> int:
         """I."""
         return sum(part.n_items for part in self.parts)
 
-    @property
+    @cached_property
     def n_positions(self) -> int:
         """N."""
         return sum(part.n_positions for part in self.parts)
-
-    @property
-    def n_node_coords(self) -> int:
-        """K F, on whatever support."""
-        return self.parts[0].n_node_coords
 
     @property
     def mean_occurrence(self) -> float:
@@ -101,84 +128,137 @@ class BlockedObjective(InMemory):
     def operations(self) -> Operations:
         """What a pass over the items takes."""
         inference, entries, *_ = np.sum([part.operations for part in self.parts], axis=0)
-        first = self.parts[0].operations
-        return first._replace(inference=float(inference), entries=float(entries))
-
-    @cached_property
-    def weights(self) -> Vector:
-        """The weights of the items, (I,)."""
-        return np.concatenate([part.weights for part in self.parts])
-
-    @property
-    def is_convex(self) -> bool:
-        """Whether the loss is convex."""
-        return self.parts[0].is_convex
+        return self.first.operations._replace(inference=float(inference), entries=float(entries))
 
     @property
     def total_weight(self) -> float:
         """The sum of the items' weights."""
         return sum(part.total_weight for part in self.parts)
 
-    def all_coords(self) -> Coords:
-        """Return every coordinate that may have a weight, sorted."""
-        return self.support.coords()
-
     def split(self, coords: Coords) -> Split:
         """Take sorted coordinates apart."""
-        return self.parts[0].split(coords)
+        return self.first.split(coords)
 
     def rows(self, features: Coords, edges: Coords) -> Coords:
         """Return all coordinates of some features and edges."""
-        return self.parts[0].rows(features, edges)
+        return self.first.rows(features, edges)
 
     def sample(self, stride: int) -> BlockedObjective:
         """Return the loss over every stride-th item of each part."""
-        return BlockedObjective([part.sample(stride) for part in self.parts if part.n_items > stride // 2])
+        parts = [part.sample(stride) for part in self.parts if part.n_items > stride // 2]
+        return BlockedObjective(parts, most_kept=self.most_kept)
 
-    def at(self, coords: Coords, weights: Vector) -> BlockedPoint:
-        """Evaluate at the sparse weights (sorted coordinates, values)."""
-        return BlockedPoint(self, coords, weights)
+    def at(self, coords: Coords, weights: Vector) -> SumPoint:
+        """Return the handle of the sparse weights (sorted coordinates, values)."""
+        return SumPoint(self, coords, weights)
+
+    @cached_property
+    def keeps_points(self) -> bool:
+        """Whether there is room for all residuals of a point."""
+        return self.most_kept > 0 and self.n_states * self.n_positions <= self.most_kept
+
+    def gives_room(self, point: SumPoint, n_numbers: int) -> bool:
+        """Return whether a point may keep so many numbers more; older ones forget theirs where it takes that."""
+        others = [p for kept in self._keepers if (p := kept()) is not None and p is not point]
+        total = point.n_kept + n_numbers + sum(p.n_kept for p in others)
+        while others and total > self.most_kept:
+            total -= others[0].n_kept
+            others.pop(0).forget()
+        self._keepers = [ref(p) for p in [*others, point]]
+        return total <= self.most_kept
+
+    def unpenalised_reach(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
+        """Return a bound on the unpenalised weights of some optimum, infinite where there is none."""
+        return super().unpenalised_reach(unpenalised, value, norms) if self.most_kept else np.inf
+
+    def squares(self, point: SumPoint, coords: Coords) -> Vector:
+        """Return diagonal and majorant at a point, (2, coords)."""
+        return point.sum(lambda part: np.stack(part.curvature(coords)))
+
+    def hessian_model(
+        self, point: SumPoint, coords: Coords, n_sampled: int, max_dense: int, share: float
+    ) -> Any:
+        """Return the sum of the models, each part giving its share of the sampled positions."""
+        total: Any = None
+        for part in point.points():
+            own = -(-n_sampled * part.objective.n_positions // self.n_positions)
+            model = part.hessian_model(coords, own, max_dense, share)
+            if model is None:
+                return None
+            total = model if total is None else total + model
+        return total
+
+    def item_bound(self, point: SumPoint, penalty: Any) -> None:
+        """Return None: the shares of all items are chosen together."""
+        return
+
+    def at_shares(self, point: SumPoint, shares: Vector) -> Any:
+        """Refuse."""
+        raise ViewError("mixtures with a share for each item need all of them in one piece")
+
+    def count_within(
+        self, point: SumPoint, bound: float, scale: float, radius: float, besides: Coords
+    ) -> int:
+        """Count the coordinates whose gradients at a point stay within a bound; a few are missed."""
+        return count_screened(point, self.ranges, bound, scale, radius, besides)
 
 
 class Sums(NamedTuple):
-    """Results of one pass: the loss of each item, unweighted, (I,), and the dual loss."""
+    """What the first sweep over the parts tells: the loss of each item, (I,), value, dual loss, and a gradient."""
 
     item_losses: Vector
+    value: float
     dual: DualLoss
-
-
-@dataclass(eq=False)
-class BlockedPoint:
-    """The loss at sparse weights; every question but those about single items costs a pass."""
-
-    objective: BlockedObjective
     coords: Coords
-    weights: Vector
-    _screenings: ScreeningCache = field(default_factory=ScreeningCache, repr=False)
+    gradient: Vector
+
+
+class SumPoint(Handle):
+    """The loss at sparse weights, a sum over parts of the items."""
 
     @cached_property
-    def sparse_weights(self) -> SparseWeights:
-        """The weights, which may be kept longer than the point."""
-        return SparseWeights.without_zeros(self.coords, self.weights)
+    def _kept(self) -> dict[int, Point]:
+        """The parts' points, by their number, that there is room for."""
+        return {}
+
+    @property
+    def n_kept(self) -> int:
+        """How many numbers these keep: residuals."""
+        return sum(p.objective.n_states * p.objective.n_positions for p in self._kept.values())
+
+    def forget(self) -> None:
+        """Give up what is kept."""
+        self._kept.clear()
 
     def points(self) -> Iterator[Point]:
         """Yield the point of each part, one at a time."""
         owner = self.objective
-        for part in owner.parts:
-            yield part.at(self.coords, self.weights)
-            owner.n_passes += part.n_positions / owner.n_positions
+        for number, part in enumerate(owner.parts):
+            point = self._kept.get(number)
+            if point is None:
+                point = part.at(self.coords, self.weights)
+                owner.n_passes += part.n_positions / owner.n_positions if owner.most_kept else 0.0
+                if owner.most_kept and owner.gives_room(self, part.n_states * part.n_positions):
+                    self._kept[number] = point
+            yield point
+            point.forget_scores()
 
     def sum(self, ask: Callable[[Point], Vector]) -> Vector:
-        """Return the sum of what the parts' points answer: one pass."""
-        return np.sum([ask(point) for point in self.points()], axis=0)
+        """Return the sum of what the parts' points answer: one pass, where they are not kept."""
+        return reduce(add, (ask(point) for point in self.points()))
 
     @cached_property
     def sums(self) -> Sums:
-        """One pass: item losses and the dual loss."""
-        found = [Sums(point.item_losses, point.dual) for point in self.points()]
-        return Sums(
-            np.concatenate([part.item_losses for part in found]), reduce(add, (p.dual for p in found))
-        )
+        """One pass: item losses, value, dual loss, and the gradient that is likely to be asked for."""
+        coords = NO_COORDS if self.objective.keeps_points else self.objective.asked
+        proves = self.objective.most_kept > 0  # duals may be as large as the scores
+        found = [
+            (p.item_losses, p.value, p.dual if proves else NoDual(), p.gradient(coords))
+            for p in self.points()
+        ]
+        losses, values, duals, gradients = zip(*found, strict=True)
+        dual = reduce(add, duals)
+        return Sums(np.concatenate(losses), sum(values), dual, coords, np.sum(gradients, axis=0))
 
     @property
     def item_losses(self) -> Vector:
@@ -188,25 +268,24 @@ class BlockedPoint:
     @property
     def value(self) -> float:
         """The loss, in nats."""
-        return float(self.objective.weights @ self.sums.item_losses)
+        return self.sums.value
 
-    def dual_value(self, scale: float) -> float:
-        """Return the dual loss at `scale` times the point's own dual variables."""
-        return self.sums.dual.value(scale)
+    @property
+    def dual(self) -> DualLoss:
+        """The dual loss along the mixtures that the point proves bounds with."""
+        return self.sums.dual
 
     def gradient(self, coords: Coords) -> Vector:
         """Return the partial derivatives of the loss at `coords`."""
-        return self.sum(lambda point: point.gradient(coords))
-
-    def screen(self, threshold: float) -> Screening:
-        """Return every coordinate with |gradient| > threshold."""
-        return self._screenings.screen(threshold, self._screen)
+        self.objective.asked = coords
+        place, is_known = found_in(self.sums.coords, coords)
+        return self.sums.gradient[place] if is_known.all() else self.sum(lambda p: p.gradient(coords))
 
     def _screen(self, threshold: float) -> Screening:
         """Screen the parts, then add up the gradients of what may stand out in the sum.
 
         A sum of n numbers exceeds the threshold only where one of them exceeds an n-th of it: the candidates of the
-        parts hold all that is sought, and a second pass adds up their gradients.
+        parts hold all that is sought, and a second sweep adds up their gradients.
         """
         share = threshold / len(self.objective.parts)
         coords = union(*[point.screen(share).coords for point in self.points()])
@@ -221,25 +300,31 @@ class BlockedPoint:
         coords = union(*[point.screen_rows(bound / n, inside / n, order).coords for point in self.points()])
         return Screening(coords, self.gradient(coords))
 
-    def along(self, coords: Coords, direction: Vector) -> BlockedRay:
-        """Return the ray w + step * direction."""
-        return BlockedRay(self, coords, direction)
 
-    def view(self, kind: type) -> Any:
-        """Return what a view of the objective shows at this point."""
-        return self.objective.view(kind).at(self)  # type: ignore[attr-defined]
+def build_objective(
+    features: FeatureMap,
+    loss: ScoreLoss,
+    weights: Vector | None = None,
+    support: Support | None = None,
+    most_numbers: int = MOST_NUMBERS,
+    block_numbers: int = BLOCK_NUMBERS,
+) -> Objective | BlockedObjective:
+    """Build the objective of a loss over features; parameters as of `Objective`.
+
+    With more than `most_numbers` scores it comes in blocks of about `block_numbers`.
+    """
+    whole = Objective(features, loss, weights, support)
+    if loss.n_states * features.n_positions <= most_numbers:
+        return whole
+    return BlockedObjective.of_blocks(whole, max(block_numbers // loss.n_states, 1))
 
 
-@dataclass(eq=False)
-class BlockedRay:
-    """A point and a direction."""
-
-    origin: BlockedPoint
-    coords: Coords
-    direction: Vector
-
-    def at(self, step: float) -> BlockedPoint:
-        """Return the point w + step * direction."""
-        start = self.origin
-        moved = merge_weights(start.coords, start.weights, self.coords, step * self.direction)
-        return BlockedPoint(start.objective, *moved)
+def likelihood(
+    store: FeatureStore,
+    structure: Structure,
+    targets: Labels,
+    weights: Vector | None = None,
+    n_threads: int | None = None,
+) -> Objective:
+    """Build the negative log-likelihood of a structured model over sparse features, in one piece."""
+    return Objective(SparseMap(store, Pool(n_threads)), Likelihood(structure, targets), weights)

@@ -2,8 +2,8 @@
 
     F(w) = sum_i weight_i loss_i(scores(w)),   scores = X w + offset,   gradient = X' residual
 
-It evaluates at sparse weights; an evaluation is an object, a `Point` (`point.py`): nothing has to be called in the
-right order. What single families of solvers need besides are views and states (`registry.py`).
+It evaluates at sparse weights; an evaluation is a handle, a `Point` (`point.py`): nothing has to be called in the
+right order. What one method keeps over the items is a state (`MethodState`).
 
 Shapes: I items, N positions, F features, K states, E edge weights; coordinates as in `coordinates.py`.
 """
@@ -11,22 +11,138 @@ Shapes: I items, N positions, F features, K states, E edge weights; coordinates 
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Vector
-from crfqn.errors import InputError
+from crfqn.errors import InputError, ViewError
+from crfqn.objectives import curvature
+from crfqn.objectives.item_bound import ItemMixtures, item_bound
 from crfqn.objectives.linear.coordinates import Split, joined, split_coords
 from crfqn.objectives.linear.feature_map import FeatureMap
+from crfqn.objectives.linear.gram import check_width
 from crfqn.objectives.losses.score_loss import ScoreLoss
-from crfqn.objectives.operations import Operations
 from crfqn.objectives.point import Point
-from crfqn.objectives.registry import InMemory
+from crfqn.objectives.protocols import ItemBound, Matrix, MethodState, Operations, S
+from crfqn.objectives.proved_zeros import Ranges, count_within
 from crfqn.objectives.support import Support
+from crfqn.objectives.unpenalised_reach import unpenalised_reach
+from crfqn.penalties.penalty import LossBudget
 from crfqn.threads import Pool
 
 SMALLEST_WEIGHT = float(np.finfo(np.float64).tiny)  # of an item that counts
+REFUSALS = {
+    "has_curvature": "a metric of second order needs a loss with curvature",
+    "has_hessian_bound": "constant steps need a loss with a bounded Hessian",
+    "has_gram": "a Gram matrix needs a loss with a bounded Hessian, a weight for every state and feature, and no edges",
+    "proves_zeros": "proofs of zeros need a likelihood",
+}
+
+
+class InMemory:
+    """Base of objectives whose items are at hand, in one piece or in `parts`, whose bounds add up.
+
+    Attributes
+    ----------
+    parts : the objectives that it is the sum of, over the same coordinates; may be made anew whenever iterated over
+    n_states, n_features, support : K, F, and the coordinates that may have a weight
+    """
+
+    in_blocks: ClassVar[bool] = False
+    parts: Any
+    support: Support
+
+    @property
+    def first(self) -> Objective:
+        """The first of the parts: what all of them have in common is read off it."""
+        return next(iter(self.parts))
+
+    def split(self, coords: Coords) -> Split:
+        """Take sorted coordinates apart."""
+        raise NotImplementedError
+
+    @property
+    def n_coords(self) -> int:
+        """d, the number of weights: K F + E, or fewer on a support."""
+        return self.support.n_coords
+
+    @property
+    def n_node_coords(self) -> int:
+        """K F, on whatever support."""
+        return self.support.n_node_coords
+
+    def all_coords(self) -> Coords:
+        """Return every coordinate that may have a weight, sorted: for methods that keep all of them."""
+        return self.support.coords()
+
+    @property
+    def has_hessian_bound(self) -> bool:
+        """Whether the Hessian is bounded over all weights."""
+        return self.first.loss.is_smooth
+
+    @property
+    def has_gram(self) -> bool:
+        """Whether that bound is a matrix over the features alone."""
+        return self.has_hessian_bound and self.support.is_everything and not self.support.n_edges
+
+    @property
+    def has_curvature(self) -> bool:
+        """Whether the loss has second derivatives."""
+        return self.first.loss.has_curvature
+
+    @property
+    def proves_zeros(self) -> bool:
+        """Whether the loss is a likelihood."""
+        return self.first.loss.has_marginals
+
+    def refusal(self, fact: str) -> str:
+        """Return why a fact does not hold."""
+        return f"{REFUSALS[fact]}; the loss is {type(self.first.loss).__name__}"
+
+    @cached_property
+    def _feature_scales(self) -> Vector:
+        return np.maximum.reduce([part.map.feature_scales for part in self.parts])
+
+    def feature_scale(self, coords: Coords) -> Vector:
+        """Return the unit of each coordinate's curvature: max_t x_tf^2; 1 for edges."""
+        nodes = self.split(coords)
+        return joined(self._feature_scales[nodes.features], np.ones(nodes.edges.size))
+
+    def hessian_bound(self) -> float:
+        """Return at least the largest eigenvalue of the Hessian, at all weights."""
+        return sum(curvature.hessian_bound(part) for part in self.parts)
+
+    def gram(self) -> Vector:
+        """Return M, float64 (F, F): at all weights Hessian <= I_K (x) M."""
+        check_width(self.first.n_features)
+        total = None
+        for part in self.parts:
+            own = part.map.gram(part.loss.hessian_bounds(part.weights)[0])
+            total = own if total is None else total + own
+        assert total is not None  # there is a part
+        return total
+
+    def unpenalised_reach(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
+        """Return a bound on the unpenalised weights of some optimum, infinite where there is none."""
+        return unpenalised_reach(self.parts, unpenalised, value, norms)
+
+    @cached_property
+    def ranges(self) -> Ranges:
+        """How far the counts of features and edges can move within the items, of a likelihood."""
+        return Ranges.of(self.parts)
+
+    def check_state(self, kind: type[MethodState]) -> None:
+        """Raise ViewError unless the state of a method can be made."""
+        if kind.is_constrained or (self.in_blocks and not kind.takes_blocks):
+            raise ViewError(f"{type(self).__name__} has no {kind.__name__}")
+        kind.check(self)
+
+    def state(self, kind: type[S], *arguments: Any) -> S:
+        """Return the state of a method, or raise ViewError; arguments as of its class."""
+        self.check_state(kind)
+        return kind.make(self, *arguments)
 
 
 class Objective(InMemory):
@@ -95,9 +211,9 @@ class Objective(InMemory):
         return self.loss.n_states
 
     @property
-    def n_coords(self) -> int:
-        """d, the number of weights: K F + E, or fewer on a support."""
-        return self.support.n_coords
+    def n_features(self) -> int:
+        """F."""
+        return self.map.n_features
 
     @property
     def n_items(self) -> int:
@@ -108,11 +224,6 @@ class Objective(InMemory):
     def n_positions(self) -> int:
         """N."""
         return self.map.n_positions
-
-    @property
-    def n_node_coords(self) -> int:
-        """K F, on whatever support."""
-        return self.support.n_node_coords
 
     @property
     def mean_occurrence(self) -> float:
@@ -166,15 +277,37 @@ class Objective(InMemory):
 
     def at(self, coords: Coords, weights: Vector) -> Point:
         """Evaluate at the sparse weights (sorted coordinates, values)."""
+        return Point(self, coords, weights, *self.image(coords, weights))
+
+    def image(self, coords: Coords, weights: Vector) -> tuple[Vector, Vector]:
+        """Return the scores, (K, N), and those of the edges, (E,)."""
         nodes, edges = self.split(coords), np.zeros(self.loss.n_edges)
         scores = np.zeros((self.n_states, self.n_positions)) if self.offset is None else self.offset.copy()
         self.map.image(nodes, weights[: nodes.n_nodes], scores)
         edges[nodes.edges] += weights[nodes.n_nodes :]
-        return Point(self, coords, weights, scores, edges)
+        return scores, edges
 
-    def all_coords(self) -> Coords:
-        """Return every coordinate that may have a weight, sorted: for methods that keep all of them."""
-        return self.support.coords()
+    def squares(self, point: Point, coords: Coords) -> Vector:
+        """Return diagonal and majorant at a point, (2, coords)."""
+        return curvature.squares(point, coords)
+
+    def hessian_model(
+        self, point: Point, coords: Coords, n_sampled: int, max_dense: int, share: float
+    ) -> Matrix | None:
+        """Return the model at a point."""
+        return curvature.hessian_model(point, coords, n_sampled, max_dense, share)
+
+    def item_bound(self, point: Point, penalty: Any) -> ItemBound | None:
+        """Return the bound that a point proves by mixtures with a share for each item."""
+        return item_bound(point, penalty)
+
+    def at_shares(self, point: Point, shares: Vector) -> Point:
+        """Return the point with the gradient of such mixtures."""
+        return ItemMixtures(point).at_shares(shares)
+
+    def count_within(self, point: Point, bound: float, scale: float, radius: float, besides: Coords) -> int:
+        """Count the coordinates whose gradients at a point stay within a bound."""
+        return count_within(point, self.ranges, bound, scale, radius, besides)
 
     def split(self, coords: Coords) -> Split:
         """Take sorted coordinates apart."""
@@ -197,6 +330,63 @@ class Objective(InMemory):
         nodes = (first[:, None] + features).reshape(-1)
         coords = joined(nodes, edges + self.map.n_features * self.n_states)
         return coords if self.support.is_everything else coords[self.support.contains(coords)]
+
+
+class BoundedObjective(Objective):
+    """The indicator of {w: loss(w) <= eta}: 0 there, infinite elsewhere, without gradients; the penalty is minimised.
+
+    It stands in the place of the loss (Chierchia et al. 2015, equation 8).
+
+    Parameters
+    ----------
+    objective : Objective, the loss
+    budget : LossBudget
+    """
+
+    def __init__(self, objective: Objective, budget: LossBudget) -> None:
+        super().__init__(
+            objective.map, objective.loss, objective.weights, objective.support, objective.offset
+        )
+        self.budget, self.loss_objective = budget, objective
+
+    @property
+    def parts(self) -> list[Objective]:  # type: ignore[override]
+        """The loss itself."""
+        return [self.loss_objective]
+
+    def at(self, coords: Coords, weights: Vector) -> BoundedPoint:  # type: ignore[override]
+        """Return a point of which only the weights are known."""
+        return BoundedPoint(self.loss_objective, coords, weights)
+
+    has_curvature = has_hessian_bound = has_gram = proves_zeros = False  # type: ignore[assignment]
+
+    def refusal(self, fact: str) -> str:
+        """Return why nothing of the kind holds."""
+        return "a bound on the loss has values only: it needs the constrained FBPD"
+
+    def check_state(self, kind: type[MethodState]) -> None:
+        """Raise ViewError but for the state that is made of a bound."""
+        if not kind.is_constrained:
+            raise ViewError(f"a bound on the loss has no {kind.__name__}: it needs the constrained FBPD")
+        kind.check(self)
+
+    def sample(self, stride: int) -> Any:
+        """Refuse: a bound on the loss of all items says nothing of some."""
+        raise ViewError("a bound on the loss of all items has no sample of them")
+
+
+class BoundedPoint(Point):
+    """Weights within the bound, or not."""
+
+    @property
+    def value(self) -> float:  # type: ignore[override]
+        """Nothing is added to the penalty."""
+        return 0.0
+
+    @property
+    def image(self) -> Any:  # type: ignore[override]
+        """Refuse to evaluate: an indicator has no gradient."""
+        raise ViewError("a bound on the loss has no gradient: it needs the constrained FBPD")
 
 
 def check_weights(weights: Vector, n_items: int) -> None:

@@ -1,51 +1,157 @@
-"""A point: the loss at sparse weights, and what one pass over the data tells about it. A ray: a point and a direction.
+"""Points: the loss at sparse weights, and what one pass over the data tells about it. Rays: a point and a direction.
 
-The gradient is read where it is asked for; no array of F x K numbers ever exists.
+A point is a handle: it keeps its scores and residuals where the items are, and reads off them what it is asked for. The
+points of sums over parts of the items are in `blocks.py`. No array of F x K numbers ever exists.
 
 Shapes: I items, N positions, F features, K states, E edge weights; coordinates as in `coordinates.py`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from crfqn.arrays import Coords, Screening, SparseWeights, Vector
-from crfqn.kernels.sparse import union
+from crfqn.arrays import NO_COORDS, Coords, Screening, SparseWeights, Vector
+from crfqn.kernels.sparse import found_in, union
 from crfqn.objectives.linear.coordinates import joined, merge_weights
 from crfqn.objectives.linear.screening import RowNorm, ScreeningCache
 from crfqn.objectives.losses.score_loss import DualLoss, Evaluation
+from crfqn.objectives.protocols import Curvature, ItemBound, Matrix
 
 NO_SCORES = np.empty((0, 0))
 
 
 @dataclass(eq=False)
-class Point:
-    """The loss at sparse weights; everything else is computed when it is asked for, once.
+class Handle:
+    """Base of points: the weights, and the last answers that others can be read off.
 
     Attributes
     ----------
-    objective : Objective
+    objective : whose point it is; what the loss knows of curvature and bounds, it answers
     coords, weights : sorted coordinates and the weights there
-    scores : float64 (K, N); edges : float64 (E,)
-    memo : what views have found out and keep with the point: they are made anew each time
     """
 
     objective: Any
     coords: Coords
     weights: Vector
-    scores: Vector
-    edges: Vector
-    memo: dict[str, Any] = field(default_factory=dict, repr=False)
-    _screenings: ScreeningCache = field(default_factory=ScreeningCache, repr=False)
 
     @cached_property
     def sparse_weights(self) -> SparseWeights:
         """The weights, which may be kept longer than the point: it is as large as the data."""
         return SparseWeights.without_zeros(self.coords, self.weights)
+
+    @property
+    def dual(self) -> DualLoss:
+        """The dual loss along the mixtures that the point proves bounds with."""
+        raise NotImplementedError
+
+    def dual_value(self, scale: float) -> float:
+        """Return the dual loss at `scale` in (0, 1] times the point's dual variables; its gradient is scale * g."""
+        return self.dual.value(scale)
+
+    @cached_property
+    def _screenings(self) -> ScreeningCache:
+        return ScreeningCache()
+
+    def gradient(self, coords: Coords) -> Vector:
+        """Return the partial derivatives of the loss at `coords`."""
+        raise NotImplementedError
+
+    def screen(self, threshold: float) -> Screening:
+        """Return every coordinate with |gradient| > threshold."""
+        return self._screenings.screen(threshold, self._screen)
+
+    def _screen(self, threshold: float) -> Screening:
+        raise NotImplementedError
+
+    def along(self, coords: Coords, direction: Vector) -> Ray:
+        """Return the ray w + step * direction."""
+        return Ray(self, coords, direction)
+
+    @cached_property
+    def _last_squares(self) -> list[Any]:
+        """Coordinates and their diagonal and majorant: a sweep that later subsets are read off."""
+        return [NO_COORDS, np.empty((2, 0))]
+
+    def curvature(self, coords: Coords) -> Curvature:
+        """Return diagonal and majorant of the curvature."""
+        place, is_there = found_in(self._last_squares[0], coords)
+        if not is_there.all():
+            self._last_squares[:] = coords, self.objective.squares(self, coords)
+            place = np.arange(coords.size)
+        return Curvature(*self._last_squares[1][:, place])
+
+    def feature_scale(self, coords: Coords) -> Vector:
+        """Return the unit of each coordinate's curvature: max_t x_tf^2; 1 for edges."""
+        return self.objective.feature_scale(coords)
+
+    def unpenalised_reach(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
+        """Return a bound on the unpenalised weights of some optimum, whatever the point (`unpenalised_reach.py`)."""
+        return self.objective.unpenalised_reach(unpenalised, value, norms)
+
+    def hessian_model(
+        self, coords: Coords, n_sampled: int, max_dense: int, share: float = 1.0
+    ) -> Matrix | None:
+        """Return the token-wise model from about n_sampled positions; None where it would be too large."""
+        return self.objective.hessian_model(self, coords, n_sampled, max_dense, share)
+
+    def item_bound(self, penalty: Any) -> ItemBound | None:
+        """Bound the optimum by mixtures with a share for each item (`item_bound.py`); None where they are no help."""
+        return self.objective.item_bound(self, penalty)
+
+    def at_shares(self, shares: Vector) -> Any:
+        """Return the point with the gradient of such mixtures."""
+        return self.objective.at_shares(self, shares)
+
+    def count_within(self, bound: float, scale: float, radius: float, besides: Coords) -> int:
+        """Count the coordinates, not those `besides`, whose gradients stay within a bound (`proved_zeros.py`)."""
+        return self.objective.count_within(self, bound, scale, radius, besides)
+
+
+class Point(Handle):
+    """The loss at sparse weights over items in memory; everything is computed when it is asked for, once.
+
+    Parameters
+    ----------
+    objective : Objective
+    coords, weights : sorted coordinates and the weights there
+    scores, edges : float64 (K, N) and (E,), optional: those of the weights, made when somebody asks
+    """
+
+    def __init__(
+        self,
+        objective: Any,
+        coords: Coords,
+        weights: Vector,
+        scores: Vector | None = None,
+        edges: Vector | None = None,
+    ) -> None:
+        super().__init__(objective, coords, weights)
+        if scores is not None:
+            self.image = scores, edges
+
+    @cached_property
+    def image(self) -> tuple[Vector, Any]:
+        """Scores and edges."""
+        return self.objective.image(self.coords, self.weights)
+
+    @property
+    def scores(self) -> Vector:
+        """The scores, (K, N)."""
+        return self.image[0]
+
+    @property
+    def edges(self) -> Vector:
+        """The scores of the edges, (E,)."""
+        return self.image[1]
+
+    def forget_scores(self) -> None:
+        """Give up what is as large as the scores, but for the residual; it is made anew if anybody asks."""
+        for name in ("image", "score_curvature"):
+            self.__dict__.pop(name, None)
 
     @cached_property
     def evaluation(self) -> Evaluation:
@@ -55,14 +161,15 @@ class Point:
         return owner.loss.evaluate(self.scores, self.edges, owner.weights, owner.pool)
 
     @property
-    def with_scores(self) -> Point:
-        """The point with its scores: itself."""
-        return self
-
-    @property
     def item_losses(self) -> Vector:
         """The loss of each item, unweighted, (I,), in nats."""
         return self.evaluation.item_losses
+
+    @cached_property
+    def score_curvature(self) -> Vector:
+        """The diagonal of the Hessian by the scores, (K, N), of losses of margins."""
+        owner = self.objective
+        return owner.loss.curvature(self.scores, self.evaluation, owner.weights)
 
     @cached_property
     def value(self) -> float:
@@ -70,25 +177,17 @@ class Point:
         return float(self.objective.weights @ self.item_losses)
 
     @cached_property
-    def dual(self) -> DualLoss:
+    def dual(self) -> DualLoss:  # type: ignore[override]
         """The dual loss along the mixtures that the point proves bounds with."""
         owner, found = self.objective, self.evaluation
         dual = owner.loss.dual(found, owner.weights)
         return dual if owner.offset is None else dual.around(float(np.vdot(found.residual, owner.offset)))
-
-    def dual_value(self, scale: float) -> float:
-        """Return the dual loss at `scale` in (0, 1] times the point's dual variables; its gradient is scale * g."""
-        return self.dual.value(scale)
 
     def gradient(self, coords: Coords) -> Vector:
         """Return the partial derivatives of the loss at `coords` (Zhong et al., equations 20 and 21)."""
         nodes = self.objective.split(coords)
         sums = self.objective.map.adjoint(nodes, self.evaluation.residual)
         return joined(sums, self.evaluation.edge_residual[nodes.edges])
-
-    def screen(self, threshold: float) -> Screening:
-        """Return every coordinate with |gradient| > threshold, block of features by block."""
-        return self._screenings.screen(threshold, self._screen)
 
     def _screen(self, threshold: float) -> Screening:
         owner, found = self.objective, self.evaluation
@@ -121,20 +220,31 @@ class Point:
 
     def along(self, coords: Coords, direction: Vector) -> Ray:
         """Return the ray w + step * direction."""
-        return Ray(self, coords, direction)
-
-    def view(self, kind: type) -> Any:
-        """Return what a view of the objective shows at this point."""
-        return self.objective.view(kind).at(self)
+        return ScoreRay(self, coords, direction)
 
 
 @dataclass(eq=False)
 class Ray:
-    """A point and a direction; the direction's image X d is computed once, points along it touch scores only."""
+    """The points w + step * direction."""
 
-    origin: Point
+    origin: Handle
     coords: Coords
     direction: Vector
+
+    def at(self, step: float) -> Any:
+        """Return the point w + step * direction."""
+        return self.origin.objective.at(*self.moved(step))
+
+    def moved(self, step: float) -> SparseWeights:
+        """Return w + step * direction."""
+        start = self.origin
+        return merge_weights(start.coords, start.weights, self.coords, step * self.direction)
+
+
+class ScoreRay(Ray):
+    """A ray whose direction's image X d is computed once, points along it touch scores only."""
+
+    origin: Point
 
     @cached_property
     def end(self) -> Point:
@@ -144,7 +254,7 @@ class Ray:
         nodes = owner.split(self.coords)
         owner.map.image(nodes, self.direction[: nodes.n_nodes], scores)
         edges[nodes.edges] += self.direction[nodes.n_nodes :]
-        return self._point(1.0, scores, edges)
+        return Point(owner, *self.moved(1.0), scores, edges)
 
     def at(self, step: float) -> Point:
         """Return the point w + step * direction; its scores are interpolated, X d = scores at 1 - scores at 0."""
@@ -152,59 +262,5 @@ class Ray:
             return self.end
         start, end = self.origin, self.end
         scores = start.scores + step * (end.scores - start.scores)
-        return self._point(step, scores, start.edges + step * (end.edges - start.edges))
-
-    def _point(self, step: float, scores: Vector, edges: Vector) -> Point:
-        start = self.origin
-        coords, weights = merge_weights(start.coords, start.weights, self.coords, step * self.direction)
-        return Point(start.objective, coords, weights, scores, edges)
-
-
-class LazyPoint(Point):
-    """A point of which only the weights are known: the pass that it costs waits until somebody asks for more."""
-
-    def __init__(self, objective: Any, coords: Coords, weights: Vector) -> None:
-        super().__init__(objective, coords, weights, NO_SCORES, NO_SCORES)
-
-    @cached_property
-    def _whole(self) -> Point:
-        return self.objective.at(self.coords, self.weights)
-
-    @property
-    def with_scores(self) -> Point:
-        """The point, evaluated."""
-        return self._whole
-
-    @property
-    def evaluation(self) -> Evaluation:  # type: ignore[override]
-        """The pass over the data."""
-        return self._whole.evaluation
-
-    @property
-    def value(self) -> float:  # type: ignore[override]
-        """The loss, in nats."""
-        return self._whole.value
-
-    def gradient(self, coords: Coords) -> Vector:
-        """Return the partial derivatives of the loss at `coords`."""
-        return self._whole.gradient(coords)
-
-    def screen(self, threshold: float) -> Screening:
-        """Return every coordinate with |gradient| > threshold."""
-        return self._whole.screen(threshold)
-
-    def screen_rows(self, bound: float, inside: float, order: int) -> Screening:
-        """Return whole rows, as `Point.screen_rows`."""
-        return self._whole.screen_rows(bound, inside, order)
-
-    def dual_value(self, scale: float) -> float:
-        """Return the dual loss at `scale` times the point's dual variables."""
-        return self._whole.dual_value(scale)
-
-    def along(self, coords: Coords, direction: Vector) -> Ray:
-        """Return the ray w + step * direction."""
-        return self._whole.along(coords, direction)
-
-    def view(self, kind: type) -> Any:
-        """Return what a view of the objective shows at this point."""
-        return self._whole.view(kind)
+        edges = start.edges + step * (end.edges - start.edges)
+        return Point(start.objective, *self.moved(step), scores, edges)

@@ -1,19 +1,15 @@
-"""Protocols of objectives, points, rays and views: all that solvers, penalties and wrappers know of a problem.
+"""Protocols of objectives, points and rays: all that solvers, penalties and wrappers know of a problem.
 
-Every solver may count on an `Objective`, its `Point`s and `Ray`s: that is all that a remote objective has to send over
-a wire. Further questions about a problem are *views*, asked for by their type:
-
-    curvature = objective.view(CurvatureView).at(point)
-
-What one method keeps over the items is a *state*, asked for by its class. An objective refuses what it has not with a
-`ViewError`; a solver names what it `requires`, and `minimize` asks for it before the first step.
+A problem answers eight messages: its facts, `at`, `along`, value and dual value, gradient, screening (with proofs),
+curvature, `sample`. Points are handles: scores and residuals stay where the items are. What one method keeps over the
+items is a *state*, asked for by its class. A solver names what it `requires`, and `minimize` asks for it first.
 
 Shapes: I items, N positions, F features, K states; coordinates as in `linear/coordinates.py`.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -21,10 +17,104 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Screening, SparseWeights, Vector
 from crfqn.errors import ViewError
-from crfqn.objectives.operations import Operations
-from crfqn.objectives.registry import MethodState
 
-V = TypeVar("V")
+STATE = 16.0  # of a position's messages, for each state: exponentials, scaling, marginals
+RARE = 50.0  # positions that have a feature, on average over the features: OCR 2,500, CoNLL-2000 11
+FETCHED = 3.0  # of a number added to or taken from scores somewhere in memory
+Matrix: TypeAlias = NDArray[np.float32] | scipy.sparse.csr_array  # a metric: dense, or compressed by rows
+
+
+class Operations(NamedTuple):
+    """Operations of the passes over a problem: what solvers weigh their choices by, the same on every machine.
+
+    Counts and no clocks: a choice by seconds would depend on the machine's mood, and the result with it. The unit is a
+    multiplication and addition in registers; what has to be fetched from all over memory counts for several.
+
+    Attributes
+    ----------
+    inference : messages and marginals of all items
+    entries : numbers of the data that are not zero
+    n_features, n_states : the features, and the weights of each
+    has_sequences : whether items have several positions, on average
+    """
+
+    inference: float
+    entries: float
+    n_features: int
+    n_states: int
+    has_sequences: bool
+
+    @classmethod
+    def of(
+        cls, n_items: int, n_positions: int, n_edges: int, entries: float, n_features: int, n_states: int
+    ) -> Operations:
+        """Count those of a problem with so many items, positions, edge weights, entries, features and states."""
+        inference = n_positions * (STATE * n_states + n_edges)
+        return cls(inference, entries, n_features, n_states, n_positions >= 2 * n_items)
+
+    @property
+    def has_rare_features(self) -> bool:
+        """Whether the data are like text: active features seldom meet, and a sample knows nothing of most of them."""
+        return self.entries <= RARE * self.n_features
+
+    @property
+    def of_pass(self) -> float:
+        """Image, inference and gradient, where about one weight of each entry is active."""
+        return self.inference + 2.0 * FETCHED * self.entries
+
+    @property
+    def of_epoch(self) -> float:
+        """Scores, inference, penalty and step, item by item: all weights of each entry."""
+        return self.inference + FETCHED * self.entries * self.n_states
+
+
+class Curvature(NamedTuple):
+    """Curvature of single coordinates at a point.
+
+    Attributes
+    ----------
+    diagonal : of the token-wise model of the Hessian
+    majorant : how much curvature a coordinate may meet on its way to a fit
+    """
+
+    diagonal: Vector
+    majorant: Vector
+
+
+class ItemBound(NamedTuple):
+    """A lower bound on the optimum, and the shares of the items that prove it, (I,)."""
+
+    dual_value: float
+    shares: Vector
+
+
+class MethodState:
+    """Base of what a method keeps over the items: dual variables, dense rows, margins that follow every step.
+
+    It lives in the method's folder and is made by `objective.state(kind, ...)`, of items that are at hand.
+
+    Attributes
+    ----------
+    is_constrained : whether it is made of a bound on the loss, in the place of the loss
+    takes_blocks : whether it is made of items that come in blocks, too
+    """
+
+    is_constrained: ClassVar[bool] = False
+    takes_blocks: ClassVar[bool] = False
+
+    def __init__(self, objective: Any, *arguments: Any) -> None:
+        raise NotImplementedError
+
+    @classmethod
+    def make(cls, objective: Any, *arguments: Any) -> Any:
+        """Return the state of an objective; arguments as of the class."""
+        return cls(objective, *arguments)
+
+    @classmethod
+    def check(cls, objective: Any) -> None:
+        """Raise ViewError for objectives, sums of `objective.parts`, of which it cannot be made."""
+
+
 S = TypeVar("S", bound=MethodState)
 
 
@@ -41,6 +131,9 @@ class Point(Protocol):
     @property
     def value(self) -> float: ...
 
+    def dual_value(self, scale: float) -> float:
+        """Return the dual loss at `scale` times the point's own dual variables; its gradient is scale * g."""
+
     def gradient(self, coords: Coords) -> Vector: ...
 
     def screen(self, threshold: float) -> Screening:
@@ -49,14 +142,41 @@ class Point(Protocol):
     def screen_rows(self, bound: float, inside: float, order: int) -> Screening:
         """Return the rows with || max(|gradient| - inside, 0) || > bound and the point's own, whole; perhaps others."""
 
-    def dual_value(self, scale: float) -> float:
-        """Return the dual loss at `scale` times the point's own dual variables; its gradient is scale * g."""
-
     def along(self, coords: Coords, direction: Vector) -> Ray:
         """Return the ray w + step * direction."""
 
-    def view(self, kind: type) -> Any:
-        """Return what a view of the objective shows at this point."""
+    def curvature(self, coords: Coords) -> Curvature:
+        """Return the curvature of coordinates; of objectives with `has_curvature`."""
+
+    def feature_scale(self, coords: Coords) -> Vector:
+        """Return the unit of each coordinate's curvature, max x^2; 1 for edges."""
+
+    def hessian_model(
+        self, coords: Coords, n_sampled: int, max_dense: int, share: float = 1.0
+    ) -> Matrix | None:
+        """Return the token-wise model from about n_sampled positions; None where it would be too large."""
+
+    def unpenalised_reach(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
+        """Return a bound on the unpenalised weights of some optimum, infinite where there is none.
+
+        Parameters
+        ----------
+        value : the objective at any point, in nats: no item's loss at an optimum can be more
+        norms : bounds on the sums of the penalised weights' sizes and on the root of the sum of their squares
+        """
+
+    def item_bound(self, penalty: Any) -> ItemBound | None:
+        """Bound the optimum by mixtures with a share for each item; None where they are no help."""
+
+    def at_shares(self, shares: Vector) -> Point:
+        """Return the point with the gradient of such mixtures."""
+
+    def count_within(self, bound: float, scale: float, radius: float, besides: Coords) -> int:
+        """Count the coordinates j, not those `besides` (sorted), with scale |g_j| + radius range_j < bound.
+
+        range_j = sqrt(sum_i weight_i r_ij^2), r_ij how far the count of j can move within item i; of objectives with
+        `proves_zeros`.
+        """
 
 
 class Ray(Protocol):
@@ -73,9 +193,12 @@ class Objective(Protocol):
     n_passes : float, inference passes over the data so far
     pool : the threads, for the penalty's part of a step
     n_coords, n_node_coords : int, the weights there may be, and K F of them or fewer
+    n_features : int, F
     mean_occurrence : float, the positions that have a feature, on average over the features
     total_weight : float, the sum of the items' weights
     is_convex : bool; of a loss that is not, nothing is proved or estimated, and its runs end at stationary points
+    has_curvature, has_hessian_bound, has_gram, proves_zeros : bool, whether it has second-order information at points,
+        a bound on it everywhere, that bound as a matrix over the features, and proofs that zeros are the optimum's
     operations : Operations, what a pass takes
     """
 
@@ -92,6 +215,9 @@ class Objective(Protocol):
     def n_positions(self) -> int: ...
 
     @property
+    def n_features(self) -> int: ...
+
+    @property
     def n_node_coords(self) -> int: ...
 
     @property
@@ -104,7 +230,22 @@ class Objective(Protocol):
     def is_convex(self) -> bool: ...
 
     @property
+    def has_curvature(self) -> bool: ...
+
+    @property
+    def has_hessian_bound(self) -> bool: ...
+
+    @property
+    def has_gram(self) -> bool: ...
+
+    @property
+    def proves_zeros(self) -> bool: ...
+
+    @property
     def operations(self) -> Operations: ...
+
+    def refusal(self, fact: str) -> str:
+        """Return why one of these facts does not hold."""
 
     def at(self, coords: Coords, weights: Vector) -> Point:
         """Evaluate at sparse weights (sorted coordinates, values)."""
@@ -115,8 +256,11 @@ class Objective(Protocol):
     def sample(self, stride: int) -> Objective:
         """Return the loss over every stride-th item: the same coordinates, about 1 / stride of the value."""
 
-    def view(self, kind: type[V]) -> V:
-        """Return what a family of solvers needs besides, or raise `ViewError`."""
+    def hessian_bound(self) -> float:
+        """Return at least the largest eigenvalue of the Hessian, at all weights."""
+
+    def gram(self) -> Vector:
+        """Return M, float64 (F, F): at all weights Hessian <= I_K (x) M."""
 
     def check_state(self, kind: type[MethodState]) -> None:
         """Raise `ViewError` unless a method's state can be made over the items."""
@@ -132,109 +276,3 @@ def has_state(objective: Objective, kind: type[MethodState]) -> bool:
     except ViewError:
         return False
     return True
-
-
-def has_view(objective: Objective, kind: type) -> bool:
-    """Return whether an objective has a view."""
-    try:
-        objective.view(kind)
-    except ViewError:
-        return False
-    return True
-
-
-Matrix: TypeAlias = NDArray[np.float32] | scipy.sparse.csr_array  # a metric: dense, or compressed by rows
-
-
-class Curvature(Protocol):
-    """Models of the Hessian at a point, by coordinates."""
-
-    def diagonal(self, coords: Coords) -> Vector:
-        """Return the diagonal of the token-wise model."""
-
-    def majorant(self, coords: Coords) -> Vector:
-        """Return how much curvature a coordinate may meet on its way to a fit."""
-
-    def feature_scale(self, coords: Coords) -> Vector:
-        """Return the unit of each coordinate's curvature, max x^2."""
-
-    def matrix(self, coords: Coords, n_sampled: int, max_dense: int, share: float = 1.0) -> Matrix | None:
-        """Return the token-wise model from about n_sampled positions; None where it would be too large."""
-
-
-class CurvatureView(Protocol):
-    """Second-order information, for quasi-Newton metrics."""
-
-    def at(self, point: Any) -> Curvature: ...
-
-
-class LipschitzView(Protocol):
-    """A bound on the curvature that holds at all weights, for constant steps."""
-
-    def bound(self) -> float:
-        """Return at least the largest eigenvalue of the Hessian."""
-
-
-class GramView(Protocol):
-    """A matrix over the features that bounds the Hessian everywhere, for steps in its metric.
-
-    Attributes
-    ----------
-    n_features : F; coordinates are those of K states with F features each, and there are no others
-    """
-
-    n_features: int
-
-    def matrix(self) -> Vector:
-        """Return M, float64 (F, F): at all weights Hessian <= I_K (x) M."""
-
-
-class ZeroProofView(Protocol):
-    """Ranges within which gradients can move, for proofs that zeros are zeros of the optimum."""
-
-    def range_of(self, coords: Coords) -> Vector:
-        """Return sqrt(sum_i weight_i r_ij^2), r_ij how far the count of j can move within item i."""
-
-    def count_within(self, point: Any, bound: float, scale: float, radius: float) -> int:
-        """Count the coordinates j with scale |g_j| + radius spread_j < bound."""
-
-
-class ItemMixtures(Protocol):
-    """Mixtures s_i p_i + (1 - s_i) delta(y_i) of a point's distributions with the observed labels, a share an item."""
-
-    def start(self) -> Any:
-        """Return the state of the kernels in which all shares are 1."""
-
-    def entries(self, coords: Coords) -> float:
-        """Return the size of the parts of some coordinates, as a share of what is allowed."""
-
-    def parts(self, coords: Coords) -> Any:
-        """Return each item's part of the gradient by sorted coordinates, compressed by coordinate."""
-
-    def dual_value(self, shares: Vector) -> float:
-        """Return the dual loss of the mixtures."""
-
-    def at_shares(self, shares: Vector) -> Any:
-        """Return the point with the gradient of the mixtures."""
-
-
-class ItemMixturesView(Protocol):
-    """Dual points with a share for each item."""
-
-    def at(self, point: Any) -> ItemMixtures: ...
-
-
-class UnpenalisedReachView(Protocol):
-    """Bounds on weights without penalty at an optimum, for dual points whose gradient there is not 0."""
-
-    def at(self, point: Any) -> UnpenalisedReachView:
-        """Return itself: the bounds are those of an optimum, whatever the point."""
-
-    def reach(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
-        """Return a bound on the unpenalised weights of some optimum, infinite where there is none.
-
-        Parameters
-        ----------
-        value : the objective at any point, in nats: no item's loss at an optimum can be more
-        norms : bounds on the sums of the penalised weights' sizes and on the root of the sum of their squares
-        """

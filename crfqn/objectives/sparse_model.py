@@ -20,9 +20,8 @@ from crfqn.kernels.curvature import (
     write_rows,
     write_whole,
 )
-from crfqn.objectives.edge_model import EdgeModel
 from crfqn.objectives.linear.coordinates import Split
-from crfqn.objectives.marginals import Marginals, diagonal_scale, sample_positions
+from crfqn.objectives.marginals import EdgeModel, Marginals, diagonal_scale, sample_positions
 from crfqn.structures.structure import Ancestors
 from crfqn.threads import Pool
 

@@ -3,126 +3,79 @@
 A dual point whose gradient g_u by an unpenalised weight is not 0 proves F(w) >= D + sum_u g_u w_u.
 At an optimum the penalty and the loss of each item are at most F at any point, so that penalised weights are bounded,
 and by `losses/reach.py` so are intercepts, unpenalised weights of one feature for all states. Other unpenalised weights
-are bounded by a linear programme: relabelling one position of an item gains no more than the item's loss.
+of a likelihood are bounded by relabelling one position of an item, which gains no more than the item's loss.
 
 Shapes: N positions, K states, n unpenalised coordinates.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
+from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Vector
-from crfqn.errors import ViewError
-from crfqn.objectives.blocks import BlockedObjective
-from crfqn.objectives.objective import Objective
-from crfqn.objectives.protocols import UnpenalisedReachView
-from crfqn.objectives.registry import offers
 
-MOST_WEIGHTS = 30  # of a linear programme, which is solved for both bounds of each
-MOST_RELABELLINGS = 5000  # of a linear programme
+MOST_RELABELLINGS = 5000  # that are looked at, and their counts of each unpenalised weight
 ROUNDED = 1.0 + 1e-6  # float32 values of a feature may be rounded by so much
-SLACK = 2.0  # times what the linear programmes find: they are solved to 1e-7
-AHEAD = 2.0  # the programmes are solved for so many times the value, and serve until it is that much smaller
 
 
-class Known(NamedTuple):
-    """What the linear programmes have found: `reach` holds for values and norms up to these."""
-
-    unpenalised: Coords
-    value: float
-    norms: tuple[float, float]
-    reach: float
-
-    def serves(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> bool:
-        """Return whether it holds here, and is not much too large."""
-        pairs = zip((value, *norms), (self.value, *self.norms), strict=True)
-        is_within = all(here <= there for here, there in pairs)
-        return is_within and value * AHEAD**2 >= self.value and np.array_equal(unpenalised, self.unpenalised)
-
-
-# By the first of the parts, and how many there are: views are made anew for each point.
-found_before: WeakKeyDictionary[Objective, dict[int, Known]] = WeakKeyDictionary()
-
-
-@dataclass(eq=False)
-class UnpenalisedReach:
-    """Bounds on weights without penalty.
-
-    Attributes
-    ----------
-    parts : the objectives whose sum it is, over the same coordinates
-    """
-
-    parts: list[Objective]
-
-    def at(self, point: Any) -> UnpenalisedReach:
-        """Return itself: the bounds are those of an optimum, whatever the point."""
-        return self
-
-    def reach(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
-        """Return a bound on the unpenalised weights of some optimum, infinite where there is none."""
-        if not (np.isfinite(value) and np.isfinite(min(norms))):
-            return np.inf
-        owner = self.parts[0]
-        nodes = owner.split(unpenalised)
-        features = np.unique(nodes.features)
-        is_row = (
-            nodes.edges.size == 0
-            and features.size == 1
-            and np.isin(owner.loss.position_labels, nodes.states).all()
-        )
-        if is_row and owner.support.contains(unpenalised).all():
-            reach = self._reach_of_row(int(features[0]), value, norms)
-            if np.isfinite(reach):
-                return reach
-        if unpenalised.size <= MOST_WEIGHTS and owner.loss.has_marginals:
-            return self.reach_of_programmes(unpenalised, value, norms)
+def unpenalised_reach(
+    parts: list[Any], unpenalised: Coords, value: float, norms: tuple[float, float]
+) -> float:
+    """Return a bound on the weights without penalty of some optimum of a sum; infinite where there is none."""
+    owner = parts[0]
+    if not (np.isfinite(value) and np.isfinite(min(norms)) and is_bounded(owner)):
         return np.inf
-
-    def reach_of_programmes(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
-        """The bound by linear programmes, solved anew when those of a larger value bound too little."""
-        memory = found_before.setdefault(self.parts[0], {})
-        known = memory.get(len(self.parts))
-        if known is None or not known.serves(unpenalised, value, norms):
-            value, norms = AHEAD * value, (AHEAD * norms[0], AHEAD * norms[1])
-            reach = min(relabelling_reach(part, unpenalised, value, norms) for part in self.parts)
-            known = memory[len(self.parts)] = Known(unpenalised, value, norms, reach)
-        return known.reach
-
-    def _reach_of_row(self, feature: int, value: float, norms: tuple[float, float]) -> float:
-        """The bound on the intercepts of all states: `feature` is the constant one."""
-        tables, steps = [], []
-        for part in self.parts:
-            x = values_of(part, np.array([feature]))[0] / ROUNDED
-            losses, rest = most_losses(part, value), most_change(part, norms)
-            tables.append(part.loss.leads(losses, rest, x))
-            counts = np.isfinite(losses)
-            is_positive = bool((x[counts] > 0).all())
-            steps.append(
-                float(np.max((1.0 + rest[counts]) / x[counts], initial=0.0)) if is_positive else np.inf
-            )
-        return self.parts[0].loss.reach(np.min(tables, axis=0), max(steps))
+    nodes = owner.split(unpenalised)
+    features = np.unique(nodes.features)
+    is_row = (
+        nodes.edges.size == 0
+        and features.size == 1
+        and np.isin(owner.loss.position_labels, nodes.states).all()
+    )
+    if is_row and owner.support.contains(unpenalised).all():
+        reach = reach_of_row(parts, int(features[0]), value, norms)
+        if np.isfinite(reach):
+            return reach
+    if not owner.loss.has_marginals:
+        return np.inf
+    return min(relabelling_reach(part, unpenalised, value, norms) for part in parts)
 
 
-def values_of(part: Objective, features: Coords) -> Vector:
+def is_bounded(part: Any) -> bool:
+    """Whether an item's loss bounds anything: it has a dual, and positions can be labelled anew one by one."""
+    has_rules = getattr(getattr(part.loss, "structure", None), "rules", None) is not None
+    return part.loss.has_dual and not has_rules
+
+
+def reach_of_row(parts: list[Any], feature: int, value: float, norms: tuple[float, float]) -> float:
+    """The bound on the intercepts of all states: `feature` is the constant one."""
+    tables, steps = [], []
+    for part in parts:
+        x = values_of(part, np.array([feature]))[0] / ROUNDED
+        losses, rest = most_losses(part, value), most_change(part, norms)
+        tables.append(part.loss.leads(losses, rest, x))
+        counts = np.isfinite(losses)
+        is_positive = bool((x[counts] > 0).all())
+        steps.append(float(np.max((1.0 + rest[counts]) / x[counts], initial=0.0)) if is_positive else np.inf)
+    return parts[0].loss.reach(np.min(tables, axis=0), max(steps))
+
+
+def values_of(part: Any, features: Coords) -> Vector:
     """The values of some features at all positions, (features, N)."""
     return part.map.values_at(features, np.arange(part.n_positions)).astype(np.float64)
 
 
-def most_losses(part: Objective, value: float) -> Vector:
+def most_losses(part: Any, value: float) -> Vector:
     """The most that the loss of each position's item can be at an optimum, (N,); infinite for items without weight."""
     weights = part.position_weights
     with np.errstate(over="ignore"):
         return np.divide(value, weights, out=np.full(weights.size, np.inf), where=weights > 0)
 
 
-def most_change(part: Objective, norms: tuple[float, float]) -> Vector:
+def most_change(part: Any, norms: tuple[float, float]) -> Vector:
     """The most that penalised weights and the offset change by relabelling a position, (N,).
 
     The counts of no coordinate change by more than the largest |x|, and by 2 of an edge; the squares of all changes
@@ -136,34 +89,34 @@ def most_change(part: Objective, norms: tuple[float, float]) -> Vector:
     return change if part.offset is None else change + n_states * np.abs(part.offset).max(axis=0)
 
 
-def longest_path(part: Objective) -> int:
+def longest_path(part: Any) -> int:
     """The most states that hold at a position."""
     return int(np.diff(part.loss.ancestors.indptr).max())
 
 
-def relabelling_reach(
-    part: Objective, unpenalised: Coords, value: float, norms: tuple[float, float]
-) -> float:
-    """The largest |w_u| that no relabelling of a single position forbids, by linear programmes."""
-    positions = chosen_positions(part, unpenalised)
-    if positions.size == 0:
-        return np.inf
+def relabelling_reach(part: Any, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
+    """The largest |w_u| that no relabelling of a position forbids: one that changes u and weights bounded before."""
+    positions, is_fixed = chosen_positions(part, unpenalised), fixed_of_rows(part, unpenalised)
     changes = count_changes(part, unpenalised, positions)
-    most = (most_losses(part, value) + most_change(part, norms))[positions]
-    scale = float(most.max())
-    limits = np.repeat(most / scale, part.n_states)
-    is_used = changes.any(axis=1)
-    free = [(0.0, 0.0) if is_fixed else (None, None) for is_fixed in fixed_of_rows(part, unpenalised)]
-    largest = 0.0
-    for direction in np.concatenate([np.eye(unpenalised.size), -np.eye(unpenalised.size)]):
-        found = linprog(-direction, A_ub=changes[is_used], b_ub=limits[is_used], bounds=free, method="highs")
-        if found.status != 0:
-            return np.inf
-        largest = max(largest, -found.fun)
-    return SLACK * scale * largest
+    most = np.repeat((most_losses(part, value) + most_change(part, norms))[positions], part.n_states)
+    bounds = np.where(is_fixed, 0.0, np.inf)
+    for _ in range(bounds.size):
+        is_known = np.isfinite(bounds)
+        rest = np.where(is_known, 0.0, changes)
+        alone = np.flatnonzero(np.count_nonzero(rest, axis=1) == 1)
+        limits = most[alone] + np.abs(changes[alone][:, is_known]) @ bounds[is_known]
+        with np.errstate(divide="ignore"):
+            sizes = limits[:, None] / np.abs(rest[alone])
+        ways = [
+            np.where(sign * rest[alone] > 0, sizes, np.inf).min(axis=0, initial=np.inf) for sign in (1, -1)
+        ]
+        bounds = np.where(is_known, bounds, np.max(ways, axis=0))
+        if is_known.sum() == np.isfinite(bounds).sum():
+            break
+    return ROUNDED * float(bounds.max(initial=0.0))
 
 
-def chosen_positions(part: Objective, unpenalised: Coords) -> Coords:
+def chosen_positions(part: Any, unpenalised: Coords) -> Coords:
     """Positions of items that count, where something unpenalised may change: heavy ones, of all labels by turns."""
     nodes = part.split(unpenalised)
     is_there = np.full(part.n_positions, nodes.edges.size > 0)
@@ -179,7 +132,7 @@ def chosen_positions(part: Objective, unpenalised: Coords) -> Coords:
     return found[np.argsort(turn, kind="stable")][: max(MOST_RELABELLINGS // part.n_states, 1)]
 
 
-def count_changes(part: Objective, unpenalised: Coords, positions: Coords) -> Vector:
+def count_changes(part: Any, unpenalised: Coords, positions: Coords) -> Vector:
     """What relabelling each position by each state adds to the unpenalised counts, (positions K, n)."""
     nodes, n_states = part.split(unpenalised), part.n_states
     is_path = np.zeros((n_states, n_states))
@@ -198,7 +151,7 @@ def count_changes(part: Objective, unpenalised: Coords, positions: Coords) -> Ve
     return np.nan_to_num(table)  # states that are no labels change nothing
 
 
-def edge_changes(part: Objective, edges: Coords, positions: Coords) -> Vector:
+def edge_changes(part: Any, edges: Coords, positions: Coords) -> Vector:
     """What relabelling each position by each state adds to the counts of some edges, (positions, K, edges)."""
     n_states, targets = part.n_states, part.loss.targets.astype(np.int64)
     from_, to = np.divmod(edges, n_states)
@@ -215,7 +168,7 @@ def edge_changes(part: Objective, edges: Coords, positions: Coords) -> Vector:
     return counts(states[None, :, None]) - counts(targets[positions][:, None, None])
 
 
-def fixed_of_rows(part: Objective, unpenalised: Coords) -> list[bool]:
+def fixed_of_rows(part: Any, unpenalised: Coords) -> NDArray[np.bool_]:
     """Whether each may be zero at some optimum because the others of a whole unpenalised row can do all it can.
 
     So may those of states that are no labels, and that of the first label: a constant added to all labels' scores
@@ -228,25 +181,4 @@ def fixed_of_rows(part: Objective, unpenalised: Coords) -> list[bool]:
         if row.size == part.n_states and part.support.contains(unpenalised[row]).all():
             states = nodes.states[row]
             out[row] = ~np.isin(states, labels) | (states == labels[0])
-    return out.tolist()
-
-
-@offers(UnpenalisedReachView, Objective)
-def reach_of(objective: Objective) -> UnpenalisedReach:
-    """Return the bounds of one objective."""
-    if not objective.loss.has_dual:
-        raise ViewError(
-            f"an UnpenalisedReachView needs a loss with a dual; {type(objective.loss).__name__} has none"
-        )
-    if getattr(getattr(objective.loss, "structure", None), "rules", None) is not None:
-        raise ViewError(
-            "an UnpenalisedReachView needs labellings without rules: positions are labelled anew one by one"
-        )
-    return UnpenalisedReach([objective])
-
-
-@offers(UnpenalisedReachView, BlockedObjective)
-def reach_of_blocks(objective: BlockedObjective) -> UnpenalisedReach:
-    """Return the bounds of a sum over blocks of items."""
-    reach_of(objective.parts[0])
-    return UnpenalisedReach(objective.parts)
+    return out

@@ -14,7 +14,7 @@ from crfqn.recipes.sequences import observe_sequences, prepare_sequences
 from crfqn.recipes.sources import Observed, Prepared
 
 if TYPE_CHECKING:
-    from crfqn.estimators.base import SparseCRF
+    from crfqn.estimators.base import SparseLinearModel
 
 # Names of `crfqn`, which imports them when they are asked for.
 CLASS_OF_STRUCTURE = {"chain": "ChainCRF", "taxonomy": "TaxonomyCRF", "ranking": "MultilabelRanker"}
@@ -81,7 +81,7 @@ def observe(
     return observe_documents(recipe, path, features, keeps_blank)
 
 
-def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseCRF":
+def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseLinearModel":
     """Return the untrained estimator of a recipe.
 
     Parameters
@@ -124,7 +124,7 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseCRF":
     return kind(**{name: value for name, value in both.items() if name in parameters})
 
 
-def _kind(recipe: Recipe, loss: str) -> "type[SparseCRF]":
+def _kind(recipe: Recipe, loss: str) -> "type[SparseLinearModel]":
     """Return the class of the recipe's estimator; of flat labels `loss` decides between several."""
     flat = CLASS_OF_LOSS.get(loss, "MulticlassClassifier")
     return getattr(crfqn, CLASS_OF_STRUCTURE.get(recipe.structure.kind, flat))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crfqn.errors import InputError
-from crfqn.estimators.base import SparseCRF
+from crfqn.estimators.base import SparseLinearModel
 from crfqn.estimators.checks import is_number
 
 LOOSER = 10.0  # times tol: the tolerance of all values but the last
@@ -78,7 +78,7 @@ class Grid:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, descending(getattr(self, name), name))
 
-    def parameter(self, estimator: SparseCRF) -> str:
+    def parameter(self, estimator: SparseLinearModel) -> str:
         """Return the parameter that varies, "l1" or "group_l1"; InputError where the penalty has neither."""
         given = [name for name in ("l1", "group_l1") if getattr(self, name) is not None]
         parameter = given[0] if given else estimator._path_parameter

@@ -22,9 +22,9 @@ from sklearn.utils import _safe_indexing as take
 from crfqn.data.label_codes import split_by_item
 from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError
-from crfqn.estimators.base import SparseCRF
+from crfqn.estimators.base import SparseLinearModel
 from crfqn.estimators.chain import ChainCRF
-from crfqn.estimators.label_sets import are_sets
+from crfqn.estimators.labels import are_sets
 from crfqn.regularization_path.grid import Grid
 from crfqn.regularization_path.record import RegularizationPath
 from crfqn.regularization_path.solving import (
@@ -40,7 +40,7 @@ from crfqn.result import Status
 
 
 def crf_path(
-    estimator: SparseCRF,
+    estimator: SparseLinearModel,
     X: Any,
     y: Any,
     *,
@@ -145,7 +145,7 @@ def score_on(scorer: Any, items: tuple[Any, Any] | None) -> Score | None:
 
 
 def score_folds(
-    estimator: SparseCRF, folds: Iterable[Fold], values: NDArray[np.float64], grid: Grid, scorer: Any
+    estimator: SparseLinearModel, folds: Iterable[Fold], values: NDArray[np.float64], grid: Grid, scorer: Any
 ) -> NDArray[np.float64]:
     """Return the score of each value and fold, float64 (values, folds), as far as the grid's patience goes."""
     paths = [fold_path(estimator, fold, values, grid, scorer) for fold in folds]
@@ -162,7 +162,7 @@ def score_folds(
 
 
 def fold_path(
-    estimator: SparseCRF, fold: Fold, values: NDArray[np.float64], grid: Grid, scorer: Any
+    estimator: SparseLinearModel, fold: Fold, values: NDArray[np.float64], grid: Grid, scorer: Any
 ) -> Generator[float]:
     """Yield the score of a fold at each value."""
     parameter = grid.parameter(estimator)
@@ -180,7 +180,7 @@ def with_best_refined(
     result, distance = model.result_, model.result_.gap
     if not np.isfinite(distance):
         distance = result.violation / prepared.penalty_at(getattr(model, path.path_parameter)).dual_radius
-    if result.status is not Status.CONVERGED or distance <= prepared.model.tol:
+    if result.status is not Status.CONVERGED or distance <= prepared.problem.model.tol:
         return path
     models, scores = list(path.models), path.score.copy()
     models[best] = refine(prepared, model)
@@ -201,7 +201,7 @@ def warn_unless_converged(path: RegularizationPath) -> None:
 
 def check_choices(estimator: Any, grid: Any, validation: Any, cv: Any) -> None:
     """Raise InputError for arguments of `crf_path` that do not go together or are of another type."""
-    if not isinstance(estimator, SparseCRF):
+    if not isinstance(estimator, SparseLinearModel):
         raise InputError(
             f"estimator: expected a ChainCRF, TaxonomyCRF or MulticlassCRF, got {type(estimator).__name__}"
         )

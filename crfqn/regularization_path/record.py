@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.estimators.base import SparseCRF
+from crfqn.estimators.base import SparseLinearModel
 
 COLUMNS = ("score", "n_nonzero", "gap", "violation", "value", "passes", "seconds", "status")
 
@@ -43,7 +43,7 @@ class RegularizationPath:
     n_broken : int64, weights that the strong rule had left out and the check of all gradients added
     """
 
-    models: tuple[SparseCRF, ...]
+    models: tuple[SparseLinearModel, ...]
     score: NDArray[np.float64]
     fold_scores: NDArray[np.float64]
     l1_max: float
@@ -69,7 +69,7 @@ class RegularizationPath:
         return int(np.nanargmax(self.score))
 
     @property
-    def best_model(self) -> SparseCRF:
+    def best_model(self) -> SparseLinearModel:
         """Estimator at `best_index`."""
         return self.models[self.best_index]
 

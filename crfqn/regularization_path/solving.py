@@ -19,41 +19,25 @@ from sklearn.exceptions import ConvergenceWarning
 
 from crfqn.arrays import SparseWeights
 from crfqn.errors import InputError
-from crfqn.estimators.base import SparseCRF, given_result
+from crfqn.estimators.base import Problem, SparseLinearModel, given_result
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.strengths import automatic_strength
-from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights
-from crfqn.objectives.point import LazyPoint
+from crfqn.objectives.linear.feature_map import centred_weights
 from crfqn.regularization_path.grid import Grid
 from crfqn.result import Result, Status
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.protocols import State
 from crfqn.solvers.screening.strong_rule import StrongRule
 from crfqn.solvers.unpenalised import largest_strength, solve_unpenalised
 from crfqn.threads import Pool
 
-Score = Callable[[SparseCRF], float]
-
-
-class NoStep:
-    """Solver that makes no step and keeps its arguments, for an estimator's `fit` to build its objective only."""
-
-    objective: Any
-    penalty: Any
-    start: Any
-
-    def steps(self, objective: Any, penalty: Any, start: Any) -> Iterator[State]:
-        """Yield one state, the start, as the last."""
-        self.objective, self.penalty, self.start = objective, penalty, start
-        yield State(start, start.value, np.nan, 0, is_final=True)
+Score = Callable[[SparseLinearModel], float]
 
 
 @dataclass
 class PreparedPath:
     """Training before its first step, from which the values of a regularisation path are trained.
 
-    model : the estimator, fitted except for its weights, which are zero
-    objective, penalty : what it minimises
+    problem : what the estimator minimises, with a model that is fitted except for its weights
     solver : the solver of the estimator
     point : Point where all penalised weights are zero; the others (intercepts) are optimal for that
     path_parameter : "l1" or "group_l1", the parameter that varies
@@ -61,52 +45,41 @@ class PreparedPath:
     automatic : the value of it that "auto" stands for
     """
 
-    model: SparseCRF
-    objective: Any
-    penalty: Any
+    problem: Problem
     solver: Any
     point: Any
     path_parameter: str
     l1_max: float
     automatic: float
 
-    @property
-    def features(self) -> FeatureMap:
-        """A map of the features that are trained on, of all items or of some."""
-        return self.objective.parts[0].map
-
     def penalty_at(self, value: float) -> Any:
         """Return the penalty with another value of the varying parameter."""
-        return replace(self.penalty, **{self.path_parameter: float(value)})
+        return replace(self.problem.penalty, **{self.path_parameter: float(value)})
 
 
 @contextmanager
 def prepare_path(
-    estimator: SparseCRF, X: Any, y: Any, sample_weight: Any = None, path_parameter: str = "l1"
+    estimator: SparseLinearModel, X: Any, y: Any, sample_weight: Any = None, path_parameter: str = "l1"
 ) -> Iterator[PreparedPath]:
     """Prepare a regularisation path; a context manager, whose threads are there as long as the block runs."""
-    found = NoStep()
-    model = clone(estimator)
-    model._check_parameters()
+    estimator._check_parameters()
     solver = estimator._make_solver()
-    model.set_params(solver=found, verbose=0, callback=None, warm_start=False, **{path_parameter: 1.0})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # it makes no step
-        model.fit(X, y, sample_weight)
+    quiet = {"verbose": 0, "callback": None, "warm_start": False, path_parameter: 1.0}
+    problem = clone(estimator).set_params(**quiet).prepare(X, y, sample_weight)
     del X, y
-    same = ("solver", "callback", "verbose", "warm_start")  # a clone's callback would be another object
-    model.set_params(**{name: getattr(estimator, name) for name in same})
-    objective, penalty, point = found.objective, found.penalty, found.start
+    same = ("callback", "verbose", "warm_start")  # a clone's callback would be another object
+    problem.model.set_params(**{name: getattr(estimator, name) for name in same})
+    objective, penalty = problem.objective, problem.penalty
     with single_threaded_blas(), Pool(estimator.n_threads) as pool:
         objective.pool = pool
-        point = solve_unpenalised(point, penalty.unpenalised)
+        point = solve_unpenalised(objective.at(*problem.start), penalty.unpenalised)
         automatic = automatic_strength(path_parameter, objective, penalty.unpenalised)
         l1_max = largest_strength(path_parameter, objective, penalty, point)
         if l1_max == 0.0:
             raise InputError(
                 f"{path_parameter}: expected features that tell the labels apart, but no weight would change the loss"
             )
-        yield PreparedPath(model, objective, penalty, solver, point, path_parameter, l1_max, automatic)
+        yield PreparedPath(problem, solver, point, path_parameter, l1_max, automatic)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +90,7 @@ class Step:
     n_broken : weights that the strong rule had left out and the check of all gradients added
     """
 
-    model: SparseCRF
+    model: SparseLinearModel
     score: float
     n_broken: int
 
@@ -150,7 +123,7 @@ def solve_path(
     point, before = prepared.point, max(prepared.l1_max, float(values[0]))
     after = np.append(values[1:], 0.0)
     for value, following in zip(values.tolist(), after.tolist(), strict=True):
-        tol = grid.tol(prepared.model.tol) if following > 0 else prepared.model.tol
+        tol = grid.tol(prepared.problem.model.tol) if following > 0 else prepared.problem.model.tol
         rule = StrongRule(prepared.solver, before, following, tol)
         result = train(prepared, value, rule, point)
         model = fitted(prepared, value, result)
@@ -158,26 +131,26 @@ def solve_path(
         if result.status in (Status.INTERRUPTED, Status.CALLBACK):
             return
         point, before = rule.point, value
-        if point is None or isinstance(point, LazyPoint) or point.coords is not result.coords:
-            point = prepared.objective.at(result.coords, result.weights)
+        if point is None or point.coords is not result.coords:
+            point = prepared.problem.objective.at(result.coords, result.weights)
 
 
-def refine(prepared: PreparedPath, model: SparseCRF) -> SparseCRF:
+def refine(prepared: PreparedPath, model: SparseLinearModel) -> SparseLinearModel:
     """Return the model solved to `tol`; its passes, iterations and seconds are those of both trainings together."""
     before = model.result_
-    rule = StrongRule(prepared.solver, np.inf, 0.0, prepared.model.tol)
+    rule = StrongRule(prepared.solver, np.inf, 0.0, prepared.problem.model.tol)
     value = getattr(model, prepared.path_parameter)
-    start = centred_weights(prepared.features, SparseWeights(before.coords, before.weights))
-    result = train(prepared, value, rule, prepared.objective.at(*start))
+    start = centred_weights(prepared.problem.features, SparseWeights(before.coords, before.weights))
+    result = train(prepared, value, rule, prepared.problem.objective.at(*start))
     total = {name: getattr(before, name) + getattr(result, name) for name in ("passes", "n_iter", "seconds")}
     return fitted(prepared, value, replace(result, **total))
 
 
 def train(prepared: PreparedPath, value: float, rule: StrongRule, start: Any) -> Result:
     """Train at one value from the point `start`, whose gradient at all coordinates is known; return the result."""
-    settings = prepared.model
+    settings = prepared.problem.model
     return minimize(
-        prepared.objective,
+        prepared.problem.objective,
         prepared.penalty_at(value),
         rule,
         start,
@@ -189,15 +162,14 @@ def train(prepared: PreparedPath, value: float, rule: StrongRule, start: Any) ->
     )
 
 
-def fitted(prepared: PreparedPath, value: float, result: Result) -> SparseCRF:
+def fitted(prepared: PreparedPath, value: float, result: Result) -> SparseLinearModel:
     """Return an estimator fitted at this value with the weights of `result`; it shares labels and names with others."""
-    result_model = copy(prepared.model)
-    setattr(result_model, prepared.path_parameter, value)
-    result_model._adopt_strengths({prepared.path_parameter: value})
+    problem = prepared.problem
+    model = copy(problem.model)
+    setattr(model, prepared.path_parameter, value)
+    model._adopt_strengths({prepared.path_parameter: value})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # one for all, at the path's end
-        result_model._keep(given_result(prepared.features, result))
-    whole = getattr(prepared.objective, "whole", None)
-    if whole is not None:  # there is none of a bound on a loss, and nothing to learn besides the weights
-        result_model._finish(whole.map, whole.loss, whole.weights)
-    return result_model
+        model._keep(given_result(problem.features, result))
+    model._finish(problem)
+    return model

@@ -119,7 +119,7 @@ def make_report(model: Any, data: Any = None, **contents: Any) -> str:
         raise InputError(f"report: {error}") from None
     file_facts = []
     if isinstance(model, str | PathLike):
-        from crfqn.estimators.persistence import load
+        from crfqn.estimators.storage import load
 
         file_facts = _file_facts(Path(model))
         model = load(model)

@@ -6,7 +6,7 @@ each gives the lower bound D(s) = dual loss(s) - penalty*(-s g) <= F(w*) <= F(w)
 
 Unpenalised coordinates must have a gradient of zero, as at a point from `unpenalised.solve_unpenalised`. What rounding
 leaves of it is charged to the bound: with g_u by the unpenalised, F(w*) >= D(s) - s sum_u |g_u| |w*_u|, and
-`UnpenalisedReachView` bounds the w*_u of some optimum, from the value here. Where it cannot, nothing is proved.
+`Point.unpenalised_reach` bounds the w*_u of some optimum, from the value here. Where it cannot, nothing is proved.
 
 Which zeros are zeros of the optimum (after Ndiaye et al. 2017, "gap safe"): with q the mixtures of the certificate, q*
 the optimal ones and gap = F(w) - D(q), the entropies, each of them 1-strongly concave in the L1 norm (Pinsker), leave
@@ -29,10 +29,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.errors import ViewError
 from crfqn.kernels.sparse import found_in, union
-from crfqn.objectives.protocols import ItemMixturesView, UnpenalisedReachView, ZeroProofView, has_view
-from crfqn.solvers.item_bound import ItemBound
+from crfqn.objectives.protocols import ItemBound
 from crfqn.solvers.protocols import Objective, Penalty, Point, Screening
 
 
@@ -74,11 +72,9 @@ def unpenalised_charge(point: Point, penalty: Penalty) -> float:
     if size == 0.0:
         return 0.0
     value = value_at(point, penalty)
-    try:
-        view = point.view(UnpenalisedReachView)
-    except ViewError:
+    if not value >= 0.0:  # the loss is one whose least value is not known
         return np.inf
-    return size * float(view.reach(penalty.unpenalised, value, penalty.norm_bounds(value)))
+    return size * point.unpenalised_reach(penalty.unpenalised, value, penalty.norm_bounds(value))
 
 
 def value_at(point: Point, penalty: Penalty) -> float:
@@ -136,17 +132,15 @@ def count_proved_zeros(
     strengths differ: None.
     """
     has_one_bound = penalty.is_separable and penalty.is_uniform
-    if not has_view(objective, ZeroProofView) or not has_one_bound:
+    if not objective.proves_zeros or not has_one_bound:
         return None
     proof = proof_at(penalty, point, value)
     if bound is not None and (proof is None or radius_of(value, bound.dual_value) < proof.radius):
-        point = point.view(ItemMixturesView).at_shares(bound.shares)
+        point = point.at_shares(bound.shares)
         proof = Proof((1.0 - DIGITS) * penalty.l1, 1.0, radius_of(value, bound.dual_value))
     if proof is None:
         return None
-    view = objective.view(ZeroProofView)
     others = union(
         point.coords, penalty.unpenalised
     )  # no zeros of the model, or not held there by the penalty
-    reach = proof.scale * np.abs(point.gradient(others)) + proof.radius * view.range_of(others)
-    return view.count_within(point, *proof) - int(np.count_nonzero(reach < proof.bound))
+    return point.count_within(*proof, others)

@@ -24,7 +24,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.objectives.protocols import CurvatureView, has_view
 from crfqn.solvers.line_search import ROUNDING, Trial, backtracking, is_hidden
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Vector
 from crfqn.solvers.screened_point import ScreenedPoint, curvature_at_entry, screen_point
@@ -51,7 +50,7 @@ def newton_on_support(objective: Objective, penalty: Penalty, point: Point) -> S
     That is where the problem is not small, the objective has no Hessian or the penalty no derivatives (the largest size
     of a row), and where the point cannot be improved.
     """
-    if not has_view(objective, CurvatureView):
+    if not objective.has_curvature:
         return None
     here, found = screen_point(penalty, point), None
     for _ in range(MOST_STEPS):
@@ -101,7 +100,7 @@ def newton_system(
     bent = [column for column in columns if column is not None]
     if not bent:
         return None
-    model = here.point.view(CurvatureView).matrix(coords, objective.n_positions, n)
+    model = here.point.hessian_model(coords, objective.n_positions, n)
     if model is None:
         return None
     dense = model if isinstance(model, np.ndarray) else model.toarray()
@@ -134,8 +133,8 @@ def enter(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | None:
     if outside.size == 0 or violation[outside].max() <= violation[~is_zero].max(initial=0.0):
         return None
     coords, g = here.coords[outside], here.g[outside]
-    curvature = here.point.view(CurvatureView)
-    sizes = curvature.diagonal(coords) + FLOOR * curvature.feature_scale(coords)
+    point = here.point
+    sizes = point.curvature(coords).diagonal + FLOOR * point.feature_scale(coords)
     length = 1.0 / float(sizes.sum())
     v = here.penalty.prox(coords, -length * g, length)
     gain = 0.5 * float(v @ v) / length

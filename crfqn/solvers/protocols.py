@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Coords, Screening, SparseWeights, Vector
 from crfqn.errors import InputError, ViewError
 from crfqn.kernels.coordinate_descent import Subproblem
-from crfqn.objectives.protocols import Matrix, Objective, Point, Ray
-from crfqn.objectives.registry import MethodState
+from crfqn.objectives.protocols import Matrix, MethodState, Objective, Point, Ray
 from crfqn.penalties.blocks import Blocks
 from crfqn.penalties.penalty import Penalty
 
@@ -117,12 +116,12 @@ class Requirements(NamedTuple):
 
     Attributes
     ----------
-    views : the types of the views that the objective must have
+    facts : the properties of the objective that must hold, names in `objectives.protocols.Objective`
     penalty : the properties of a penalty that must hold, names in `FORMS`
     states : what the method keeps over the items, which must be there to be made
     """
 
-    views: tuple[type, ...] = ()
+    facts: tuple[str, ...] = ()
     penalty: tuple[str, ...] = ()
     states: tuple[type[MethodState], ...] = ()
 
@@ -143,11 +142,12 @@ def requirements(solver: Solver, objective: Objective, penalty: Penalty) -> Requ
 
 
 def check_requirements(solver: Solver, objective: Objective, penalty: Penalty) -> None:
-    """Raise InputError unless the objective has the views and the penalty the form that the solver asks for."""
+    """Raise InputError unless the objective has the properties and states, and the penalty the form, asked for."""
     required = requirements(solver, objective, penalty)
     try:
-        for kind in required.views:
-            objective.view(kind)
+        for fact in required.facts:
+            if not getattr(objective, fact):
+                raise ViewError(objective.refusal(fact))
         for state in required.states:
             objective.check_state(state)
     except ViewError as error:

@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 
 from crfqn.arrays import NO_WEIGHTS
-from crfqn.objectives.protocols import CurvatureView, ZeroProofView, has_view
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.solvers.certificate import best_dual_value, count_proved_zeros
-from crfqn.solvers.item_bound import PRICE, BoundSchedule, item_bound
+from crfqn.solvers.item_bound import PRICE, BoundSchedule
 from crfqn.solvers.newton_on_support import newton_on_support, second_look, steps_worth_taking
 from crfqn.solvers.protocols import (
     Objective,
@@ -77,7 +76,7 @@ class RunRecord:
         self.violation = np.nan
         self.item_bounds = BoundSchedule()
         self.solves_below = np.inf  # the violation from which the unpenalised coordinates are worth solving
-        self.solves_unpenalised = penalty.unpenalised.size > 0 and has_view(objective, CurvatureView)
+        self.solves_unpenalised = penalty.unpenalised.size > 0 and objective.has_curvature
         self.n_iter = 0
         self.is_cold = start.coords.size == 0
         self.scale = (
@@ -245,7 +244,7 @@ class RunRecord:
         n_passes = self.objective.n_passes - self.passes_before
         if self.gap <= self.tol or not self.item_bounds.is_due(n_passes, self.value, self.tol):
             return
-        bound = item_bound(state.point, self.penalty)
+        bound = state.point.item_bound(self.penalty)
         if bound is not None:
             self.dual_value = max(self.dual_value, bound.dual_value)
             self.item_bounds.looked(n_passes)
@@ -255,10 +254,10 @@ class RunRecord:
         try:
             if point is None:
                 point = self.objective.at(result.coords, result.weights)
-            if self.penalty.unpenalised.size and has_view(self.objective, ZeroProofView):
+            if self.penalty.unpenalised.size and self.objective.proves_zeros:
                 point = solve_unpenalised(point, self.penalty.unpenalised)
             is_worth_it = result.gap > 0 and result.passes >= MOST_SHARE * PRICE
-            bound = item_bound(point, self.penalty) if is_worth_it else None
+            bound = point.item_bound(self.penalty) if is_worth_it else None
             if bound is not None:
                 result = self.tightened(result, bound.dual_value)
             n_proved = count_proved_zeros(self.objective, self.penalty, point, result.value, bound)

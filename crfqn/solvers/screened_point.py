@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS
 from crfqn.kernels.sparse import found_in, union
-from crfqn.objectives.protocols import CurvatureView
 from crfqn.solvers.certificate import best_dual_value
 from crfqn.solvers.protocols import Coords, LocalPenalty, Penalty, Point, Ray, Screening, State, Vector
 
@@ -147,8 +146,7 @@ def may_move(
 
 def curvature_at_entry(point: Point, coords: Coords) -> Vector:
     """Return the curvature by which coordinates that may come in are compared, (n,)."""
-    curvature = point.view(CurvatureView)
-    return curvature.diagonal(coords) + curvature.feature_scale(coords)
+    return point.curvature(coords).diagonal + point.feature_scale(coords)
 
 
 def aligned(*vectors: tuple[Coords, Vector]) -> tuple[Coords, list[Vector]]:

@@ -13,7 +13,6 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from crfqn.arrays import Screening
-from crfqn.objectives.protocols import CurvatureView, GramView
 from crfqn.solvers.certificate import best_dual_value
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, State, Vector
 
@@ -49,8 +48,8 @@ class SmoothPoint:
 
     def curvature(self) -> Vector:
         """Return the diagonal of the Hessian, (n,): above 0 where all is decided, 1 for weights of no effect."""
-        curvature, coords = self.point.view(CurvatureView), self.coords
-        found = curvature.diagonal(coords) + self.l2 + FLOOR * curvature.feature_scale(coords)
+        diagonal = self.point.curvature(self.coords).diagonal
+        found = diagonal + self.l2 + FLOOR * self.point.feature_scale(self.coords)
         return np.where(found > 0, found, 1.0)
 
     def moved(self, step: Vector) -> SmoothPoint:
@@ -148,6 +147,6 @@ class Factor:
 
 def metric(objective: Objective, penalty: Penalty, coords: Coords) -> tuple[Factor, int]:
     """Return the factor of M + l2, and the number of features, F."""
-    gram = objective.view(GramView)
-    ridge = penalty.l2_of(coords).reshape(-1, gram.n_features)
-    return Factor.of(gram.matrix(), ridge.max(axis=0)), gram.n_features
+    n_features = objective.n_features
+    ridge = penalty.l2_of(coords).reshape(-1, n_features)
+    return Factor.of(objective.gram(), ridge.max(axis=0)), n_features

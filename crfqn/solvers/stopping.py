@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from crfqn.errors import InputError
-from crfqn.objectives.protocols import CurvatureView, has_view
 from crfqn.solvers.line_search import is_hidden
 from crfqn.solvers.protocols import Objective, Penalty
 from crfqn.solvers.screened_point import ScreenedPoint, curvature_at_entry
@@ -85,7 +84,7 @@ class DistanceEstimate:
     def __init__(self, objective: Objective, penalty: Penalty, tol: float) -> None:
         self.penalty, self.tol = penalty, tol
         self.gains = Gains()
-        self.can_tell = has_view(objective, CurvatureView)
+        self.can_tell = objective.has_curvature
         self.next_look = 0.0
 
     def after_step(self, value: float) -> float:

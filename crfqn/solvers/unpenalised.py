@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.objectives.protocols import CurvatureView
 from crfqn.solvers.line_search import ROUNDING, Trial, backtracking
 from crfqn.solvers.protocols import Coords, Objective, Point, Vector
 from crfqn.solvers.screened_point import entries
@@ -80,11 +79,11 @@ def newton_direction(
     point: Point, unpenalised: Coords, g: Vector, pairs: deque[tuple[Vector, Vector]]
 ) -> Vector:
     """Return H^-1 g, no entry longer than `LONGEST` by its own curvature."""
-    curvature = point.view(CurvatureView)
-    unit = curvature.feature_scale(unpenalised)
-    diagonal = np.maximum(curvature.diagonal(unpenalised), np.abs(g) * np.sqrt(unit) / LONGEST)
+    unit = point.feature_scale(unpenalised)
+    diagonal = np.maximum(point.curvature(unpenalised).diagonal, np.abs(g) * np.sqrt(unit) / LONGEST)
     diagonal[diagonal == 0] = 1.0
-    matrix = curvature.matrix(unpenalised, 1 << 62, MOST_DENSE) if unpenalised.size <= MOST_DENSE else None
+    is_small = unpenalised.size <= MOST_DENSE
+    matrix = point.hessian_model(unpenalised, 1 << 62, MOST_DENSE) if is_small else None
     if matrix is None:
         return inverse_times(pairs, g, diagonal)
     dense = np.array(matrix if isinstance(matrix, np.ndarray) else matrix.toarray(), np.float64)

@@ -23,7 +23,7 @@ from crfqn.data.generators.sources import ByFrequency, RandomSubsets
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators import least_squares
 from crfqn.estimators.automatic_solver import is_narrow
-from crfqn.estimators.least_squares.generalized import clipped
+from crfqn.estimators.least_squares.base import clipped
 from crfqn.objectives.losses.potentials import Potential
 
 X, Y = load_digits(return_X_y=True)

@@ -14,7 +14,7 @@ from crfqn import (
     TaxonomyCRF,
     load,
 )
-from crfqn.estimators.label_space import LabelSpace
+from crfqn.estimators.labels import LabelSpace
 from crfqn.regularization_path import Grid, crf_path
 
 RNG = np.random.default_rng(1000)

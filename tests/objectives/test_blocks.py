@@ -11,15 +11,14 @@ from problems import curvature_at, make_likelihood
 
 from crfqn import MulticlassCRF
 from crfqn.data.features import FeatureStore
-from crfqn.objectives.blocks import BlockedObjective
-from crfqn.objectives.build import build_objective
+from crfqn.objectives.blocks import BlockedObjective, build_objective
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.protocols import LipschitzView
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.first_order.prox_gd import FISTA
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import Diagonal, ProxQN
+from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy
 
@@ -105,8 +104,21 @@ def test_points_along_a_ray(whole):
         assert next(points).value == pytest.approx(next(points).value, rel=1e-12)
 
 
-def test_passes_are_counted(whole):
+def test_a_point_keeps_its_parts(whole):
+    """Whatever it is asked costs one pass, where there is room for its residuals."""
     total = BlockedObjective.of_blocks(whole, 7)
+    point = total.at(*weights_of(whole))
+    for _ in range(2):
+        assert np.isfinite(point.value + point.dual_value(0.5))
+        point.gradient(np.arange(3))
+        point.screen(0.5)
+        point.curvature(np.arange(whole.n_coords))
+        point.screen_rows(0.5, 0.0, 2)
+        assert total.n_passes == pytest.approx(1.0)
+
+
+def test_passes_are_counted_where_nothing_fits(whole):
+    total = BlockedObjective.of_blocks(whole, 7, most_kept=1)
     point = total.at(*weights_of(whole))
     assert point.value == point.value
     assert total.n_passes == pytest.approx(1.0)
@@ -114,6 +126,44 @@ def test_passes_are_counted(whole):
     assert total.n_passes == pytest.approx(2.0)
     point.screen(0.5)
     assert total.n_passes == pytest.approx(4.0)
+    following = total.at(*weights_of(whole, seed=2))
+    assert following.value == following.value
+    before = total.n_passes
+    following.gradient(total.asked[1:])  # found along with the value, as it was the last that was asked for
+    assert total.n_passes == before
+
+
+@pytest.mark.parametrize("share", [0.4, 1.0, 2.0])
+def test_points_keep_no_more_than_they_may(whole, share):
+    """The newest has the room; answers are the same whatever is kept."""
+    most = int(share * whole.n_states * whole.n_positions)
+    total = BlockedObjective.of_blocks(whole, 7, most_kept=most)
+    coords, points = np.arange(whole.n_coords), [total.at(*weights_of(whole, seed)) for seed in range(4)]
+    for point in points:
+        assert np.isfinite(point.value)
+        assert sum(p.n_kept for p in points) <= most
+    assert (points[-1].n_kept == whole.n_states * whole.n_positions) == (share >= 1)
+    assert points[0].n_kept == 0
+    plain = BlockedObjective.of_blocks(whole, 7, most_kept=1)
+    for seed, point in enumerate(points):
+        assert (
+            point.gradient(coords).tobytes() == plain.at(*weights_of(whole, seed)).gradient(coords).tobytes()
+        )
+
+
+# Passes to a gap of 1e-4: those of one piece, and at most so many where no point of blocks keeps anything.
+CEILINGS = {"FISTA": (FISTA(), 2.3), "Prox-QN": (ProxQN(), 1.7), "L-BFGS": (LBFGS(warm_up=False), 1.2)}
+
+
+@pytest.mark.parametrize("name", CEILINGS)
+def test_solvers_need_no_more_passes_than_in_one_piece(whole, name):
+    solver, times = CEILINGS[name]
+    penalty = ElasticNet(0.0, 0.5) if name == "L-BFGS" else ElasticNet(0.5, 0.0)
+    problems = whole, BlockedObjective.of_blocks(whole, 7), BlockedObjective.of_blocks(whole, 7, most_kept=1)
+    one, kept, anew = (minimize(problem, penalty, solver, tol=1e-4) for problem in problems)
+    assert one.status is kept.status is anew.status is Status.CONVERGED
+    assert kept.passes <= one.passes + 3
+    assert anew.passes <= times * one.passes + 2
 
 
 def test_a_sample_is_made_of_every_part(whole):
@@ -220,7 +270,7 @@ class TestLossesOfMargins:
         models = (curvature.matrix(coords, 600, 1000) for curvature in (found, expected))
         one, other = (model.toarray() if sp.issparse(model) else model for model in models)
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4 * np.abs(other).max())
-        assert pair[1].view(LipschitzView).bound() <= pair[0].view(LipschitzView).bound() * (1 + 1e-9)
+        assert pair[1].hessian_bound() <= pair[0].hessian_bound() * (1 + 1e-9)
 
     @pytest.mark.parametrize("solver", [ProxQN(), ProxQN(metric=Diagonal()), FISTA()], ids=str)
     def test_the_optimum_is_the_same(self, problem, pair, solver):

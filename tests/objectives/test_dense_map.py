@@ -14,7 +14,6 @@ from crfqn.objectives.linear.tiled_map import FEATURES, POSITIONS
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.objectives.losses.likelihood import Likelihood, MultinomialLogistic
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.protocols import LipschitzView, ZeroProofView
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.solvers.first_order.prox_gd import FISTA
 from crfqn.solvers.minimize import minimize
@@ -157,9 +156,9 @@ def test_objectives_on_both_maps_agree(is_flat, dtype):
         np.testing.assert_allclose(
             *(np.asarray(m.toarray() if hasattr(m, "toarray") else m) for m in models), atol=1e-3
         )
-        assert one.view(LipschitzView).bound() == pytest.approx(other.view(LipschitzView).bound())
+        assert one.hessian_bound() == pytest.approx(other.hessian_bound())
         if not isinstance(loss, MulticlassSquaredHinge):
-            feature_ranges = [objective.view(ZeroProofView).range_of(coords) for objective in (one, other)]
+            feature_ranges = [objective.ranges.at(objective.split(coords)) for objective in (one, other)]
             np.testing.assert_allclose(*feature_ranges)
 
 

@@ -23,7 +23,7 @@ from crfqn.objectives.losses.hinges import MulticlassSquaredHinge, MultitaskSqua
 from crfqn.objectives.losses.likelihood import MultinomialLogistic
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.losses.score_loss import NO_EDGES
-from crfqn.objectives.protocols import LipschitzView, ZeroProofView, has_state, has_view
+from crfqn.objectives.protocols import has_state
 from crfqn.penalties import GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.coordinate.feature_bcd_state import BlockState
@@ -141,8 +141,8 @@ def test_the_logistic_loss_is_the_flat_crf():
     )
     assert one.dual_value(0.7) == pytest.approx(other.dual_value(0.7), rel=1e-12)
     hinge = objective_of(make_problem("multiclass"))
-    assert has_view(ours, ZeroProofView)  # what belongs to likelihoods
-    assert not has_view(hinge, ZeroProofView)
+    assert ours.proves_zeros  # what belongs to likelihoods
+    assert not hinge.proves_zeros
     for kind in (BlockState, SGDState):
         assert has_state(ours, kind)
         assert not has_state(hinge, kind)
@@ -216,7 +216,7 @@ def test_no_curvature_is_above_the_bound(name):
         problem = make_problem(name)
         x = np.abs(problem.x) if is_positive else problem.x
         problem = MarginProblem(name, x, problem.sets, problem.weights)
-        bound = objective_of(problem).view(LipschitzView).bound()
+        bound = objective_of(problem).hessian_bound()
         for seed in range(6):
             w = weights_like(problem, seed, scale=(0.0, 0.1, 1.0)[seed % 3])
             assert np.linalg.eigvalsh(problem.hessian(w)).max() <= bound

@@ -7,9 +7,9 @@ import pytest
 from problems import SHAPES, make_likelihood, make_problem, make_tree_problem, objective_of, point_at
 
 import crfqn
+from crfqn.arrays import NO_COORDS
 from crfqn.data.features import FeatureStore
 from crfqn.objectives.blocks import BlockedObjective
-from crfqn.objectives.protocols import ZeroProofView
 from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
@@ -56,12 +56,12 @@ def brute_spreads(problem):
     return np.sqrt(np.sum(squares, axis=0))
 
 
-def ranges_of(objective):
-    return objective.view(ZeroProofView)
+def range_of(objective, coords):
+    return objective.ranges.at(objective.split(coords))
 
 
 def count_within(point, *limits):
-    return ranges_of(point.objective).count_within(point, *limits)
+    return point.count_within(*limits, NO_COORDS)
 
 
 def in_parts(problem):
@@ -81,8 +81,8 @@ class TestSpreads:
             expected[:3] = expected[3:6]
         coords = np.arange(problem.n_coords)
         for objective in (loss_of(problem), in_parts(problem)):
-            np.testing.assert_allclose(ranges_of(objective).range_of(coords), expected, rtol=1e-12)
-        np.testing.assert_allclose(ranges_of(objective).range_of(coords[1::3]), expected[1::3], rtol=1e-12)
+            np.testing.assert_allclose(range_of(objective, coords), expected, rtol=1e-12)
+        np.testing.assert_allclose(range_of(objective, coords[1::3]), expected[1::3], rtol=1e-12)
 
     def test_longer_items(self):
         """Transitions to the same label T - 1 times, to another T // 2 times."""
@@ -95,7 +95,7 @@ class TestSpreads:
                 targets=np.zeros(length, np.int32),
             )
             np.testing.assert_allclose(
-                ranges_of(longer.objective()).range_of(np.arange(6)), brute_spreads(longer), rtol=1e-12
+                range_of(longer.objective(), np.arange(6)), brute_spreads(longer), rtol=1e-12
             )
 
     def test_one_label_leaves_no_choice_of_transitions(self):
@@ -103,7 +103,7 @@ class TestSpreads:
 
     def test_threads_do_not_matter(self):
         problem = make_problem(3, n_items=60, n_features=70, is_binary=False)
-        one, two = (ranges_of(problem.objective(n_threads=n)).features for n in (1, 2))
+        one, two = (problem.objective(n_threads=n).ranges.features for n in (1, 2))
         assert one.tobytes() == two.tobytes()
 
 
@@ -116,7 +116,7 @@ class TestCounting:
         objective = loss_of(problem)
         coords = np.arange(problem.n_coords)
         point = point_at(objective, np.random.default_rng(2).normal(size=problem.n_coords))
-        g, feature_ranges = np.abs(point.gradient(coords)), ranges_of(objective).range_of(coords)
+        g, feature_ranges = np.abs(point.gradient(coords)), range_of(objective, coords)
         parts = point_at(in_parts(problem), point.weights)
         for bound in (0.05, 0.5, 1.0, 2.0, 50.0):
             is_within = scale * g + radius * feature_ranges < bound
@@ -134,7 +134,7 @@ class TestCounting:
         )
         point = objective.at(np.arange(0, 49000, 7), random.normal(size=7000))
         coords = np.arange(objective.n_coords)
-        g, feature_ranges = np.abs(point.gradient(coords)), ranges_of(objective).range_of(coords)
+        g, feature_ranges = np.abs(point.gradient(coords)), range_of(objective, coords)
         counts = [
             (
                 count_within(point, bound, 0.9, 0.2),
@@ -153,11 +153,11 @@ class TestCounting:
         support = observed_support(whole.map.store, problem.targets, 3, states, transitions)
         objective = make_likelihood(whole.map.store, whole.loss.structure, problem.targets, support=support)
         coords, point = support.coords(), objective.at(np.array([0]), np.array([0.5]))
-        reach = np.abs(point.gradient(coords)) + 0.1 * ranges_of(objective).range_of(coords)
+        reach = np.abs(point.gradient(coords)) + 0.1 * range_of(objective, coords)
         for bound in (0.5, 1.0, 2.0):
             assert count_within(point, bound, 1.0, 0.1) == (reach < bound).sum()
         parts = BlockedObjective.of_blocks(objective, 5).at(np.array([0]), np.array([0.5]))
-        near = 0.1 * ranges_of(objective).range_of(coords) <= 1.0
+        near = 0.1 * range_of(objective, coords) <= 1.0
         assert count_within(parts, 2.0, 1.0, 0.1) == ((reach < 2.0) & near).sum()
 
 

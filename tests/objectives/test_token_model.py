@@ -18,9 +18,9 @@ from references import finite_differences, random_problem
 
 from crfqn.data.features import FeatureStore
 from crfqn.kernels.curvature import FAINT
+from crfqn.objectives.curvature import dense_model, token_model
 from crfqn.objectives.marginals import Marginals, sample_positions
 from crfqn.objectives.sparse_model import LEAST, sparse_model
-from crfqn.objectives.token_model import dense_model, token_model
 from crfqn.structures.taxonomy import Taxonomy
 
 EVERY = 10**15  # so many positions asked for that each is taken

@@ -26,7 +26,6 @@ from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
-from crfqn.objectives.protocols import Curvature, CurvatureView
 from crfqn.structures.chain import Chain
 from crfqn.structures.structure import Inference
 from crfqn.structures.taxonomy import Taxonomy
@@ -45,9 +44,16 @@ def make_likelihood(
     return Objective(SparseMap(store, Pool(n_threads)), Likelihood(structure, targets), weights, support)
 
 
-def curvature_at(point: Any) -> Curvature:
-    """What the objective's view says of the curvature at a point."""
-    return point.objective.view(CurvatureView).at(point)
+class CurvatureAt:
+    """The curvature of a point, question by question."""
+
+    def __init__(self, point: Any) -> None:
+        self.feature_scale, self.matrix = point.feature_scale, point.hessian_model
+        self.diagonal = lambda coords: point.curvature(coords).diagonal
+        self.majorant = lambda coords: point.curvature(coords).majorant
+
+
+curvature_at = CurvatureAt
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,9 +14,8 @@ from problems import (
 )
 from references import Penalised
 
+from crfqn.objectives.curvature import MOST_PAIRS, PAIR, token_model
 from crfqn.objectives.marginals import Marginals
-from crfqn.objectives.protocols import CurvatureView
-from crfqn.objectives.token_model import MOST_PAIRS, PAIR, token_model
 from crfqn.penalties import ElasticNet
 from crfqn.result import Result
 from crfqn.solvers.minimize import minimize
@@ -56,7 +55,7 @@ class Priced(TokenWise):
 
     def matrix(self, active):
         point, coords = active.point, active.coords
-        split, diagonal = point.objective.split(coords), point.view(CurvatureView).diagonal(coords)
+        split, diagonal = point.objective.split(coords), point.curvature(coords).diagonal
         return token_model(
             Marginals(point), split, diagonal, self.n_positions, self.max_dense, pair=self.pair,
             most_pairs=self.most_pairs,

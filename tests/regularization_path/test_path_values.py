@@ -50,10 +50,10 @@ class TestValues:
         """Data whose scores do not fit into memory: the same numbers."""
         whole = quiet(ChainCRF(**EXACT), X, Y, grid=Grid(4, ratio=0.2, inner_tol=1e-9))
         with prepare_path(ChainCRF(**EXACT), X, Y) as prepared:
-            objective = BlockedObjective.of_blocks(prepared.objective, 20)
+            objective = BlockedObjective.of_blocks(prepared.problem.objective, 20)
             assert len(objective.parts) > 1
             point = objective.at(*prepared.point.sparse_weights)
-            l1_max = largest_strength("l1", objective, prepared.penalty, point)
+            l1_max = largest_strength("l1", objective, prepared.problem.penalty, point)
             in_blocks = replace(prepared, objective=objective, point=point, l1_max=l1_max)
             values = [
                 step.model.result_.value for step in solve_path(in_blocks, whole.l1, Grid(inner_tol=1e-9))

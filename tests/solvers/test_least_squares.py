@@ -14,7 +14,6 @@ from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.losses.link import Link
 from crfqn.objectives.losses.potentials import LINKS, LogSumExp, Potential, SoftPlus, SquaredNorm, named_link
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.protocols import GramView
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.least_squares.generalized import GLS
@@ -145,7 +144,7 @@ def test_likelihoods_blocks_offsets_and_starts():
     expected = minimize(problem, penalty, LBFGS(warm_up=False), tol=1e-7, max_iter=300)
     assert found.value == pytest.approx(expected.value, rel=1e-6)
     blocks = BlockedObjective.of_blocks(problem, 20)
-    np.testing.assert_allclose(blocks.view(GramView).matrix(), problem.view(GramView).matrix(), atol=1e-12)
+    np.testing.assert_allclose(blocks.gram(), problem.gram(), atol=1e-12)
     again = minimize(blocks, penalty, GLS(), (found.coords, found.weights), tol=1e-6)
     assert (again.status, again.n_iter) == (Status.CONVERGED, 0)
     x, labels = data()
@@ -236,7 +235,7 @@ class TestRefusals:
             minimize(objective(*data()), ElasticNet(2.0), GLS())
 
     def test_chains(self):
-        with pytest.raises(ViewError, match=r"GLS cannot train this: a GramView needs .* no edges"):
+        with pytest.raises(ViewError, match=r"GLS cannot train this: a Gram matrix needs .* no edges"):
             minimize(make_problem(1).objective(), ElasticNet(0.0, 1.0), GLS())
 
     @pytest.mark.parametrize("link", ["logit", None, 3])

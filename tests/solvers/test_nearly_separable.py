@@ -12,9 +12,8 @@ import scipy.sparse as sp
 from problems import make_problem, make_tree_problem
 
 from crfqn import ChainCRF
+from crfqn.objectives.curvature import token_model
 from crfqn.objectives.marginals import Marginals
-from crfqn.objectives.protocols import CurvatureView
-from crfqn.objectives.token_model import token_model
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.line_search import decrease_by_slopes
@@ -100,7 +99,7 @@ def test_the_model_of_the_hessian_is_positive_where_all_is_decided(kind, scale, 
     fit = minimize(objective, ElasticNet(1.0), ProxQN(), tol=1e-3)
     point = objective.at(fit.coords, scale * fit.weights)
     model = token_model(
-        Marginals(point), objective.split(coords), point.view(CurvatureView).diagonal(coords), 10**6, 10**6,
+        Marginals(point), objective.split(coords), point.curvature(coords).diagonal, 10**6, 10**6,
         pair=np.inf if form == "dense" else 1e-9,
     )  # fmt: skip
     assert sp.issparse(model) == (form == "sparse")

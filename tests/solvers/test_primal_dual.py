@@ -23,10 +23,9 @@ from conic import (
 
 from crfqn.arrays import NO_COORDS, NO_VALUES
 from crfqn.errors import InputError, ViewError
-from crfqn.objectives.bounded import BoundedObjective
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHinge
-from crfqn.objectives.objective import Objective
+from crfqn.objectives.objective import BoundedObjective, Objective
 from crfqn.penalties import ElasticNet, FeatureBlocks, GroupLasso, LossBudget
 from crfqn.result import Status
 from crfqn.solvers.coordinate.row_descent import RowDescent

@@ -172,8 +172,10 @@ class TestStart:
 
 def test_what_a_solver_needs_is_checked():
     class Poor:
-        def view(self, kind):
-            raise ViewError(f"Poor has no {kind.__name__}")
+        has_curvature = False
 
-    with pytest.raises(ViewError, match="ProxQN cannot train this: Poor has no CurvatureView"):
+        def refusal(self, fact):
+            return f"Poor has no {fact}"
+
+    with pytest.raises(ViewError, match="ProxQN cannot train this: Poor has no has_curvature"):
         minimize(Poor(), ElasticNet(1.0), ProxQN())

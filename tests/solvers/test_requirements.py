@@ -1,4 +1,4 @@
-"""What solvers ask of a problem: views and single weights are asked for before the first step, and nothing else is.
+"""What solvers ask of a problem: facts and single weights are asked for before the first step, and nothing else is.
 
 `Strict` stands for an objective on another machine: it answers what `objectives/protocols.py` lists, and fails a test
 that asks it for anything more.
@@ -17,7 +17,7 @@ from crfqn.errors import InputError, ViewError
 from crfqn.estimators.automatic_solver import AutoSolver
 from crfqn.objectives import protocols
 from crfqn.objectives.blocks import BlockedObjective
-from crfqn.objectives.protocols import CurvatureView, LipschitzView, ZeroProofView, has_state, has_view
+from crfqn.objectives.protocols import has_state
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.coordinate.feature_bcd import FeatureBCD
@@ -35,7 +35,7 @@ from crfqn.solvers.stochastic.state import FobosState, SGDState
 
 CHAIN, FLAT = make_problem(1), make_tree_problem("flat", 3, n_items=60, n_features=8)
 ROWS = GroupLasso(1.0, n_features=8, n_states=4)
-VIEWS = CurvatureView, LipschitzView, ZeroProofView
+FACTS = "has_curvature", "has_hessian_bound", "proves_zeros"
 STATES = SGDState, FobosState, BlockState  # row descent has tests of its own
 WRAPPERS = {
     "alone": lambda solver: solver,
@@ -74,10 +74,13 @@ class Strict:
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self.inner, name, value)
 
-    def view(self, kind: type) -> Any:
+    def check_state(self, kind: type) -> Any:
         raise ViewError(f"Strict has no {kind.__name__}")
 
-    check_state = view
+    def refusal(self, fact: str) -> str:
+        return f"Strict has no {fact}"
+
+    has_curvature = has_hessian_bound = has_gram = proves_zeros = False
 
 
 class StrictPoint(Strict):
@@ -123,10 +126,10 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("solver", "view"),
         [
-            (ProxQN(), "CurvatureView"),
-            (LBFGS(), "CurvatureView"),
-            (ProxGD(lipschitz="bound"), "LipschitzView"),
-            (FISTA(lipschitz="bound"), "LipschitzView"),
+            (ProxQN(), "has_curvature"),
+            (LBFGS(), "has_curvature"),
+            (ProxGD(lipschitz="bound"), "has_hessian_bound"),
+            (FISTA(lipschitz="bound"), "has_hessian_bound"),
             (SGDL1(), "SGDState"),
             (FeatureBCD(), "BlockState"),
             (FOBOS(), "FobosState"),
@@ -168,30 +171,30 @@ class TestWhatIsAskedFor:
 
 
 class TestWhoHasWhat:
-    LIKELIHOOD = (CurvatureView, LipschitzView, ZeroProofView, SGDState, BlockState)
-    HINGE = (CurvatureView, LipschitzView, FobosState)
+    LIKELIHOOD = (*FACTS, SGDState, BlockState)
+    HINGE = ("has_curvature", "has_hessian_bound", FobosState)
 
-    def views(self, objective):
-        views = {kind for kind in VIEWS if has_view(objective, kind)}
-        return views | {kind for kind in STATES if has_state(objective, kind)}
+    def facts(self, objective):
+        facts = {name for name in FACTS if getattr(objective, name)}
+        return facts | {kind for kind in STATES if has_state(objective, kind)}
 
     @pytest.mark.parametrize("problem", [CHAIN, FLAT], ids=["chain", "flat"])
     def test_likelihoods(self, problem):
         objective = problem.objective()
-        assert self.views(objective) == set(self.LIKELIHOOD)
+        assert self.facts(objective) == set(self.LIKELIHOOD)
         blocks = BlockedObjective.of_blocks(objective, 10)
-        assert self.views(blocks) == set(self.LIKELIHOOD) - {BlockState}
+        assert self.facts(blocks) == set(self.LIKELIHOOD) - {BlockState}
 
     @pytest.mark.parametrize("name", margin_problems.NAMES)
     def test_losses_of_margins(self, name):
         objective = margin_problems.objective_of(margin_problems.make_problem(name))
         both = set(self.LIKELIHOOD) | set(self.HINGE) if name == "logistic" else set(self.HINGE)
-        assert self.views(objective) == both
+        assert self.facts(objective) == both
         blocks = BlockedObjective.of_blocks(objective, 10)
-        assert self.views(blocks) == both - {BlockState, FobosState}
+        assert self.facts(blocks) == both - {BlockState, FobosState}
 
-    def test_views_are_taken_at_points(self):
+    def test_points_answer(self):
         objective = FLAT.objective()
         point = objective.at(np.empty(0, np.int64), np.empty(0))
-        assert objective.view(CurvatureView).at(point) is not None
+        assert point.curvature(objective.all_coords()).diagonal.size == objective.n_coords
         assert objective.state(BlockState, point) is not None

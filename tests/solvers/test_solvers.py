@@ -20,7 +20,6 @@ from sklearn.linear_model import LogisticRegression
 from crfqn import ChainCRF, MulticlassCRF
 from crfqn.errors import InputError, ViewError
 from crfqn.objectives.blocks import BlockedObjective
-from crfqn.objectives.protocols import LipschitzView
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.first_order import prox_gd
@@ -339,7 +338,7 @@ class TestProxGD:
     @pytest.mark.parametrize("name", PROBLEMS)
     def test_the_bound_is_above_every_curvature(self, name):
         """The Hessian by differences of exact gradients, at random weights small and large."""
-        problem, bound = PROBLEMS[name], objective_of(name).view(LipschitzView).bound()
+        problem, bound = PROBLEMS[name], objective_of(name).hessian_bound()
         rng = np.random.default_rng(0)
         largest = 0.0
         for scale in (0.0, 0.5, 2.0):
@@ -372,10 +371,12 @@ class TestProxGD:
 
     def test_no_bound_is_said(self):
         class NoBound(Wrong):
-            def view(self, kind):
-                raise ViewError(f"NoBound has no {kind.__name__}")
+            has_hessian_bound = False
 
-        with pytest.raises(ViewError, match="ProxGD cannot train this: NoBound has no LipschitzView"):
+            def refusal(self, fact):
+                return f"NoBound has no {fact}"
+
+        with pytest.raises(ViewError, match="ProxGD cannot train this: NoBound has no has_hessian_bound"):
             minimize(NoBound(CHAIN.objective()), ElasticNet(1.0), ProxGD(lipschitz="bound"))
 
     @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from crfqn.arrays import Vector
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import ModelFileError
 from crfqn.estimators.features import item_features
-from crfqn.estimators.least_squares.generalized import clipped
+from crfqn.estimators.least_squares.base import clipped
 from crfqn.estimators.least_squares.items import Items
 from crfqn.estimators.least_squares.staged import StagedModel, StageList
 from crfqn.estimators.least_squares.updates import PartMaps, ridge_factor, scores_of

@@ -21,8 +21,8 @@ from crfqn.data.label_codes import encode_known_labels
 from crfqn.errors import InputError
 from crfqn.estimators.checks import check_classes
 from crfqn.estimators.items import Targets
-from crfqn.estimators.label_sets import LabelSets, SetSpace, are_sets
-from crfqn.estimators.least_squares.generalized import HALF
+from crfqn.estimators.labels import LabelSets, LabelSpace, are_sets
+from crfqn.estimators.least_squares.base import HALF
 from crfqn.threads import Pool
 
 Blocks = Iterable[tuple[Any, Any]]  # (X, y), the same ones each time
@@ -104,10 +104,10 @@ class Held:
         self._predictions = np.zeros(self.targets.shape)
 
     @classmethod
-    def of(cls, checked: Any, space: SetSpace, X: Any, y: Any) -> Held:
+    def of(cls, checked: Any, space: LabelSpace, X: Any, y: Any) -> Held:
         """Return items with labels of the space, and columns as those of `checked`; InputError for others."""
         X = checked_rows(checked, X)
-        if space.form != "labels":
+        if not space.has_one_label:
             sets = LabelSets.among(y, space.classes)
             check_consistent_length(X, sets.table)
             return cls(X, sets.table.toarray().T, False)
@@ -136,9 +136,8 @@ def split_off(X: Any, targets: Targets, fraction: float, seed: int) -> tuple[Any
     Where items have one label each, every label has its share of the part, unless one is too rare for that.
     """
     table, space = targets.labels, targets.space
-    assert isinstance(space, SetSpace)
     codes = table.argmax(axis=0)
-    is_exclusive = space.form == "labels"
+    is_exclusive = space.has_one_label
     n_held = max(1, round(fraction * codes.size))
     rarest = np.bincount(codes).min() if is_exclusive else 0
     can_be_even = is_exclusive and rarest >= 2 and len(table) <= n_held <= codes.size - len(table)

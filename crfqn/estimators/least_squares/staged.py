@@ -22,13 +22,13 @@ from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import pass_on_interrupt
 from crfqn.estimators.blas import single_threaded_blas
-from crfqn.estimators.callbacks import with_tasks
+from crfqn.estimators.callbacks import Callbacks, with_tasks
 from crfqn.estimators.checks import check_size
 from crfqn.estimators.content import Content, finite
 from crfqn.estimators.features import item_features
 from crfqn.estimators.items import adopt_columns
-from crfqn.estimators.label_sets import SetSpace
-from crfqn.estimators.least_squares.generalized import LeastSquaresModel
+from crfqn.estimators.labels import LabelSpace
+from crfqn.estimators.least_squares.base import LeastSquaresModel
 from crfqn.estimators.least_squares.items import (
     Blocks,
     Held,
@@ -262,7 +262,6 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         checked = copy(self)
         X, targets = self._read(checked, X, y, sample_weight)
         space = targets.space
-        assert isinstance(space, SetSpace)  # as SetLabels reads them
         held = None if validation is None else Held.of(checked, space, *validation)
         if held is None and self.early_stopping:
             X, targets, held = split_off(X, targets, self.validation_fraction, self._seed)
@@ -294,7 +293,7 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         check_blocks(blocks)
         checked = copy(self)
         sets = read_labels(blocks, checked)
-        space = SetSpace.of(sets.classes, sets.form)
+        space = LabelSpace.flat(sets.classes, sets.form)
         held = None if validation is None else Held.of(checked, space, *validation)
         weights = set_weights(None, self.class_weight, sets.classes, sets.table)
         with Pool(self.n_threads) as pool:
@@ -307,10 +306,10 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
             )
             return self._learn_stages(checked, space, items, held)
 
-    def _learn_stages(self, checked: Any, space: SetSpace, items: Items, held: Held | None) -> Self:
+    def _learn_stages(self, checked: Any, space: LabelSpace, items: Items, held: Held | None) -> Self:
         stages = self._start_stages(checked, space, items)
         patience = self.n_iter_no_change if self.early_stopping else None
-        callback, tol = self._display(), self._stopping_tolerance
+        callback, tol = Callbacks(self), self._stopping_tolerance
         monitor = Monitor(self.max_iter, self.max_seconds, patience, tol, callback, stages.n_stages)
         try:
             with single_threaded_blas(), callback:
@@ -337,7 +336,7 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
             predictions = next(learner)
 
     def _keep_stages(
-        self, checked: Any, space: SetSpace, stages: StagesT, monitor: Monitor, status: Status
+        self, checked: Any, space: LabelSpace, stages: StagesT, monitor: Monitor, status: Status
     ) -> None:
         """Set all fitted attributes."""
         stages.keep(stages.n_stages if status is Status.INTERRUPTED else monitor.best)
@@ -346,17 +345,17 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         self.stages_ = stages
         self._keep_record(monitor, status)
 
-    def _start_stages(self, checked: Any, space: SetSpace, items: Items) -> StagesT:
+    def _start_stages(self, checked: Any, space: LabelSpace, items: Items) -> StagesT:
         """A model without stages; with `warm_start` a copy of the last fit's, if it has the same labels and columns."""
         old = getattr(self, "stages_", None) if self.warm_start else None
         if old is not None:
-            same = space.form == self._form and np.array_equal(space.classes, self.classes_)
+            same = space.form == self._space.form and np.array_equal(space.classes, self.classes_)
             if same and checked.n_features_in_ == self.n_features_in_:
                 old = old.copied()
                 old.keep(self.max_iter)
                 return old
         rows = (rows for rows, _ in items.parts())
-        return self._new_stages(rows, space.form == "labels")
+        return self._new_stages(rows, space.has_one_label)
 
     def _keep_record(self, monitor: Monitor, status: Status) -> None:
         """The result of a training, and the scores on held-out items."""

@@ -27,7 +27,7 @@ from crfqn.data.model_file import ModelFile
 from crfqn.errors import ModelFileError
 from crfqn.estimators.content import Content
 from crfqn.estimators.items import intercept_coords
-from crfqn.estimators.least_squares.generalized import LINK_OF, clipped
+from crfqn.estimators.least_squares.base import LINK_OF, clipped
 from crfqn.estimators.least_squares.items import Items
 from crfqn.estimators.least_squares.staged import StagedModel, StageList
 from crfqn.estimators.least_squares.transformers import as_generator, restored_generator, stored_generator

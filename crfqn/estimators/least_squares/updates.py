@@ -7,21 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from crfqn.arrays import NO_COORDS, NO_VALUES, Coords, Vector
-from crfqn.errors import ViewError
+from crfqn.arrays import NO_COORDS, NO_VALUES, Vector
 from crfqn.estimators.least_squares.items import Items
-from crfqn.objectives.hessian_bound import Gram
-from crfqn.objectives.linear.coordinates import Split, merge_weights, split_coords
+from crfqn.objectives.blocks import BlockedObjective
+from crfqn.objectives.linear.coordinates import Split, split_coords
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.losses.link import Link
 from crfqn.objectives.losses.potentials import Potential
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.protocols import GramView
 from crfqn.penalties import ElasticNet
 from crfqn.solvers.least_squares.generalized import GLS
 from crfqn.solvers.smooth_point import Factor
@@ -93,6 +91,21 @@ def fit_residual(maps: PartMaps, predictions: Vector, l2: float, is_last_free: b
     return ridge_factor(moments, l2, is_last_free).solve(residual)
 
 
+@dataclass(frozen=True)
+class Blocks:
+    """The objectives of the parts of the items, around margins (K, I); made anew in every pass, as the features are."""
+
+    maps: PartMaps
+    margins: Vector
+    potential: Potential
+
+    def __iter__(self) -> Iterator[Objective]:
+        items = self.maps.items
+        for features, part in self.maps:
+            loss = Link(self.potential, items.targets[:, part])
+            yield Objective(features, loss, items.weights[part], offset=self.margins[:, part])
+
+
 def fit_margins(
     maps: PartMaps, margins: Vector, penalty: ElasticNet, potential: Potential, most: int, tol: float
 ) -> Vector:
@@ -101,95 +114,18 @@ def fit_margins(
     With a link other than the identity, stages add up margins, not predictions. The steps end sooner when the
     gradient has fallen to `tol` times its first size.
     """
-    items = maps.items
-
-    def blocks() -> Iterator[Objective]:
-        for features, part in maps:
-            loss = Link(potential, items.targets[:, part])
-            yield Objective(features, loss, items.weights[part], offset=margins[:, part])
-
-    shape = len(margins), next(iter(maps))[0].n_features
-    objective = next(blocks()) if items.is_whole else StreamedObjective(blocks, *shape)
+    blocks = Blocks(maps, margins, potential)
+    objective = next(iter(blocks)) if maps.items.is_whole else BlockedObjective(blocks, most_kept=0)
+    shape = objective.n_states, objective.n_features
     start = objective.at(NO_COORDS, NO_VALUES)
-    best, value, scale = start, np.inf, np.nan
-    for number, state in enumerate(GLS().steps(objective, penalty, start)):  # type: ignore[arg-type]
+    best: Any = start
+    value, scale = np.inf, np.nan
+    for number, state in enumerate(GLS().steps(objective, penalty, start)):
         if state.value < value:
-            best, value = state.point, state.value  # type: ignore[assignment]
+            best, value = state.point, state.value
         scale = state.violation if number == 0 else scale
         if number >= most or state.violation <= tol * scale:
             break
     table = np.zeros(shape[0] * shape[1])
     table[best.coords] = best.weights
     return table.reshape(shape)
-
-
-@dataclass(frozen=True, eq=False)
-class StreamedObjective:
-    """The sum of objectives over all weights (K, F) that are made anew in every pass: what GLS asks of one."""
-
-    blocks: Callable[[], Iterator[Objective]]
-    n_states: int
-    n_features: int
-
-    def all_coords(self) -> Coords:
-        return np.arange(self.n_states * self.n_features)
-
-    def at(self, coords: Coords, weights: Vector) -> StreamedPoint:
-        return StreamedPoint(self, coords, weights)
-
-    def view(self, kind: type) -> Gram:
-        """Return the Gram matrix of all blocks, and nothing else."""
-        if kind is not GramView:
-            raise ViewError(f"{type(self).__name__} has no {kind.__name__}")
-        return Gram(self.blocks, self.n_features)
-
-
-@dataclass(eq=False)
-class StreamedPoint:
-    """The loss at sparse weights; the pass over the blocks that it costs waits until somebody asks."""
-
-    objective: StreamedObjective
-    coords: Coords
-    weights: Vector
-
-    @cached_property
-    def _sums(self) -> tuple[float, Vector]:
-        """The loss and its gradient at all coordinates, (K F,)."""
-        value, everything = 0.0, self.objective.all_coords()
-        gradient = np.zeros(everything.size)
-        for block in self.objective.blocks():
-            point = block.at(self.coords, self.weights)
-            value += point.value
-            gradient += point.gradient(everything)
-        return value, gradient
-
-    @property
-    def value(self) -> float:
-        return self._sums[0]
-
-    def gradient(self, coords: Coords) -> Vector:
-        return self._sums[1][coords]
-
-    def dual_value(self, scale: float) -> float:
-        """Return -inf: no stage asks how far it is from its optimum."""
-        return -np.inf
-
-    def view(self, kind: type) -> Any:
-        raise ViewError(f"{type(self).__name__} has no {kind.__name__}")
-
-    def along(self, coords: Coords, direction: Vector) -> StreamedRay:
-        return StreamedRay(self, coords, direction)
-
-
-@dataclass(frozen=True, eq=False)
-class StreamedRay:
-    """The points w + step * direction."""
-
-    origin: StreamedPoint
-    coords: Coords
-    direction: Vector
-
-    def at(self, step: float) -> StreamedPoint:
-        start = self.origin
-        found = merge_weights(start.coords, start.weights, self.coords, step * self.direction)
-        return start.objective.at(*found)

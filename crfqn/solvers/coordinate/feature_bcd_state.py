@@ -23,7 +23,7 @@ from crfqn.objectives.losses.likelihood import LikelihoodEvaluation
 from crfqn.objectives.losses.structured import StructuredLoss
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
-from crfqn.objectives.registry import MethodState
+from crfqn.objectives.protocols import MethodState
 from crfqn.solvers.coordinate.feature_bcd_kernels import (
     LOG_Z,
     OBSERVED,
@@ -75,7 +75,7 @@ class BlockState(MethodState):
 
     def __init__(self, owner: Objective, point: Point) -> None:
         loss: Any = owner.loss  # a likelihood, as `check` sees to it
-        self.objective, point = owner, point.with_scores
+        self.objective = owner
         self.n_features, self.n_states = owner.map.n_features, owner.n_states
         self.n_blocks, structure = self.n_features + (loss.n_edges > 0), loss.structure
         self.chain = prepare_chain(point, loss, structure) if isinstance(structure, Chain) else None

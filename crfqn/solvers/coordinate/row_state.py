@@ -26,8 +26,8 @@ from crfqn.objectives.losses.hinges import HingeDual
 from crfqn.objectives.losses.likelihood import MixtureDual
 from crfqn.objectives.losses.score_loss import DualLoss
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.point import LazyPoint, Point
-from crfqn.objectives.registry import MethodState
+from crfqn.objectives.point import Point
+from crfqn.objectives.protocols import MethodState
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.penalties.blocks import Blocks
 from crfqn.penalties.group_lasso import ROUNDING, LocalGroupLasso
@@ -270,7 +270,6 @@ class RowBlocks(MethodState):
     @classmethod
     def make(cls, objective: Objective, point: Point) -> RowBlocks:  # type: ignore[override]
         """Take the rows of a point."""
-        point = point.with_scores
         owner, loss = point.objective, point.objective.loss
         split, n_states = owner.split(point.coords), owner.n_states
         stored, row = np.unique(split.features, return_inverse=True)
@@ -421,7 +420,7 @@ class RowBlocks(MethodState):
 
     def point(self) -> Point:
         """The rows as a point."""
-        return LazyPoint(self.objective, *list_weights(self.stored_rows, self.n_rows, self.row_weights))
+        return Point(self.objective, *list_weights(self.stored_rows, self.n_rows, self.row_weights))
 
     def history(self, n_points: int) -> AndersonHistory:
         """A history of up to so many points that begins here."""

@@ -27,8 +27,8 @@ from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.linear.gram_map import GramMap
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.point import LazyPoint
-from crfqn.objectives.registry import MethodState
+from crfqn.objectives.point import Point
+from crfqn.objectives.protocols import MethodState
 from crfqn.solvers.dual.decomposition_kernels import (
     METHODS,
     Items,
@@ -167,7 +167,7 @@ class DualKernelItems:
         return ExpansionPoint(self)
 
 
-class ExpansionPoint(LazyPoint):
+class ExpansionPoint(Point):
     """The expansion at this moment, and its scores, which are there already."""
 
     def __init__(self, blocks: DualKernelItems) -> None:
@@ -396,11 +396,11 @@ class TableWeights:
         return self._sparse.weights
 
 
-class TablePoint(LazyPoint):
+class TablePoint(Point):
     """A point whose weights are a table (F, K): the coordinates, too, wait until somebody asks."""
 
     def __init__(self, blocks: DualItems) -> None:
-        self._blocks, self.objective = blocks, blocks.objective
+        self._blocks, self.objective = blocks, blocks.objective  # no weights yet
 
     @cached_property
     def sparse_weights(self) -> TableWeights:  # type: ignore[override]

@@ -18,7 +18,7 @@ from crfqn.errors import InputError, ViewError
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.losses.structured import StructuralHinge
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.point import LazyPoint
+from crfqn.objectives.point import Point
 from crfqn.solvers.dual.frank_wolfe_kernels import improve_chains, improve_trees
 from crfqn.solvers.stochastic.item_kernels import ItemData
 from crfqn.solvers.stochastic.perceptron_kernels import N_SEEN
@@ -124,11 +124,11 @@ class FrankWolfeState(LearnedRows):
         )
         return distances - 0.5 * self.l2 * float(np.einsum("fk,fk->", self.rows.weights, self.rows.weights))
 
-    def point(self, is_averaged: bool) -> LazyPoint:
+    def point(self, is_averaged: bool) -> Point:
         """Return the point of the weights, or of their weighted average over the steps so far."""
         n = self.rows.counters[N_SEEN]
         share = 2.0 / (n * (n + 1.0)) if is_averaged and n > 0 else 0.0
-        return LazyPoint(self.owner, *self.sparse(self.rows.weights, self.rows.corrections, share))
+        return Point(self.owner, *self.sparse(self.rows.weights, self.rows.corrections, share))
 
 
 def hinge_of(part: Objective) -> StructuralHinge:

@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.errors import InputError
-from crfqn.objectives.protocols import LipschitzView
 from crfqn.solvers.line_search import ROUNDING, Trial, backtracking, is_hidden, unit_length
 from crfqn.solvers.protocols import Objective, Penalty, Point, Ray, Requirements, State, Vector
 from crfqn.solvers.screened_point import ScreenedPoint, entries, screen_point
@@ -149,7 +148,7 @@ class ProxGD:
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
         """Return what is asked of the problem: a Lipschitz bound where steps come from it."""
-        return Requirements((LipschitzView,) if self.lipschitz == "bound" else ())
+        return Requirements(("has_hessian_bound",) if self.lipschitz == "bound" else ())
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state a step; each has screened all coordinates."""
@@ -173,8 +172,7 @@ class ProxGD:
             return StepSize(first_length(here), False, self.backtrack, self.growth)
         if self.lipschitz != "bound":
             return StepSize(1.0 / float(self.lipschitz), True, self.backtrack, self.growth)
-        bound = objective.view(LipschitzView).bound()
-        return StepSize(1.0 / max(bound, ROUNDING), True, self.backtrack, self.growth)
+        return StepSize(1.0 / max(objective.hessian_bound(), ROUNDING), True, self.backtrack, self.growth)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crfqn.objectives.protocols import GramView
 from crfqn.solvers.line_search import ROUNDING
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
 from crfqn.solvers.smooth_point import SmoothPoint, metric
@@ -39,7 +38,7 @@ class GLS:
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
         """Return what is asked of the problem: a matrix that bounds the Hessian."""
-        return Requirements((GramView,), ("is_quadratic",))
+        return Requirements(("has_gram",), ("is_quadratic",))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """One state a step, at the points where gradients are taken; each knows the gradient at all coordinates."""

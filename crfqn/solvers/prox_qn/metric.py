@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.objectives.protocols import CurvatureView
 from crfqn.solvers.protocols import Matrix, Vector
 from crfqn.solvers.prox_qn.constants import Constants
 from crfqn.solvers.quasi_newton.secant_pairs import has_curvature
@@ -208,8 +207,9 @@ class Diagonal:
 
     def base(self, active: ScreenedPoint, constants: Constants) -> tuple[Vector, Matrix]:
         """Return the curvature, not quite 0 anywhere."""
-        curvature = active.point.view(CurvatureView)
-        return curvature.diagonal(active.coords) + constants.floor * least_scale(active), NO_MATRIX
+        return active.point.curvature(active.coords).diagonal + constants.floor * least_scale(
+            active
+        ), NO_MATRIX
 
     def renew(self, metric: CompactBFGS, active: ScreenedPoint, constants: Constants) -> None:
         metric.rebase(*self.base(active, constants))
@@ -256,7 +256,7 @@ class TokenWise:
         """Return the matrix, dense or sparse, or the diagonal where it would be too large."""
         floor, matrix = constants.floor * least_scale(active), self.matrix(active)
         if matrix is None:
-            return active.point.view(CurvatureView).diagonal(active.coords) + floor, NO_MATRIX
+            return active.point.curvature(active.coords).diagonal + floor, NO_MATRIX
         diagonal = matrix.diagonal() + floor
         add_to_diagonal(matrix, floor)
         return diagonal, matrix
@@ -264,8 +264,7 @@ class TokenWise:
     def matrix(self, active: ScreenedPoint) -> Matrix | None:
         """Return the token-wise model; None where it would be too large."""
         share = self.growing_share if active.is_growing else 1.0
-        curvature = active.point.view(CurvatureView)
-        return curvature.matrix(active.coords, self.n_positions, self.max_dense, share)
+        return active.point.hessian_model(active.coords, self.n_positions, self.max_dense, share)
 
     def renew(self, metric: CompactBFGS, active: ScreenedPoint, constants: Constants) -> None:
         metric.rebase(*self.base(active, constants))
@@ -280,7 +279,7 @@ def least_scale(active: ScreenedPoint) -> Vector:
     A non-zero weight has |sum_t x_t (p_t - y_t)| = l1 at the optimum, and hence a curvature of about l1 max |x| where
     the fit is nearly without an error: what is added to the metric must not be more.
     """
-    scale, radius = active.point.view(CurvatureView).feature_scale(active.coords), active.penalty.dual_radius
+    scale, radius = active.point.feature_scale(active.coords), active.penalty.dual_radius
     return np.minimum(scale, radius * np.sqrt(scale)) if radius > 0 else scale
 
 

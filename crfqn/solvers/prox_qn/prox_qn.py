@@ -16,7 +16,6 @@ from itertools import count
 
 import numpy as np
 
-from crfqn.objectives.protocols import CurvatureView
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
 from crfqn.solvers.prox_qn.active_set import (
     AllCoordinates,
@@ -106,7 +105,7 @@ class ProxQN:
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
         """Return what is asked of the problem: curvature, unless the metric and the entry do without."""
         uses_curvature = self.entry.uses_curvature or self.metric.uses_curvature
-        return Requirements((CurvatureView,) if uses_curvature else ())
+        return Requirements(("has_curvature",) if uses_curvature else ())
 
     @classmethod
     def paper(cls) -> ProxQN:

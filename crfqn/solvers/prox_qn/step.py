@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 
 from crfqn.kernels.coordinate_descent import Limits, Subproblem
 from crfqn.kernels.coordinate_descent import QuadraticModel as Model
-from crfqn.objectives.protocols import CurvatureView
 from crfqn.solvers.line_search import (  # fmt: skip
     BLURRED,
     Trial,
@@ -266,7 +265,7 @@ class DampedSearch:
 
 def majorant_curvature(active: ScreenedPoint, constants: Constants) -> Vector:
     """Measure the curvature that each coordinate may meet on its way to a fit, (n,): a sweep over active columns."""
-    found = active.point.view(CurvatureView).majorant(active.coords)
+    found = active.point.curvature(active.coords).majorant
     return constants.residual_share * found + constants.least_majorant * least_scale(active)
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from crfqn.errors import InputError
-from crfqn.objectives.protocols import CurvatureView, GramView
 from crfqn.solvers.line_search import BLURRED, ROUNDING, strong_wolfe, unit_length
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State, Vector
 from crfqn.solvers.quasi_newton.secant_pairs import SecantPairs
@@ -61,8 +60,8 @@ class LBFGS:
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
         """Return what is asked of the problem: a diagonal to scale the weights by."""
-        views = (CurvatureView, GramView) if self.in_gram_metric else (CurvatureView,)
-        return Requirements(views, ("is_quadratic",))
+        facts = ("has_curvature", "has_gram") if self.in_gram_metric else ("has_curvature",)
+        return Requirements(facts, ("is_quadratic",))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state a step; each knows the gradient at all coordinates."""

@@ -20,8 +20,8 @@ from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.point import LazyPoint
-from crfqn.objectives.registry import MethodState
+from crfqn.objectives.point import Point
+from crfqn.objectives.protocols import MethodState
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.solvers.coordinate.row_state import RowPenalty
 from crfqn.solvers.stochastic import fobos_kernels as fobos
@@ -299,10 +299,10 @@ class PerceptronState(LearnedRows):
             tables = [*mine]
         self.rows = self.rows._replace(weights=tables[0], corrections=tables[1], counters=counters)
 
-    def point(self) -> LazyPoint:
+    def point(self) -> Point:
         """Return the point of the mean of the weights after each item so far; its pass waits until it is needed."""
         share = 1.0 / max(self.rows.counters[N_SEEN], 1.0)
-        return LazyPoint(self.owner, *self.sparse(self.rows.weights, self.rows.corrections, share))
+        return Point(self.owner, *self.sparse(self.rows.weights, self.rows.corrections, share))
 
 
 class FobosState(MethodState):

@@ -13,8 +13,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from crfqn import ChainCRF, Sequences, threads
+from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.estimators import chain as chain_module
 
 
 class TestPrediction:
@@ -144,8 +144,8 @@ class TestOneSentence:
             built.append(arguments)
             return build(*arguments, **options)
 
-        build = chain_module.FeatureStore.from_matrix
-        monkeypatch.setattr(chain_module.FeatureStore, "from_matrix", counting)
+        build = FeatureStore.from_matrix
+        monkeypatch.setattr(FeatureStore, "from_matrix", counting)
         return built
 
     @pytest.mark.parametrize("n_threads", [None, 1, 4])

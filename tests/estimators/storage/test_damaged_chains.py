@@ -9,7 +9,7 @@ from stored_models import assert_same_predictions, named, rewriter
 import crfqn
 from crfqn.data.model_file import read_model
 from crfqn.errors import ModelFileError
-from crfqn.estimators.persistence import KINDS
+from crfqn.estimators.storage import KINDS
 
 
 class TestContentThatDoesNotFit:

@@ -108,7 +108,7 @@ assert not callbacks.HAS_CALLBACKS
 fit = lambda self, X, y: "fitted"
 assert callbacks.with_tasks(fit) is fit
 assert not hasattr(callbacks.CallbackSupportMixin, "set_callbacks")
-assert callbacks.Tasks(object()).tell(1) is False
+assert callbacks.Tasks(object()).report(1) is False
 """
 
 

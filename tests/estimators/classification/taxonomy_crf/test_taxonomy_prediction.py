@@ -14,7 +14,7 @@ from taxonomy_items import ANY, LEAVES, PADDED, PARENTS, X, Y, class_scores, fit
 import crfqn
 from crfqn import TaxonomyCRF
 from crfqn.estimators import taxonomy as taxonomy_module
-from crfqn.estimators.label_space import TreeSpace, name_array
+from crfqn.estimators.labels import TreeSpace, name_array
 from crfqn.estimators.taxonomy import descend
 from crfqn.taxonomy.tree import LabelTree
 

@@ -34,7 +34,7 @@ from taxonomy_items import (
 
 from crfqn import MulticlassCRF, TaxonomyCRF
 from crfqn.errors import InputError
-from crfqn.estimators.label_space import LabelSpace
+from crfqn.estimators.labels import LabelSpace
 from crfqn.result import Status
 from crfqn.structures.taxonomy import Taxonomy
 from crfqn.taxonomy.tree import LabelTree

@@ -1,7 +1,18 @@
-"""Dual points with a share for each item: mixtures s_i p_i + (1 - s_i) delta(y_i) of a point's distributions.
+"""A lower bound on the optimum by mixtures with a share for each item: many times tighter than with one share for all.
 
-What a proof needs of them: items' parts of the gradient, the dual loss at any shares, and the point whose gradient is
-that of the mixtures.
+With one share s for all items (`certificate.py`) the largest violation alone decides, while each item's share s_i is
+free to serve the coordinates that its features touch: maximise
+
+    sum_i c_i h_i(s_i)    with    |sum_i s_i g_ij| <= l1 for all j,
+
+h_i the entropy of s_i p_i + (1 - s_i) delta(y_i) and g_ij the item's part of gradient j. An l2 is charged instead, by
+max(|.| - l1, 0)^2 / (2 l2). The multiplier of a constraint is the negative of its weight, w at the start: there all s_i
+are 1, and the value is that of the point's objective.
+
+From there only the constraints are met, by Hildreth's method (1957): coordinate after coordinate outside of its bound
+moves its multiplier until it is inside. Optimality of the shares is not sought, nor needed for a bound. What is left
+outside then is brought in by lowering the shares that push. A full gradient scan finds the coordinates that
+have been left out, which join, and in the end one factor for all shares makes the bound strict.
 
 Shapes: I items, N positions, K states.
 """
@@ -10,21 +21,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from crfqn.arrays import Coords, Vector
-from crfqn.errors import ViewError
-from crfqn.kernels.item_mixtures import Mixtures, Parts, gather_edges, gather_parts
+from crfqn.kernels.item_mixtures import (
+    Mixtures,
+    Parts,
+    gather_edges,
+    gather_parts,
+    lower_shares,
+    project_shares,
+)
+from crfqn.kernels.sparse import found_in, union
 from crfqn.objectives.linear.coordinates import Split
 from crfqn.objectives.linear.sparse_map import SparseMap
-from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
-from crfqn.objectives.protocols import ItemMixturesView
-from crfqn.objectives.registry import offers
+from crfqn.objectives.protocols import ItemBound
 from crfqn.structures.chain import Chain
 
+NEAR = 0.8  # of l1: coordinates with larger gradients are constraints from the start
+MAX_SWEEPS = (12, 30, 60)  # at most, between the scans of all coordinates
+BEYOND = 0.8  # see `project_shares`
+MARGIN, STRICT = 5e-3, 1e-3  # shares of l1 that may be exceeded, while moving and while lowering
 MOST_ENTRIES = 4  # of parts, for each entry of the data
 FEW_ENTRIES = 100_000  # which are allowed of any data: a MB
 DECIDED = 1e-12  # 1 - pi of an item whose share stays 1: the digits of its entropy do not tell more
@@ -42,7 +62,7 @@ class ItemMixtures:
     point: Point
 
     @property
-    def owner(self) -> Objective:
+    def owner(self) -> Any:
         """The objective of the point."""
         return self.point.objective
 
@@ -136,24 +156,57 @@ class ItemMixtures:
                 point.scores, point.edges, owner.weights * shares, owner.pool
             ).edge_residual
         out = Point(owner, point.coords, point.weights, point.scores, point.edges)
-        out.__dict__["evaluation"] = replace(found, residual=residual, edge_residual=edges)
+        out.evaluation = replace(found, residual=residual, edge_residual=edges)
         return out
 
 
-@dataclass(eq=False)
-class ItemMixturesMaker:
-    """The mixtures of any point of an objective."""
+def item_bound(point: Point, penalty: Any) -> ItemBound | None:
+    """Bound the optimum of a likelihood under one l1 for all weights; None where shares of items are no help.
 
-    owner: Objective
+    That is without l1, with unpenalised coordinates, whose gradients must stay 0, for other losses, for dense features,
+    whose items have parts of all coordinates, and where items have parts in too many coordinates.
+    """
+    has_one_bound = penalty.is_separable and penalty.is_uniform and penalty.l1 > 0
+    owner = point.objective
+    is_apt = owner.loss.has_marginals and isinstance(owner.map, SparseMap)
+    if not (has_one_bound and is_apt) or penalty.unpenalised.size:
+        return None
+    mixed = ItemMixtures(point)
+    coords, mixtures = point.screen(NEAR * penalty.l1).coords, mixed.start()
+    if mixed.entries(coords) > 1:
+        return None
+    parts, bounds = mixed.parts(coords), bounds_of(point, penalty, coords)
+    for n_sweeps in MAX_SWEEPS:
+        project_shares(bounds, penalty.l2, parts, mixtures, MARGIN, BEYOND, n_sweeps)
+        screening = mixed.at_shares(mixtures.shares).screen((1.0 + MARGIN) * penalty.l1)
+        outside = screening.coords[~found_in(coords, screening.coords)[1]]
+        wider = union(coords, outside)
+        if outside.size == 0 or mixed.entries(wider) > 1:
+            break
+        coords = wider
+        del parts  # as large as the data, several times
+        parts, bounds = mixed.parts(coords), bounds_of(point, penalty, coords)
+    shares = mixtures.shares.copy()
+    if penalty.l2 == 0:
+        lower_shares(bounds, parts, shares, STRICT, MAX_SWEEPS[-1])
+    return best_factor(mixed, penalty, shares)
 
-    def at(self, point: Point) -> ItemMixtures:
-        """Return the mixtures of a point."""
-        return ItemMixtures(point)
+
+def best_factor(mixed: ItemMixtures, penalty: Any, shares: Vector) -> ItemBound | None:
+    """The best bound of the shares times a factor, one for all of them, that makes it strict."""
+    screening = mixed.at_shares(shares).screen(penalty.l1)
+    best = None
+    for factor in penalty.dual_scales(screening.coords, screening.gradient):
+        charge = penalty.conjugate(screening.coords, factor * screening.gradient)
+        bound = ItemBound(mixed.dual_value(factor * shares) - charge, factor * shares)
+        if best is None or bound.dual_value > best.dual_value:
+            best = bound
+    return best
 
 
-@offers(ItemMixturesView, Objective)
-def item_mixtures_of(objective: Objective) -> ItemMixturesMaker:
-    """Return the view of a likelihood over sparse features; items of dense ones would have parts of all coordinates."""
-    if not (objective.loss.has_marginals and isinstance(objective.map, SparseMap)):
-        raise ViewError("a share for each item needs a likelihood over sparse features")
-    return ItemMixturesMaker(objective)
+def bounds_of(point: Point, penalty: Any, coords: Coords) -> Vector:
+    """The bounds on gradients: l1, and what l2 adds at weights that are not zero."""
+    place, is_there = found_in(point.coords, coords)
+    bounds = np.full(coords.size, penalty.l1)
+    bounds[is_there] += penalty.l2 * np.abs(point.weights[place[is_there]])
+    return bounds

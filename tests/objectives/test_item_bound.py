@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from problems import SHAPES, Problem, make_problem, make_tree_problem, objective_of
 
+from crfqn.objectives.item_bound import ItemMixtures, item_bound
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.protocols import ItemMixturesView
 from crfqn.objectives.support import Support
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.certificate import best_bound, count_proved_zeros
-from crfqn.solvers.item_bound import item_bound
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 
@@ -63,7 +62,7 @@ def test_no_bound_is_above_the_optimum(kind, l1, l2):
 
 def exact_dual(objective, point, shares, l1, l2):
     """The dual value of the shares: entropies by inference, gradient by that of every coordinate."""
-    view = point.view(ItemMixturesView)
+    view = ItemMixtures(point)
     g = view.at_shares(shares).gradient(objective.all_coords())
     excess = np.maximum(np.abs(g) - l1, 0.0)
     if l2 == 0:
@@ -81,7 +80,7 @@ def test_entropies_and_gradients_by_enumeration():
     for offset in (None, random.normal(size=(3, plain.n_positions))):
         objective = Objective(plain.map, plain.loss, weights, offset=offset)
         point = point_of(objective, w)
-        view = point.view(ItemMixturesView)
+        view = ItemMixtures(point)
         largest = 1.0 / -np.expm1(-point.item_losses)
         shares = np.minimum(random.uniform(0.1, 2.0, 8), largest)
         entropy, g = enumerated(problem, objective, point, shares)

@@ -1,7 +1,7 @@
-"""Estimators from model files: `load`, which knows all kinds of models that `saving.py` writes.
+"""Model files: the weights that are not zero, the names that they need, and how they were trained.
 
-A kind of model reads its own part (`SparseCRF._restore`); read here are settings, result and trace, which all have. A
-sequence model trained on named features keeps the names with a weight only; loaded again it knows just these
+A kind of model adds and reads its own part (`_content`, `_restore`); here are settings, result and trace, which all
+have. A sequence model trained on named features keeps the names with a weight only; loaded again it knows just these
 columns, and predicts the same.
 """
 
@@ -12,18 +12,19 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 import crfqn
-from crfqn.data.model_file import ModelFile, read_model
+from crfqn.data.model_file import ModelFile, read_model, write_model
 from crfqn.errors import CrfqnError, InputError, ModelFileError
-from crfqn.estimators.base import SparseCRF
 from crfqn.estimators.checks import check_nonnegative
-from crfqn.estimators.named_penalties import STRENGTHS
-from crfqn.estimators.saving import SUMMARY, TRACE
-from crfqn.estimators.strengths import is_auto
+from crfqn.estimators.content import Content, narrow_weights
+from crfqn.estimators.strengths import STRENGTHS, Strengths, is_auto
 from crfqn.messages import describe
 from crfqn.result import HeldOutScores, Progress, Result, Status, Trace
 
+SUMMARY = ("value", "gap", "estimated_gap", "violation", "passes", "seconds")
+TRACE = tuple(field.name for field in fields(Progress) if field.name != "held_out_score")
 # The class of each kind of model, a name of `crfqn`, which imports it when it is asked for.
 KINDS = {
     "calibrated-least-squares": "CalibratedLeastSquares",
@@ -39,6 +40,54 @@ KINDS = {
 # Types of a trace's columns, of which a file keeps floats.
 WHOLE: dict[str, type] = {"int": int, "bool": bool}
 MOST_COUNTED = 2**53  # beyond, floats are not whole numbers one by one
+
+
+def save(
+    model: Any, path: str | PathLike[str], extra: dict[str, Any] | None = None, dtype: str = "float64"
+) -> None:
+    """Write a fitted model to one file, atomically; `extra` is kept as JSON, weights as `dtype`.
+
+    Raises
+    ------
+    sklearn.exceptions.NotFittedError
+    InputError
+        For another dtype than float64 and float32, and weights too large for it.
+    ModelFileError
+        The path cannot be written, or `extra` is no JSON.
+    """
+    content = whole_content(model, extra, dtype)
+    write_model(path, model.KIND, content.arrays, content.strings, content.metadata)
+
+
+def whole_content(model: Any, extra: dict[str, Any] | None = None, dtype: str = "float64") -> Content:
+    """Return all that a file of the fitted model holds, settings, result and trace included; raises as `save`."""
+    check_is_fitted(model)
+    result, content = model.result_, model._content()
+    narrow_weights(content, dtype)
+    rows = [[getattr(row, name) for name in TRACE] for row in result.trace.rows]
+    content.arrays["trace"] = np.array(rows, np.float64).reshape(-1, len(TRACE))
+    content.metadata |= {
+        "crfqn_version": crfqn.__version__,
+        "settings": model._settings(),
+        "n_nonzero": model._weights().coords.size,
+        "result": {name: getattr(result, name) for name in (*SUMMARY, "n_iter", "n_proved_zeros")}
+        | {"status": result.status.name}
+        | ({} if result.held_out is None else {"held_out": held_out_content(result.held_out)}),
+        "extra": extra or {},
+    }
+    return content
+
+
+def held_out_content(held_out: HeldOutScores) -> dict[str, Any]:
+    """Return the scores of validation items as JSON values."""
+    return {
+        "metric": held_out.metric,
+        "best": held_out.best,
+        "iteration": held_out.iteration,
+        "iterations": held_out.iterations.tolist(),
+        "scores": held_out.scores.tolist(),
+        "is_patience_over": held_out.is_patience_over,
+    }
 
 
 def load(path: str | PathLike[str]) -> Any:
@@ -84,8 +133,6 @@ def restore(file: ModelFile) -> Any:
 def _restore(file: ModelFile) -> Any:
     model = _unfitted(file)
     model._restore(file)
-    if isinstance(model, SparseCRF):
-        _restore_strengths(file, model)
     model.result_ = _result(file, model)
     model.n_iter_ = model.result_.n_iter
     model.extra_ = file.table("extra")
@@ -102,8 +149,8 @@ def _unfitted(file: ModelFile) -> Any:
     return model
 
 
-def _restore_strengths(file: ModelFile, model: SparseCRF) -> None:
-    """Set the strengths that the model was trained with; they stay unknown where "auto" is all that the file says.
+def stored_strengths(file: ModelFile, model: Any) -> Strengths:
+    """Return the strengths that a model was trained with; none where "auto" is all that the file says.
 
     Files of before there were automatic ones have them among the settings, those that are not given being 1.
     """
@@ -118,7 +165,7 @@ def _restore_strengths(file: ModelFile, model: SparseCRF) -> None:
         strengths = {name: value for name, value in known.items() if not is_auto(getattr(model, name))}
     for name, value in strengths.items():
         check_nonnegative(name, value)
-    model._adopt_strengths({name: float(value) for name, value in strengths.items()})
+    return strengths
 
 
 def _result(file: ModelFile, model: Any) -> Result:

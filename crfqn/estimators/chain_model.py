@@ -1,0 +1,451 @@
+"""The machinery of `ChainCRF`: its data, its training, the scores of new items, its weights and its part of a file.
+
+Shapes: I items, N positions, F features, K labels. Weights are node weights (K, F), then edge weights (K, K).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple, Self, cast
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from crfqn.arrays import SparseWeights
+from crfqn.data.encoding import encode_new, encode_sequences
+from crfqn.data.features import FeatureStore
+from crfqn.data.items import Items, check_item_weights
+from crfqn.data.label_codes import (
+    PartialLabels,
+    encode_constraints,
+    encode_known_labels,
+    flat_labels,
+    lists_by_item,
+)
+from crfqn.data.model_file import ModelFile, narrowed
+from crfqn.data.sequences import Sequences
+from crfqn.data.templates.vocabulary import TemplateVocabulary
+from crfqn.data.token_rows import TokenRows
+from crfqn.data.vocabulary import Vocabulary
+from crfqn.errors import InputError, ModelFileError
+from crfqn.estimators.automatic_solver import AUTO
+from crfqn.estimators.base import Problem
+from crfqn.estimators.blas import single_threaded_blas
+from crfqn.estimators.chain_training import (
+    find_broken,
+    items_that_stay,
+    take_items,
+    training_data,
+)
+from crfqn.estimators.content import (
+    FEATURE,
+    FROM,
+    STATE,
+    TO,
+    Content,
+    add_labels,
+    add_matrix,
+    add_vocabulary,
+    read_labels,
+    read_matrix,
+    read_size,
+    read_vocabulary,
+)
+from crfqn.estimators.features import warn_of_unknown_names
+from crfqn.estimators.few_positions import few_scores
+from crfqn.estimators.online import known_classes
+from crfqn.estimators.structured import HINGE, StructuredEstimator
+from crfqn.estimators.token_scores import edge_table, names_with_weights, token_scores
+from crfqn.estimators.transitions import Transitions, add_rules, as_transitions, read_rules
+from crfqn.estimators.validation import check_pair, held_out
+from crfqn.estimators.weights import (
+    Axes,
+    AxisMatch,
+    csr,
+    entries,
+    match,
+    merged,
+    print_start,
+    sorted_weights,
+    start_model,
+)
+from crfqn.objectives.linear.sparse_map import SparseMap, add_image
+from crfqn.objectives.losses.likelihood import PartialLikelihood
+from crfqn.objectives.losses.score_loss import ScoreLoss
+from crfqn.objectives.support import Support, observed_support
+from crfqn.solvers.validation import ValidationSet
+from crfqn.structures.chain import NO_TARGETS, Chain
+from crfqn.structures.structure import Inference, Structure
+from crfqn.structures.transition_rules import TransitionRules
+from crfqn.threads import Pool
+
+TOKEN_SCORE = "token_accuracy"
+
+
+class EncodedItems(Items):
+    """Items whose features and chains are made already.
+
+    Attributes
+    ----------
+    chain : Chain over the items
+    store : their features
+    """
+
+    def __init__(self, chain: Chain, store: FeatureStore) -> None:
+        self.chain, self.store, self.offsets = chain, store, chain.offsets
+
+    @classmethod
+    def of(cls, sequences: Sequences, n_states: int, rules: TransitionRules | None) -> Self:
+        """Return sequences that are to be labelled by n_states labels under rules; InputError for no positions."""
+        if sequences.n_positions == 0:
+            raise InputError("validation: expected at least one position, got none")
+        store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, allow_empty=True)
+        return cls(Chain(sequences.offsets, n_states, rules=rules), store)
+
+    @property
+    def n_positions(self) -> int:
+        return int(self.offsets[-1])
+
+
+class ScoredItems(NamedTuple):
+    """New items ready for inference: their chain, node scores (K, N), -inf where ruled out, and edge scores (K, K)."""
+
+    chain: Chain
+    scores: NDArray[np.float64]
+    edges: NDArray[np.float64]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ChainModel(StructuredEstimator):
+    """Base class of `ChainCRF`, with all but its public methods."""
+
+    l2: float | str | None = field(default=AUTO, kw_only=False)
+    all_possible_states: bool = True
+    all_possible_transitions: bool = True
+    scheme: str | None = None
+    constraints: Transitions | str | None = None
+    constrain: str = "both"
+    on_violation: str = "error"
+
+    coef_: scipy.sparse.csr_array = field(init=False)
+    edge_coef_: scipy.sparse.csr_array = field(init=False)
+    vocabulary_: Vocabulary | None = field(init=False)
+    rules_: TransitionRules | None = field(init=False)
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return scikit-learn's tags: sequences are no 2-D arrays, and have no single class to stratify by."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.two_d_array = False
+        tags.input_tags.sparse = True
+        tags.no_validation = True
+        return tags
+
+    def prepare(
+        self, X: Any, y: Any, sample_weight: Any = None, start: Any = None, *, validation: Any = None
+    ) -> Problem:
+        """Return the training that `fit` would do, without doing it; parameters and errors as in `fit`."""
+        self._check_parameters()
+        sequences, vocabulary = encode_sequences(X)
+        del X  # so that a caller who does not keep it gets its memory back once the store is built
+        weights = check_item_weights(sample_weight, len(sequences))
+        given = as_transitions(self.constraints, self.scheme)
+        sequences, labels, weights, rules = training_data(
+            sequences, y, weights, given, self._trains_rules, self.on_violation
+        )
+        model = self._with_data(labels.classes, sequences.n_features, vocabulary, rules)
+        begin = self._start(model, start)
+        with single_threaded_blas(), Pool(self.n_threads) as pool:
+            store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, pool=pool)
+            del sequences
+            held = None if validation is None else model._validation_set(validation, store.n_positions)
+            targets: Any = labels.targets
+            if labels.allowed is not None:
+                self._check_partial()
+                targets = labels.allowed
+            support = model._support(store, targets, len(labels.classes))
+            return model._problem(
+                SparseMap(store, pool),
+                model._chain(store.offsets, is_training=True),
+                targets,
+                weights,
+                begin,
+                support=support,
+                validation=held,
+            )
+
+    def _prepare_batch(
+        self, X: Any, y: Any, classes: Any, sample_weight: Any, pool: Pool
+    ) -> tuple[Self, Any, SparseMap, SparseWeights | None]:
+        """Return what `learn_online` takes: a model with the batch's labels and features, objective, map and start."""
+        self._check_parameters()
+        self._check_batches()
+        labels = known_classes(self, classes)
+        sequences, vocabulary = self._grown(X)
+        given, rules = as_transitions(self.constraints, self.scheme), None
+        if not given.is_empty:
+            rules = given.rules(labels, np.empty(0, np.int32), np.zeros(1, np.int64))
+        targets: Any = encode_known_labels(y, sequences.offsets, labels)
+        weights = check_item_weights(sample_weight, len(sequences))
+        if rules is not None and self._trains_rules:
+            broken = find_broken(rules, PartialLabels(labels, targets, None), sequences.offsets)
+            if broken is not None:
+                stays = items_that_stay(broken, len(sequences), self.on_violation)
+                sequences, targets, weights = take_items(sequences, targets, weights, stays)
+        model = self._with_data(labels, sequences.n_features, vocabulary, rules)
+        begin = self._start(model, self if hasattr(self, "coef_") else None)
+        store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, pool=pool)
+        features, chain = SparseMap(store, pool), model._chain(store.offsets, is_training=True)
+        return model, self._objective(features, chain, targets, weights), features, begin
+
+    def _check_batches(self) -> None:
+        """Refuse what depends on all data."""
+        for name in ("all_possible_states", "all_possible_transitions"):
+            if not getattr(self, name):
+                raise InputError(
+                    f"{name}: partial_fit expects True, as no batch has all that occurs, got False"
+                )
+        if as_transitions(self.constraints, self.scheme).seen:
+            raise InputError(
+                "constraints: partial_fit does not take what was seen, as no batch has all of it"
+            )
+
+    def _grown(self, X: Any) -> tuple[Sequences, Vocabulary | None]:
+        """Return the batch in the features that were known, and behind them its new ones."""
+        known = getattr(self, "vocabulary_", None)
+        if not hasattr(self, "coef_"):
+            return encode_sequences(X)
+        if known is None or isinstance(known, TemplateVocabulary):
+            return encode_sequences(X, known, n_features=self.n_features_in_)
+        sequences, found = encode_sequences(X if isinstance(X, Sequences) else known.named(X))
+        if found is None:
+            raise InputError("expected features by name, as in the calls before, got matrices")
+        vocabulary = known.grown(found)
+        return sequences.with_names(vocabulary.names), vocabulary
+
+    def _with_data(
+        self, classes: NDArray, n_features: int, vocabulary: Vocabulary | None, rules: TransitionRules | None
+    ) -> Self:
+        """Return a copy with the labels, features and rules of a training."""
+        model = copy(self)
+        model.classes_, model.n_features_in_ = classes, n_features
+        model.vocabulary_, model.rules_ = vocabulary, rules
+        return model
+
+    @property
+    def _trains_rules(self) -> bool:
+        """Whether rules hold in training."""
+        return self.constrain == "both"
+
+    def _chain(self, offsets: NDArray[np.int64], is_training: bool = False) -> Chain:
+        """Return the chain over items, under the rules that hold in decoding or in training."""
+        rules = self.rules_ if self._trains_rules or not is_training else None
+        return Chain(offsets, len(self.classes_), rules=rules)
+
+    def _validation_set(self, validation: Any, n_positions: int) -> ValidationSet:
+        """Return validation items, encoded once for all looks; `n_positions`: those of the training."""
+        X, y = check_pair(validation)
+        sequences = self._encode(X)
+        items = EncodedItems.of(sequences, len(self.classes_), self.rules_)
+        given = lists_by_item(np.asarray(flat_labels(y, sequences.offsets), object), sequences.offsets)
+        return held_out(copy(self), items, given, sequences.n_positions / n_positions)
+
+    @property
+    def _span_scheme(self) -> str | None:
+        """Scheme of the labels, None without any."""
+        return as_transitions(self.constraints, self.scheme).scheme
+
+    @property
+    def _default_scoring(self) -> str:
+        return TOKEN_SCORE if self._span_scheme is None else f"span_f1:{self._span_scheme}"
+
+    def _best_states(self, X: Any, known: Any = None) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return the best label's number at each position of all items, and where the items begin and end."""
+        with Pool(self.n_threads) as pool:
+            chain, scores, edges = self._open_known(X, known, pool)
+            return chain.decode(scores, edges, pool).states, chain.offsets
+
+    def _support(self, store: FeatureStore, targets: NDArray[np.int32], n_states: int) -> Support:
+        """Return the weights that may be other than 0, by what occurs in the training data."""
+        possible = self.all_possible_states, self.all_possible_transitions
+        return observed_support(store, targets, n_states, *possible)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        as_transitions(self.constraints, self.scheme)
+
+    def _check_partial(self) -> None:
+        """Refuse what unknown labels cannot be trained with."""
+        if self.loss == HINGE:
+            raise InputError(f"loss={HINGE!r}: expected known labels, but some are None or sets")
+        if not (self.all_possible_states and self.all_possible_transitions):
+            raise InputError(
+                "expected known labels where all_possible_states or all_possible_transitions is False: None or a set "
+                "does not say what occurs"
+            )
+
+    def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
+        if targets.ndim == 2:
+            return PartialLikelihood(cast(Chain, structure), targets)
+        return super()._loss(structure, targets)
+
+    def _settings(self) -> dict[str, Any]:
+        given = self.constraints
+        return super()._settings() | {
+            "constraints": given.to_json() if isinstance(given, Transitions) else given
+        }
+
+    @classmethod
+    def _from_settings(cls, settings: dict[str, Any]) -> Self:
+        given = settings.get("constraints")
+        if isinstance(given, dict):
+            settings = settings | {"constraints": Transitions.from_json(given)}
+        return super()._from_settings(settings)
+
+    def _encode(self, X: Any) -> Any:
+        """Return items as `Sequences` in the model's features; those that are open as they are."""
+        if isinstance(X, EncodedItems):
+            return X
+        X = self._with_names(X)
+        return encode_sequences(X, self.vocabulary_, allow_empty=True, n_features=self.n_features_in_)[0]
+
+    def _with_names(self, X: Any) -> Any:
+        """Return items, `Sequences` of other columns with those of the model's names."""
+        is_encoded = isinstance(X, Sequences) and (
+            X.vocabulary is None or X.vocabulary is not self.vocabulary_
+        )
+        if is_encoded and X.feature_names is not None and self.vocabulary_ is not None:
+            return X.with_names(self.vocabulary_.names)
+        return X
+
+    def _open(
+        self, X: Any, pool: Pool, warns: bool
+    ) -> tuple[Chain, NDArray[np.float64], NDArray[np.float64]]:
+        """Return the chain over new items, with the scores of its nodes and edges."""
+        if not hasattr(self, "classes_"):  # scikit-learn's check takes a tenth of a sentence's time
+            check_is_fitted(self)
+        if isinstance(X, EncodedItems):
+            return X.chain, *self._scores(X.store, pool)
+        X = list(X) if isinstance(X, Iterator) else X
+        encoded = encode_new(
+            self._with_names(X),
+            self.vocabulary_,
+            self.n_features_in_,
+            partial(names_with_weights, self.coef_),
+        )
+        if warns and self.coef_.nnz:  # else nothing depends on features
+            warn_of_unknown_names(encoded, X, self.vocabulary_)
+        chain = self._chain(encoded.offsets)
+        if isinstance(encoded, TokenRows):
+            scores = token_scores(encoded, self.coef_, pool)
+        else:
+            scores = few_scores(encoded.matrix, self.coef_, np.zeros(chain.n_states))
+        if scores is not None:
+            return chain, scores, edge_table(self.edge_coef_)
+        matrix = encoded.matrix() if isinstance(encoded, TokenRows) else encoded.matrix
+        store = FeatureStore.from_matrix(matrix, encoded.offsets, allow_empty=True)
+        return chain, *self._scores(store, pool)
+
+    def _infer(
+        self, chain: Chain, scores: NDArray, edges: NDArray, targets: NDArray[np.int32] = NO_TARGETS
+    ) -> Inference:
+        with Pool(self.n_threads) as pool:
+            return chain.infer(scores, edges, targets, pool=pool)
+
+    def _open_known(self, X: Any, known: Any, pool: Pool, warns: bool = True) -> ScoredItems:
+        """Return new items with what is known of their labels; InputError for one that no labelling is left for.
+
+        warns : whether items without a known feature are warned of: where they are labelled, once
+        """
+        chain, scores, edges = self._open(X, pool, warns)
+        allowed = None if known is None else encode_constraints(known, chain.offsets, self.classes_)
+        impossible = chain.impossible(allowed, pool)
+        if impossible.size:
+            raise InputError(
+                f"item {impossible[0]}: no labelling keeps the rules"
+                + " and what is known" * (known is not None)
+            )
+        return ScoredItems(chain, scores if allowed is None else np.where(allowed, scores, -np.inf), edges)
+
+    def _axes(self) -> Axes:
+        """Return the names of rows and columns of the node weights."""
+        names = None if self.vocabulary_ is None else self.vocabulary_.names
+        return Axes(self.classes_.tolist(), self.n_features_in_, names)
+
+    def _start(self, checked: Self, start: Any) -> SparseWeights | None:
+        """Return the weights to start from: those of `start` or of the last fit, for labels and features in common."""
+        model = start_model(start, self, ChainModel, "ChainCRF")
+        if model is None:
+            return None
+        new = checked._axes()
+        common, weights = match(model._axes(), new, start is not None), None
+        if common is not None:
+            n_states = len(new.labels)
+            rows, columns, values = common.entries(model.coef_)
+            first, second, edges = AxisMatch(common.rows, common.rows).entries(model.edge_coef_)
+            weights = sorted_weights(
+                np.append(rows * new.n_features + columns, (new.n_features + first) * n_states + second),
+                np.append(values, edges),
+            )
+        if self.verbose:
+            print_start(common, new, weights, model.coef_.nnz + model.edge_coef_.nnz)
+        return weights
+
+    def _set_weights(self, weights: SparseWeights) -> None:
+        n_states = len(self.classes_)
+        n_nodes = n_states * self.n_features_in_
+        end = int(np.searchsorted(weights.coords, n_nodes))
+        rows, columns = np.divmod(weights.coords[:end], self.n_features_in_)
+        self.coef_ = csr(weights.weights[:end], rows, columns, (n_states, self.n_features_in_))
+        first, second = np.divmod(weights.coords[end:] - n_nodes, n_states)
+        self.edge_coef_ = csr(weights.weights[end:], first, second, (n_states, n_states))
+
+    def _weights(self) -> SparseWeights:
+        n_states, n_features = self.coef_.shape
+        edges = entries(self.edge_coef_, n_states)
+        return merged(
+            entries(self.coef_, n_features),
+            SparseWeights(n_states * n_features + edges.coords, edges.weights),
+        )
+
+    def _scores(self, store: FeatureStore, pool: Pool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return node scores (K, N) and edge scores (K, K) under the fitted weights."""
+        n_states = len(self.classes_)
+        scores, edges = np.zeros((n_states, store.n_positions)), np.zeros(n_states**2)
+        add_image(store, *self._weights(), scores, edges, pool)
+        return scores, edges.reshape(n_states, n_states)
+
+    def _content(self) -> Content:
+        content = super()._content()
+        add_matrix(content, "node", self.coef_, STATE, FEATURE)
+        add_matrix(content, "edge", self.edge_coef_, FROM, TO)
+        add_labels(content, self.classes_)
+        add_rules(content, self.rules_)
+        used, renumbered = np.unique(content.arrays["node_feature"], return_inverse=True)
+        add_vocabulary(content, self.vocabulary_, used)
+        if "feature_names" in content.strings:
+            content.arrays["node_feature"] = narrowed(renumbered)
+            content.metadata["n_features"] = used.size
+        return content
+
+    def _restore(self, file: ModelFile) -> None:
+        super()._restore(file)
+        n_states = file.count("n_classes", 1)
+        n_features = read_size(file, n_states)
+        self.classes_ = read_labels(file, n_states)
+        self.vocabulary_ = read_vocabulary(file)
+        if self.vocabulary_ is not None and len(self.vocabulary_) != n_features:
+            raise ModelFileError(f"{file.path}: {len(self.vocabulary_)} names for {n_features} features")
+        self.n_features_in_ = n_features
+        self.rules_ = read_rules(file, n_states)
+        self.coef_ = read_matrix(file, "node", STATE, FEATURE, (n_states, n_features))
+        self.edge_coef_ = read_matrix(file, "edge", FROM, TO, (n_states, n_states))
+
+    def _name(self, column: int) -> Any:
+        return column if self.vocabulary_ is None else self.vocabulary_.names[column]

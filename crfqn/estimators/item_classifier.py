@@ -1,0 +1,169 @@
+"""Classifiers of single items with one label each: probabilities of the classes, and learning batch by batch.
+
+Shapes: I items, F features.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax, softmax
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+
+from crfqn.arrays import Vector
+from crfqn.data.csc_builder import check_sparse
+from crfqn.data.items import item_weights
+from crfqn.data.label_codes import encode_known_labels
+from crfqn.errors import InputError
+from crfqn.estimators.base import Decoding, has_probabilities
+from crfqn.estimators.checks import check_size
+from crfqn.estimators.features import centred, item_features, warn_of_empty_rows
+from crfqn.estimators.items import READ, ItemModel, Targets
+from crfqn.estimators.online import is_dual, known_classes, learn_in_dual, learn_online, learns_in_batches
+from crfqn.objectives.objective import Objective
+from crfqn.threads import Pool
+
+
+class Ranking(NamedTuple):
+    """Most probable labels of each item, the most probable first.
+
+    Attributes
+    ----------
+    labels : ndarray (I, k)
+    probabilities : float64 (I, k)
+    """
+
+    labels: NDArray
+    probabilities: NDArray[np.float64]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ItemClassifier(ItemModel):
+    """Base class of the classifiers that may be trained by maximum likelihood: P(k | x) ~ exp(score of class k)."""
+
+    @available_if(has_probabilities)
+    def predict_log_proba(self, X: Any) -> Vector:
+        """Return log P(k | x) of each class, float64 (n_items, n_classes), in nats; X and errors as in `predict`."""
+        return np.concatenate([log_softmax(scores, axis=0).T for scores in self._class_scores(X)])
+
+    @available_if(has_probabilities)
+    def predict_proba(self, X: Any) -> Vector:
+        """Return P(k | x) of each class, float64 (n_items, n_classes), summing to 1; X and errors as in `predict`."""
+        return np.concatenate([softmax(scores, axis=0).T for scores in self._class_scores(X)])
+
+    @available_if(has_probabilities)
+    def predict_top(self, X: Any, k: int) -> Ranking:
+        """The k most probable labels of each item, the most probable first; ties in the order of `classes_`."""
+        check_is_fitted(self)
+        if not isinstance(k, Integral) or isinstance(k, bool) or not 1 <= k <= len(self.classes_):
+            raise InputError(f"k: expected an integer from 1 to {len(self.classes_)}, got {k!r}")
+        found = []
+        for scores in self._class_scores(X):
+            codes = np.argsort(-scores.T, axis=1, kind="stable")[:, :k]
+            found.append((codes, np.take_along_axis(softmax(scores, axis=0).T, codes, axis=1)))
+        codes, probabilities = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return Ranking(self.classes_[codes], probabilities)
+
+    @available_if(has_probabilities)
+    def decode(self, X: Any) -> Decoding:
+        """Return the most probable label of each item and its log-probability; X and errors as in `predict`."""
+        found = [
+            (scores.argmax(axis=0), log_softmax(scores, axis=0).max(axis=0))
+            for scores in self._class_scores(X)
+        ]
+        codes, log_probability = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        warn_of_empty_rows(X)
+        return Decoding(self._as_given(self.classes_[codes]), log_probability)
+
+    @available_if(has_probabilities)
+    def log_likelihood(self, X: Any, y: Any) -> Vector:
+        """Return log P(y_i | x_i) of each item, float64 (n_items,), in nats.
+
+        X and errors as in `predict`; InputError also for labels that are not among the classes.
+        """
+        check_is_fitted(self)
+        names = column_or_1d(self._label_names(y)[0])
+        check_consistent_length(X, names)
+        codes = encode_known_labels(names, np.arange(names.size + 1), self.classes_)
+        found = []
+        for scores in self._class_scores(X):
+            n = scores.shape[1]
+            found.append(log_softmax(scores, axis=0)[codes[:n], np.arange(n)])
+            codes = codes[n:]
+        return np.concatenate(found)
+
+    @available_if(learns_in_batches)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn a batch of items in one pass, from where the last call or fit has ended.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As of `fit`; `class_weight` may be None or a dict.
+        classes : array-like of labels
+            All labels that will ever come; needed by the first call of a model that has not been fitted.
+
+        Returns
+        -------
+        self
+            With the mean of the weights after each item of all calls. `result_` says nothing of an objective.
+
+        Raises
+        ------
+        AttributeError
+            The solver is not "averaged-perceptron" or "passive-aggressive".
+        InputError, or another ValueError of scikit-learn's checks
+            Also for labels that are not among `classes`, and for other classes than those of the first call.
+
+        Notes
+        -----
+        The hinge loss of `MulticlassClassifier` under the penalty "l2" needs no such solver: it learns by dual
+        decomposition, in the order of the items, and the weights are those of all items seen.
+
+        The intercept learns as the weight of a feature that is 1, penalised like others. Pickles keep all that the
+        next call goes on from. Model files keep the weights, which are then what the next call begins with.
+        """
+        self._check_parameters()
+        model, is_first = copy(self), not hasattr(self, "coef_")
+        X, targets = self._read_batch(model, X, y, classes, sample_weight)
+        model._adopt_labels(targets.space)
+        with Pool(self.n_threads) as pool:
+            features = item_features(X, self.fit_intercept, pool)
+            over = targets.space.over(features.n_items)
+            if is_dual(self):
+                check_size(features)
+                offset = None if is_first else np.concatenate(list(self._class_scores(X)), axis=1)
+                loss = self._loss(over, targets.labels)
+                return learn_in_dual(self, model, Objective(features, loss, targets.weights, offset=offset))
+            if self._has_free_intercept and hasattr(self, "_memory"):
+                features = features.centred_at(self._memory.centre)
+            elif self._has_free_intercept:
+                features = centred(features, targets.weights)
+            check_size(features)
+            objective = self._objective(features, over, targets.labels, targets.weights)
+            begin = self._start(model, targets.space, None if is_first else self)
+            return learn_online(self, model, objective, features, begin)
+
+    def _read_batch(
+        self, checked: ItemModel, X: Any, y: Any, classes: Any, sample_weight: Any
+    ) -> tuple[Any, Targets]:
+        """Return the items of a batch and their labels, checked; `checked` takes the columns' names."""
+        if self.class_weight == "balanced":
+            raise InputError(
+                "class_weight: 'balanced' needs all items at once; partial_fit expects None or a dict"
+            )
+        names, n_levels = self._label_names(y)
+        known = known_classes(self, None if classes is None else self._label_names(classes)[0])
+        space = self._space if hasattr(self, "coef_") else self._learn_labels(known, n_levels)[0]
+        check_sparse(X)
+        is_first = not hasattr(self, "coef_")
+        X, names = validate_data(checked, X, names, reset=is_first, **READ)
+        codes = encode_known_labels(names, np.arange(len(names) + 1), space.classes)
+        weights = item_weights(sample_weight, self.class_weight, space.classes, codes)
+        return X, Targets(space, space.nodes[codes], weights)

@@ -1,0 +1,316 @@
+"""Labels that a model of items chooses from, the node of the structure that each of them is, and their form in `y`.
+
+An item has one label, perhaps in a taxonomy, or a set of them: a table of 0 and 1, dense or sparse, or a list of sets.
+
+Shapes: K nodes, I items; classes are the labels that can be predicted.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import column_or_1d
+
+from crfqn.arrays import Vector
+from crfqn.data.csc_builder import check_sparse
+from crfqn.data.label_codes import encode_known_labels, encode_labels
+from crfqn.data.model_file import ModelFile
+from crfqn.errors import InputError, ModelFileError
+from crfqn.estimators.content import LARGEST_TABLE, Content, add_labels, read_labels
+from crfqn.structures.taxonomy import Taxonomy, flat
+from crfqn.taxonomy.labels import check_separator
+from crfqn.taxonomy.tree import LabelTree
+from crfqn.threads import Pool
+
+ONE_LABEL = "labels"
+FORMS = (ONE_LABEL, "table", "sparse table", "sets")
+MOST_UNUSED = 1000  # columns of labels as rows of parts, beyond those that a model's paths need
+
+
+@dataclass(frozen=True, eq=False)
+class LabelSpace:
+    """Classes, and a node for each.
+
+    Attributes
+    ----------
+    classes : ndarray, shape (n_classes,)
+    nodes : ndarray of int32, shape (n_classes,): the number of each class's node
+    forest : Taxonomy of all K nodes, over no items
+    form : one of FORMS
+    """
+
+    classes: NDArray
+    nodes: NDArray[np.int32]
+    forest: Taxonomy
+    form: str = field(default=ONE_LABEL, kw_only=True)
+
+    @classmethod
+    def flat(cls, classes: NDArray, form: str = ONE_LABEL) -> LabelSpace:
+        """Return the space of labels without a taxonomy: each is a node, none above another."""
+        nodes = np.arange(classes.size, dtype=np.int32)
+        return LabelSpace(classes, nodes, flat(classes.size, 0), form=form)
+
+    @property
+    def has_one_label(self) -> bool:
+        """Whether an item has one label, not a set."""
+        return self.form == ONE_LABEL
+
+    @property
+    def n_nodes(self) -> int:
+        return self.forest.n_states
+
+    @property
+    def node_names(self) -> list:
+        """Names of the nodes, K of them; without a taxonomy the labels."""
+        return self.classes.tolist()
+
+    def add_to(self, content: Content, has_sets: bool) -> None:
+        """Add the labels to what a model file holds; `has_sets`: of a model whose items may have several."""
+        add_labels(content, self.classes)
+        if has_sets:
+            content.metadata["form"] = self.form
+
+    @classmethod
+    def of_file(cls, file: ModelFile, has_sets: bool) -> LabelSpace:
+        """Return the labels that `add_to` has stored; ModelFileError where they do not fit together."""
+        form = file.metadata["form"] if has_sets else ONE_LABEL
+        if form not in FORMS:
+            raise ModelFileError(f"{file.path}: expected a form of labels among {FORMS}, found {form!r}")
+        return cls.flat(read_labels(file, file.count("n_classes", 1)), form)
+
+    def over(self, n_items: int) -> Taxonomy:
+        """Return the structure over `n_items` items."""
+        return self.forest.over(np.arange(n_items + 1))
+
+    def class_scores(self, structure: Taxonomy, scores: Vector, pool: Pool) -> Vector:
+        """Return the score of each class from those of the nodes, (K, items): without a taxonomy the same."""
+        return scores
+
+    def centred(self, intercepts: Vector) -> Vector:
+        """Return the intercepts (K,) of the same probabilities that have mean 0 under each node that is no label.
+
+        What the children of such a node have in common can as well be the node's own; what all tops have in
+        common changes nothing. Without a penalty to choose, another order of the items would end elsewhere.
+        """
+        result, forest = intercepts.copy(), self.forest
+        bounds = np.searchsorted(forest.parents, np.arange(-1, self.n_nodes + 1))
+        for above in range(self.n_nodes - 1, -2, -1):
+            children = slice(bounds[above + 1], bounds[above + 2])
+            if children.start < children.stop and (above < 0 or not forest.is_label[above]):
+                common = result[children].mean()
+                result[children] -= common
+                if above >= 0:
+                    result[above] += common
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class TreeSpace(LabelSpace):
+    """Labels of a taxonomy, and their nodes.
+
+    Attributes
+    ----------
+    tree : LabelTree
+    n_levels : int, columns of the labels where they are rows of parts, 0 where they are names
+    separator : str, between the parts of a label
+    """
+
+    tree: LabelTree
+    n_levels: int
+    separator: str
+
+    @property
+    def node_names(self) -> list:
+        """Names of the nodes, K of them."""
+        return list(self.tree.names)
+
+    def class_scores(self, structure: Taxonomy, scores: Vector, pool: Pool) -> Vector:
+        """Return the sum of the scores on each class's path, (n_classes, items)."""
+        return structure.path_scores(scores, pool)[self.nodes]
+
+    @classmethod
+    def of(cls, tree: LabelTree, nodes: NDArray[np.integer], n_levels: int, separator: str) -> TreeSpace:
+        """Return the space of these label nodes, classes sorted where they can be; InputError for too deep a tree."""
+        tree.check_depth()
+        names = [tree.names[node] for node in nodes]
+        with suppress(TypeError):  # numbers beside strings
+            names.sort()  # type: ignore[type-var]
+        is_label = np.zeros(tree.n_nodes, bool)
+        is_label[nodes] = True
+        forest = Taxonomy(tree.parents, is_label, 0)
+        return cls(name_array(names), tree.nodes_of(names), forest, tree, n_levels, separator)
+
+    def add_to(self, content: Content, has_sets: bool = False) -> None:
+        content.arrays["parents"] = self.tree.parents
+        content.arrays["label_node"] = self.nodes
+        content.metadata |= {
+            "nodes": list(self.tree.names),
+            "label_levels": self.n_levels,
+            "label_separator": self.separator,
+        }
+
+    @classmethod
+    def of_file(cls, file: ModelFile, has_sets: bool = False) -> TreeSpace:
+        meta = file.metadata
+        tree = LabelTree(tuple(meta["nodes"]), file.array("parents", "int32", (None,)))
+        nodes = file.array("label_node", "int32", (file.count("n_classes", 1),))
+        are_nodes = nodes.size and nodes.min() >= 0 and nodes.max() < tree.n_nodes
+        if not are_nodes or np.unique(nodes).size < nodes.size:
+            raise ModelFileError(
+                f"{file.path}: label_node should hold distinct numbers of 0 ... {tree.n_nodes - 1}"
+            )
+        if not np.isin(tree.leaves, nodes).all():
+            raise ModelFileError(f"{file.path}: label_node lacks a leaf of the taxonomy")
+        separator = meta["label_separator"]
+        check_separator(separator)
+        return cls.of(tree, nodes, read_levels(file, tree, separator), separator)
+
+
+def read_levels(file: ModelFile, tree: LabelTree, separator: str) -> int:
+    """Return the columns of labels as rows of parts, 0 for names; ModelFileError unless the taxonomy's names fit them.
+
+    A table of labels may have had more columns than any of its rows used: more levels than the tree's are accepted.
+    """
+    longest = max(1 + str(name).count(separator) for name in tree.names)
+    levels = file.count("label_levels", most=longest + MOST_UNUSED)
+    return levels if levels == 0 else file.count("label_levels", longest, longest + MOST_UNUSED)
+
+
+def name_array(names: Sequence[Hashable]) -> NDArray:
+    """Return names as an array: of objects where numpy would change them, or give all the length of a very long one."""
+    longest = max((len(name) for name in names if isinstance(name, str)), default=0)
+    if longest * len(names) > LARGEST_TABLE:
+        return np.fromiter(names, object, len(names))
+    found = np.asarray(names)
+    return found if found.tolist() == list(names) else np.fromiter(names, object, len(names))
+
+
+@dataclass(frozen=True, eq=False)
+class LabelSets:
+    """The label set of each item.
+
+    Attributes
+    ----------
+    classes : ndarray, shape (K,); of a table the numbers of its columns
+    table : scipy.sparse.csr_array of ones, shape (I, K), its columns ascending in each row
+    form : one of FORMS
+    """
+
+    classes: NDArray
+    table: Any
+    form: str
+
+    @classmethod
+    def of(cls, y: Any) -> LabelSets:
+        """Return the sets that `y` holds; tables are told from labels as by scikit-learn's `type_of_target`."""
+        if are_sets(y):
+            offsets = offsets_of(y)
+            classes, codes = encode_labels([list(labels) for labels in y], offsets)
+            return cls(classes, make_table(codes, offsets, classes.size), "sets")
+        check_sparse(y)
+        kind = type_of_target(y, input_name="y")
+        if kind == "multilabel-indicator":
+            table = check_table(y)
+            form = "sparse table" if scipy.sparse.issparse(y) else "table"
+            return cls(np.arange(table.shape[1]), table, form)
+        if kind.endswith("multioutput"):
+            raise InputError(
+                f"expected one label an item, a table of 0 and 1 or label sets, got {kind} of shape {y.shape}"
+            )
+        names = column_or_1d(y, warn=True)
+        offsets = np.arange(names.size + 1)
+        classes, codes = encode_labels(names, offsets)
+        check_names(names, classes)
+        return cls(classes, make_table(codes, offsets, classes.size), ONE_LABEL)
+
+    @classmethod
+    def among(cls, y: Any, classes: NDArray) -> LabelSets:
+        """Return the sets that `y` holds, of the known labels `classes`; InputError for others."""
+        if not are_sets(y):
+            found = cls.of(y)
+            if found.table.shape[1] == classes.size and found.form != ONE_LABEL:
+                return found
+            raise InputError(
+                f"expected a table of {classes.size} columns or label sets, got {found.form} of {found.classes.size}"
+            )
+        offsets = offsets_of(y)
+        codes = encode_known_labels([list(labels) for labels in y], offsets, classes)
+        return cls(classes, make_table(codes, offsets, classes.size), "sets")
+
+    def take(self, items: NDArray[np.intp]) -> LabelSets:
+        """Return the sets of some items; labels that none of them has are dropped, but no columns of a table."""
+        table = self.table[items]
+        if "table" in self.form:
+            return LabelSets(self.classes, table, self.form)
+        seen = np.unique(table.indices)
+        return LabelSets(self.classes[seen], table[:, seen], self.form)
+
+
+def are_sets(y: Any) -> bool:
+    """Return whether `y` is a list of label sets: sets, or lists or tuples that are no rows of a table of numbers."""
+    if not isinstance(y, (list, tuple)) or not all(
+        isinstance(row, (list, tuple, set, frozenset)) for row in y
+    ):
+        return False
+    if any(isinstance(row, (set, frozenset)) for row in y):
+        return True
+    lengths = set(map(len, y))
+    return len(lengths) > 1 or any(isinstance(label, str) for label in chain.from_iterable(y))
+
+
+def offsets_of(y: Any) -> NDArray[np.int64]:
+    """Return where the labels of each item begin when all stand in one list, int64 (I + 1,)."""
+    return np.cumsum([0, *map(len, y)], dtype=np.int64)
+
+
+def make_table(codes: NDArray[np.int32], offsets: NDArray[np.int64], n_labels: int) -> Any:
+    """Return the table of 0 and 1 of label numbers, CSR (I, K); a label named twice counts once."""
+    table = scipy.sparse.csr_array((np.ones(codes.size), codes, offsets), (offsets.size - 1, n_labels))
+    table.sum_duplicates()
+    table.data[:] = 1.0
+    return table
+
+
+def check_table(y: Any) -> Any:
+    """Return a table as CSR of ones; InputError unless all entries are 0 or 1."""
+    table = scipy.sparse.csr_array(y, dtype=np.float64, copy=True)
+    table.sum_duplicates()
+    table.eliminate_zeros()
+    if (table.data != 1).any():
+        raise InputError(
+            f"expected a table of 0 and 1, items by labels, got an entry {table.data[table.data != 1][0]:g}"
+        )
+    return table
+
+
+def check_names(names: NDArray, classes: NDArray) -> None:
+    """Raise ValueError for labels that scikit-learn takes for targets of a regression; `classes`: the distinct ones.
+
+    Its warning of too many classes does not concern strings. `classes` is passed on because counting them takes time.
+    """
+    with warnings.catch_warnings():
+        if names.dtype.kind in "OUS":
+            warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+        check_classification_targets(classes if names.dtype.kind in "US" else names)
+
+
+def check_no_rows(y: Any) -> None:
+    """Raise InputError for rows of several labels, where an item has one that is no path."""
+    shape: tuple[int, ...] = getattr(y, "shape", ())
+    is_plain = isinstance(y, np.ndarray) and y.dtype.kind != "O"
+    labels = y if not is_plain and (isinstance(y, (list, tuple)) or len(shape) == 1) else ()
+    is_row = (isinstance(label, (list, tuple)) and len(label) > 1 for label in labels)
+    if (len(shape) == 2 and shape[1] > 1) or any(is_row):
+        raise InputError(
+            "expected one label an item, got rows of several; rows of parts are for TaxonomyCRF, "
+            "label sets for MultilabelRanker"
+        )
