@@ -81,6 +81,7 @@ class ProxQN:
     - a pair without positive curvature is not added to the memory, and a coordinate's curvature in the model is at
       least a thousandth of gamma;
     - gamma returns to 1 when an epoch opens, as the memory does (line 17 clears S and Y only);
+    - an epoch ends after a step with s'y < 0, which of a convex loss rounding alone can be;
     - a search ends after 40 trials, or where rounding hides the decrease.
 
     N is the number of items, though g is a sum over them: so it is printed.
@@ -121,8 +122,10 @@ class ProxQN:
         if self.warm_start is not None and start.coords.size == 0:
             sampled = replace(self, warm_start=None, metric=self.metric.for_samples(constants))
             point = yield from self.warm_start.states(sampled, objective, penalty, start, constants)
-        memory = EpochMemory(self.globalisation.begin(self.metric, constants))  # line 3: M^ = infinity
-        is_growing = False
+        is_warm, is_growing = point.coords.size > 0, False
+        memory = EpochMemory(
+            self.globalisation.begin(self.metric, is_warm, constants)
+        )  # line 3: M^ = infinity
         while True:
             # Lines 3 and 17: the gradient at all coordinates, and all of them in the working set.
             active = self.entry.open(objective, penalty, point, is_growing)
@@ -154,14 +157,16 @@ class ProxQN:
             if n > 0 and end.is_reached(active):
                 return n, False
             if n > 0 and n % self.metric.refresh == 0:
-                if self.metric.is_measured and end.solves_to_the_end:
-                    return n, False  # all coordinates may as well be screened where the metric is formed anew
+                if self.metric.is_measured and end.spares_metric(active):
+                    return n, False
                 self.metric.renew(metric, active, self.constants)
             before = active.value
             step, has_failed = self.step(objective, active, metric, memory.search)
             if step is None:
                 return n, has_failed
             yield active.state(is_screening=False)
+            if float(step.s @ step.y) < self.constants.outdated * step.curvature:
+                return n + 1, False  # the metric is that of other weights
             end.after_step(active, before - active.value)
         raise AssertionError("count() has no end")
 
@@ -199,6 +204,7 @@ class EpochStopping:
 
     def __init__(self, active: ScreenedPoint, goal: float, constants: Constants) -> None:
         self.goal, self.constants = goal, constants
+        self.first_violation = active.violation
         self.solves_to_the_end = goal <= constants.to_the_end * max(active.violation, active.outside)
         self.largest_gain, self.is_exhausted = 0.0, False
 
@@ -210,3 +216,7 @@ class EpochStopping:
     def is_reached(self, active: ScreenedPoint) -> bool:
         """Return whether the set is solved well enough, or others promise more (line 13)."""
         return active.violation <= self.goal or self.is_exhausted
+
+    def spares_metric(self, active: ScreenedPoint) -> bool:
+        """Return whether to end before the metric is formed anew: all coordinates may as well be screened then."""
+        return active.violation <= self.constants.progress * self.first_violation or self.solves_to_the_end

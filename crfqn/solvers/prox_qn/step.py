@@ -131,11 +131,12 @@ class QuadraticModel:
 
 
 class Step(NamedTuple):
-    """A step that was made: s = w+ - w and y = g+ - g, (n,), and where it is known B0 s, (n,)."""
+    """A step that was made: s = w+ - w and y = g+ - g, (n,), and where they are known B0 s, (n,), and s'B s."""
 
     s: Vector
     y: Vector
     base_s: NDArray[np.floating] | None = None
+    curvature: float = 0.0
 
 
 class Globalised(NamedTuple):
@@ -161,7 +162,7 @@ class Backtracking:
     def __post_init__(self) -> None:
         check_shares(self, "armijo", "beta")
 
-    def begin(self, metric: Metric, constants: Constants) -> Backtracking:
+    def begin(self, metric: Metric, is_warm: bool, constants: Constants) -> Backtracking:
         return self
 
     def open_epoch(self, active: ScreenedPoint) -> None:
@@ -207,8 +208,10 @@ class DampedResolve:
     def __post_init__(self) -> None:
         check_shares(self, "armijo")
 
-    def begin(self, metric: Metric, constants: Constants) -> DampedSearch:
-        return DampedSearch(self.armijo, Damping(metric.is_measured, constants=constants))
+    def begin(self, metric: Metric, is_warm: bool, constants: Constants) -> DampedSearch:
+        share = constants.warm_share if is_warm else 1.0
+        damping = Damping(metric.is_measured, initial=share, majorant_share=share, constants=constants)
+        return DampedSearch(self.armijo, damping)
 
 
 @dataclass
@@ -253,11 +256,12 @@ class DampedSearch:
                 y = active.change_of_gradient(trial)
                 decrease = decrease_by_slopes(decrease, active.value, slope, float(y @ model.d))
             if falls_enough(decrease, slope, self.armijo):
-                predicted = -slope - 0.5 * float(model.d @ model_d)
+                curvature = float(model.d @ model_d)
+                predicted = -slope - 0.5 * curvature
                 y = active.accept(model.d, trial)
                 ratio = decrease / predicted if predicted > 0 else 0.0
                 self.damping.after_step(ratio, TriedStep(model.d, y, model_d, blocks))
-                return Globalised(Step(model.d, y, model.base_d), has_failed=False)
+                return Globalised(Step(model.d, y, model.base_d, curvature), has_failed=False)
             self.damping.after_failure(TriedStep(model.d, y, model_d, blocks))
             del trial  # as large as the data: the next one takes its memory
         return Globalised(None, has_failed=is_promising)
@@ -295,11 +299,12 @@ class Damping:
     needed while the model is poor: at w = 0 a rare label has hardly any curvature, and a Newton step sends its weights
     far beyond the optimum (LSHTC1, 2387 nodes: 145 passes to 1e-4 with a constant in its place, 51 with it). Where the
     model is good it would make the last digits linear: `majorant_share` falls with every step that does what was
-    predicted of it, and is whole again with new coordinates.
+    predicted of it, and comes back to `initial` with new coordinates.
     """
 
     uses_majorant: bool = True
     scale: float = 0.0
+    initial: float = 1.0
     majorant_share: float = 1.0
     constants: Constants = field(default_factory=Constants)
 
@@ -308,7 +313,7 @@ class Damping:
         self.scale, self.n_failures = 0.0, 0
         self.by_coordinate = np.zeros(n_active)
         if not is_complete:
-            self.majorant_share = 1.0
+            self.majorant_share = max(self.majorant_share, self.initial)
 
     def restrict(self, keep: NDArray[np.bool_]) -> None:
         """Follow an active set that shrinks."""
@@ -333,7 +338,7 @@ class Damping:
         if ratio > 0.75:
             self.by_coordinate *= self.constants.softening
             self.scale = 0.25 * self.scale if self.scale > self.constants.smallest_scale else 0.0
-            self.majorant_share *= 0.5
+            self.majorant_share = max(self.constants.least_share, 0.5 * self.majorant_share)
         elif ratio < 0.5:
             self._hold_back(trial)
 
