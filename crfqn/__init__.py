@@ -22,8 +22,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "estimators.chain": ["ChainCRF"],
         "estimators.transitions": ["Transitions"],
-        "estimators.multiclass_crf": ["MulticlassCRF"],
-        "estimators.multiclass": ["MulticlassClassifier"],
+        "estimators.multiclass": ["MulticlassCRF", "MulticlassClassifier"],
         "estimators.least_squares.calibrated": ["CalibratedLeastSquares"],
         "estimators.least_squares.generalized": ["GeneralizedLeastSquares"],
         "estimators.least_squares.stagewise": ["StagewiseRegression"],

@@ -26,8 +26,7 @@ from crfqn.cli.output import say, write_text
 from crfqn.data.files import STANDARD_INPUT
 from crfqn.errors import InputError
 from crfqn.messages import printable
-from crfqn.readers.registry import FORMATS, find_format, written_batches
-from crfqn.readers.rewriting import rewritten
+from crfqn.readers.registry import FORMATS, find_format, rewritten, written_batches
 
 BLOCK = 1000  # documents at a time
 MOST_LABELS = 10  # with their probabilities, unless the user says how many

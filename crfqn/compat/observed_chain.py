@@ -107,12 +107,7 @@ OF_ALGORITHMS = (
 def make_chain(given: dict[str, Any]) -> ObservedChain:
     """Return the unfitted chain of the parameters `given`, None standing for CRFsuite's defaults.
 
-    Raises
-    ------
-    InputError
-        An algorithm that is not here, values out of range.
-    UserWarning
-        Names the parameters that were given and have no effect.
+    InputError for an algorithm that is not here and values out of range; a UserWarning names what has no effect.
     """
     algorithm = LBFGS if given["algorithm"] is None else given["algorithm"]
     if algorithm == AROW:

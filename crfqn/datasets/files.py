@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from crfqn.data.files import read_bytes
 from crfqn.errors import DataError
 
-OnProgress = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]  # called with bytes received, and bytes in all or 0
 
 
 class DownloadError(DataError):
@@ -31,34 +31,16 @@ class DownloadError(DataError):
 
 @dataclass(frozen=True)
 class DataFile:
-    """File that holds the dataset, or one part of it.
+    """File that holds the dataset, or one part of it."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the file in the cache and in the folders that are searched.
-    also_named : tuple of str
-        Other names of the same content, compressed or not; a name may begin with a folder's.
-    part : str
-        Files of the same part are alternatives; of each part one is needed.
-    addresses : tuple of str
-        URLs to download it from, in the order of trying.
-    sha256, size
-        Checksum, and size in bytes, of the file as it is; empty where they are not known.
-    sha256_unpacked : str
-        Checksum of its bytes without gzip's compression, so that every packing of them passes.
-    reader : str
-        The file's reader if it is not the dataset's.
-    """
-
-    name: str
-    also_named: tuple[str, ...] = ()
-    part: str = ""
-    addresses: tuple[str, ...] = ()
-    sha256: str = ""
-    sha256_unpacked: str = ""
-    size: int = 0
-    reader: str = ""
+    name: str  # in the cache and in the folders that are searched
+    also_named: tuple[str, ...] = ()  # of the same content, packed or not, perhaps below a folder
+    part: str = ""  # files of the same part are alternatives; of each part one is needed
+    addresses: tuple[str, ...] = ()  # URLs, in the order of trying
+    sha256: str = ""  # of the file as it is; empty where it is not known, as are the others
+    sha256_unpacked: str = ""  # without gzip's compression, so that every packing passes
+    size: int = 0  # in bytes
+    reader: str = ""  # if it is not the dataset's
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -104,9 +86,7 @@ class DataFile:
     ) -> None:
         """Fetch the file from the first address that works; nothing appears at `target` before it is complete.
 
-        timeout : seconds to wait for a sign of life: the name, the connection, the next piece
-        limit : seconds for everything together
-        on_progress : called with (bytes received, bytes in all or 0)
+        timeout : seconds to wait for a sign of life; limit : for everything; on_progress : see `OnProgress`
         """
         import pooch
 

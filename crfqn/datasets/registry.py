@@ -22,7 +22,6 @@ from crfqn.errors import DataError, DataUnavailableError, InputError
 from crfqn.readers.arff import read_hierarchical_arff
 from crfqn.readers.conll import read_conll
 from crfqn.readers.conllu import read_conllu
-from crfqn.readers.documents import Documents, concatenate
 from crfqn.readers.images import (
     make_digit_strings,
     read_cifar,
@@ -30,7 +29,7 @@ from crfqn.readers.images import (
     read_letter_matlab,
     read_letter_table,
 )
-from crfqn.readers.labeled import Labeled, append_test
+from crfqn.readers.items import Documents, Labeled, append_test, concatenate
 from crfqn.readers.svmlight import read_svmlight
 from crfqn.readers.tables import read_delimited
 from crfqn.readers.texts import collect_docstrings, read_newsgroups, read_parserator
@@ -50,34 +49,17 @@ COUNTS = {
 
 @dataclass(frozen=True)
 class Content:
-    """Expected counts of a dataset; None where there is nothing to count.
-
-    Attributes
-    ----------
-    n_items, n_labels : int
-    n_train : int or None
-        Items of the training part that the data brings.
-    n_positions, n_distinct_items : int or None
-        Positions and distinct label sequences of sequence data.
-    n_features : int or None
-        Columns that have an entry in the training part.
-    n_nodes : int or None
-        Nodes of the taxonomy.
-    sha256 : str
-        `Labeled.digest()` or `Documents.digest()`; empty where it is not the same everywhere, or not known.
-    at_least : bool
-        The counts are floors, since the data depends on what is installed, or is not known that well.
-    """
+    """Expected counts of a dataset; None where there is nothing to count."""
 
     n_items: int
     n_labels: int
-    n_train: int | None = None
-    n_positions: int | None = None
+    n_train: int | None = None  # items of the training part that the data brings
+    n_positions: int | None = None  # and distinct label sequences, of sequences
     n_distinct_items: int | None = None
-    n_features: int | None = None
-    n_nodes: int | None = None
-    sha256: str = ""
-    at_least: bool = False
+    n_features: int | None = None  # columns that have an entry in the training part
+    n_nodes: int | None = None  # of the taxonomy
+    sha256: str = ""  # the data's `digest()`; empty where it is not the same everywhere, or not known
+    at_least: bool = False  # counts are floors, as the data depends on what is installed, say
 
     def differences(self, data: Data) -> str:
         """Return the counts that differ, in words; empty when all agree."""
@@ -156,15 +138,9 @@ class Dataset:
     ) -> tuple[Path, ...]:
         """Return the paths of the dataset's files, downloaded into the cache where they are not here yet.
 
-        timeout, limit : seconds to wait for a sign of life, and for everything together (None: no limit)
-        on_progress : called with (bytes received, bytes in all or 0), for one file after the other
-
-        Raises
-        ------
-        DataUnavailableError
-            A download failed; the text names every address and says how to do it by hand.
-        DataError
-            What came is not the dataset; it has been deleted.
+        timeout, limit : seconds to wait for a sign of life, and for everything together (None: no limit).
+        DataUnavailableError where a download failed (its text names every address), DataError where what came is not
+        the dataset; it is deleted.
         """
         end = None if limit is None else time.monotonic() + limit
         paths, came = [], {}
@@ -190,12 +166,7 @@ class Dataset:
     def verify(self, paths: Sequence[Path] = ()) -> Verification:
         """Check files (by default the located ones) by checksums where they are known, else by content.
 
-        Raises
-        ------
-        DataUnavailableError
-            A file is missing.
-        DataError
-            A known checksum or the counts disagree, or a file cannot be read.
+        DataUnavailableError where one is missing, DataError where a known checksum or the counts disagree.
         """
         paths = tuple(paths) or self._located()
         files = [self._file(path) for path in paths]
@@ -317,11 +288,7 @@ def _file(table: dict[str, Any]) -> DataFile:
 
 
 def bundled(kind: Literal["models", "data"]) -> Path:
-    """Return the folder that has the ready-made `models` or the dataset registry `data`.
-
-    In an installed wheel they travel inside the package, in `crfqn/_bundled/`; in a source checkout (and an editable
-    install) they stand beside the package. DataError where neither is there.
-    """
+    """Return the folder `models` of recipes or `data` of datasets: in a wheel `crfqn/_bundled/`, else beside crfqn."""
     candidates = (PACKAGE / "_bundled" / kind, PACKAGE.parent / kind)
     for folder in candidates:
         if folder.is_dir():
@@ -347,7 +314,8 @@ def _joined(*files: Any) -> Data:
 
 
 def _svmlight(path: Path, taxonomy: Any = None) -> Documents:
-    return Documents(*read_svmlight(path), taxonomy)
+    found = read_svmlight(path, allows_several=False)
+    return Documents(found.inputs, found.labels, taxonomy)
 
 
 def _svmlight_taxonomy(train: Path, test: Path, taxonomy: Path) -> Data:

@@ -83,6 +83,7 @@ class Problem:
     objective, penalty : the two terms
     start : SparseWeights, of the features as the map has them
     validation : ValidationSet that the run is watched by, or None
+    reason_of_empty : after the training, why no penalised weight is left; None where some are
     """
 
     model: Any
@@ -93,6 +94,7 @@ class Problem:
     penalty: Any
     start: SparseWeights
     validation: ValidationSet | None = None
+    reason_of_empty: str | None = None
 
 
 @dataclass(eq=False, repr=False)
@@ -327,7 +329,7 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
                 callback=callback,
                 to_rounding=True,
             )
-            problem.model._reason_of_empty = reason_of_empty(problem.objective, problem.penalty, result)
+            problem.reason_of_empty = reason_of_empty(problem.objective, problem.penalty, result)
         return result
 
     def _solve(self, problem: Problem) -> Self:
@@ -335,6 +337,7 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         result = self._minimize(problem)
         self._adopt(problem.model)
         self._keep(given_result(problem.features, result), problem.objective.is_convex)
+        warn_of_empty(problem.reason_of_empty)
         self._finish(problem)
         pass_on_interrupt(result)
         return self
@@ -366,7 +369,6 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
                 f"{result.message} ({distance}, tol {self.tol:g}, {result.n_iter} iterations)",
                 ConvergenceWarning,
             )
-        warn_of_empty(self.__dict__.pop("_reason_of_empty", None))
 
 
 def given_result(features: FeatureMap, result: Result) -> Result:

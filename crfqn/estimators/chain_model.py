@@ -31,7 +31,6 @@ from crfqn.data.label_codes import (
 from crfqn.data.model_file import ModelFile, narrowed
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import TemplateVocabulary
-from crfqn.data.token_rows import TokenRows
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.automatic_solver import AUTO
@@ -58,10 +57,9 @@ from crfqn.estimators.content import (
     read_vocabulary,
 )
 from crfqn.estimators.features import warn_of_unknown_names
-from crfqn.estimators.few_positions import few_scores
 from crfqn.estimators.online import known_classes
+from crfqn.estimators.scoring import Scorer, edge_table, names_with_weights
 from crfqn.estimators.structured import HINGE, StructuredEstimator
-from crfqn.estimators.token_scores import edge_table, names_with_weights, token_scores
 from crfqn.estimators.transitions import Transitions, add_rules, as_transitions, read_rules
 from crfqn.estimators.validation import check_pair, held_out
 from crfqn.estimators.weights import (
@@ -75,7 +73,7 @@ from crfqn.estimators.weights import (
     sorted_weights,
     start_model,
 )
-from crfqn.objectives.linear.sparse_map import SparseMap, add_image
+from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import PartialLikelihood
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.support import Support, observed_support
@@ -330,8 +328,9 @@ class ChainModel(StructuredEstimator):
         """Return the chain over new items, with the scores of its nodes and edges."""
         if not hasattr(self, "classes_"):  # scikit-learn's check takes a tenth of a sentence's time
             check_is_fitted(self)
+        scorer = Scorer(self.coef_, np.zeros(len(self.classes_)), pool)
         if isinstance(X, EncodedItems):
-            return X.chain, *self._scores(X.store, pool)
+            return X.chain, scorer.by_feature(X.store), edge_table(self.edge_coef_)
         X = list(X) if isinstance(X, Iterator) else X
         encoded = encode_new(
             self._with_names(X),
@@ -342,15 +341,7 @@ class ChainModel(StructuredEstimator):
         if warns and self.coef_.nnz:  # else nothing depends on features
             warn_of_unknown_names(encoded, X, self.vocabulary_)
         chain = self._chain(encoded.offsets)
-        if isinstance(encoded, TokenRows):
-            scores = token_scores(encoded, self.coef_, pool)
-        else:
-            scores = few_scores(encoded.matrix, self.coef_, np.zeros(chain.n_states))
-        if scores is not None:
-            return chain, scores, edge_table(self.edge_coef_)
-        matrix = encoded.matrix() if isinstance(encoded, TokenRows) else encoded.matrix
-        store = FeatureStore.from_matrix(matrix, encoded.offsets, allow_empty=True)
-        return chain, *self._scores(store, pool)
+        return chain, scorer.scores(encoded), edge_table(self.edge_coef_)
 
     def _infer(
         self, chain: Chain, scores: NDArray, edges: NDArray, targets: NDArray[np.int32] = NO_TARGETS
@@ -413,13 +404,6 @@ class ChainModel(StructuredEstimator):
             entries(self.coef_, n_features),
             SparseWeights(n_states * n_features + edges.coords, edges.weights),
         )
-
-    def _scores(self, store: FeatureStore, pool: Pool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return node scores (K, N) and edge scores (K, K) under the fitted weights."""
-        n_states = len(self.classes_)
-        scores, edges = np.zeros((n_states, store.n_positions)), np.zeros(n_states**2)
-        add_image(store, *self._weights(), scores, edges, pool)
-        return scores, edges.reshape(n_states, n_states)
 
     def _content(self) -> Content:
         content = super()._content()

@@ -43,7 +43,7 @@ from crfqn.estimators.content import (
 )
 from crfqn.estimators.features import centred, item_features, warn_of_empty_rows
 from crfqn.estimators.labels import LabelSets, LabelSpace, TreeSpace, are_sets, check_names, check_no_rows
-from crfqn.estimators.node_scores import score_blocks
+from crfqn.estimators.scoring import Scorer
 from crfqn.estimators.validation import check_pair, held_out
 from crfqn.estimators.weights import (
     Axes,
@@ -330,7 +330,7 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
         space = self._space
         n_block = max(1, self.BLOCK_NUMBERS // space.n_nodes)
         with Pool(self.n_threads) as pool:
-            for scores in score_blocks(X, self.coef_, self.intercept_, n_block, pool):
+            for scores in Scorer(self.coef_, self.intercept_, pool).blocks(X, n_block):
                 yield space.over(scores.shape[1]), scores, pool
 
     def _as_given(self, labels: NDArray) -> NDArray:

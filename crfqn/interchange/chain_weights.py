@@ -43,15 +43,7 @@ class SparseTable(NamedTuple):
 
 
 class ChainWeights(NamedTuple):
-    """Weights of a chain.
-
-    Attributes
-    ----------
-    labels : list of K str
-    attributes : list of F str
-    state : SparseTable, attributes x labels
-    transition : SparseTable, labels x labels, from x to
-    """
+    """Weights of a chain: tables of attributes x labels, and of labels x labels, from x to."""
 
     labels: list[str]
     attributes: list[str]
@@ -68,13 +60,9 @@ def chain_estimator(
 ) -> ChainCRF:
     """Return a fitted ChainCRF of the weights, labels and features in their order; `extra` becomes its `extra_`.
 
-    source : templates that make the attributes of columns of tokens, which the model takes then
-    naming : how attributes are made of dicts, as model files have it
-
-    Raises
-    ------
-    ModelFileError
-        Names that come twice, numbers of names that are not there, weights that are not finite: names the path.
+    source : templates that make the attributes of columns of tokens, which the model takes then; naming : how
+    attributes are made of dicts. ModelFileError, naming the path, for names that come twice or are not there, and bad
+    weights.
     """
     node, edge = weights.state, weights.transition
     arrays: dict[str, NDArray] = {
@@ -111,25 +99,10 @@ def chain_weights(
     """Return the weights of a fitted ChainCRF under the names that CRFsuite's bindings make of the same dicts.
 
     Labels and features are in the model's order, features without a weight left out. Transitions that the model's rules
-    forbid get the weight FORBIDDEN.
-
-    Parameters
-    ----------
-    model : ChainCRF
-    format_name : str
-        What they are for, for messages.
-    feature_names : list of str, optional
-        Names of the columns, for a model that was trained on matrices without names.
-    lossy : bool
-        Leave out, with a warning, what the format cannot hold: rules on the first and last labels of items, and how the
-        names of features are made where the model does not know it.
-
-    Raises
-    ------
-    InputError
-        Another kind of model, labels that are no strings, features without names or of one name there; what would be
-        lost, unless `lossy`.
-    sklearn.exceptions.NotFittedError
+    forbid get the weight FORBIDDEN. `feature_names` are for a model trained on matrices without names; `lossy` leaves
+    out, with a warning, what the format cannot hold: rules on first and last labels, and how names are made where the
+    model does not know it. InputError for what would be lost otherwise, for another kind of model, labels that are no
+    strings, and features without names, or of one name there.
     """
     if not isinstance(model, ChainCRF):
         raise InputError(f"{format_name}: expected a ChainCRF, got a {type(model).__name__}")

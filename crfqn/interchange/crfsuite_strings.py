@@ -28,12 +28,7 @@ LAST = (14, 11, 25, 16, 4, 14, 24)  # rotations after the last block
 
 
 def hash_strings(strings: Sequence[bytes]) -> Words:
-    """Return the hash value of each string, uint32, with the initial value 0.
-
-    Notes
-    -----
-    O(bytes) time, and 4 times the bytes of the strings of one length in memory.
-    """
+    """Return the hash value of each string, uint32, with the initial value 0: O(bytes), and 4 times these in memory."""
     lengths = np.fromiter(map(len, strings), np.int64, len(strings))
     ends = np.cumsum(lengths)
     text = np.frombuffer(b"".join(strings), np.uint8)
@@ -149,10 +144,7 @@ def _hash_tables(
 def decode_strings(table: memoryview, n_strings: int) -> list[bytes]:
     """Return the strings 0 ... n_strings - 1 of a table that may have more bytes behind it.
 
-    Raises
-    ------
-    Damage
-        A table that is cut short, or records that do not fit together. Nothing larger than the table is made.
+    Damage where it is cut short, or records do not fit together. Nothing larger than the table is made.
     """
     if len(table) < FIRST_RECORD:
         raise Damage("a table of strings is cut short")

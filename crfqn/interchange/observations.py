@@ -26,17 +26,10 @@ BARE = re.compile(r"[bB*]\w*:?")
 
 
 class Observations(NamedTuple):
-    """Observations in the order of their weights.
-
-    Attributes
-    ----------
-    names : list of O str
-    has_unigrams, has_bigrams : ndarray of bool, shape (O,)
-    starts : ndarray of int64, shape (O,): the number of the first weight; unigram weights come before bigram weights
-    """
+    """Observations; `starts` are the numbers of their first weights, unigram weights before bigram weights."""
 
     names: list[str]
-    has_unigrams: NDArray[np.bool_]
+    has_unigrams: NDArray[np.bool_]  # (O,), as the next two
     has_bigrams: NDArray[np.bool_]
     starts: NDArray[np.int64]
 
@@ -57,11 +50,7 @@ def chain_of(
     """Return the weights of a chain from the N weights that are not zero, by their numbers.
 
     `constants` are the bigram observations that are the same at every position; None: told by their names.
-
-    Raises
-    ------
-    ModelFileError
-        A bigram observation that depends on the tokens; numbers that come twice or belong to no observation.
+    ModelFileError for one that depends on the tokens, and numbers that come twice or belong to no observation.
     """
     names, n_labels = observations.names, len(labels)
     order = np.argsort(numbers, kind="stable")
@@ -123,16 +112,9 @@ PAIRS = re.compile(r"[bB][^#]*%")  # of label pairs and tokens: a model that was
 def template_source(
     templates: Sequence[str], attributes: Sequence[str], dialect: str, path: str, n_columns: int = 1
 ) -> TemplateSource | None:
-    """Return the templates of a model; None, with a warning, where they do not make its attributes.
+    """Return the templates of a model; None, with a warning, where they do not make its `attributes`.
 
-    Parameters
-    ----------
-    templates : lines of a pattern file
-    attributes : names of the model's features
-    dialect : {"crf++", "wapiti"}
-    path : of the model, for the warning
-    n_columns : int
-        Columns before the label, if the file knows them; there are at least those that the templates read.
+    `templates` are lines of a pattern file, `n_columns` those before the label, if the file knows them.
     """
     numbers = [int(number) for template in templates for number in COLUMN.findall(template)]
     columns = tuple(usual_names(max([n_columns, *(number + 1 for number in numbers)])))

@@ -1,8 +1,8 @@
 """Readers and writers of files: sequences as `Labeled`, documents as `Documents`; `read`, `write` know every format."""
 
-from crfqn.readers.documents import Documents
-from crfqn.readers.labeled import Labeled
-from crfqn.readers.registry import FORMATS, Format, find_format, read, write
+from crfqn.readers.format import Format
+from crfqn.readers.items import Documents, Labeled
+from crfqn.readers.registry import FORMATS, find_format, read, write
 from crfqn.readers.tables import from_frame
 
 __all__ = ["FORMATS", "Documents", "Format", "Labeled", "find_format", "from_frame", "read", "write"]

@@ -19,7 +19,7 @@ import numpy as np
 from crfqn.data.files import text_lines
 from crfqn.errors import DataError
 from crfqn.messages import shorten
-from crfqn.readers.documents import Documents
+from crfqn.readers.items import Documents
 from crfqn.taxonomy.reading import open_taxonomy
 
 ATTRIBUTE = re.compile(

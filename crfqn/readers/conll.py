@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 import re
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -23,8 +23,8 @@ import numpy as np
 from crfqn.data.files import Readable, shown_name, text_lines
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError, InputError
-from crfqn.readers.labeled import Labeled
-from crfqn.readers.places import Places, in_line
+from crfqn.readers.format import SEQUENCES, Format, by_blank_lines, each
+from crfqn.readers.items import Labeled, Places, in_line
 
 WORD_AND_TAG = ("w", "pos")
 STYLES = {"conll2000": WORD_AND_TAG, "conll2002": ("w",), "conll2003": ("w", "pos", "chunk")}
@@ -98,10 +98,7 @@ def read_conll(
 def conll_lines(labeled: Labeled, added: Sequence[Sequence[str]] | None = None) -> Iterator[str]:
     """Yield the text of each item: its columns, its labels if any is known, and an `added` column, such as predictions.
 
-    Raises
-    ------
-    InputError
-        A text that is empty or has blanks (its place is named): columns could not be told apart.
+    InputError, naming the place, for a text that is empty or has blanks: columns could not be told apart.
     """
     for i, (item, labels) in enumerate(zip(labeled.inputs, labeled.labels, strict=True)):
         rows = [list(map(str, position.values())) for position in item]
@@ -194,3 +191,45 @@ def _fields(line: str, separator: str | None) -> list[str]:
         return line.split()
     stripped = line.strip(" \t")  # a no-break space is part of a word
     return BLANKS.split(stripped) if stripped else []
+
+
+def _any_columns(
+    path: Readable,
+    columns: Sequence[str] | None = None,
+    is_labeled: bool = True,
+    comment: str | None = None,
+    separator: str | None = None,
+) -> Labeled:
+    return read_conll(path, columns, is_labeled=is_labeled, comment=comment, separator=separator)
+
+
+def _columns_like(names: tuple[str, ...]) -> Callable[..., Labeled]:
+    def read(path: Readable, comment: str | None = None, separator: str | None = None) -> Labeled:
+        return read_conll(path, names, comment=comment, separator=separator)
+
+    return read
+
+
+FORMATS = (
+    Format(
+        "conll",
+        "columns, a position a line; the last one is the label",
+        (".conll", ".iob", ".iob1", ".iob2", ".bio", ".bioes", ".bilou", ".bmes"),
+        (SEQUENCES,),
+        _any_columns,
+        each(conll_lines),
+        by_blank_lines,
+    ),
+    *(
+        Format(
+            style,
+            f"columns {' '.join(names)} label",
+            (f".{style}",),
+            (SEQUENCES,),
+            _columns_like(names),
+            each(conll_lines),
+            by_blank_lines,
+        )
+        for style, names in STYLES.items()
+    ),
+)

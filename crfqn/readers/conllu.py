@@ -17,8 +17,8 @@ from crfqn.data.files import Readable, shown_name, text_lines
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.messages import describe
-from crfqn.readers.labeled import Labeled
-from crfqn.readers.places import Places, in_line
+from crfqn.readers.format import SEQUENCES, Format, by_blank_lines, instead
+from crfqn.readers.items import Labeled, Places, in_line
 
 FIELDS = ("form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 WITH_KEYS = ("feats", "misc")
@@ -168,3 +168,14 @@ def _text(word: Any, name: str) -> str:
     if isinstance(value, list):  # `deps`: pairs of relation and head
         return "|".join(f"{head}:{relation}" for relation, head in value) or EMPTY
     return EMPTY if value is None else str(value)
+
+
+FORMAT = Format(
+    "conllu",
+    "Universal Dependencies",
+    (".conllu",),
+    (SEQUENCES,),
+    read_conllu,
+    instead(conllu_lines),
+    by_blank_lines,
+)

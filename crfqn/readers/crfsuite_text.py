@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 
 from crfqn.data.files import Readable, shown_name, text_lines
 from crfqn.errors import DataError, EmptyDataError, InputError
-from crfqn.readers.labeled import Labeled
-from crfqn.readers.places import Places, in_line
+from crfqn.readers.format import SEQUENCES, Format, by_blank_lines, instead
+from crfqn.readers.items import Labeled, Places, in_line
 
 # A name: anything but colon and backslash, or any character behind a backslash; a last backslash counts.
 ATTRIBUTE = re.compile(r"(?P<name>(?:[^:\\]|\\.|\\$)*)(?::(?P<value>.*))?", re.DOTALL)
@@ -80,10 +80,7 @@ def read_crfsuite_text(path: Readable) -> Labeled:
 def crfsuite_lines(labeled: Labeled) -> Iterator[str]:
     """Yield the text of each item in CRFsuite's format, with its weight; columns `column -> text` become `column=text`.
 
-    Raises
-    ------
-    InputError
-        A tab or a line's end in a name or label (the position is named).
+    InputError, naming the position, for a tab or a line's end in a name or label.
     """
     for i, (item, labels) in enumerate(zip(labeled.inputs, labeled.labels, strict=True)):
         lines = [] if labeled.weights is None else [f"@weight:{labeled.weights[i]!r}\n"]
@@ -163,3 +160,14 @@ def _attribute(where: str, field: str) -> tuple[str, float]:
             r"(a colon that belongs to the name is written \:)"
         )
     return name, value
+
+
+FORMAT = Format(
+    "crfsuite",
+    "label TAB attribute[:value] TAB ..., a position a line",
+    (".crfsuite",),
+    (SEQUENCES,),
+    read_crfsuite_text,
+    instead(crfsuite_lines),
+    by_blank_lines,
+)

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from crfqn.data.files import read_bytes
 from crfqn.errors import DataError
-from crfqn.readers.documents import Documents
-from crfqn.readers.labeled import Labeled
+from crfqn.readers.items import Documents, Labeled
 
 WHITE = 255
 UNSIGNED_BYTES = 8

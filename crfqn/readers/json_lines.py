@@ -20,9 +20,8 @@ from crfqn.data.files import Readable, shown_name, text_lines
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError
 from crfqn.messages import describe, shorten
-from crfqn.readers.documents import Documents
-from crfqn.readers.labeled import Labeled
-from crfqn.readers.places import Places, in_line
+from crfqn.readers.format import DOCUMENTS, SEQUENCES, Format, by_lines, each
+from crfqn.readers.items import Documents, Labeled, Places, in_line
 
 FIRST_COLUMN = "w"
 SEVERAL = ","  # between the labels of a document
@@ -243,3 +242,15 @@ def _columns_of_objects(
             for column, text in zip(texts.values(), values, strict=True):
                 column.append(text)
     return TokenColumns(texts, np.cumsum([0, *map(len, items)], dtype=np.int64))
+
+
+FORMAT = Format(
+    "jsonl",
+    "a JSON object a line: tokens or features with labels, or text and label",
+    (".jsonl", ".ndjson"),
+    (SEQUENCES, DOCUMENTS),
+    read_json_lines,
+    each(json_lines),
+    by_lines,
+    holds_nested=True,
+)

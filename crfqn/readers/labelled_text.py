@@ -14,8 +14,8 @@ import numpy as np
 from crfqn.data.files import Readable, shown_name, text_lines
 from crfqn.errors import EmptyDataError, InputError
 from crfqn.messages import shorten
-from crfqn.readers.documents import Documents
-from crfqn.readers.places import Places, in_line
+from crfqn.readers.format import DOCUMENTS, Format, by_lines, instead
+from crfqn.readers.items import Documents, Places, in_line
 
 BYTE_ORDER_MARK = "\ufeff"  # which readers leave out at the beginning of a file
 
@@ -62,10 +62,7 @@ def read_labelled_texts(path: Readable, keeps_blank: bool = False) -> Documents:
 def labelled_lines(documents: Documents) -> Iterator[str]:
     """Yield a line a document, `label TAB text`; the text alone where no label is known and it is read as a text.
 
-    Raises
-    ------
-    InputError
-        A document would be read as another: a line's end in its text or label, a tab in its label or blanks around it.
+    InputError where it would be read as another: a line's end in text or label, a tab in the label or blanks around it.
     """
     for i, (text, label) in enumerate(zip(documents.inputs, documents.labels, strict=True)):
         _check_label(f"{documents.where(i)}: ", label)
@@ -91,3 +88,14 @@ def _relabelled(line: str, labels: Sequence[str]) -> str:
 def has_text(line: str) -> bool:
     """Return whether a line is not blank: a label without a text counts."""
     return bool(line.strip()) or "\t" in line
+
+
+FORMAT = Format(
+    "text",
+    "label TAB text, a document a line",
+    (".text", ".labels"),
+    (DOCUMENTS,),
+    read_labelled_texts,
+    instead(labelled_lines),
+    by_lines,
+)

@@ -6,221 +6,34 @@ readers themselves are functions of the modules beside this one, with options of
 
 from __future__ import annotations
 
-import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from numbers import Real
 from os import PathLike
 from pathlib import PurePath
 from typing import Any
 
 from crfqn.atomic_write import replace_data_file
-from crfqn.data.file_parts import Cut, cut_at_blank_lines, cut_at_lines
-from crfqn.data.files import LARGEST_SIZE, STANDARD_INPUT, SUFFIXES, Source, pack, shown_name
+from crfqn.data.files import LARGEST_SIZE, STANDARD_INPUT, SUFFIXES, Part, Source, pack, shown_name
 from crfqn.data.token_columns import TokenColumns
-from crfqn.errors import DataError, InputError
+from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
-from crfqn.readers.conll import STYLES, conll_lines, read_conll
-from crfqn.readers.conllu import conllu_lines, read_conllu
-from crfqn.readers.crfsuite_text import crfsuite_lines, read_crfsuite_text
-from crfqn.readers.documents import Documents
-from crfqn.readers.json_lines import json_lines, read_json_lines
-from crfqn.readers.labeled import Labeled, with_labels
-from crfqn.readers.labelled_text import labelled_lines, read_labelled_texts
-from crfqn.readers.svmlight import read_svmlight_documents, svmlight_lines
-from crfqn.readers.tables import (
-    Batches,
-    cut_table,
-    delimited_lines,
-    from_frame,
-    parquet_bytes,
-    read_delimited,
-    read_parquet,
-)
+from crfqn.readers import conll, conllu, crfsuite_text, json_lines, labelled_text, svmlight, tables
+from crfqn.readers.format import DOCUMENTS, SEQUENCES, Batches, Data, Format, options_of, relabeled
+from crfqn.readers.items import Documents
 
-Data = Labeled | Documents
-SEQUENCES, DOCUMENTS = "sequences", "documents"
-
-
-@dataclass(frozen=True)
-class Format:
-    """File format.
-
-    Parameters
-    ----------
-    name, title : str
-    extensions : tuple of str
-        By which it is told, in small letters, with the dot.
-    holds : tuple of str
-        "sequences", "documents".
-    read : callable
-        `read(source, **options) -> Labeled or Documents`.
-    write : callable
-        `write(batches) -> bytes or a text a batch` of pairs (data, predicted or None); predictions in a column of their
-        own where the format has room for one, else in the place of the labels.
-    cut : callable, or None
-        `cut(**options of read)` tells how the format is read in parts; None: as a whole.
-    """
-
-    name: str
-    title: str
-    extensions: tuple[str, ...]
-    holds: tuple[str, ...]
-    read: Callable[..., Data]
-    write: Callable[[Batches], bytes | Iterable[str]]
-    cut: Callable[..., Cut] | None = None
-
-    def options(self) -> tuple[str, ...]:
-        """Return the names of the options that reading takes."""
-        return _options_of(self.read)
-
-
-def _options_of(reader: Callable[..., Data]) -> tuple[str, ...]:
-    return tuple(inspect.signature(reader).parameters)[1:]
-
-
-def _check_options(what: str, reader: Callable[..., Data], options: dict[str, Any]) -> None:
-    known = _options_of(reader)
-    for name in options:
-        if name not in known:
-            raise InputError(f"format {what} has no option {name!r}; it has {', '.join(known) or 'none'}")
-
-
-def _each(lines: Callable[[Any, Any], Iterable[str]]) -> Callable[[Batches], Iterable[str]]:
-    """Return a writer of batches from one of data and predictions."""
-    return lambda batches: ("".join(lines(data, predicted)) for data, predicted in batches)
-
-
-def _instead(lines: Callable[[Any], Iterable[str]]) -> Callable[[Batches], Iterable[str]]:
-    """Return a writer that puts predictions in the place of labels."""
-    return _each(lambda data, predicted: lines(data if predicted is None else _relabeled(data, predicted)))
-
-
-WRITE_CONLL = _each(conll_lines)
-
-
-def _by_lines(**_: Any) -> Cut:
-    return cut_at_lines
-
-
-def _by_blank_lines(**_: Any) -> Cut:
-    return cut_at_blank_lines
-
-
-def _any_columns(
-    path: Any,
-    columns: Sequence[str] | None = None,
-    is_labeled: bool = True,
-    comment: str | None = None,
-    separator: str | None = None,
-) -> Labeled:
-    return read_conll(path, columns, is_labeled=is_labeled, comment=comment, separator=separator)
-
-
-def _columns_like(names: tuple[str, ...]) -> Callable[..., Labeled]:
-    def read(path: Any, comment: str | None = None, separator: str | None = None) -> Labeled:
-        return read_conll(path, names, comment=comment, separator=separator)
-
-    return read
-
-
+# Another one is added by a module of its own and a row here.
 FORMATS: dict[str, Format] = {
     format.name: format
     for format in (
-        Format(
-            "conll",
-            "columns, a position a line; the last one is the label",
-            (".conll", ".iob", ".iob1", ".iob2", ".bio", ".bioes", ".bilou", ".bmes"),
-            (SEQUENCES,),
-            _any_columns,
-            WRITE_CONLL,
-            _by_blank_lines,
-        ),
-        *(
-            Format(
-                style,
-                f"columns {' '.join(names)} label",
-                (f".{style}",),
-                (SEQUENCES,),
-                _columns_like(names),
-                WRITE_CONLL,
-                _by_blank_lines,
-            )
-            for style, names in STYLES.items()
-        ),
-        Format(
-            "conllu",
-            "Universal Dependencies",
-            (".conllu",),
-            (SEQUENCES,),
-            read_conllu,
-            _instead(conllu_lines),
-            _by_blank_lines,
-        ),
-        Format(
-            "crfsuite",
-            "label TAB attribute[:value] TAB ..., a position a line",
-            (".crfsuite",),
-            (SEQUENCES,),
-            read_crfsuite_text,
-            _instead(crfsuite_lines),
-            _by_blank_lines,
-        ),
-        Format(
-            "svmlight",
-            "label[,label] id:value id:value ..., a document a line",
-            (".svmlight", ".svm", ".libsvm"),
-            (DOCUMENTS,),
-            read_svmlight_documents,
-            _instead(svmlight_lines),
-            _by_lines,
-        ),
-        Format(
-            "jsonl",
-            "a JSON object a line: tokens or features with labels, or text and label",
-            (".jsonl", ".ndjson"),
-            (SEQUENCES, DOCUMENTS),
-            read_json_lines,
-            _each(json_lines),
-            _by_lines,
-        ),
-        Format(
-            "csv",
-            "table with a header: a position or a text a row",
-            (".csv",),
-            (SEQUENCES, DOCUMENTS),
-            read_delimited,
-            delimited_lines,
-            cut_table,
-        ),
-        Format(
-            "tsv",
-            "the same, with tabs",
-            (".tsv",),
-            (SEQUENCES, DOCUMENTS),
-            partial(read_delimited, delimiter="\t"),
-            partial(delimited_lines, delimiter="\t"),
-            partial(cut_table, delimiter="\t"),
-        ),
-        Format(
-            "parquet",
-            "the same, as Parquet",
-            (".parquet", ".pq"),
-            (SEQUENCES, DOCUMENTS),
-            read_parquet,
-            parquet_bytes,
-        ),
-        Format(
-            "text",
-            "label TAB text, a document a line",
-            (".text", ".labels"),
-            (DOCUMENTS,),
-            read_labelled_texts,
-            _instead(labelled_lines),
-            _by_lines,
-        ),
+        *conll.FORMATS,
+        conllu.FORMAT,
+        crfsuite_text.FORMAT,
+        svmlight.FORMAT,
+        json_lines.FORMAT,
+        *tables.FORMATS,
+        labelled_text.FORMAT,
     )
 }
 
@@ -292,8 +105,8 @@ def read(
     ([{'w': 'the', 'pos': 'DT'}, {'w': 'dog', 'pos': 'NN'}], ['B-NP', 'I-NP'], 'the stream, line 2')
     """
     if hasattr(origin, "columns") and hasattr(origin, "shape"):
-        _check_options("of data frames", from_frame, options)
-        return from_frame(origin, **options)
+        _check_options("of data frames", tables.from_frame, options)
+        return tables.from_frame(origin, **options)
     if not isinstance(origin, (str, PathLike)) and not hasattr(origin, "read"):
         raise InputError(f"expected the name of a file, a stream or a data frame, got {describe(origin)}")
     found = find_format(format, origin)
@@ -356,22 +169,22 @@ def written_batches(batches: Batches, format: Format) -> Iterator[str | bytes]:
                 raise InputError(
                     f"format {format.name!r} holds {' and '.join(format.holds)}, and these are {kind}"
                 )
-            _check_content(format.name, data)
+            _check_content(format, data)
             listed = None if predicted is None else list(predicted)
             if listed is not None:
-                _relabeled(data, listed)  # which checks that they fit
+                relabeled(data, listed)  # which checks that they fit
             yield data, listed
 
     written = format.write(checked())
     yield from [written] if isinstance(written, bytes) else written
 
 
-def _check_content(name: str, data: Data) -> None:
-    """Raise InputError for numbers where a format has texts, and for features that only JSON has a place for."""
+def _check_content(format: Format, data: Data) -> None:
+    """Raise InputError for numbers where a format has texts, and for features that it has no place for."""
     if isinstance(data, Documents):
-        if not isinstance(data.inputs, list) and name != "svmlight":
+        if not isinstance(data.inputs, list) and not format.holds_numbers:
             raise InputError("the documents are numbers, not texts: write them as svmlight")
-    elif name != "jsonl" and not isinstance(data.inputs, TokenColumns):
+    elif not format.holds_nested and not isinstance(data.inputs, TokenColumns):
         for i, item in enumerate(data.inputs):
             for t, position in enumerate(item):
                 is_flat = isinstance(position, dict) and all(
@@ -379,7 +192,7 @@ def _check_content(name: str, data: Data) -> None:
                 )
                 if not is_flat:
                     raise InputError(
-                        f"item {i}, position {t}: format {name!r} holds texts and numbers by name, got "
+                        f"item {i}, position {t}: format {format.name!r} holds texts and numbers by name, got "
                         f"{describe(position)}: write it as jsonl"
                     )
 
@@ -391,23 +204,60 @@ def _to_stream(target: Any, content: bytes, encoding: str) -> None:
         target.write(content.decode(encoding))
 
 
-def _relabeled(data: Data, predicted: Sequence[Any]) -> Data:
-    """Return the data with predictions in the place of labels."""
-    try:
-        if isinstance(data, Labeled):
-            return with_labels(data, predicted)
-    except DataError as error:
-        raise InputError(f"predicted: {error}") from error
-    if len(predicted) != data.n_items:
-        raise InputError(f"predicted: expected labels for {data.n_items} documents, got {len(predicted)}")
-    names = [label if isinstance(label, str) else _joined(label) for label in predicted]
-    return Documents(data.inputs, names, data.taxonomy, data.n_train, data.feature_names, data.places)
+def _check_options(what: str, reader: Callable[..., Data], options: dict[str, Any]) -> None:
+    known = options_of(reader)
+    for name in options:
+        if name not in known:
+            raise InputError(f"format {what} has no option {name!r}; it has {', '.join(known) or 'none'}")
 
 
-def _joined(label: Any) -> str:
-    """Return the label, or the labels, of a document as one text."""
-    if hasattr(label, "__iter__") and not isinstance(label, (str, bytes)):
-        return ",".join(map(str, label))
-    if isinstance(label, bytes):
-        raise InputError(f"predicted: expected texts as labels, got {shorten(label)}")
-    return str(label)
+# ---- writing an input again with other labels
+
+
+def rewritten(part: Part, data: Data | None, predicted: Sequence[Any] = ()) -> str:
+    """Return the text of a part with predictions in the place of the labels, every other character as it was.
+
+    `data` is what was read from it, None for nothing; `predicted` a sequence of labels for each sequence, a label (or
+    several) for each document. InputError, naming the line, for a label that the format cannot hold.
+    """
+    places = None if data is None else data.places
+    if data is None or places is None or places.relabel is None:
+        return part.mark + part.text
+    *lines, last = part.text.split("\n")
+    lines = [*(f"{line}\n" for line in lines), last]
+    known, found = _labels_by_line(data, predicted)
+    starts = [0, *(line - part.first for line in found), len(lines)]
+    texts = ["".join(lines[start:stop]) for start, stop in pairwise(starts)]
+    if places.title is not None and not part.head:
+        texts[0] = places.relabel(texts[0], [places.title])
+    for i, (line, labels) in enumerate(found.items(), start=1):
+        if labels != known[line]:
+            try:
+                texts[i] = places.relabel(texts[i], labels)
+            except InputError as error:
+                raise InputError(f"{places.file}, line {line}: {error}") from error
+    return part.mark + "".join(texts)
+
+
+def _labels_by_line(
+    data: Data, predicted: Sequence[Any]
+) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
+    """Return the labels that are known and those that are predicted, by the lines of their positions or documents."""
+    places = data.places
+    assert places is not None  # of a file
+    known: dict[int, list[str]] = {}
+    found: dict[int, list[str]] = {}
+    if isinstance(data, Documents):
+        for line, label, new in zip(places.lines.tolist(), data.labels, predicted, strict=True):
+            found[line] = [new] if isinstance(new, str) else list(map(str, new))
+            parts = [part.strip() for part in label.split(",")]
+            is_same = label == ",".join(found[line]) or sorted(parts) == sorted(found[line])
+            known[line] = found[line] if is_same else [label]
+        return known, found
+    lines = iter(places.lines.tolist())
+    for own, labels in zip(data.labels, predicted, strict=True):
+        for label, new in zip(own, labels, strict=True):
+            line = next(lines)
+            known.setdefault(line, []).append(label)
+            found.setdefault(line, []).append(str(new))
+    return known, found

@@ -10,25 +10,21 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crfqn.data.files import Readable, shown_name, text_lines
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.messages import shorten
-from crfqn.readers.documents import Documents
-from crfqn.readers.places import Places, in_line
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+from crfqn.readers.format import DOCUMENTS, Format, by_lines, instead
+from crfqn.readers.items import Documents, Places, in_line
 
 LARGEST_ID = 2**31 - 2  # the number of columns fits 32 bits
 
 
 def read_svmlight(
-    path: Readable, ignore_features: Collection[int] = (0,), allows_several: bool = False
-) -> tuple[csr_array, list[str]]:
+    path: Readable, ignore_features: Collection[int] = (0,), allows_several: bool = True
+) -> Documents:
     """Read a file in svmlight's format; `-` reads standard input.
 
     Parameters
@@ -37,17 +33,14 @@ def read_svmlight(
     ignore_features : collection of int
         Ids that are left out; by default 0, which LSHTC's files use for a number of their own and files that
         count from 1 do not use.
-
     allows_several : bool
         Whether a document may have several labels, separated by commas ("12,57").
 
     Returns
     -------
-    matrix : scipy.sparse.csr_array of shape (I, largest id + 1), float64
-        Entry (i, f) is the value of the feature with id f in document i; columns ascend in every row, and a value of
-        0 is no entry.
-    labels : list of I str
-        First fields of the lines.
+    Documents
+        `inputs` is a csr_array (I, largest id + 1) of float64: entry (i, f) is the value of the feature with id f in
+        document i; columns ascend in every row, and a value of 0 is no entry. Labels are the lines' first fields.
 
     Raises
     ------
@@ -55,14 +48,6 @@ def read_svmlight(
         A field that is not `id:value`, an id that is negative, too large or comes twice in a line, a value that
         is not a finite number, several labels in a line (file, line and field are named); no lines at all.
     """
-    documents = read_svmlight_documents(path, ignore_features, allows_several)
-    return documents.inputs, documents.labels  # type: ignore[return-value]
-
-
-def read_svmlight_documents(
-    path: Readable, ignore_features: Collection[int] = (0,), allows_several: bool = True
-) -> Documents:
-    """Return the same as Documents, with their places; parameters and errors as in `read_svmlight`."""
     from scipy.sparse import csr_array
 
     ignored = frozenset(ignore_features)
@@ -148,3 +133,15 @@ def _entries(where: str, fields: list[str]) -> dict[int, float]:
             raise DataError(f"{where}: feature {id_} comes twice")
         entries[id_] = value
     return entries
+
+
+FORMAT = Format(
+    "svmlight",
+    "label[,label] id:value id:value ..., a document a line",
+    (".svmlight", ".svm", ".libsvm"),
+    (DOCUMENTS,),
+    read_svmlight,
+    instead(svmlight_lines),
+    by_lines,
+    holds_numbers=True,
+)

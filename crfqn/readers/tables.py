@@ -12,10 +12,10 @@ import importlib
 import io
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,12 +23,10 @@ from crfqn.data.file_parts import Cut
 from crfqn.data.files import Readable, read_bytes, shown_name, text_lines
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError, InputError
-from crfqn.readers.documents import Documents
-from crfqn.readers.labeled import Labeled
-from crfqn.readers.places import Places
+from crfqn.readers.format import DOCUMENTS, SEQUENCES, Batches, Format
+from crfqn.readers.items import Documents, Labeled, Places
 
 LABELS = ("label", "labels", "tag", "tags")
-Batches = Iterable[tuple[Labeled | Documents, Any]]  # data, and predicted labels or None
 SENTENCES = ("sentence", "sentence_id", "sent_id", "sentence #")
 TEXTS = ("text",)
 
@@ -62,6 +60,16 @@ class Table:
             return self.header.index(name)
         lowered = ["" if title in taken else title.lower() for title in self.header]
         return next((lowered.index(title) for title in usual if title in lowered), None)
+
+
+class Wanted(NamedTuple):
+    """Columns that the caller names, as in `read_delimited`."""
+
+    sentence: str | None
+    label: str | None
+    text: str | None
+    columns: Sequence[str] | None
+    needs_named: bool
 
 
 def read_delimited(
@@ -103,7 +111,7 @@ def read_delimited(
         not there, no rows.
     """
     table = _read(path, delimiter)
-    return _assembled(table, sentence, label, text, columns, needs_named)
+    return _assembled(table, Wanted(sentence, label, text, columns, needs_named))
 
 
 def read_parquet(
@@ -124,7 +132,7 @@ def read_parquet(
     except (arrow.ArrowException, OSError) as error:
         raise DataError(f"{shown_name(path)}: no Parquet file, or a damaged one: {error}") from error
     return _assembled(
-        _of_columns(found_columns, shown_name(path)), sentence, label, text, columns, needs_named
+        _of_columns(found_columns, shown_name(path)), Wanted(sentence, label, text, columns, needs_named)
     )
 
 
@@ -148,7 +156,7 @@ def from_frame(
     ([['D', 'N'], ['P']], [{'word': 'it'}])
     """
     table = _of_columns({str(name): list(frame[name]) for name in frame.columns}, "the frame")
-    return _assembled(table, sentence, label, text, columns, needs_named)
+    return _assembled(table, Wanted(sentence, label, text, columns, needs_named))
 
 
 def delimited_lines(batches: Batches, delimiter: str = ",") -> Iterator[str]:
@@ -248,19 +256,12 @@ def _is_missing(value: Any) -> bool:
     return value is None or value != value  # NaN, which differs from itself
 
 
-def _assembled(
-    table: Table,
-    sentence: str | None,
-    label: str | None,
-    text: str | None,
-    columns: Sequence[str] | None,
-    needs_named: bool,
-) -> Labeled | Documents:
+def _assembled(table: Table, wanted: Wanted) -> Labeled | Documents:
     if not table.rows:
         raise EmptyDataError(f"{table.shown}: no rows below the names of the columns")
-    of_label, of_sentence, of_text = _parts_of(table, sentence, label, text, columns, needs_named)
+    of_label, of_sentence, of_text = _parts_of(table, wanted)
     labels = ["" if of_label is None else row[of_label] for row in table.rows]
-    title = _new_title(table, label) if of_label is None else None
+    title = _new_title(table, wanted.label) if of_label is None else None
     relabel = None
     if table.delimiter is not None:
         cell = len(table.header) if of_label is None else of_label
@@ -271,8 +272,8 @@ def _assembled(
     starts = _starts(table, of_sentence)
     used = {of_label, of_sentence}
     numbers = [c for c in range(len(table.header)) if c not in used]
-    if columns is not None:
-        numbers = [c for name in columns if (c := table.column(name, (), "columns=")) is not None]
+    if wanted.columns is not None:
+        numbers = [c for name in wanted.columns if (c := table.column(name, (), "columns=")) is not None]
     if not numbers:
         raise DataError(f"{table.shown}: expected columns besides the label, got {', '.join(table.header)}")
     texts = {table.header[c]: [row[c] for row in table.rows] for c in numbers}
@@ -282,23 +283,18 @@ def _assembled(
     return Labeled(TokenColumns(texts, offsets), items, places=places)
 
 
-def _parts_of(
-    table: Table,
-    sentence: str | None,
-    label: str | None,
-    text: str | None,
-    columns: Sequence[str] | None,
-    needs_named: bool,
-) -> tuple[int | None, int | None, int | None]:
+def _parts_of(table: Table, wanted: Wanted) -> tuple[int | None, int | None, int | None]:
     """Return the numbers of the columns of labels, of items and of documents' texts, None where there is none."""
-    wanted = ((label, LABELS, "label="), (sentence, SENTENCES, "sentence="))
     of_label, of_sentence = (
-        table.column(name, usual, what, columns or ())
-        if needs_named or name is None or name in table.header
+        table.column(name, usual, what, wanted.columns or ())
+        if wanted.needs_named or name is None or name in table.header
         else None
-        for name, usual, what in wanted
+        for name, usual, what in (
+            (wanted.label, LABELS, "label="),
+            (wanted.sentence, SENTENCES, "sentence="),
+        )
     )
-    of_text = table.column(text, () if of_sentence is not None or columns else TEXTS, "text=")
+    of_text = table.column(wanted.text, () if of_sentence is not None or wanted.columns else TEXTS, "text=")
     return of_label, of_sentence, of_text
 
 
@@ -313,6 +309,8 @@ def cut_table(
 ) -> Cut:
     """Return how a CSV or TSV file is cut that is read with these options; all but the first lines are of items."""
 
+    wanted = Wanted(sentence, label, text, columns, needs_named)
+
     def cut(lines: Sequence[str]) -> tuple[int, int]:
         reader = csv.reader(lines, delimiter=delimiter, strict=True)
         table: Table | None = None
@@ -323,9 +321,7 @@ def cut_table(
                 if table is None:
                     if row:
                         table, n_head = Table("", row), reader.line_num
-                        _, of_sentence, of_text = _parts_of(
-                            table, sentence, label, text, columns, needs_named
-                        )
+                        _, of_sentence, of_text = _parts_of(table, wanted)
                 elif of_text is not None or len(row) not in (0, len(table.header)):
                     n_whole = reader.line_num
                 elif of_sentence is None:
@@ -405,3 +401,33 @@ def import_extra(package: str, extra: str, purpose: str) -> Any:
         raise DataError(
             f"{purpose} needs the package {package}, which is not installed: pip install 'crfqn[{extra}]'"
         ) from error
+
+
+FORMATS = (
+    Format(
+        "csv",
+        "table with a header: a position or a text a row",
+        (".csv",),
+        (SEQUENCES, DOCUMENTS),
+        read_delimited,
+        delimited_lines,
+        cut_table,
+    ),
+    Format(
+        "tsv",
+        "the same, with tabs",
+        (".tsv",),
+        (SEQUENCES, DOCUMENTS),
+        partial(read_delimited, delimiter="\t"),
+        partial(delimited_lines, delimiter="\t"),
+        partial(cut_table, delimiter="\t"),
+    ),
+    Format(
+        "parquet",
+        "the same, as Parquet",
+        (".parquet", ".pq"),
+        (SEQUENCES, DOCUMENTS),
+        read_parquet,
+        parquet_bytes,
+    ),
+)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from crfqn.errors import InputError
 from crfqn.estimators.checks import LARGEST_VALUE
 from crfqn.messages import shorten
-from crfqn.readers.documents import Documents, drop_unseen_columns
+from crfqn.readers.items import Documents, drop_unseen_columns
 from crfqn.readers.svmlight import LARGEST_ID
 from crfqn.recipes.schema import Features as Settings
 

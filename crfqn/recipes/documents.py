@@ -13,7 +13,7 @@ import numpy as np
 
 from crfqn.errors import DataError, InputError, ModelFileError, RecipeError
 from crfqn.messages import shorten
-from crfqn.readers.documents import Documents, concatenate
+from crfqn.readers.items import Documents, concatenate
 from crfqn.recipes.document_features import Features, NumberFeatures, TextFeatures
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sources import (

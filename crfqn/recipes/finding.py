@@ -10,7 +10,8 @@ from crfqn.data.files import STANDARD_INPUT
 from crfqn.datasets.registry import bundled
 from crfqn.errors import InputError, RecipeError
 from crfqn.readers.conll import columns_of
-from crfqn.readers.registry import DOCUMENTS, SEQUENCES, find_format
+from crfqn.readers.format import DOCUMENTS, SEQUENCES
+from crfqn.readers.registry import find_format
 from crfqn.recipes.keys import Key, keys_in
 from crfqn.recipes.schema import FEATURES_OF, SECTIONS, Recipe, keys_of, parse_recipe
 from crfqn.recipes.sources import own_file, own_files

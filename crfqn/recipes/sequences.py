@@ -18,7 +18,7 @@ from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, InputError, RecipeError
 from crfqn.readers.crfsuite_text import read_crfsuite_text
 from crfqn.readers.images import read_letter_matlab, read_letter_table
-from crfqn.readers.labeled import Labeled, append_test
+from crfqn.readers.items import Labeled, append_test
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sources import (
     Observed,

@@ -19,8 +19,7 @@ from crfqn.data.files import STANDARD_INPUT, check_regular
 from crfqn.datasets import Dataset, dataset
 from crfqn.errors import DataError, DataUnavailableError, InputError, RecipeError
 from crfqn.readers import registry as formats
-from crfqn.readers.documents import Documents
-from crfqn.readers.labeled import Labeled
+from crfqn.readers.items import Documents, Labeled
 from crfqn.recipes.schema import Recipe
 
 if TYPE_CHECKING:

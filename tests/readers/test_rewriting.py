@@ -10,7 +10,7 @@ from crfqn.data.file_parts import read_parts
 from crfqn.data.files import Part
 from crfqn.errors import InputError
 from crfqn.readers import FORMATS, Documents, read
-from crfqn.readers.rewriting import rewritten
+from crfqn.readers.registry import rewritten
 
 CONLLU = (
     "# newdoc\n# sent_id = 1\n1-2\tvámonos\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No\n"

@@ -8,8 +8,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError, RecipeError
-from crfqn.readers.documents import Documents
 from crfqn.readers.images import make_digit_strings
+from crfqn.readers.items import Documents
 from crfqn.readers.labelled_text import read_labelled_texts
 from crfqn.recipes import build_estimator, load_recipe, observe, prepare, restore_features
 from crfqn.recipes.schema import parse_recipe

@@ -119,12 +119,8 @@ class Batch:
 class TokenFeatures:
     """Features by functions of the user: a token in, a list of texts out, once for each distinct token.
 
-    A token is a dict `column -> text`. The feature of a text is called `<name of the function>=<text>`.
-
-    Attributes
-    ----------
-    names : list of D lists of str, of the features of each distinct token
-    token_of : ndarray of int64, shape (N,), distinct token of each position
+    A token is a dict `column -> text`; the feature of a text is called `<name of the function>=<text>`. `names` are
+    those of each distinct token, `token_of` (N,) the distinct token of each position.
     """
 
     def __init__(self, columns: TokenColumns, functions: Sequence[Function]) -> None:

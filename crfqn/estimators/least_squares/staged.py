@@ -20,7 +20,7 @@ from crfqn.arrays import SparseWeights, Vector
 from crfqn.data.items import set_weights
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.base import pass_on_interrupt
+from crfqn.estimators.base import Problem, pass_on_interrupt
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.callbacks import Callbacks, with_tasks
 from crfqn.estimators.checks import check_size
@@ -237,6 +237,12 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
     def _stopping_tolerance(self) -> float | None:
         """The relative decrease of the training loss below which a stage is the last, or None."""
         return None
+
+    def prepare(
+        self, X: Any, y: Any, sample_weight: Any = None, start: Any = None, *, validation: Any = None
+    ) -> Problem:
+        """Refuse: stages are one problem after the other."""
+        raise InputError(f"prepare: a {type(self).__name__} has a problem for every stage, none for all")
 
     @with_tasks
     def fit(self, X: Any, y: Any, sample_weight: Any = None, validation: Any = None) -> Self:

@@ -249,18 +249,18 @@ class TestPrediction:
     @pytest.mark.parametrize("make", [np.asarray, sp.csr_array, sp.csc_array], ids=["dense", "csr", "csc"])
     @pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
     def test_it_reads_kept_features_only(self, make, monkeypatch):
-        from crfqn.estimators import node_scores
+        from crfqn.estimators import scoring
 
         model, read = fitted(group_l1=8.0), []
-        build = node_scores.FeatureStore.from_matrix
+        build = scoring.FeatureStore.from_matrix
         monkeypatch.setattr(
-            node_scores.FeatureStore,
+            scoring.FeatureStore,
             "from_matrix",
             lambda part, *a, **k: read.append(part.shape) or build(part, *a, **k),
         )
         multiply = np.matmul
         monkeypatch.setattr(
-            node_scores.np, "matmul", lambda a, b, **k: read.append(b.T.shape) or multiply(a, b, **k)
+            scoring.np, "matmul", lambda a, b, **k: read.append(b.T.shape) or multiply(a, b, **k)
         )
         model.BLOCK_NUMBERS = 3 * 25
         np.testing.assert_array_equal(model.predict(make(X)), model.classes_[

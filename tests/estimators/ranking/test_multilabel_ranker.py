@@ -22,7 +22,7 @@ from crfqn.data.model_file import read_model, write_model
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators import base
 from crfqn.estimators import multilabel_ranker as module
-from crfqn.estimators.thresholds import fewest_errors, item_thresholds, largest_f1
+from crfqn.estimators.multilabel_ranker import fewest_errors, item_thresholds, largest_f1
 from crfqn.regularization_path import Grid
 
 X, TABLE = make_multilabel_classification(

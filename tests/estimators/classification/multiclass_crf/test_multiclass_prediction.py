@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 import crfqn
 from crfqn import MulticlassCRF, TaxonomyCRF, threads
 from crfqn.errors import InputError
-from crfqn.estimators import multiclass_crf as multiclass_module
+from crfqn.estimators import multiclass as multiclass_module
 from crfqn.result import Status
 
 

@@ -1,0 +1,103 @@
+"""What a file format is: a row of the registry, made in the module that reads and writes its files."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from crfqn.data.file_parts import Cut, cut_at_blank_lines, cut_at_lines
+from crfqn.errors import InputError
+from crfqn.messages import shorten
+from crfqn.readers.items import Documents, Labeled
+
+Data = Labeled | Documents
+Batches = Iterable[tuple[Data, Any]]  # data, and predicted labels or None
+SEQUENCES, DOCUMENTS = "sequences", "documents"
+
+
+@dataclass(frozen=True)
+class Format:
+    """File format.
+
+    Parameters
+    ----------
+    name, title : str
+    extensions : tuple of str
+        By which it is told, in small letters, with the dot.
+    holds : tuple of str
+        "sequences", "documents".
+    read : callable
+        `read(source, **options) -> Labeled or Documents`.
+    write : callable
+        `write(batches) -> bytes or a text a batch` of pairs (data, predicted or None); predictions in a column of their
+        own where the format has room for one, else in the place of the labels.
+    cut : callable, or None
+        `cut(**options of read)` tells how the format is read in parts; None: as a whole.
+    holds_numbers, holds_nested : bool
+        Whether documents may be rows of numbers, and features of positions lists and dicts.
+    """
+
+    name: str
+    title: str
+    extensions: tuple[str, ...]
+    holds: tuple[str, ...]
+    read: Callable[..., Data]
+    write: Callable[[Batches], bytes | Iterable[str]]
+    cut: Callable[..., Cut] | None = None
+    holds_numbers: bool = False
+    holds_nested: bool = False
+
+    def options(self) -> tuple[str, ...]:
+        """Return the names of the options that reading takes."""
+        return options_of(self.read)
+
+
+def options_of(reader: Callable[..., Data]) -> tuple[str, ...]:
+    """Return the names of a reader's options."""
+    return tuple(inspect.signature(reader).parameters)[1:]
+
+
+def by_lines(**_: Any) -> Cut:
+    """Return how a format is cut that has an item a line, whatever the options."""
+    return cut_at_lines
+
+
+def by_blank_lines(**_: Any) -> Cut:
+    """Return how a format is cut that has a blank line after each item."""
+    return cut_at_blank_lines
+
+
+def each(lines: Callable[[Any, Any], Iterable[str]]) -> Callable[[Batches], Iterable[str]]:
+    """Return a writer of batches from one of data and predictions."""
+    return lambda batches: ("".join(lines(data, predicted)) for data, predicted in batches)
+
+
+def instead(lines: Callable[[Any], Iterable[str]]) -> Callable[[Batches], Iterable[str]]:
+    """Return a writer that puts predictions in the place of labels."""
+    return each(lambda data, predicted: lines(data if predicted is None else relabeled(data, predicted)))
+
+
+def relabeled(data: Data, predicted: Sequence[Any]) -> Data:
+    """Return the data with predictions in the place of labels; InputError where they do not fit the items."""
+    what = "items" if isinstance(data, Labeled) else "documents"
+    if len(predicted) != data.n_items:
+        raise InputError(f"predicted: expected labels for {data.n_items} {what}, got {len(predicted)}")
+    if isinstance(data, Labeled):
+        listed = [[str(label) for label in item] for item in predicted]
+        for i, (new, old) in enumerate(zip(listed, data.labels, strict=True)):
+            if len(new) != len(old):
+                raise InputError(f"predicted: item {i}: expected {len(old)} labels, got {len(new)}")
+        return replace(data, labels=listed)
+    names = [label if isinstance(label, str) else _joined(label) for label in predicted]
+    return replace(data, labels=names)
+
+
+def _joined(label: Any) -> str:
+    """Return the label, or the labels, of a document as one text."""
+    if hasattr(label, "__iter__") and not isinstance(label, (str, bytes)):
+        return ",".join(map(str, label))
+    if isinstance(label, bytes):
+        raise InputError(f"predicted: expected texts as labels, got {shorten(label)}")
+    return str(label)

@@ -1,0 +1,301 @@
+"""What readers return: labelled sequences or documents, with the place in the file that each of them came from.
+
+An item of sequences is a word, a date, a sentence. Its observations are an image a position (a `(T, P)` uint8 array of
+grey values) or a dict of attributes or columns a position. A document has one label, and is a row of a sparse matrix or
+a text; there may be a taxonomy of the labels. Two files that hold the same items in any order have the same `digest`,
+which is how a copy of a dataset is recognised whatever its file format.
+
+Sizes: I items or documents, T positions of an item, F features.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.errors import DataError, InputError
+from crfqn.taxonomy.tree import LabelTree
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+
+@dataclass(frozen=True)
+class Labeled:
+    """Items with their labels.
+
+    Parameters
+    ----------
+    inputs : sequence of I items
+        A list of uint8 arrays of shape (T, P), or of lists of T dicts `attribute -> value`; or TokenColumns, whose
+        items are lists of T dicts `column -> text`.
+    labels : list of list of str
+        One list of T labels an item; an empty text stands for "no label known".
+    n_train : int or None
+        Where the data brings its own split: the first `n_train` items are for training.
+    places : Places or None
+        File and line of each position.
+    weights : list of float, or None
+        Weight of each item, where the file gives any.
+    """
+
+    inputs: Sequence[Any]
+    labels: list[list[str]]
+    n_train: int | None = None
+    places: Places | None = None
+    weights: list[float] | None = None
+
+    @property
+    def n_items(self) -> int:
+        return len(self.labels)
+
+    @property
+    def n_positions(self) -> int:
+        """Number of positions of all items."""
+        return sum(len(item) for item in self.labels)
+
+    def distinct_labels(self) -> list[str]:
+        """Return the labels that occur, sorted."""
+        return sorted({label for item in self.labels for label in item})
+
+    def n_distinct_items(self) -> int:
+        """Return the number of distinct label sequences (words)."""
+        return len({tuple(item) for item in self.labels})
+
+    def where(self, item: int, position: int) -> str:
+        """Return the place of a position in words: file and line, where it comes from a file."""
+        if self.places is None:
+            return f"item {item}, position {position}"
+        return self.places.where(item, position)
+
+    def known_labels(self) -> list[list[str]] | None:
+        """Return the labels, None without any; DataError, naming the first position without, where others have one."""
+        is_known = list(map(bool, chain.from_iterable(self.labels)))
+        if all(is_known):
+            return self.labels
+        if not any(is_known):
+            return None
+        item, position = next(
+            (i, t) for i, labels in enumerate(self.labels) for t, label in enumerate(labels) if not label
+        )
+        raise DataError(
+            f"{self.where(item, position)}: {is_known.count(False)} of {len(is_known)} positions have no label, here "
+            "first; label all or none"
+        )
+
+    def digest(self) -> str:
+        """Return the SHA-256 (64 hex digits) over labels and observations; the order of the items does not count."""
+        items = zip(self.inputs, self.labels, strict=True)
+        digests = sorted(_item_digest(observed, labels) for observed, labels in items)
+        return hashlib.sha256(b"".join(digests)).hexdigest()
+
+
+def append_test(train: Labeled, test: Labeled) -> Labeled:
+    """Join a training and a test file into one `Labeled` with that split."""
+    weights = None
+    if train.weights is not None or test.weights is not None:
+        weights = [*(train.weights or [1.0] * train.n_items), *(test.weights or [1.0] * test.n_items)]
+    inputs: Any = train.inputs
+    labels = train.labels + test.labels
+    return Labeled(inputs + test.inputs, labels, n_train=train.n_items, weights=weights)
+
+
+def _item_digest(observed: Any, labels: list[str]) -> bytes:
+    digest = hashlib.sha256(json.dumps(labels).encode())
+    if isinstance(observed, np.ndarray):
+        digest.update(repr(observed.shape).encode())
+        digest.update(np.ascontiguousarray(observed, dtype=np.uint8).tobytes())
+    else:
+        digest.update(json.dumps(observed, sort_keys=True).encode())
+    return digest.digest()
+
+
+# Returns a text that begins with the line of a position or document, with other labels in it, and all else as it is.
+Relabel = Callable[[str, Sequence[str]], str]
+
+
+def in_line(relabel: Relabel) -> Relabel:
+    """Return what puts labels into a text from what puts them into its first line, which is given without its end."""
+
+    def relabel_text(text: str, labels: Sequence[str]) -> str:
+        line = text.partition("\n")[0].removesuffix("\r")
+        return relabel(line, labels) + text[len(line) :]
+
+    return relabel_text
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Places of items, and how other labels are written there.
+
+    Parameters
+    ----------
+    file : str
+        Name of the file, as messages show it.
+    lines : ndarray of int64
+        Line (from 1) of each document, or of each position of sequences, item after item.
+    offsets : ndarray of int64, shape (I + 1,), or None
+        Item i has lines[offsets[i]] ... ; None: an item has one line.
+    relabel : callable, or None
+        `relabel(text, labels)` for a text that begins at one of the lines, and the labels of what stands in it.
+    title : str, or None
+        The title of the labels' column, where the file has titles and lacks that one.
+    """
+
+    file: str
+    lines: NDArray[np.int64]
+    offsets: NDArray[np.int64] | None = None
+    relabel: Relabel | None = None
+    title: str | None = None
+
+    @classmethod
+    def of_items(cls, file: str, lines: Sequence[Sequence[int]], relabel: Relabel | None = None) -> Places:
+        """Return the places of sequences: a list of lines an item."""
+        offsets = np.cumsum([0, *map(len, lines)], dtype=np.int64)
+        return cls(file, np.array([line for item in lines for line in item], np.int64), offsets, relabel)
+
+    def line(self, item: int, position: int = 0) -> int:
+        """Return the line (from 1) of an item, or of one of its positions."""
+        return int(self.lines[item if self.offsets is None else self.offsets[item] + position])
+
+    def where(self, item: int, position: int = 0) -> str:
+        """Return the place in words, "train.txt, line 17"."""
+        return f"{self.file}, line {self.line(item, position)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Documents:
+    """Documents with their labels.
+
+    Parameters
+    ----------
+    inputs : scipy.sparse.csr_array of shape (I, F), or list of str
+        A row or a text for each document.
+    labels : list of str
+        The label of each document: the name of a node of the taxonomy, where there is one.
+    taxonomy : LabelTree or None
+        The taxonomy of the labels; None: they are flat.
+    n_train : int or None
+        Where the data brings its own split: the first `n_train` documents are for training.
+    feature_names : sequence of F str, or None
+        Names of the matrix's columns.
+    places : Places or None
+        File and line of each document.
+    """
+
+    inputs: csr_array | list[str]
+    labels: list[str]
+    taxonomy: LabelTree | None = None
+    n_train: int | None = None
+    feature_names: Sequence[str] | None = None
+    places: Places | None = None
+
+    @property
+    def n_items(self) -> int:
+        return len(self.labels)
+
+    def where(self, item: int) -> str:
+        """Return the place of a document in words: file and line, where it comes from a file."""
+        return f"item {item}" if self.places is None else self.places.where(item)
+
+    def distinct_labels(self) -> list[str]:
+        """Return the labels that occur, sorted."""
+        return sorted(set(self.labels))
+
+    def digest(self) -> str:
+        """Return the SHA-256 (64 hex digits) over labels and inputs; the order of the documents does not count.
+
+        A row counts with its columns and its values other than zero, however the matrix is stored.
+        """
+        contents = self.inputs if isinstance(self.inputs, list) else _rows(self.inputs)
+        pairs = zip(self.labels, contents, strict=True)
+        digests = sorted(
+            hashlib.sha256(_encoded(label) + _encoded(content)).digest() for label, content in pairs
+        )
+        return hashlib.sha256(b"".join(digests)).hexdigest()
+
+
+def concatenate(train: Documents, test: Documents) -> Documents:
+    """Join two parts into one `Documents`, the first of which is for training (`n_train` is its size).
+
+    A matrix with fewer columns is widened; of two taxonomies the result has the nodes of both. InputError for texts and
+    a matrix, feature names that disagree, taxonomies that contradict each other.
+    """
+    labels = train.labels + test.labels
+    taxonomy = _joined_taxonomy(train.taxonomy, test.taxonomy)
+    if isinstance(train.inputs, list) and isinstance(test.inputs, list):
+        return Documents(train.inputs + test.inputs, labels, taxonomy, train.n_items)
+    if isinstance(train.inputs, list) or isinstance(test.inputs, list):
+        kinds = ["texts" if isinstance(part.inputs, list) else "a matrix" for part in (train, test)]
+        raise InputError(
+            f"the training part holds {kinds[0]}, the test part {kinds[1]}; expected the same kind"
+        )
+    from scipy.sparse import vstack
+
+    names = _joined_names(train.feature_names, test.feature_names)
+    n_columns = max(train.inputs.shape[1], test.inputs.shape[1])
+    matrix = vstack([_widened(part.inputs, n_columns) for part in (train, test)], format="csr")
+    return Documents(matrix, labels, taxonomy, train.n_items, names)
+
+
+def drop_unseen_columns(documents: Documents) -> Documents:
+    """Return the documents with those columns only that have an entry in the training part (all rows if unsplit).
+
+    Columns keep their order and names; without names they are called by their numbers, such as the "1021534" of an id
+    in an svmlight file. InputError for texts.
+    """
+    if isinstance(documents.inputs, list):
+        raise InputError("the documents are texts; expected a matrix, whose columns can be dropped")
+    seen = np.unique(documents.inputs[: documents.n_train].indices)
+    names = documents.feature_names
+    kept = [str(column) if names is None else names[column] for column in seen]
+    return replace(documents, inputs=documents.inputs[:, seen], feature_names=kept)
+
+
+def _rows(matrix: csr_array) -> Iterator[bytes]:
+    """Yield columns and values of each row as bytes that are the same on every machine."""
+    canonical = matrix.copy()
+    canonical.sum_duplicates()
+    canonical.eliminate_zeros()
+    columns, values = canonical.indices.astype("<i8"), canonical.data.astype("<f8")
+    for start, stop in zip(canonical.indptr[:-1], canonical.indptr[1:], strict=True):
+        yield columns[start:stop].tobytes() + values[start:stop].tobytes()
+
+
+def _encoded(content: str | bytes) -> bytes:
+    return json.dumps(content).encode() if isinstance(content, str) else content
+
+
+def _widened(matrix: csr_array, n_columns: int) -> csr_array:
+    from scipy.sparse import csr_array
+
+    return csr_array((matrix.data, matrix.indices, matrix.indptr), shape=(matrix.shape[0], n_columns))
+
+
+def _joined_names(train: Sequence[str] | None, test: Sequence[str] | None) -> Sequence[str] | None:
+    if train is None and test is None:
+        return None
+    if train is None or test is None:
+        named, unnamed = ("test", "training") if train is None else ("training", "test")
+        raise InputError(f"the {named} part has feature names, the {unnamed} part has none")
+    for column, (left, right) in enumerate(zip(train, test, strict=False)):
+        if left != right:
+            raise InputError(f"column {column} is {left!r} in the training part, {right!r} in the test part")
+    return max(train, test, key=len)
+
+
+def _joined_taxonomy(train: LabelTree | None, test: LabelTree | None) -> LabelTree | None:
+    if train is None or test is None:
+        return test if train is None else train
+    if train.names == test.names and np.array_equal(train.parents, test.parents):
+        return train
+    import networkx
+
+    return LabelTree.from_graph(networkx.compose(train.to_networkx(), test.to_networkx()))

@@ -1,0 +1,320 @@
+"""Scores entry by entry: bit by bit those through a store, and a refusal of all that needs its checks.
+
+Of a few rows of a matrix, and of items given by name, whatever the values, their order and number.
+"""
+
+import gc
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from crfqn import ChainCRF
+from crfqn.data.encoding import encode_new, encode_sequences
+from crfqn.data.features import FeatureStore
+from crfqn.data.vocabulary import Vocabulary
+from crfqn.errors import InputError
+from crfqn.estimators.scoring import Scorer, edge_table, names_with_weights, weights_by_feature
+from crfqn.estimators.weights import entries
+from crfqn.objectives.linear.sparse_map import add_image
+from crfqn.structures.structure import NO_EDGES
+from crfqn.threads import FEWEST_OPERATIONS, Pool
+
+N, F, K = 7, 60, 5
+INITIAL = np.linspace(-1.0, 1.0, K)
+
+
+def make(seed=0, n_positions=N):
+    random = np.random.default_rng(seed)
+    x = random.normal(size=(n_positions, F)) * (random.random((n_positions, F)) < 0.2)
+    x[min(2, n_positions - 1)] = 0.0
+    weights = random.normal(size=(K, F)) * (random.random((K, F)) < 0.4)
+    return x, sp.csr_array(weights)
+
+
+def through_a_store(x, coef):
+    store = FeatureStore.from_matrix(x, np.arange(x.shape[0] + 1))
+    scores = np.repeat(INITIAL[:, None], x.shape[0], axis=1)
+    with Pool(1) as pool:
+        add_image(store, *entries(coef, F), scores, NO_EDGES, pool)
+    return scores
+
+
+def by_entry(matrix, coef):
+    with Pool(1) as pool:
+        return Scorer(coef, INITIAL, pool).by_entry(matrix)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_same_sums_bit_by_bit(seed):
+    x, coef = make(seed)
+    expected = through_a_store(x, coef)
+    for matrix in (x, sp.csr_array(x), sp.csr_matrix(x)):
+        np.testing.assert_array_equal(by_entry(matrix, coef), expected)
+    np.testing.assert_allclose(expected, INITIAL[:, None] + coef.toarray() @ x.T, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint16, np.int64, np.float32])
+@pytest.mark.parametrize("index_dtype", [np.int32, np.int64])
+def test_any_numbers(dtype, index_dtype):
+    x, coef = make()
+    numbers = np.round(10 * x).astype(dtype)
+    rows = sp.csr_array(numbers)
+    rows.indices, rows.indptr = rows.indices.astype(index_dtype), rows.indptr.astype(index_dtype)
+    expected = INITIAL[:, None] + coef.toarray() @ numbers.T.astype(float)
+    for matrix in (numbers, rows):
+        np.testing.assert_allclose(by_entry(matrix, coef), expected, atol=1e-12)
+
+
+def test_nothing_to_add():
+    x, coef = make()
+    np.testing.assert_array_equal(by_entry(sp.csr_array(x[:0]), coef), np.empty((K, 0)))
+    np.testing.assert_array_equal(by_entry(x[:0], coef), np.empty((K, 0)))
+    empty = sp.csr_array((K, F))
+    np.testing.assert_array_equal(by_entry(x, empty), np.repeat(INITIAL[:, None], N, axis=1))
+
+
+def test_arrays_that_may_not_be_written_and_are_left_as_they_are():
+    x, coef = make()
+    expected = by_entry(x, coef)
+    rows = sp.csr_array(x)
+    before = rows.toarray(), coef.toarray()
+    for array in (rows.data, rows.indices, rows.indptr, coef.data, coef.indices, coef.indptr):
+        array.flags.writeable = False
+    np.testing.assert_array_equal(by_entry(rows, coef), expected)
+    np.testing.assert_array_equal(rows.toarray(), before[0])
+    np.testing.assert_array_equal(coef.toarray(), before[1])
+
+
+@pytest.mark.parametrize("columns", [[3, 1, 7], [1, 1, 7]])
+def test_columns_that_do_not_ascend(columns):
+    _, coef = make()
+    rows = sp.csr_array((np.array([0.3, 0.7, 1.1]), np.array(columns), np.array([0, 2, 3])), shape=(2, F))
+    np.testing.assert_array_equal(by_entry(rows, coef), through_a_store(rows, coef))
+
+
+class TestRefusals:
+    """Nothing is read beyond the arrays: None, and the checks of a store say what is wrong, or put it right."""
+
+    @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+    def test_not_finite(self, bad):
+        x, coef = make()
+        x[3, 5] = bad
+        assert by_entry(x, coef) is None
+        assert by_entry(sp.csr_array(x), coef) is None
+
+    @pytest.mark.parametrize("index", [-1, -(1 << 31), F, 1 << 30, (1 << 32) + 5])
+    def test_an_index_out_of_range(self, index):
+        x, coef = make()
+        rows = sp.csr_array(x)
+        rows.indices = rows.indices.astype(np.int64)
+        rows.indices[4] = index
+        assert by_entry(rows, coef) is None
+
+    @pytest.mark.parametrize("indptr", [[1, 2, 3], [0, 3, 2], [0, 1, 100], [0, -1, 3], [0, 3]])
+    def test_damaged_rows(self, indptr):
+        _, coef = make()
+        rows = sp.csr_array((np.ones(3), np.array([1, 2, 3]), np.array([0, 1, 3])), shape=(2, F))
+        rows.indptr = np.array(indptr)
+        assert by_entry(rows, coef) is None
+
+    def test_other_forms(self):
+        x, coef = make()
+        assert by_entry(sp.csc_array(x), coef) is None
+        assert by_entry(x.astype(np.longdouble) * np.longdouble("1e4000"), coef) is None
+        assert by_entry(x, coef.tocsc()) is None
+        assert by_entry(x[:, 1:], coef) is None
+
+    def test_much_work(self):
+        """By the number of operations: entries times weights a feature, on average."""
+        _, coef = make()
+        per_feature = 1 + coef.nnz // F
+        few = FEWEST_OPERATIONS // per_feature // F
+        assert by_entry(np.ones((few, F)), coef) is not None
+        assert by_entry(np.ones((few + 2, F)), coef) is None
+
+
+class TestOrderByFeature:
+    def test_made_once(self):
+        x, coef = make()
+        by_entry(x, coef)
+        found = weights_by_feature.kept[id(coef.indices)]
+        by_entry(x, coef)
+        assert weights_by_feature.kept[id(coef.indices)] is found
+
+    def test_weights_changed_in_place_are_seen(self):
+        x, coef = make()
+        by_entry(x, coef)
+        coef.data *= -3.0
+        np.testing.assert_array_equal(by_entry(x, coef), through_a_store(x, coef))
+        coef.data[:] = 0.0
+        coef.eliminate_zeros()
+        np.testing.assert_array_equal(by_entry(x, coef), np.repeat(INITIAL[:, None], N, axis=1))
+
+    def test_new_and_lost_entries_are_seen(self):
+        x, coef = make()
+        by_entry(x, coef)
+        changed = coef.toarray()
+        changed[:, 7], changed[2] = 5.0, 0.0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", sp.SparseEfficiencyWarning)
+            coef[:, [7]] = np.full((K, 1), 5.0)
+        coef.data[coef.indptr[2] : coef.indptr[3]] = 0.0
+        coef.eliminate_zeros()
+        expected = INITIAL[:, None] + changed @ x.T
+        np.testing.assert_allclose(by_entry(x, coef), expected, atol=1e-12)
+
+    def test_it_goes_with_the_weights(self):
+        x, coef = make()
+        by_entry(x, coef)
+        key = id(coef.indices)
+        assert key in weights_by_feature.kept
+        del coef
+        gc.collect()
+        assert key not in weights_by_feature.kept
+
+
+# ---- items given by name
+
+PLAIN = [
+    {"w": "a", "n": 1, "flag": True, "off": False, "zero": 0, "never": "x"},
+    {},
+    {"flag": 1.0, "w=b": True, "w": "b", "t": "u=v", "t=u": "v"},
+]
+NUMBERS = [
+    {"x": 0.3, "w": "a"},
+    {"x": -7, "w=a": 0.1, "w": "a", "l": ["p", "q", "p"]},
+    {"d": {"e": 2.5, "f": "g"}},
+]
+STRINGS = [["w=a", "flag", "w=a", "never", "w=a"], [], ("n", "x")]
+ITEMS = {
+    "plain": [PLAIN],
+    "numbers": [NUMBERS],
+    "strings": [STRINGS],
+    "mixed": [PLAIN, STRINGS, [], NUMBERS, PLAIN],
+}
+NAMES = ["d:e", "d:f=g", "flag", "l:p", "l:q", "n", "t=u=v", "w=a", "w=b", "x", "y"]
+
+
+def make_named(names=NAMES, seed=0, density=0.6):
+    random = np.random.default_rng(seed)
+    weights = random.normal(size=(K, len(names))) * (random.random((K, len(names))) < density)
+    weights[:, 2] = 0.0
+    return Vocabulary(names), sp.csr_array(weights)
+
+
+def scores_of(X, vocabulary, coef, n_threads=1):
+    rows = encode_new(X, vocabulary, len(vocabulary), lambda names: names_with_weights(coef, names))
+    with Pool(n_threads) as pool:
+        return Scorer(coef, np.zeros(K), pool).by_entry(rows)
+
+
+def named_through_a_store(X, vocabulary, coef):
+    sequences, _ = encode_sequences(X, vocabulary, allow_empty=True)
+    store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, allow_empty=True)
+    scores = np.zeros((K, store.n_positions))
+    with Pool(1) as pool:
+        add_image(store, *entries(coef, len(vocabulary)), scores, NO_EDGES, pool)
+    return scores
+
+
+@pytest.mark.parametrize("kind", ITEMS)
+@pytest.mark.parametrize("density", [0.0, 0.3, 1.0])
+def test_named_the_same_sums_bit_by_bit(kind, density):
+    vocabulary, coef = make_named(density=density)
+    expected = named_through_a_store(ITEMS[kind], vocabulary, coef)
+    np.testing.assert_array_equal(scores_of(ITEMS[kind], vocabulary, coef), expected)
+    table = encode_sequences(ITEMS[kind], vocabulary, allow_empty=True)[0].matrix.toarray()
+    np.testing.assert_allclose(expected, coef.toarray() @ table.T, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_entries", [1, 3, 40, 700])
+def test_rows_of_any_length_in_any_order(n_entries):
+    """Also more entries than weights, and than one thread takes."""
+    random = np.random.default_rng(n_entries)
+    vocabulary, coef = make_named([f"f{i:03}" for i in range(300)])
+    X = [[random.choice([*vocabulary, "other"], n_entries).tolist() for _ in range(5)] for _ in range(40)]
+    expected = named_through_a_store(X, vocabulary, coef)
+    for n_threads in (1, 3):
+        np.testing.assert_array_equal(scores_of(X, vocabulary, coef, n_threads), expected)
+
+
+def test_named_weights_changed_in_place_are_seen():
+    vocabulary, coef = make_named()
+    before = scores_of([PLAIN], vocabulary, coef)
+    coef.data *= -3.0
+    np.testing.assert_array_equal(
+        scores_of([PLAIN], vocabulary, coef), named_through_a_store([PLAIN], vocabulary, coef)
+    )
+    assert (scores_of([PLAIN], vocabulary, coef) != before).any()
+
+
+def test_names_without_weights_are_not_looked_up():
+    vocabulary, coef = make_named()
+    names = names_with_weights(coef, vocabulary)
+    assert names is names_with_weights(coef, vocabulary)
+    kept = np.unique(coef.indices)
+    assert names.columns == {NAMES[column]: column for column in kept}
+    assert "flag" not in names.columns
+    assert names.n_features == len(NAMES)
+    other = Vocabulary(NAMES)
+    assert names_with_weights(coef, other) is not names
+    _, full = make_named(density=2.0)
+    full = sp.csr_array(full.toarray() + 1.0)
+    assert names_with_weights(full, vocabulary) is vocabulary
+
+
+def test_edges_as_a_table():
+    _, coef = make_named([*"abcde"])
+    np.testing.assert_array_equal(edge_table(coef), coef.toarray())
+    np.testing.assert_array_equal(edge_table(coef.tocsc()), coef.toarray())
+    np.testing.assert_array_equal(edge_table(sp.csr_array((3, 3))), np.zeros((3, 3)))
+
+
+TRAIN = (
+    [{"w": "the", "bias": 1}, {"w": "dog", "x": 0.5}],
+    [{"w": "a"}, {"w": "cat", "x": 2.5, "rare": True}],
+)
+Y = (["D", "N"], ["D", "N"])
+
+
+@pytest.fixture(scope="module")
+def model():
+    return ChainCRF(l1=0.05, l2=0.1).fit(TRAIN, Y)
+
+
+class TestPredictions:
+    def test_the_same_as_from_a_matrix(self, model):
+        new = [
+            [{"w": "cat", "x": 1}, {"w": "new", "x": -3.5, "l": ["a", "b"]}],
+            [],
+            [["w=the"], ["bias", "x"]],
+        ]
+        encoded, _ = encode_sequences(new, model.vocabulary_, allow_empty=True)
+        assert model.predict(new).tolist() == model.predict(encoded).tolist()
+        for found, expected in zip(
+            model.predict_marginals(new), model.predict_marginals(encoded), strict=True
+        ):
+            np.testing.assert_array_equal(found, expected)
+
+    def test_items_from_a_generator(self, model):
+        assert model.predict(item for item in TRAIN).tolist() == list(Y)
+        assert model.predict(item for item in [[], []]).tolist() == [[], []]
+
+    def test_sums_that_are_not_finite(self, model):
+        bad = [
+            [{"w": "a"}],
+            [{"w": "a"}, {"x": 1e308, "l": ["a"]}, {"x": 1.7e308, "w=cat": 1e308, "w": "cat"}],
+        ]
+        model.predict(bad)
+        listed = {"x:a": 1e308, "x": {"a": 1.7e308}}
+        named = ChainCRF(l1=0.0, l2=0.1).fit([[{"x:a": 1.0}, {"x:a": -1.0}]], [["D", "N"]])
+        with pytest.raises(InputError, match=r"must be finite, but item 1, position 1, feature 0 is inf"):
+            named.predict([[{}], [{}, listed]])
+
+    def test_errors_name_the_place(self, model):
+        with pytest.raises(
+            InputError, match=r"^item 300, position 1: feature 'w': expected a number, boolean"
+        ):
+            model.predict([TRAIN[0]] * 300 + [[{"w": "a"}, {"w": None}]])
