@@ -11,6 +11,7 @@ from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any
 
+from crfqn.choices import FLAT, PENALTIES
 from crfqn.errors import InputError
 
 KINDS = {float: "a finite number", int: "an integer", bool: "True or False", str: "a string"}
@@ -109,11 +110,11 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             "penalty of whole features: larger means fewer of them", words=("auto",), **_STRENGTH
         ),
         "group_norm": Parameter("the norm of a feature's weights in group_l1", str, ("l2", "linf")),
-        "loss": Parameter("what is minimised besides the penalty", str),
+        "loss": Parameter("what is minimised besides the penalty", str, (*FLAT,)),
         "penalty": Parameter(
             "which penalty, of single weights or of the rows of features",
             str,
-            ("l1", "elastic-net", "l2", "l1/l2", "l1/linf", "sparse-group"),
+            (*PENALTIES,),
         ),
         "feature_groups": Parameter(
             "blocks of features within a class in the place of rows",

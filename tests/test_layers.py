@@ -33,7 +33,7 @@ LIBRARIES = {
     "data.model_file": {"numpy", "safetensors"},
     **{
         name: {"numpy"}
-        for name in ("arrays", "atomic_write", "errors", "messages", "parameters", "projections")
+        for name in ("arrays", "atomic_write", "errors", "choices", "messages", "parameters", "projections")
     },
     "threads": {"numpy"},
     **{name: {"numpy", "scipy"} for name in ("data", "structures", "penalties", "objectives", "solvers")},

@@ -301,7 +301,7 @@ def convert(
     is_quiet: QuietOption = False,
 ) -> None:
     """Turn a model into one of another tool, or one of another tool into crfqn's."""
-    from crfqn.cli.loading import convert
+    from crfqn.cli.files import convert
 
     options = {"dtype": dtype, "input": input, "lossy": lossy or None}
     convert(source, target, source_format, target_format, options, as_json=as_json, is_quiet=is_quiet)
@@ -326,7 +326,7 @@ def compile_(
 @command
 def data_list(as_json: JsonOption = False) -> None:
     """List the datasets and say which are on this machine."""
-    from crfqn.cli.data import list_all
+    from crfqn.cli.files import list_all
 
     list_all(as_json=as_json)
 
@@ -335,7 +335,7 @@ def data_list(as_json: JsonOption = False) -> None:
 @command
 def data_get(name: DatasetArgument, as_json: JsonOption = False, is_quiet: QuietOption = False) -> None:
     """Download a dataset into the cache and check it; print where its files are."""
-    from crfqn.cli.data import fetch
+    from crfqn.cli.files import fetch
 
     fetch(name, as_json=as_json, is_quiet=is_quiet)
 
@@ -344,6 +344,6 @@ def data_get(name: DatasetArgument, as_json: JsonOption = False, is_quiet: Quiet
 @command
 def data_verify(name: DatasetArgument, as_json: JsonOption = False) -> int:
     """Check a dataset on this machine against its registered checksum or content."""
-    from crfqn.cli.data import verify
+    from crfqn.cli.files import verify
 
     return verify(name, as_json=as_json)

@@ -1,24 +1,19 @@
 """`crfqn evaluate`: scores of a model on labelled items, as a table or as JSON."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crfqn.cli.loading import (
-    labels_sequences,
     load_model,
     open_input,
-    predict_labels,
-    ranks_labels,
-    tree_of,
 )
 from crfqn.cli.output import to_json
 from crfqn.data.files import shown_name
 from crfqn.errors import InputError
 from crfqn.messages import printable
 from crfqn.recipes import Observed
-from crfqn.taxonomy.reading import extend_taxonomy
 
 if TYPE_CHECKING:
     from crfqn.metrics.evaluation import LabelScore, Scores
@@ -28,7 +23,7 @@ MOST_ROWS = 50  # labels in a table; JSON has all
 
 def evaluate(path: Path, source: str | None, *, format: str | None = None, as_json: bool) -> None:
     """Print scores on a labelled file, or on the test part of the data that the model was trained on."""
-    from crfqn.metrics.evaluation import log_likelihood
+    from crfqn.metrics.evaluation import log_likelihood, predict_labels, score_parts
 
     model = load_model(path)
     name = shown_name(source or path)
@@ -69,35 +64,6 @@ def _check_labels(observed: Observed, name: str, is_first: bool) -> None:
         places = None if observed.data is None else observed.data.places
         place = f"{name}, item {item}" if places is None else places.where(item)
         raise InputError(f"{place}: no label to compare with")
-
-
-def score(model: Any, inputs: Any, given: Sequence[Any]) -> "Scores":
-    """Return the scores of the model's predictions for `inputs` against the given labels."""
-    return score_parts(model, [(given, predict_labels(model, inputs))])
-
-
-def score_parts(model: Any, parts: Iterable[tuple[Sequence[Any], list[Any]]]) -> "Scores":
-    """Return the scores of predicted labels against given ones, of parts (given, predicted); labels alone are kept."""
-    from crfqn.metrics.evaluation import LabelCounts, score_documents, score_sets
-
-    if labels_sequences(model):
-        counts = LabelCounts(model.scheme)
-        for part in parts:
-            counts.add(*part)
-        return counts.scores()
-    names: dict[Any, Any] = {}  # each label is kept once
-    given: list[Any] = []
-    predicted: list[Any] = []
-    for part in parts:
-        for kept, labels in zip((given, predicted), part, strict=True):
-            texts = (label if isinstance(label, str) else tuple(label) for label in labels)
-            kept += [names.setdefault(text, text) for text in texts]
-    if ranks_labels(model):
-        return score_sets(given, predicted)
-    tree = tree_of(model)
-    if tree is not None and model.taxonomy is None:  # made of labels: another label is a miss, no mistake
-        tree = extend_taxonomy(tree, given, model.separator)
-    return score_documents(given, predicted, tree)
 
 
 def _table(scores: "Scores", likelihood: float | None) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from crfqn.atomic_write import check_writable
-from crfqn.cli.loading import FeatureNames, labels_sequences, load_model, read_input, recipe_of, tree_of
+from crfqn.cli.loading import feature_names, load_model, read_input, recipe_of
 from crfqn.cli.output import say, to_json
 from crfqn.data.files import shown_name
 from crfqn.data.model_file import null_for_nan
@@ -14,12 +14,12 @@ from crfqn.errors import CrfqnError, InputError
 from crfqn.messages import printable
 from crfqn.recipes import Observed
 from crfqn.recipes.schema import Recipe
+from crfqn.recipes.sequences import pixel_map
 from crfqn.report.subject import Subject
 from crfqn.result import Status
 
 # Of the estimator's parameters, those that shape a model.
 SETTINGS = ("loss", "penalty", "l1", "l2", "solver", "tol", "stop", "max_iter")
-INTERCEPT = "(intercept)"
 MOST_NODES = 30  # of documents' labels, in a text; JSON has all
 
 
@@ -30,19 +30,29 @@ def inspect(path: Path, top: int, label: str | None, *, as_json: bool) -> None:
         raise InputError(
             f"{path}: a model of stages ({model.n_iter_:,} of them) has no weights of single features to show"
         )
-    names = _node_names(model)
+    subject = Subject(model, feature_names(model, path))
+    names = subject.rows
     if label is not None and label not in names:
         raise InputError(f"{path}: the model has no label {label!r}; it has: {_listed(names)}")
-    facts = _facts(model, path, recipe_of(model, path))
-    feature_names = FeatureNames(model, path)
+    facts = _facts(subject, path, recipe_of(model, path))
     shown = range(len(names)) if label is None else [names.index(label)]
     n_left_out = 0
-    if label is None and not as_json and not labels_sequences(model):
-        shown, n_left_out = _heaviest(model)
-    weights = {names[row]: _largest_weights(model, feature_names, row, top) for row in shown}
-    content: dict[str, Any] = {**facts, "weights": weights}
-    if labels_sequences(model):
-        content["transitions"] = _largest_transitions(model, names, label, top if label else top * 2)
+    if label is None and not as_json and not subject.is_sequence:
+        shown, n_left_out = _heaviest(subject)
+    content: dict[str, Any] = {
+        **facts,
+        "weights": {
+            names[row]: [
+                {"feature": entry.feature, "weight": entry.weight} for entry in subject.strongest(row, top)
+            ]
+            for row in shown
+        },
+    }
+    if subject.is_sequence:
+        found = subject.strongest_transitions(top if label else top * 2, label)
+        content["transitions"] = [
+            {"from": entry.before, "to": entry.after, "weight": entry.weight} for entry in found
+        ]
     if as_json:
         print(to_json(null_for_nan(content)))
         return
@@ -67,28 +77,23 @@ def _print_weights(content: dict[str, Any]) -> None:
             print(f"  {entry['weight']:+10.4f}  {printable(entry['from'])} -> {printable(entry['to'])}")
 
 
-def _node_names(model: Any) -> list[str]:
-    """Return the names of the rows of `coef_`: labels or nodes."""
-    tree = tree_of(model)
-    return [str(name) for name in (model.classes_ if tree is None else tree.names)]
-
-
 def _listed(names: list[str]) -> str:
     if len(names) <= 100:
         return ", ".join(names)
     return f"{', '.join(names[:5])} and {len(names) - 5:,} more"
 
 
-def _heaviest(model: Any) -> tuple[list[int], int]:
+def _heaviest(subject: Subject) -> tuple[list[int], int]:
     """Return the nodes with the most weights, in the model's order, and the number of others that have any."""
-    n_weights = np.diff(model.coef_.indptr) + (model.intercept_ != 0)
-    if n_weights.size <= MOST_NODES:
-        return list(range(n_weights.size)), 0
-    heaviest = np.argsort(-n_weights, kind="stable")[:MOST_NODES]
-    return np.sort(heaviest).tolist(), int(np.count_nonzero(n_weights)) - MOST_NODES
+    counts = subject.n_weights
+    if counts.size <= MOST_NODES:
+        return list(range(counts.size)), 0
+    heaviest = np.argsort(-counts, kind="stable")[:MOST_NODES]
+    return np.sort(heaviest).tolist(), int(np.count_nonzero(counts)) - MOST_NODES
 
 
-def _facts(model: Any, path: Path, recipe: Recipe | None) -> dict[str, Any]:
+def _facts(subject: Subject, path: Path, recipe: Recipe | None) -> dict[str, Any]:
+    model = subject.model
     result = getattr(model, "result_", None)
     parameters = model.get_params(deep=False)
     parameters |= model._fitted_strengths
@@ -103,11 +108,11 @@ def _facts(model: Any, path: Path, recipe: Recipe | None) -> dict[str, Any]:
         "recipe": None if recipe is None else recipe.name,
         "title": None if recipe is None else recipe.title,
         "data_fingerprint": model.extra_.get("data_fingerprint"),
-        "labels": [str(name) for name in model.classes_],
-        **({} if tree_of(model) is None else {"n_nodes": model.tree_.n_nodes}),
-        "n_features": Subject(model).n_features,
+        "labels": subject.labels,
+        **({} if subject.tree is None else {"n_nodes": subject.tree.n_nodes}),
+        "n_features": subject.n_features,
         "n_features_used": int(np.unique(model.coef_.indices).size),
-        **_n_nonzero(model),
+        **_n_nonzero(subject),
         "settings": settings,
         "status": status.value if result is None and status is not None else getattr(result, "message", None),
         "objective": _number(getattr(result, "value", None)),
@@ -117,10 +122,11 @@ def _facts(model: Any, path: Path, recipe: Recipe | None) -> dict[str, Any]:
     }
 
 
-def _n_nonzero(model: Any) -> dict[str, int]:
+def _n_nonzero(subject: Subject) -> dict[str, int]:
     """Return the numbers of non-zero weights by kind: of features, and of the kinds that belong to no feature."""
-    if labels_sequences(model):
-        n_others, name = int(model.edge_coef_.nnz), "n_nonzero_transitions"
+    model = subject.model
+    if subject.is_sequence:
+        n_others, name = int(subject.transitions.nnz), "n_nonzero_transitions"
     elif not model.fit_intercept:
         return {"n_nonzero": int(model.coef_.nnz)}
     else:
@@ -155,31 +161,6 @@ def _fact_lines(facts: dict[str, Any]) -> list[str]:
     return [f"{name:<10} {printable(text)}" for name, text in rows.items() if text]
 
 
-def _largest_weights(model: Any, names: FeatureNames, row: int, top: int) -> list[dict[str, Any]]:
-    span = slice(model.coef_.indptr[row], model.coef_.indptr[row + 1])
-    columns, values = model.coef_.indices[span], model.coef_.data[span]
-    if not labels_sequences(model) and model.intercept_[row]:
-        columns, values = np.append(columns, -1), np.append(values, model.intercept_[row])
-    order = np.argsort(-np.abs(values), kind="stable")[:top]
-    return [
-        {
-            "feature": names[int(columns[i])] if columns[i] >= 0 else INTERCEPT,
-            "weight": float(values[i]),
-        }
-        for i in order
-    ]
-
-
-def _largest_transitions(model: Any, names: list[str], label: str | None, top: int) -> list[dict[str, Any]]:
-    edges = model.edge_coef_.tocoo()
-    order = np.argsort(-np.abs(edges.data), kind="stable")
-    entries = [
-        {"from": names[edges.row[i]], "to": names[edges.col[i]], "weight": float(edges.data[i])}
-        for i in order
-    ]
-    return [entry for entry in entries if label is None or label in (entry["from"], entry["to"])][:top]
-
-
 def report(
     path: Path, source: str | None, output: Path, contents: dict[str, Any], *, as_json: bool, is_quiet: bool
 ) -> None:
@@ -195,7 +176,7 @@ def report(
         output,
         data,
         texts=None if observed is None else observed.texts,
-        feature_names=FeatureNames(model, path),
+        feature_names=feature_names(model, path),
         image_shape=_image_shape(model, path),
         source=name,
         **contents,
@@ -229,6 +210,4 @@ def _image_shape(model: Any, path: Path) -> tuple[int, int] | None:
     recipe = recipe_of(model, path)
     if recipe is None or recipe.features.kind != "pixel-pairs":
         return None
-    from crfqn.datasets import dataset
-
-    return dataset(recipe.data.dataset).shape
+    return pixel_map(recipe).shape

@@ -1,6 +1,5 @@
-"""Model files for the commands: the estimator, its recipe, the features of new files; and `crfqn convert`."""
+"""Model files for the commands: the estimator, its recipe, the features of new files."""
 
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -9,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from crfqn.cli.output import say, to_json
 from crfqn.data.file_parts import Cut, read_parts
 from crfqn.data.files import STANDARD_INPUT, Part
 from crfqn.data.templates.vocabulary import TemplateVocabulary
@@ -19,11 +17,10 @@ from crfqn.readers.registry import FORMATS, find_format, read
 from crfqn.recipes import Features, Observed, load_recipe, observe, restore_features
 from crfqn.recipes.finding import SOURCE
 from crfqn.recipes.schema import Recipe, parse_recipe
-from crfqn.recipes.sequences import OF_TEMPLATES, holds_letters
+from crfqn.recipes.sequences import OF_TEMPLATES, holds_letters, pixel_map
 from crfqn.recipes.sources import column_options, format_of_new, reading_options, told_format
 
 if TYPE_CHECKING:
-    from crfqn.estimators.base import SparseLinearModel
     from crfqn.taxonomy.tree import LabelTree
 
 Result = TypeVar("Result")
@@ -34,28 +31,6 @@ def load_model(path: Path) -> Any:
     from crfqn.estimators.storage import load
 
     return load(path)
-
-
-def labels_sequences(model: "SparseLinearModel") -> bool:
-    """Return whether an item of the model is a sequence, with a label at each position; else labels are the item's."""
-    from crfqn.estimators.chain import ChainCRF
-
-    return isinstance(model, ChainCRF)
-
-
-def ranks_labels(model: "SparseLinearModel") -> bool:
-    """Return whether an item of the model may have several labels."""
-    from crfqn.estimators.multilabel_ranker import MultilabelRanker
-
-    return isinstance(model, MultilabelRanker)
-
-
-def predict_labels(model: Any, inputs: Any) -> list[Any]:
-    """Return the labels of each item as text: a list of them for sequences, and where an item may have several."""
-    if ranks_labels(model):
-        return [list(map(str, labels)) for labels in model.predict_sets(inputs)]
-    labels = model.predict(inputs)
-    return [list(map(str, item)) for item in labels] if labels_sequences(model) else list(map(str, labels))
 
 
 def tree_of(model: Any) -> "LabelTree | None":
@@ -102,7 +77,7 @@ def check_own_files(recipe: Recipe, path: Path) -> None:
 
 def features_of(model: Any, recipe: Recipe | None, path: Path) -> Features | None:
     """Return the features of documents that the model file keeps; None for sequences, and without a recipe."""
-    if recipe is None or labels_sequences(model):
+    if recipe is None or model.LABELS_SEQUENCES:
         return None
     features = restore_features(recipe, model.extra_.get("features"), path)
     used = getattr(getattr(model, "coef_", None), "indices", ())
@@ -173,8 +148,8 @@ def open_input(
         return Input(source, name, observed, _cut(name, **options))
     if source is None:
         raise InputError(f"{path}: not trained from a recipe, so it has no test data; name a labelled file")
-    if not labels_sequences(model) or model.vocabulary_ is None:
-        kind = "matrices without feature names" if labels_sequences(model) else "a matrix"
+    if not model.LABELS_SEQUENCES or model.vocabulary_ is None:
+        kind = "matrices without feature names" if model.LABELS_SEQUENCES else "a matrix"
         raise InputError(f"{path}: trained on {kind} and without a recipe; use it from Python (crfqn.load)")
     if isinstance(model.vocabulary_, TemplateVocabulary):
         name = find_format(format or told_format(source) or "conll").name
@@ -203,57 +178,12 @@ def _columns_of(model: Any, recipe: Recipe, path: Path) -> list[str] | None:
     return list(model.vocabulary_.source["columns"])
 
 
-class FeatureNames:
-    """Names of a model's features by column: those in the model, else the recipe's, else numbers."""
-
-    def __init__(self, model: Any, path: Path) -> None:
-        self._model = model
-        self._recipe = recipe_of(model, path)
-        self._features = features_of(model, self._recipe, path)
-
-    def __getitem__(self, column: int) -> str:
-        vocabulary = getattr(self._model, "vocabulary_", None)
-        if vocabulary is not None:
-            return str(vocabulary.names[column])
-        if self._features is not None:
-            return self._features.name_of(column)
-        if self._recipe is not None and self._recipe.features.kind == "pixel-pairs":
-            return str(_pixel_names(self._recipe)[column])
-        names = getattr(self._model, "feature_names_in_", None)
-        return f"feature {column}" if names is None else str(names[column])
-
-
-def _pixel_names(recipe: Recipe) -> Any:
-    from crfqn.data.pixels import PixelPairs
-    from crfqn.datasets import dataset
-
-    shape = dataset(recipe.data.dataset).shape
-    assert shape is not None  # a recipe of images has been trained
-    return PixelPairs(shape, recipe.features.threshold, recipe.features.bias).names
-
-
-def convert(
-    source: Path,
-    target: Path,
-    source_format: str | None,
-    target_format: str | None,
-    options: dict[str, Any],
-    *,
-    as_json: bool,
-    is_quiet: bool,
-) -> None:
-    """Read a model file and write it in another format; options that are None are left to the format."""
-    from crfqn import interchange
-
-    given = {name: value for name, value in options.items() if value is not None}
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always", UserWarning)  # of what is lost, of templates that cannot be used
-        model = interchange.convert(source, target, source_format, target_format, **given)
-    for warning in told:
-        say(str(warning.message))
-    n_weights = int(model._weights().coords.size)
-    if as_json:
-        facts = {"path": str(target), "bytes": target.stat().st_size, "kind": model.KIND}
-        print(to_json(facts | {"n_labels": len(model.classes_), "n_weights": n_weights}))
-    elif not is_quiet:
-        say(f"wrote {target}: {len(model.classes_)} labels, {n_weights:,} weights")
+def feature_names(model: Any, path: Path) -> Any:
+    """Return the names of the features by column, those of the recipe; None for a model that has them itself."""
+    recipe = recipe_of(model, path)
+    features = features_of(model, recipe, path)
+    if features is not None:
+        return dict(zip(features.columns.tolist(), features.names, strict=True))
+    if recipe is None or recipe.features.kind != "pixel-pairs":
+        return None
+    return pixel_map(recipe).names if getattr(model, "vocabulary_", None) is None else None

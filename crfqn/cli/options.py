@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from crfqn.choices import STRUCTURED
 from crfqn.parameters import PARAMETERS
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -116,8 +117,8 @@ class TrainOverrides:
     group_l1: Any = parameter("group_l1", more="; auto: by the data")
     loss: str | None = parameter(
         "loss",
-        more=": logistic, or hinge, which needs L2 only (--l1 0); of flat recipes also squared-hinge or "
-        "multitask-squared-hinge; of ranking recipes none",
+        more=f"; of chains and taxonomies {' or '.join(STRUCTURED)}, of ranking recipes none; "
+        f"{' and '.join(name for name, form in STRUCTURED.items() if form.solvers)} of these needs L2 only (--l1 0)",
     )
     penalty: str | None = parameter(
         "penalty",

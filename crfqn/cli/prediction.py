@@ -14,11 +14,8 @@ import numpy as np
 
 from crfqn.cli.loading import (
     Input,
-    labels_sequences,
     load_model,
     open_input,
-    predict_labels,
-    ranks_labels,
     tree_of,
 )
 from crfqn.cli.options import PredictOptions
@@ -26,6 +23,7 @@ from crfqn.cli.output import say, write_text
 from crfqn.data.files import STANDARD_INPUT
 from crfqn.errors import InputError
 from crfqn.messages import printable
+from crfqn.metrics.evaluation import predict_labels
 from crfqn.readers.registry import FORMATS, find_format, rewritten, written_batches
 
 BLOCK = 1000  # documents at a time
@@ -45,7 +43,7 @@ def predict(path: Path, source: str, output: Path | None, options: PredictOption
 def _predictions(model: Any, input: Input, options: PredictOptions) -> Iterator[str | bytes]:
     """Yield what is written for each part of the input."""
     if options.to is None:
-        written = _sequences if labels_sequences(model) else _documents
+        written = _sequences if model.LABELS_SEQUENCES else _documents
         texts = input.parts(lambda seen: "".join(written(model, seen.X, options)))
         yield from (text for _, _, text in texts if text is not None)
         return
@@ -62,7 +60,7 @@ def _predictions(model: Any, input: Input, options: PredictOptions) -> Iterator[
 def _check(model: Any, path: Path, options: PredictOptions) -> None:
     if options.threshold is not None and tree_of(model) is None:
         raise InputError(f"{path}: --threshold is for labels in a taxonomy, and this model has none")
-    if options.top is not None and labels_sequences(model):
+    if options.top is not None and model.LABELS_SEQUENCES:
         raise InputError(f"{path}: --top is for items with one label; this model labels sequences")
     needs = [
         name
@@ -131,7 +129,7 @@ def _document_objects(
     model: Any, part: Any, labels: Any, scores: Any, options: PredictOptions
 ) -> Iterator[str]:
     """Yield a JSON line a document; where it may have several labels, a list of them."""
-    if ranks_labels(model):
+    if model.RANKS_LABELS:
         yield from (json_line(labels=list(map(str, found))) for found in model.predict_sets(part))
         return
     rows = model.predict_proba(part) if options.with_marginals or options.top else []
@@ -159,7 +157,7 @@ def json_line(**facts: Any) -> str:
 
 def _best(model: Any, inputs: Any, options: PredictOptions) -> tuple[Any, Any]:
     """Return the label of each document, or the node at which the threshold stops it; and its log-probability."""
-    if ranks_labels(model):
+    if model.RANKS_LABELS:
         return [",".join(map(str, labels)) for labels in model.predict_sets(inputs)], None
     if options.threshold is None:
         return model.decode(inputs) if hasattr(model, "decode") else (model.predict(inputs), None)

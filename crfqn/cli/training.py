@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crfqn.atomic_write import check_writable
-from crfqn.cli.evaluation import score
 from crfqn.cli.exits import ExitCode, Interrupts
-from crfqn.cli.loading import labels_sequences, ranks_labels, tree_of
+from crfqn.cli.loading import tree_of
 from crfqn.cli.options import DataOptions
 from crfqn.cli.output import say, to_json
 from crfqn.datasets import dataset
@@ -46,7 +45,7 @@ def train(
 
     `settings` replace the recipe's parameters, None keeps them; `dev` names the file that the training is stopped by.
     """
-    recipe = recipe_of(name_or_path, data)
+    recipe = chosen_recipe(name_or_path, data)
     output = output or recipe.output_path
     check_writable(output)
     with Interrupts() as interrupts:
@@ -68,7 +67,7 @@ def dev_items(recipe: Recipe, prepared: Prepared, dev: str | None) -> tuple[Any,
     return observed.X, observed.y
 
 
-def recipe_of(name_or_path: str | None, options: DataOptions) -> Recipe:
+def chosen_recipe(name_or_path: str | None, options: DataOptions) -> Recipe:
     """Return the recipe that is named, or one of the data file and the choices beside it; InputError for both."""
     chosen = {name: value for name, value in asdict(options).items() if value is not None}
     if name_or_path is not None:
@@ -82,12 +81,12 @@ def recipe_of(name_or_path: str | None, options: DataOptions) -> Recipe:
 
 def quickstart(output: Path | None, *, n_threads: int | None, as_json: bool = False, is_quiet: bool) -> int:
     """Train on handwritten words if they are at hand or come in seconds, else on digits; return the exit code."""
-    tell = _silent if is_quiet else say
+    inform = _silent if is_quiet else say
     with Interrupts() as interrupts:
-        recipe, prepared = _first_data(tell)
+        recipe, prepared = _first_data(inform)
         output = output or recipe.output_path
         check_writable(output)
-        tell("The first run on a machine compiles for some seconds before the first line appears.")
+        inform("The first run on a machine compiles for some seconds before the first line appears.")
         settings = {"n_threads": n_threads}
         code = _fit_and_save(recipe, prepared, output, settings, interrupts, is_quiet, as_json=as_json)
     if as_json:
@@ -104,19 +103,19 @@ def quickstart(output: Path | None, *, n_threads: int | None, as_json: bool = Fa
     return code
 
 
-def _first_data(tell: Callable[[str], None]) -> tuple[Recipe, Prepared]:
+def _first_data(inform: Callable[[str], None]) -> tuple[Recipe, Prepared]:
     words = dataset(FIRST_CHOICE)
     try:
         if words.locate() is None:
-            tell(f"Fetching handwritten words (at most {FETCH_LIMIT:.0f} s) ...")
+            inform(f"Fetching handwritten words (at most {FETCH_LIMIT:.0f} s) ...")
         words.fetch(timeout=FETCH_TIMEOUT, limit=FETCH_LIMIT)
         recipe = load_recipe(FIRST_CHOICE)
         return recipe, prepare(recipe)
     except DataUnavailableError:
-        tell(f"They are not to be had here and now; `crfqn data get {FIRST_CHOICE}` says why.")
+        inform(f"They are not to be had here and now; `crfqn data get {FIRST_CHOICE}` says why.")
     except DataError as error:
-        tell(f"They cannot be used: {error}")
-    tell("Instead: handwritten digits, which are built in.\n")
+        inform(f"They cannot be used: {error}")
+    inform("Instead: handwritten digits, which are built in.\n")
     recipe = load_recipe(EMBEDDED)
     return recipe, prepare(recipe)
 
@@ -132,7 +131,7 @@ def _fit_and_save(
     as_json: bool = False,
     validation: Any = None,
 ) -> int:
-    tell = _silent if is_quiet else say
+    inform = _silent if is_quiet else say
     model: Any = build_estimator(
         recipe,
         taxonomy=prepared.given_taxonomy,
@@ -140,7 +139,7 @@ def _fit_and_save(
         callback=lambda record: interrupts.is_requested,
         **settings,
     )
-    tell(_describe(recipe, prepared, model))
+    inform(_describe(recipe, prepared, model))
     _fit(model, prepared, interrupts, validation)
     is_interrupted = interrupts.is_requested or model.result_.status.name == "INTERRUPTED"
     if is_interrupted and model.result_.n_nonzero == 0:
@@ -158,6 +157,8 @@ def _fit_and_save(
         code = ExitCode.NOT_CONVERGED
     scores = None
     if not is_interrupted and prepared.y_test:
+        from crfqn.metrics.evaluation import score
+
         scores = score(model, prepared.X_test, prepared.y_test)
     describe = summary_json if as_json else _summary
     print(describe(model, output, scores, is_interrupted), flush=True)
@@ -224,14 +225,12 @@ def used_features(model: Any) -> Any:
 def _describe(recipe: Recipe, prepared: Prepared, model: Any) -> str:
     from crfqn.estimators.strengths import described
 
-    if labels_sequences(model):
+    if model.LABELS_SEQUENCES:
         n_labels = len({label for item in prepared.y_train for label in item})
         sizes = f"{sum(len(item) for item in prepared.y_train):,} positions, {n_labels} labels"
     else:
         tree = prepared.taxonomy
-        n_labels = len(
-            set(chain.from_iterable(prepared.y_train) if ranks_labels(model) else prepared.y_train)
-        )
+        n_labels = len(set(chain.from_iterable(prepared.y_train) if model.RANKS_LABELS else prepared.y_train))
         if tree is not None:  # what can be predicted: labels without training items as well
             n_labels = tree.n_nodes if model.labels == "nodes" else tree.leaves.size
         sizes = f"{prepared.X_train.shape[1]:,} features, {n_labels:,} labels"
@@ -290,7 +289,7 @@ def _weights(model: Any) -> str:
     if not hasattr(model, "coef_"):
         return f"{model.result_.n_nonzero:,} weights ({model.n_iter_:,} stages)"
     n_states, n_features = model.coef_.shape
-    if labels_sequences(model):
+    if model.LABELS_SEQUENCES:
         return f"{n_states * (n_states + n_features):,} weights"
     constant = " and a constant" if model.fit_intercept else ""
     rows = "labels" if tree_of(model) is None else "nodes"

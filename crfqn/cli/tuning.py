@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crfqn.atomic_write import check_writable
-from crfqn.cli.evaluation import score
 from crfqn.cli.exits import ExitCode, Interrupts
 from crfqn.cli.options import DataOptions, PathOptions
 from crfqn.cli.output import say, to_json
-from crfqn.cli.training import describe_accuracy, recipe_facts, recipe_of, save_model
+from crfqn.cli.training import chosen_recipe, describe_accuracy, recipe_facts, save_model
 from crfqn.data.model_file import null_for_nan
 from crfqn.errors import InputError, RecipeError
 from crfqn.recipes import Prepared, build_estimator, prepare
@@ -42,7 +41,7 @@ def path(
 
     settings : parameters of the estimator that replace the recipe's; None keeps the recipe's
     """
-    recipe = recipe_of(name_or_path, data)
+    recipe = chosen_recipe(name_or_path, data)
     if options.plot is not None:
         from crfqn.plot.canvas import check_picture
 
@@ -53,7 +52,7 @@ def path(
     with Interrupts() as interrupts:
         prepared = prepare(recipe)
         model: Any = build_estimator(recipe, taxonomy=prepared.given_taxonomy, **settings)
-        models = _walk(model, prepared, options, interrupts, is_quiet)
+        models = _train_path(model, prepared, options, interrupts, is_quiet)
         if models is None:
             say("Interrupted before the first model; nothing was saved.")
             return interrupts.code
@@ -75,7 +74,7 @@ def path(
         return _code(models, interrupts)
 
 
-def _walk(
+def _train_path(
     model: Any, prepared: Prepared, options: PathOptions, interrupts: Interrupts, is_quiet: bool
 ) -> "RegularizationPath | None":
     from sklearn.exceptions import ConvergenceWarning
@@ -91,7 +90,7 @@ def _walk(
     )
     X, y, weights, validation = prepared.take_train(), prepared.y_train, prepared.sample_weight, None
     if options.cv is None:
-        X, y, weights, validation = _held_out(X, y, weights, options.holdout)
+        X, y, weights, validation = _split_validation(X, y, weights, options.holdout)
     with (
         warnings.catch_warnings(),
         interrupts.training(),
@@ -113,7 +112,7 @@ def _walk(
     return models if len(models) else None
 
 
-def _held_out(
+def _split_validation(
     X: Any, y: list[Any], weights: list[float] | None, share: float
 ) -> tuple[Any, list[Any], list[float] | None, tuple[Any, list[Any]]]:
     """Split off a share of the items as held out: return X, y and weights of the others, and (X, y) of these."""
@@ -175,6 +174,8 @@ def _table(models: "RegularizationPath", prepared: Prepared, output: Path | None
         )
     lines.append(f"{'together':>12} {'':>30} {models.passes.sum():7.1f} {models.seconds.sum():8.2f}")
     if best is not None and prepared.y_test:
+        from crfqn.metrics.evaluation import score
+
         found = score(models.best_model, prepared.X_test, prepared.y_test)
         lines.append(f"\nbest       {name} = {models.values[best]:.6g}")
         lines.append(f"accuracy   {describe_accuracy(found)} (test part)")
@@ -223,7 +224,7 @@ def cross_validate(
 
     settings : parameters of the estimator that replace the recipe's; None keeps the recipe's
     """
-    recipe = recipe_of(name_or_path, data)
+    recipe = chosen_recipe(name_or_path, data)
     with Interrupts() as interrupts:
         prepared = prepare(recipe)
         if n_folds > len(prepared.y_train):
@@ -252,6 +253,7 @@ def _folds(model: Any, prepared: Prepared, n_folds: int, interrupts: Interrupts)
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.model_selection import KFold
 
+    from crfqn.metrics.evaluation import score
     from crfqn.regularization_path.path import make_folds
 
     X, y = prepared.take_train(), prepared.y_train

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from crfqn.objectives.protocols import has_state
@@ -39,6 +39,9 @@ FOR_MARGINS = ProxQN(
     sweeps=PricedSweeps(20, tolerance=0.2),
     entry=TopViolators(1000),
 )
+
+# For losses over rows of dense features, by the names that the table of losses has for them.
+TUNED: Mapping[str, Solver] = {"rows": RowDescent(), "margins": FOR_MARGINS, "likelihoods": FOR_LIKELIHOODS}
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, SparseWeights, Vector
+from crfqn.choices import STRUCTURED, Form
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import EmptyModelWarning, is_called_from, warn_caller
 from crfqn.estimators.automatic_solver import AUTO
@@ -32,7 +33,6 @@ from crfqn.estimators.strengths import Strengths, chosen_strengths, is_auto, pri
 from crfqn.estimators.validation import OWN_SCORE, named_scorer
 from crfqn.objectives.blocks import build_objective
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
-from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.support import Support
 from crfqn.parameters import PARAMETERS, Parameter
@@ -48,13 +48,12 @@ from crfqn.threads import Pool
 
 SOLVED = (Status.CONVERGED, Status.ESTIMATED, Status.STATIONARY)
 SEARCHES = "sklearn.model_selection"  # score models under every strength, too strong ones as well
-LIKELIHOOD = "logistic"  # the loss that is -log P(y)
 
 
 def has_probabilities(model: Any) -> bool:
-    """Return True for the logistic loss; AttributeError, as scikit-learn asks, for losses without probabilities."""
-    if model.loss != LIKELIHOOD:
-        raise AttributeError(f"probabilities are those of loss={LIKELIHOOD!r}; the loss is {model.loss!r}")
+    """Return True for likelihoods; AttributeError, as scikit-learn asks, for losses without probabilities."""
+    if not model._loss_form.loss_class.has_marginals:
+        raise AttributeError(f"probabilities are those of loss='logistic'; the loss is {model.loss!r}")
     return True
 
 
@@ -80,7 +79,7 @@ class Problem:
     model : copy of the estimator with all fitted attributes but its weights and result
     features : FeatureMap of the items that count
     targets, item_weights : their labels as the loss takes them, and float64 (I,), None where each counts once
-    objective, penalty : the two terms
+    objective, penalty : the two terms; `objective.pool` has one thread unless it is set
     start : SparseWeights, of the features as the map has them
     validation : ValidationSet that the run is watched by, or None
     reason_of_empty : after the training, why no penalised weight is left; None where some are
@@ -133,6 +132,8 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     group_l1_: float = field(init=False)
 
     KIND: ClassVar[str]
+    LABELS_SEQUENCES: ClassVar[bool] = False  # an item has a label at each position
+    RANKS_LABELS: ClassVar[bool] = False  # an item may have several labels
     SOLVERS: ClassVar[dict[str, Callable[[], Any]]] = SOLVERS
     PARAMETERS: ClassVar[Mapping[str, Parameter]] = PARAMETERS
     NOT_SAVED: ClassVar[tuple[str, ...]] = ("solver", "random_state", "callback", "scoring")
@@ -255,9 +256,14 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     ) -> ElasticNet | GroupLasso:
         """Return the penalty with these strengths, all numbers; it leaves out the coordinates `unpenalised`."""
 
+    @property
+    def _loss_form(self) -> Form:
+        """The loss by its row in the table of losses, by default the negative log-likelihood."""
+        return STRUCTURED["logistic"]
+
     def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
-        """Return the loss of scores to minimise, by default the negative log-likelihood of `targets`, int32 (N,)."""
-        return Likelihood(structure, targets)
+        """Return the loss of scores to minimise, of `targets`, int32 (N,)."""
+        return self._loss_form.loss_class.over(structure, targets)
 
     def _objective(
         self,
@@ -298,16 +304,10 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         if self.verbose and strengths != self._strengths:
             print_strengths(strengths)
         self._adopt_strengths(strengths)
-        return Problem(
-            self,
-            features,
-            targets,
-            item_weights,
-            objective,
-            self._penalty(strengths, features.n_features, structure.n_states, unpenalised),
-            NO_WEIGHTS if start is None else centred_weights(features, start),
-            validation,
-        )
+        penalty = self._penalty(strengths, features.n_features, structure.n_states, unpenalised)
+        begin = NO_WEIGHTS if start is None else centred_weights(features, start)
+        objective.pool = Pool(1)  # the one that it was made with closes
+        return Problem(self, features, targets, item_weights, objective, penalty, begin, validation)
 
     def _minimize(self, problem: Problem) -> Result:
         """Return the result of the training, with weights of the features as the map has them."""

@@ -160,6 +160,7 @@ class ChainCRF(ChainModel):
     """
 
     KIND = "chain-crf"
+    LABELS_SEQUENCES = True
 
     @with_tasks
     def fit(

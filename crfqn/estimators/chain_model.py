@@ -59,7 +59,7 @@ from crfqn.estimators.content import (
 from crfqn.estimators.features import warn_of_unknown_names
 from crfqn.estimators.online import known_classes
 from crfqn.estimators.scoring import Scorer, edge_table, names_with_weights
-from crfqn.estimators.structured import HINGE, StructuredEstimator
+from crfqn.estimators.structured import StructuredEstimator
 from crfqn.estimators.transitions import Transitions, add_rules, as_transitions, read_rules
 from crfqn.estimators.validation import check_pair, held_out
 from crfqn.estimators.weights import (
@@ -280,8 +280,8 @@ class ChainModel(StructuredEstimator):
 
     def _check_partial(self) -> None:
         """Refuse what unknown labels cannot be trained with."""
-        if self.loss == HINGE:
-            raise InputError(f"loss={HINGE!r}: expected known labels, but some are None or sets")
+        if not self._loss_form.loss_class.has_marginals:
+            raise InputError(f"loss={self.loss!r}: expected known labels, but some are None or sets")
         if not (self.all_possible_states and self.all_possible_transitions):
             raise InputError(
                 "expected known labels where all_possible_states or all_possible_transitions is False: None or a set "

@@ -2,59 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from crfqn.arrays import Coords, Vector
+from crfqn.choices import FLAT, LOSSES, PENALTIES, UNKNOWN, Form
 from crfqn.errors import InputError
-from crfqn.estimators.automatic_solver import AUTO, FOR_LIKELIHOODS, FOR_MARGINS
-from crfqn.estimators.base import LIKELIHOOD
+from crfqn.estimators.automatic_solver import AUTO, TUNED
 from crfqn.estimators.item_classifier import ItemClassifier
 from crfqn.estimators.labels import LabelSpace
 from crfqn.estimators.named_penalties import (
     LINEAR_PARAMETERS,
-    PENALTIES,
     feature_blocks,
     make_penalty,
     named_penalty,
     strengths_of,
 )
-from crfqn.estimators.named_solvers import LINEAR_SOLVERS, linear_solver, seeded
-from crfqn.estimators.online import HINGE
+from crfqn.estimators.named_solvers import LINEAR_SOLVERS, linear_solver, named_solver
 from crfqn.estimators.strengths import Strengths
 from crfqn.objectives.linear.feature_map import FeatureMap
-from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHinge, MultitaskSquaredHinge
-from crfqn.objectives.losses.likelihood import MultinomialLogistic
-from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.objective import BoundedObjective
 from crfqn.objectives.support import Support
 from crfqn.parameters import PARAMETERS
 from crfqn.penalties import ElasticNet, GroupLasso, LossBudget
-from crfqn.solvers.coordinate.row_descent import RowDescent
-from crfqn.solvers.dual.decomposition import DualDecomposition
-from crfqn.solvers.dual.fbpd import FBPD, ConstrainedFBPD
-from crfqn.solvers.protocols import Solver
+from crfqn.solvers.dual.fbpd import ConstrainedFBPD
 from crfqn.structures.structure import Structure
-
-FBPD_NAME = "fbpd"  # of its two forms: which, the constraint decides
-# The loss without curvature has solvers of its own, by the penalty's name.
-HINGE_SOLVERS: dict[str, type[Solver]] = dict.fromkeys(PENALTIES, FBPD) | {"l2": DualDecomposition}
-LOSSES: dict[str, Callable[[Structure, Any], ScoreLoss]] = {
-    "squared-hinge": lambda structure, labels: MulticlassSquaredHinge(labels, structure.n_states),
-    "multitask-squared-hinge": lambda structure, labels: MultitaskSquaredHinge(labels, structure.n_states),
-    HINGE: lambda structure, labels: MulticlassHinge(labels, structure.n_states),
-    LIKELIHOOD: MultinomialLogistic,
-}
-# For rows of features, from 5 % and from half of the entries on; see `automatic_solver.py`.
-DENSE_SOLVERS: dict[str, tuple[Solver, Solver]] = {
-    "squared-hinge": (RowDescent(), FOR_MARGINS),
-    "multitask-squared-hinge": (FOR_MARGINS, FOR_MARGINS),
-    HINGE: (FOR_MARGINS, FOR_MARGINS),
-    LIKELIHOOD: (FOR_LIKELIHOODS, FOR_LIKELIHOODS),
-}
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -160,7 +134,7 @@ class MulticlassClassifier(ItemClassifier):
     feature_groups: Any = None
     constraint: float | None = None
 
-    PARAMETERS: ClassVar = LINEAR_PARAMETERS | {"loss": replace(PARAMETERS["loss"], choices=(*LOSSES,))}
+    PARAMETERS: ClassVar = LINEAR_PARAMETERS | {"loss": replace(PARAMETERS["loss"], choices=(*FLAT,))}
     SOLVERS: ClassVar = LINEAR_SOLVERS
 
     @property
@@ -171,49 +145,51 @@ class MulticlassClassifier(ItemClassifier):
     def _path_parameter(self) -> str:
         return named_penalty(self.penalty).strengths[0]
 
-    def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
-        return LOSSES[self.loss](structure, targets)
+    @property
+    def _loss_form(self) -> Form:
+        return FLAT.get(str(self.loss), UNKNOWN)
+
+    @property
+    def _trained_by(self) -> tuple[str, ...]:
+        """Names of the solvers that alone can train the loss under the penalty, the default first; none: all can."""
+        return ("fbpd",) if self.constraint is not None else self._loss_form.solvers.get(self.penalty, ())
 
     def _centred(self, space: LabelSpace, intercepts: Vector) -> Vector:
         """Classifiers against the rest each have an intercept of their own."""
-        return intercepts if self.loss == "multitask-squared-hinge" else super()._centred(space, intercepts)
+        return super()._centred(space, intercepts) if LOSSES[self.loss].shifts_alike else intercepts
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._check_layout()
-        if self.loss == HINGE:
-            self._check_hinge()
-
-    def _check_hinge(self) -> None:
-        """Refuse methods that cannot deal with a loss without curvature."""
-        kinds = {ConstrainedFBPD} if self.constraint is not None else {HINGE_SOLVERS[self.penalty], FBPD}
-        names = [FBPD_NAME, *(name for name, kind in self.SOLVERS.items() if kind in kinds - {FBPD})]
-        if isinstance(self.solver, str) and self.solver not in (AUTO, *names):
+        names = (AUTO, *self._trained_by)
+        if self._trained_by and isinstance(self.solver, str) and self.solver not in names:
             raise InputError(
-                f"solver: with loss={HINGE!r} and penalty={self.penalty!r} expected one of {[AUTO, *names]}, "
+                f"solver: with loss={self.loss!r} and penalty={self.penalty!r} expected one of {[*names]}, "
                 f"got {self.solver!r}"
             )
 
     def _check_layout(self) -> None:
         """Refuse bounds on other losses, and blocks under penalties without groups."""
-        if self.constraint is not None and self.loss != HINGE:
+        if self.constraint is not None and not self._loss_form.takes_bound:
+            bounded = " or ".join(repr(name) for name, form in FLAT.items() if form.takes_bound)
             raise InputError(
-                f"constraint: a bound on the loss needs loss={HINGE!r}, got loss={self.loss!r}; expected None"
+                f"constraint: a bound on the loss needs loss={bounded}, got loss={self.loss!r}; expected None"
             )
-        if self.feature_groups is not None and "group_l1" not in named_penalty(self.penalty).strengths:
-            names = [name for name, kind in PENALTIES.items() if "group_l1" in kind.strengths]
+        if self.feature_groups is not None and not named_penalty(self.penalty).has_groups:
+            names = [name for name, row in PENALTIES.items() if row.has_groups]
             raise InputError(
                 f"feature_groups: the penalty {self.penalty!r} has no groups; expected None, "
                 f"or one of the penalties {names}"
             )
 
     def _make_solver(self) -> Any:
-        name = self.solver if isinstance(self.solver, str) else None
-        if self.loss == HINGE and name in (AUTO, FBPD_NAME):
-            if self.constraint is not None:
-                return ConstrainedFBPD()
-            return FBPD() if name == FBPD_NAME else seeded(HINGE_SOLVERS[self.penalty](), self.random_state)
-        return linear_solver(self, *DENSE_SOLVERS[self.loss])
+        if not self._trained_by or not isinstance(self.solver, str):
+            dense, full = LOSSES[self.loss].dense
+            return linear_solver(self, TUNED[dense], TUNED[full])
+        if self.constraint is not None:
+            return ConstrainedFBPD()
+        name = self._trained_by[0] if self.solver == AUTO else self.solver
+        return named_solver(name, self.SOLVERS, self.random_state)
 
     def _penalty(
         self, strengths: Strengths, n_features: int, n_states: int, unpenalised: Coords
@@ -311,7 +287,7 @@ class MulticlassCRF(MulticlassClassifier):
 
     KIND = "multiclass-crf"
 
-    loss: str = field(default=LIKELIHOOD, init=False)
+    loss: str = field(default="logistic", init=False)
     penalty: str = "l1"
 
     def predict_marginals(self, X: Any) -> Vector:

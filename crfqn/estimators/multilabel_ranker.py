@@ -119,6 +119,7 @@ class MultilabelRanker(ItemModel):
     """
 
     KIND = "multilabel-ranker"
+    RANKS_LABELS = True
     NOT_SAVED: ClassVar[tuple[str, ...]] = (*ItemModel.NOT_SAVED, "cv")
 
     l1: float | str | None = field(default=None, kw_only=False)

@@ -1,4 +1,4 @@
-"""Penalties that flat classifiers know by name, and the strengths that each has.
+"""Penalties that flat classifiers know by name (`crfqn/choices.py`), of the strengths that each has.
 
     l1 ||W||_1 + l2/2 ||W||^2 + group_l1 sum_f ||w_f||,   w_f the weights of feature f
 
@@ -7,18 +7,20 @@ The penalties over rows other than L1/L2 are in section 4.7 of Blondel, Seki and
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.choices import PENALTIES, Penalty, load_class
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.strengths import STRENGTHS, Strengths, is_auto
 from crfqn.parameters import PARAMETERS
-from crfqn.penalties import ElasticNet, FeatureBlocks, GroupLasso
+from crfqn.penalties import ElasticNet, GroupLasso
+from crfqn.penalties.penalty import Layout
 
 # Of estimators whose penalty has a name: strengths that are not given have the default of the name.
 LINEAR_PARAMETERS = {
@@ -30,31 +32,7 @@ LINEAR_PARAMETERS = {
 DEFAULTS = {"l1": AUTO, "l2": 1.0, "group_l1": AUTO}
 
 
-@dataclass(frozen=True)
-class NamedPenalty:
-    """Kind of penalty.
-
-    Attributes
-    ----------
-    strengths : names of its strengths; the first one is varied by a regularisation path
-    norm : name of the norm of a row, where the penalty has groups
-    """
-
-    strengths: tuple[str, ...]
-    norm: str = "l2"
-
-
-PENALTIES = {
-    "l1/l2": NamedPenalty(("group_l1",)),
-    "l1/linf": NamedPenalty(("group_l1",), "linf"),
-    "sparse-group": NamedPenalty(("group_l1", "l1")),
-    "l1": NamedPenalty(("l1",)),
-    "elastic-net": NamedPenalty(("l1", "l2")),
-    "l2": NamedPenalty(("l2",)),
-}
-
-
-def named_penalty(name: object) -> NamedPenalty:
+def named_penalty(name: object) -> Penalty:
     """Return the penalty of this name; InputError for another name."""
     if not isinstance(name, str) or name not in PENALTIES:
         raise InputError(f"penalty: expected one of {[*PENALTIES]}, got {name!r}")
@@ -94,14 +72,9 @@ def make_penalty(
 
     groups : the block of each feature, where norms are of blocks of features by state, not of rows
     """
-    l1, l2, group_l1 = (strengths[strength] for strength in STRENGTHS)
-    kind = named_penalty(name)
-    if "group_l1" not in kind.strengths:
-        return ElasticNet(l1, l2, unpenalised)
-    rest = group_l1, l1, l2, kind.norm, unpenalised
-    if groups is None:
-        return GroupLasso(*rest, n_features=n_features, n_states=n_states)
-    return FeatureBlocks(*rest, n_features=n_features, n_states=n_states, feature_groups=groups)
+    row = named_penalty(name)
+    layout = Layout(n_features, n_states, unpenalised, row.norm, groups)
+    return load_class(row.made_of).of_strengths(strengths, layout)
 
 
 def feature_blocks(groups: object, n_features: int, n_columns: int) -> NDArray[np.int64]:

@@ -41,8 +41,7 @@ SOLVERS: dict[str, Callable[[], Any]] = {
     "passive-aggressive": PassiveAggressive,
     "bcd": FeatureBCD,
 }
-HINGE_SOLVER = "block-frank-wolfe"
-STRUCTURED_SOLVERS: dict[str, Callable[[], Any]] = {**SOLVERS, HINGE_SOLVER: BlockFrankWolfe}
+STRUCTURED_SOLVERS: dict[str, Callable[[], Any]] = {**SOLVERS, "block-frank-wolfe": BlockFrankWolfe}
 LINEAR_SOLVERS: dict[str, Callable[[], Any]] = {
     **SOLVERS,
     AUTO: for_items,

@@ -15,7 +15,6 @@ from sklearn.utils.validation import column_or_1d
 
 from crfqn.arrays import NO_WEIGHTS, SparseWeights, Vector
 from crfqn.errors import InputError
-from crfqn.estimators.base import LIKELIHOOD
 from crfqn.objectives.linear.coordinates import merge_weights
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
 from crfqn.objectives.objective import Objective
@@ -25,7 +24,6 @@ from crfqn.solvers.dual.decomposition_state import DualItems
 from crfqn.solvers.stochastic.perceptron import AveragedPerceptron
 from crfqn.solvers.stochastic.state import Learned, PerceptronState
 
-HINGE = "hinge"
 ONLINE = ("averaged-perceptron", "passive-aggressive")
 
 
@@ -43,16 +41,16 @@ class Memory:
 
 def is_dual(model: Any) -> bool:
     """Return whether a batch is learned by dual decomposition: the flat hinge loss under an L2 penalty."""
-    return model.loss == HINGE and getattr(model, "penalty", None) == "l2"
+    return "dual" in model._loss_form.solvers.get(getattr(model, "penalty", "l2"), ())
 
 
 def learns_in_batches(model: Any) -> bool:
     """Return True for models that learn batches, else raise AttributeError, as scikit-learn asks."""
     if is_dual(model):
         return True
-    if model.loss != LIKELIHOOD:
+    if not model._loss_form.loss_class.has_marginals:
         raise AttributeError(
-            f"partial_fit needs loss={LIKELIHOOD!r}, or loss={HINGE!r} under a penalty named 'l2'; "
+            "partial_fit needs loss='logistic', or loss='hinge' under a penalty named 'l2'; "
             f"the loss is {model.loss!r}"
         )
     if not (isinstance(model.solver, AveragedPerceptron) or model.solver in ONLINE):

@@ -6,67 +6,67 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from crfqn.arrays import Coords
+from crfqn.choices import STRUCTURED, UNKNOWN, Form
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO
-from crfqn.estimators.base import LIKELIHOOD, SparseLinearModel
-from crfqn.estimators.named_solvers import HINGE_SOLVER, STRUCTURED_SOLVERS, named_solver
+from crfqn.estimators.base import SparseLinearModel
+from crfqn.estimators.named_solvers import STRUCTURED_SOLVERS, named_solver
 from crfqn.estimators.strengths import STRENGTHS, Strengths, is_auto
-from crfqn.objectives.losses.score_loss import ScoreLoss
-from crfqn.objectives.losses.structured import StructuralHinge
 from crfqn.parameters import PARAMETERS
 from crfqn.penalties import ElasticNet, GroupLasso
-from crfqn.structures.structure import Structure
-
-HINGE = "hinge"
-LOSSES = (LIKELIHOOD, HINGE)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class StructuredEstimator(SparseLinearModel):
     """Base class of estimators under l1 ||w||_1 + l2/2 ||w||^2 + group_l1 sum_f ||w_f||, any of them zero.
 
-    The loss "logistic" is the likelihood's, "hinge" the structured hinge's, which has no curvature: it is trained in
-    its dual, and that needs l2 > 0 and nothing else.
+    A loss without curvature, such as the structured hinge, is trained in its dual, and that needs l2 > 0 and nothing
+    else.
     """
 
     group_norm: str = "l2"
-    loss: str = LIKELIHOOD
+    loss: str = "logistic"
 
-    PARAMETERS: ClassVar = {**PARAMETERS, "loss": replace(PARAMETERS["loss"], choices=LOSSES)}
+    PARAMETERS: ClassVar = {**PARAMETERS, "loss": replace(PARAMETERS["loss"], choices=(*STRUCTURED,))}
     SOLVERS: ClassVar = STRUCTURED_SOLVERS
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.loss == HINGE:
-            self._check_hinge()
+        if self._trained_by:
+            self._check_loss()
 
-    def _check_hinge(self) -> None:
+    @property
+    def _loss_form(self) -> Form:
+        return STRUCTURED.get(str(self.loss), UNKNOWN)
+
+    @property
+    def _trained_by(self) -> tuple[str, ...]:
+        """Names of the solvers that alone can train the loss, the default first; none: all can."""
+        return self._loss_form.solvers.get("l2", ())
+
+    def _check_loss(self) -> None:
         """Refuse penalties and methods that a loss without curvature cannot have."""
         l1, l2, group_l1 = self._strengths.values()
         if l1 != 0 or group_l1 != 0 or not l2 > 0:
             raise InputError(
-                f"loss={HINGE!r}: expected l2 > 0 with l1 = 0 and group_l1 = 0, got l2={l2:g}, l1={l1:g}, "
+                f"loss={self.loss!r}: expected l2 > 0 with l1 = 0 and group_l1 = 0, got l2={l2:g}, l1={l1:g}, "
                 f"group_l1={group_l1}"
             )
-        if isinstance(self.solver, str) and self.solver not in (AUTO, HINGE_SOLVER):
+        if isinstance(self.solver, str) and self.solver not in (AUTO, *self._trained_by):
+            names = " or ".join(map(repr, self._trained_by))
             raise InputError(
-                f"solver: with loss={HINGE!r} expected {AUTO!r} or {HINGE_SOLVER!r}, got {self.solver!r}"
+                f"solver: with loss={self.loss!r} expected {AUTO!r} or {names}, got {self.solver!r}"
             )
 
     def _make_solver(self) -> Any:
-        if self.loss == HINGE and isinstance(self.solver, str):
-            return named_solver(HINGE_SOLVER, self.SOLVERS, self.random_state)
+        if self._trained_by and isinstance(self.solver, str) and self.solver == AUTO:
+            return named_solver(self._trained_by[0], self.SOLVERS, self.random_state)
         return super()._make_solver()
-
-    def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
-        return (
-            StructuralHinge(structure, targets) if self.loss == HINGE else super()._loss(structure, targets)
-        )
 
     @property
     def _strengths(self) -> Strengths:
         given = {name: getattr(self, name) for name in STRENGTHS}
-        if self.loss == HINGE and is_auto(given["l1"]):
+        if self._trained_by and is_auto(given["l1"]):
             given["l1"] = 0.0  # what is trained in its dual has L2 only
         if is_auto(given["l2"]) and (not is_auto(given["l1"]) or given["group_l1"] != 0):
             given["l2"] = 0.0  # a penalty that is given is the whole penalty

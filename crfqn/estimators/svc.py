@@ -199,6 +199,8 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
     """
 
     KIND: ClassVar[str] = "multiclass-svc"
+    LABELS_SEQUENCES: ClassVar[bool] = False
+    RANKS_LABELS: ClassVar[bool] = False
     PARAMETERS: ClassVar[Mapping[str, Parameter]] = PARAMETERS
 
     C: float = 1.0

@@ -19,7 +19,7 @@ from crfqn.estimators.content import Content
 from crfqn.estimators.features import warn_of_empty_rows
 from crfqn.estimators.item_classifier import ItemClassifier
 from crfqn.estimators.labels import LabelSpace, TreeSpace, name_array
-from crfqn.estimators.structured import HINGE, StructuredEstimator
+from crfqn.estimators.structured import StructuredEstimator
 from crfqn.messages import shorten
 from crfqn.taxonomy.labels import PathLabels, check_separator
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy
@@ -164,11 +164,11 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
         super()._check_parameters()
         check_separator(self.separator)
 
-    def _check_hinge(self) -> None:
-        super()._check_hinge()
+    def _check_loss(self) -> None:
+        super()._check_loss()
         if self.fit_intercept and not self.penalize_intercept:
             raise InputError(
-                f"penalize_intercept: with loss={HINGE!r} expected True where fit_intercept is, got False"
+                f"penalize_intercept: with loss={self.loss!r} expected True where fit_intercept is, got False"
             )
 
     def _label_names(self, y: Any) -> tuple[Any, int]:

@@ -20,7 +20,6 @@ from sklearn.utils.validation import check_is_fitted
 import crfqn
 from crfqn.atomic_write import replace_file
 from crfqn.errors import InputError
-from crfqn.estimators.base import LIKELIHOOD
 from crfqn.estimators.multiclass import MulticlassClassifier
 from crfqn.estimators.taxonomy import TaxonomyCRF
 
@@ -71,7 +70,7 @@ def graph_of(model: Any, dtype: str = "float32", input: str = "dense") -> Any:
     if isinstance(model, TaxonomyCRF):
         scores = _path_sums(graph, scores, _ancestors(model))
     graph.add("Identity", [scores], "scores")
-    if model.loss == LIKELIHOOD:
+    if model._loss_form.loss_class.has_marginals:
         graph.add("Softmax", [scores], "probabilities", axis=1)
     best = graph.add("ArgMax", [scores], axis=1, keepdims=0)
     graph.add("Gather", [graph.constant("classes", _labels(model.classes_)), best], "label")
@@ -186,7 +185,7 @@ def _finished(graph: _Graph, model: Any, input: str) -> Any:
         graph.port("label", _labels(model.classes_).dtype, ["items"]),
         graph.port("scores", graph.dtype, table),
     ]
-    if model.loss == LIKELIHOOD:
+    if model._loss_form.loss_class.has_marginals:
         outputs.append(graph.port("probabilities", graph.dtype, table))
     made = helper.make_graph(graph.nodes, model.KIND, inputs, outputs, graph.constants)
     found = helper.make_model(

@@ -23,6 +23,7 @@ from crfqn.metrics.hierarchy import (
     tree_induced_error,
 )
 from crfqn.metrics.spans import LabelScore, SpanCounts, span_counts, sum_counts
+from crfqn.taxonomy.reading import extend_taxonomy
 from crfqn.taxonomy.tree import LabelTree
 
 Labels = Sequence[str]
@@ -159,15 +160,6 @@ class _LabelTable:
         ]
 
 
-def score_labels(
-    given: Sequence[Labels], predicted: Sequence[Labels], scheme: Scheme | str | None = None
-) -> Scores:
-    """Compare predicted with given labels of sequences; InputError for none, or lengths that differ."""
-    counts = LabelCounts(scheme)
-    counts.add(given, predicted)
-    return counts.scores()
-
-
 def score_documents(given: Labels, predicted: Labels, taxonomy: LabelTree | None = None) -> Scores:
     """Compare predicted with given labels, one an item; InputError for none, or a given one that is no node."""
     _check_items(given, predicted, "labels")
@@ -239,3 +231,38 @@ def log_likelihood(model: Any, inputs: Any, labels: Sequence[Any]) -> float:
     if any(item is None for item in known):
         return -np.inf
     return float(np.sum(model.log_likelihood(inputs, known)))
+
+
+def predict_labels(model: Any, inputs: Any) -> list[Any]:
+    """Return the labels of each item as text: a list of them for sequences, and where an item may have several."""
+    if model.RANKS_LABELS:
+        return [list(map(str, labels)) for labels in model.predict_sets(inputs)]
+    labels = model.predict(inputs)
+    return [list(map(str, item)) for item in labels] if model.LABELS_SEQUENCES else list(map(str, labels))
+
+
+def score(model: Any, inputs: Any, given: Sequence[Any]) -> Scores:
+    """Return the scores of the model's predictions for `inputs` against the given labels."""
+    return score_parts(model, [(given, predict_labels(model, inputs))])
+
+
+def score_parts(model: Any, parts: Iterable[tuple[Sequence[Any], list[Any]]]) -> Scores:
+    """Return the scores of predicted labels against given ones, of parts (given, predicted); labels alone are kept."""
+    if model.LABELS_SEQUENCES:
+        counts = LabelCounts(model.scheme)
+        for part in parts:
+            counts.add(*part)
+        return counts.scores()
+    names: dict[Any, Any] = {}  # each label is kept once
+    given: list[Any] = []
+    predicted: list[Any] = []
+    for part in parts:
+        for kept, labels in zip((given, predicted), part, strict=True):
+            texts = (label if isinstance(label, str) else tuple(label) for label in labels)
+            kept += [names.setdefault(text, text) for text in texts]
+    if model.RANKS_LABELS:
+        return score_sets(given, predicted)
+    tree = getattr(model, "tree_", None)
+    if tree is not None and model.taxonomy is None:  # made of labels: another label is a miss, no mistake
+        tree = extend_taxonomy(tree, given, model.separator)
+    return score_documents(given, predicted, tree)

@@ -5,6 +5,7 @@ Shapes: n coordinates that are passed in as `coords`, sorted int64, with their w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import NO_COORDS, Coords, Vector
 from crfqn.kernels.coordinate_descent import Subproblem, descend
 from crfqn.penalties.blocks import Blocks
-from crfqn.penalties.penalty import Penalty, check_strengths
+from crfqn.penalties.penalty import Layout, Penalty, check_strengths
 from crfqn.threads import Pool
 
 
@@ -34,6 +35,10 @@ class ElasticNet(Penalty):
 
     def __post_init__(self) -> None:
         check_strengths(self, "l1", "l2")
+
+    @classmethod
+    def of_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> ElasticNet:
+        return cls(strengths["l1"], strengths["l2"], layout.unpenalised)
 
     @property
     def dual_radius(self) -> float:

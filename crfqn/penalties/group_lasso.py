@@ -13,6 +13,7 @@ Shapes: n coordinates that are passed in as `coords`, sorted int64, with their w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -29,7 +30,7 @@ from crfqn.kernels.sparse import found_in, union
 from crfqn.kernels.thread_group import work_together
 from crfqn.penalties.blocks import Blocks, Columns
 from crfqn.penalties.elastic_net import ElasticNet
-from crfqn.penalties.penalty import Penalty, check_strengths
+from crfqn.penalties.penalty import Layout, Penalty, check_strengths
 from crfqn.threads import Pool
 
 NORMS = {"l2": 2, "linf": 1}  # with the order of the dual norm
@@ -72,6 +73,15 @@ class GroupLasso(Penalty):
         for name in ("n_features", "n_states"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name}: expected an integer >= 1, got {getattr(self, name)!r}")
+
+    @classmethod
+    def of_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> GroupLasso:
+        l1, l2, group_l1 = strengths["l1"], strengths["l2"], strengths["group_l1"]
+        n_features, n_states, unpenalised, norm, groups = layout
+        given = group_l1, l1, l2, norm, unpenalised
+        if groups is None:
+            return cls(*given, n_features=n_features, n_states=n_states)
+        return FeatureBlocks(*given, n_features=n_features, n_states=n_states, feature_groups=groups)
 
     @property
     def dual_radius(self) -> float:

@@ -5,9 +5,9 @@ Shapes: I items; n coordinates passed in as `coords`, sorted int64, with their w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,19 @@ from numpy.typing import NDArray
 from crfqn.arrays import NO_COORDS, Coords, Vector
 from crfqn.errors import InputError
 from crfqn.projections import project_halfspace
+
+
+class Layout(NamedTuple):
+    """Coordinates of a penalty: F features and K states, those without penalty, the norm of groups.
+
+    groups : int64 (F,), the block of each feature, where groups are blocks of features within a state
+    """
+
+    n_features: int
+    n_states: int
+    unpenalised: Coords
+    norm: str = "l2"
+    groups: Coords | None = None
 
 
 class Penalty:
@@ -27,6 +40,11 @@ class Penalty:
     l1: float
     l2: float
     unpenalised: Coords
+
+    @classmethod
+    def of_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> Penalty:
+        """Return the penalty of these strengths by name, as estimators make it (`crfqn/choices.py`)."""
+        raise NotImplementedError
 
     @property
     def dual_radius(self) -> float:

@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import crfqn
+from crfqn.choices import LOSSES
 from crfqn.errors import InputError, RecipeError
 from crfqn.recipes.document_features import Features
 from crfqn.recipes.documents import observe_documents, prepare_documents
 from crfqn.recipes.keys import keys_in
-from crfqn.recipes.schema import LEAST_SQUARES, STRENGTHS, Objective, Recipe
+from crfqn.recipes.schema import STRENGTHS, Objective, Recipe
 from crfqn.recipes.sequences import observe_sequences, prepare_sequences
 from crfqn.recipes.sources import Observed, Prepared
 
@@ -18,12 +19,6 @@ if TYPE_CHECKING:
 
 # Names of `crfqn`, which imports them when they are asked for.
 CLASS_OF_STRUCTURE = {"chain": "ChainCRF", "taxonomy": "TaxonomyCRF", "ranking": "MultilabelRanker"}
-CLASS_OF_LOSS = {
-    "logistic": "MulticlassCRF",
-    "generalized-least-squares": "GeneralizedLeastSquares",
-    "calibrated-least-squares": "CalibratedLeastSquares",
-    "stagewise-regression": "StagewiseRegression",
-}
 # Parameters that other sections set, or the data.
 ELSEWHERE = {"solver", "callback", "taxonomy", "labels", "separator", *keys_in(Objective)}
 
@@ -116,7 +111,7 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseLinearModel":
                 f"got {given[name]!r}"
             )
     for name in ("penalty", "l1", "group_l1"):
-        if loss in LEAST_SQUARES and name in (*given, *_given_by(recipe)):
+        if loss in LOSSES and LOSSES[loss].ridge_only and name in (*given, *_given_by(recipe)):
             raise InputError(f'{name}: the loss "{loss}" has a ridge only, whose strength is l2')
     if "penalty" in given:
         settings = _with_strengths_of(given["penalty"], settings)
@@ -126,7 +121,7 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseLinearModel":
 
 def _kind(recipe: Recipe, loss: str) -> "type[SparseLinearModel]":
     """Return the class of the recipe's estimator; of flat labels `loss` decides between several."""
-    flat = CLASS_OF_LOSS.get(loss, "MulticlassClassifier")
+    flat = LOSSES[loss].estimator if loss in LOSSES else "MulticlassClassifier"  # whose check refuses it
     return getattr(crfqn, CLASS_OF_STRUCTURE.get(recipe.structure.kind, flat))
 
 

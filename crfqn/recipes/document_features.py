@@ -1,6 +1,6 @@
 """Features of documents, fitted to the training part: given numbers, or counts of words.
 
-Both have `n_columns`, `columns`, `first_id`, `transform`, `name_of` and `as_dict`, which a model file keeps.
+Both have `n_columns`, `columns`, `first_id`, `names`, `transform` and `as_dict`, which a model file keeps.
 Shapes: I documents, F columns that have an entry in the training part, or words of it.
 """
 
@@ -118,10 +118,6 @@ class NumberFeatures:
         parts = (values, self.columns[places], ends)
         return csr_array(parts, shape=(inputs.shape[0], self.n_columns))
 
-    def name_of(self, column: int) -> str:
-        """Return the name of a column: the data's own, or its id."""
-        return self.names[int(np.searchsorted(self.columns, column))]
-
 
 @dataclass(frozen=True, eq=False)
 class TextFeatures:
@@ -133,7 +129,7 @@ class TextFeatures:
 
     n_columns: int  # F
     columns: NDArray[np.int64]  # which of the F these are, ascending, (n,)
-    words: list[str]  # in alphabetical order
+    names: list[str]  # the words in alphabetical order
     vectorizer: TfidfVectorizer  # over these words
 
     first_id = 0  # texts have no columns
@@ -169,11 +165,11 @@ class TextFeatures:
         Unless rows are scaled to the norm 1, words without a weight are left out: such a norm needs all words.
         """
         needs_all = self.vectorizer.norm is not None
-        places = np.arange(len(self.words)) if needs_all else np.flatnonzero(np.isin(self.columns, used))
-        idf = self.vectorizer.idf_ if self.vectorizer.use_idf else np.ones(len(self.words))
+        places = np.arange(len(self.names)) if needs_all else np.flatnonzero(np.isin(self.columns, used))
+        idf = self.vectorizer.idf_ if self.vectorizer.use_idf else np.ones(len(self.names))
         words_of = defaultdict(list)
         for place in places.tolist():
-            words_of[float(idf[place])].append(self.words[place])
+            words_of[float(idf[place])].append(self.names[place])
         return {
             "n_columns": self.n_columns,
             "columns": None if needs_all else self.columns[places].tolist(),
@@ -184,7 +180,7 @@ class TextFeatures:
         """Return the features of other texts, csr_array (I, F); words not seen in training are left out."""
         from scipy.sparse import csr_array
 
-        if not self.words:
+        if not self.names:
             return csr_array((len(inputs), self.n_columns))
         return self._placed(self.vectorizer.transform(inputs))
 
@@ -196,10 +192,6 @@ class TextFeatures:
         found.sort_indices()
         parts = (found.data, self.columns[found.indices], found.indptr)
         return csr_array(parts, shape=(found.shape[0], self.n_columns))
-
-    def name_of(self, column: int) -> str:
-        """Return the word of a column."""
-        return self.words[int(np.searchsorted(self.columns, column))]
 
 
 def _vectorizer(settings: Settings, **options: Any) -> TfidfVectorizer:

@@ -23,7 +23,7 @@ from crfqn.recipes.sources import (
     own_file,
     own_files,
     own_parts,
-    read_documents,
+    read_items,
     split,
 )
 from crfqn.taxonomy.reading import open_taxonomy, read_taxonomy_file
@@ -47,7 +47,7 @@ def prepare_documents(recipe: Recipe) -> Prepared:
         y_train=_targets(recipe, train.labels),
         X_test=features.transform(test.inputs) if test.labels else matrix[:0],
         y_test=_targets(recipe, test.labels),
-        feature_names=[features.name_of(column) for column in range(features.n_columns)],
+        feature_names=features.names,
         fingerprint=documents.digest(),
         taxonomy=tree,
         is_inferred=is_inferred,
@@ -67,7 +67,7 @@ def observe_documents(
             part = _part(documents, test)
             return Observed(features.transform(part.inputs), _targets(recipe, part.labels))
     with own_files():
-        new = read_documents(recipe, path, keeps_blank, is_new=True)
+        new = read_items(recipe, path, keeps_blank=keeps_blank, is_new=True)
     matrix = features.transform(new.inputs, features.first_id)
     return Observed(matrix, _targets(recipe, new.labels) if any(new.labels) else None, new)
 
@@ -102,7 +102,7 @@ def _documents(recipe: Recipe) -> Documents:
                 f'{recipe.data.dataset!r} has {what}; use "{has}"'
             )
         return documents
-    train, *others = own_parts(recipe, read_documents)
+    train, *others = own_parts(recipe)
     documents = concatenate(train, others[0]) if others else replace(train, n_train=train.n_items)
     for part in (train, *others):
         _check_labels(part)
@@ -125,7 +125,7 @@ def _place(recipe: Recipe, documents: Documents, item: int) -> str:
         return f"{recipe.data.dataset}, document {item}"
     n_train = documents.n_train or 0
     name, number = (recipe.data.train, item) if item < n_train else (recipe.data.test, item - n_train)
-    places = read_documents(recipe, recipe.source.parent / name).places
+    places = read_items(recipe, recipe.source.parent / name).places
     assert places is not None  # of a file
     return places.where(number)
 

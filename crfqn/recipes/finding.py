@@ -6,6 +6,7 @@ from dataclasses import MISSING
 from pathlib import Path
 from typing import Any
 
+from crfqn.choices import STRUCTURED
 from crfqn.data.files import STANDARD_INPUT
 from crfqn.datasets.registry import bundled
 from crfqn.errors import InputError, RecipeError
@@ -28,7 +29,6 @@ EXAMPLES: dict[str, dict[str, Any]] = {  # keys that a skeleton sets; it has all
     "objective": {"l1": "auto"},
     "windows": {"columns": "word", "templates": "word[-1] word[0] word[1] word[-1]|word[0]"},
 }
-STRUCTURED_LOSSES = ("logistic", "hinge")  # of chains and taxonomies
 
 
 def list_recipes() -> list[str]:
@@ -173,4 +173,4 @@ def _shown_features(structure: str) -> str:
 
 
 def _choices(name: str, key: Key, structure: str) -> tuple[str, ...]:
-    return STRUCTURED_LOSSES if name == "loss" and structure in ("chain", "taxonomy") else key.rule.choices
+    return (*STRUCTURED,) if name == "loss" and structure in ("chain", "taxonomy") else key.rule.choices

@@ -9,16 +9,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from crfqn.choices import LOSSES, STRUCTURED
 from crfqn.data.templates.vocabulary import WindowFeatures
 from crfqn.data.templates.windows import CHUNKING
 from crfqn.errors import InputError, RecipeError
 from crfqn.readers.registry import FORMATS
 from crfqn.recipes.keys import check_names, key, keys_in, parameter, read_section, read_table, shown
-
-FLAT_LOSSES = ("squared-hinge", "multitask-squared-hinge")
-# Of dense features: `GeneralizedLeastSquares`, `CalibratedLeastSquares`, `StagewiseRegression`.
-LEAST_SQUARES = ("generalized-least-squares", "calibrated-least-squares", "stagewise-regression")
-
 
 DEFAULT_COLUMNS = {"windows": "w pos"}  # others take those that the data have
 
@@ -138,7 +134,6 @@ class Structure:
     separator: str | None = key(None, "between the parts of such a path; default: /", of="taxonomy")
 
 
-LOSSES = ("logistic", *FLAT_LOSSES, "hinge", *LEAST_SQUARES)
 STRENGTHS = ("l1", "l2", "group_l1")
 OF_ITEMS = "taxonomy flat ranking"
 
@@ -153,7 +148,7 @@ class Objective:
     l1: float | str | None = parameter("l1")
     l2: float | None = parameter("l2", words=())
     group_l1: float | str | None = parameter("group_l1")
-    loss: str = parameter("loss", "logistic", of="chain taxonomy flat", choices=LOSSES)
+    loss: str = parameter("loss", "logistic", of="chain taxonomy flat", choices=(*LOSSES,))
     penalty: str | None = parameter("penalty", of="flat ranking")
     threshold: str = parameter("threshold", "item", of="ranking")
     group_norm: str = parameter("group_norm", "l2", of="chain taxonomy")
@@ -314,9 +309,10 @@ def _mistakes_of_kinds(recipe: Recipe) -> Iterator[str]:
         has = "text files name their attributes" if data.train else f"the dataset {data.dataset!r} has images"
         columns = "for files of columns" if data.train else "if it has columns"
         yield f'{of_kind}: {has}; use "{fitting}", or "windows", "templates" or "words" {columns}'
-    if loss in (*FLAT_LOSSES, *LEAST_SQUARES) and structure.kind in ("chain", "taxonomy"):
+    if loss not in STRUCTURED and structure.kind in ("chain", "taxonomy"):
+        others = " or ".join(f'"{name}"' for name in STRUCTURED)
         yield (
-            f'[objective] loss = "{loss}" is for [structure] kind = "flat"; expected "logistic" or "hinge" for '
+            f'[objective] loss = "{loss}" is for [structure] kind = "flat"; expected {others} for '
             f'"{structure.kind}"'
         )
     for name in ("taxonomy", "separator"):

@@ -28,7 +28,7 @@ from crfqn.recipes.sources import (
     own_file,
     own_files,
     own_parts,
-    read_sequences,
+    read_items,
     split,
 )
 
@@ -43,7 +43,7 @@ def prepare_sequences(recipe: Recipe) -> Prepared:
     """Return the data of a recipe of sequences, cut and mapped to features; see `crfqn.recipes.prepare`."""
     labeled = _labeled(recipe)
     train, test = split(recipe, labeled.n_items, labeled.n_train)
-    names = _pixel_map(recipe).names if recipe.features.kind == "pixel-pairs" else None
+    names = pixel_map(recipe).names if recipe.features.kind == "pixel-pairs" else None
     if recipe.features.kind in OF_TEMPLATES:
         return _prepare_templates(recipe, labeled, train, test)
     seen = _observed(recipe, labeled, train)
@@ -116,9 +116,9 @@ def observe_sequences(
         return _observed(recipe, labeled, split(recipe, labeled.n_items, labeled.n_train)[1])
     with own_files():
         if recipe.features.kind == "pixel-pairs":
-            labeled = _read_images(path, _pixel_map(recipe).shape)
+            labeled = _read_images(path, pixel_map(recipe).shape)
         else:
-            labeled = read_sequences(recipe, path, columns, is_new=True)
+            labeled = read_items(recipe, path, columns, is_new=True)
     observed = _observed(recipe, labeled, np.arange(labeled.n_items))
     return replace(observed, y=labeled.known_labels(), data=labeled)
 
@@ -126,7 +126,7 @@ def observe_sequences(
 def _labeled(recipe: Recipe) -> Labeled:
     """Return the recipe's data, all items."""
     if not recipe.data.dataset:
-        train, *others = own_parts(recipe, read_sequences)
+        train, *others = own_parts(recipe)
         for part in (train, *others):
             _check_labels(recipe, part)
         return append_test(train, others[0]) if others else replace(train, n_train=train.n_items)
@@ -156,11 +156,11 @@ def _observed(recipe: Recipe, labeled: Labeled, items: np.ndarray) -> Observed:
     inputs = [labeled.inputs[item] for item in items]
     if recipe.features.kind == "attributes":
         return Observed(inputs, labels)
-    pixel_map = _pixel_map(recipe)
+    pixels = pixel_map(recipe)
     offsets = np.zeros(len(inputs) + 1, dtype=np.int64)
     np.cumsum([len(images) for images in inputs], out=offsets[1:])
-    matrix = pixel_map.transform(np.concatenate(inputs))
-    return Observed(Sequences(matrix, offsets, feature_names=pixel_map.names), labels)
+    matrix = pixels.transform(np.concatenate(inputs))
+    return Observed(Sequences(matrix, offsets, feature_names=pixels.names), labels)
 
 
 def _windows(recipe: Recipe, inputs: TokenColumns) -> Sequences:
@@ -172,7 +172,8 @@ def _windows(recipe: Recipe, inputs: TokenColumns) -> Sequences:
         raise RecipeError(f"{recipe.source}: [features] columns: {error}") from error
 
 
-def _pixel_map(recipe: Recipe) -> PixelPairs:
+def pixel_map(recipe: Recipe) -> PixelPairs:
+    """Return the map from images to features of a recipe; RecipeError where its dataset has no images."""
     shape = find_dataset(recipe).shape
     if shape is None:
         raise RecipeError(

@@ -7,11 +7,11 @@ file's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,7 +37,6 @@ OF_FEATURES = {
 }
 TABLES = ("csv", "tsv", "parquet")
 ONLY_WORDS = ("form",)  # of CoNLL-U: lemmas and tags are what a tagger is to find
-Data = TypeVar("Data", Labeled, Documents)
 
 
 @dataclass(frozen=True)
@@ -186,17 +185,33 @@ def told_format(path: str | Path) -> str | None:
         return None
 
 
-def read_sequences(
-    recipe: Recipe, path: str | Path, columns: Sequence[str] | None = None, is_new: bool = False
-) -> Labeled:
-    """Return the items of a file of sequences.
+def read_items(
+    recipe: Recipe,
+    path: str | Path,
+    columns: Sequence[str] | None = None,
+    *,
+    is_new: bool = False,
+    keeps_blank: bool = False,
+) -> Any:
+    """Return the items of a file, Labeled or Documents, as the recipe's structure wants them; else RecipeError.
 
     columns : those that the recipe's model reads, if that is known
     is_new : whether it is a file for the model, which may lack the column of labels
+    keeps_blank : whether a blank line among texts is a document without words
     """
     name = format_of(recipe, path)
-    options = reading_options(recipe, name, columns, is_new=is_new)
-    return _of_kind(recipe, path, Labeled, formats.read(path, name, **options))
+    options = reading_options(recipe, name, columns, is_new=is_new, keeps_blank=keeps_blank)
+    data = formats.read(path, name, **options)
+    if isinstance(data, Labeled) != (recipe.structure.kind == "chain"):
+        has, fitting = (
+            ("sequences", '"chain"')
+            if isinstance(data, Labeled)
+            else ("documents", '"flat", "taxonomy" or "ranking"')
+        )
+        raise RecipeError(
+            f'{recipe.source}: [structure] kind = "{recipe.structure.kind}": {path} holds {has}; use {fitting}'
+        )
+    return data
 
 
 def reading_options(
@@ -207,7 +222,7 @@ def reading_options(
     is_new: bool = False,
     keeps_blank: bool = False,
 ) -> dict[str, Any]:
-    """Return the options that the recipe's files in a format are read with; parameters as of the readers here."""
+    """Return the options that the recipe's files in a format are read with; parameters as of `read_items`."""
     if recipe.structure.kind == "chain":
         if recipe.features.kind not in ("windows", "templates", "words"):
             return {}
@@ -236,28 +251,7 @@ def column_options(format: str, names: list[str] | None) -> dict[str, Any]:
     return {"columns": names} if format == "conll" or (format in TABLES and names is not None) else {}
 
 
-def read_documents(
-    recipe: Recipe, path: str | Path, keeps_blank: bool = False, is_new: bool = False
-) -> Documents:
-    """Return the documents of a file; `keeps_blank` as in `read_labelled_texts`, `is_new` as of sequences."""
-    name = format_of(recipe, path)
-    options = reading_options(recipe, name, is_new=is_new, keeps_blank=keeps_blank)
-    return _of_kind(recipe, path, Documents, formats.read(path, name, **options))
-
-
-def _of_kind(recipe: Recipe, path: str | Path, kind: type[Data], data: Any) -> Data:
-    """Return the data; RecipeError for sequences in the place of documents or the other way."""
-    if isinstance(data, kind):
-        return data
-    has, fitting = (
-        ("sequences", '"chain"') if kind is Documents else ("documents", '"flat", "taxonomy" or "ranking"')
-    )
-    raise RecipeError(
-        f'{recipe.source}: [structure] kind = "{recipe.structure.kind}": {path} holds {has}; use {fitting}'
-    )
-
-
-def own_parts(recipe: Recipe, read: Callable[[Recipe, str | Path], Data]) -> list[Data]:
+def own_parts(recipe: Recipe) -> list[Any]:
     """Return the training part and, if there is one, the test part of a recipe's own files."""
     parts = []
     for name in (recipe.data.train, recipe.data.test):
@@ -265,5 +259,5 @@ def own_parts(recipe: Recipe, read: Callable[[Recipe, str | Path], Data]) -> lis
             continue
         with own_files():
             path = name if name == STANDARD_INPUT else own_file(recipe.source.parent / name)
-            parts.append(read(recipe, path))
+            parts.append(read_items(recipe, path))
     return parts

@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 from crfqn.data.schemes import Scheme
 from crfqn.errors import InputError
 from crfqn.messages import describe
-from crfqn.metrics.evaluation import LabelCounts, Scores, known_labels, score_documents, score_sets
+from crfqn.metrics.evaluation import (
+    LabelCounts,
+    Scores,
+    known_labels,
+    predict_labels,
+    score_documents,
+    score_sets,
+)
 from crfqn.plot.matrices import ConfusionDisplay, flat_labels
 from crfqn.report.images import Pixels, ink_of
 from crfqn.report.subject import INTERCEPT, Subject
@@ -66,7 +73,7 @@ class Evaluation:
         X, y = data
         model = subject.model
         if subject.is_sequence:
-            predicted: list[Any] = [[str(label) for label in item] for item in model.predict(X)]
+            predicted = predict_labels(model, X)
             given: list[Any] = _cut(y, [len(item) for item in predicted])
         elif hasattr(model, "predict_sets") and _are_sets(y):
             predicted = [[str(label) for label in labels] for labels in model.predict_sets(X)]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from crfqn.atomic_write import check_writable, replace_file
 from crfqn.errors import InputError
 from crfqn.messages import describe, printable
+from crfqn.parameters import Parameter
 from crfqn.plot.curves import ConvergenceDisplay, PathDisplay
 from crfqn.plot.matrices import TransitionsDisplay
 from crfqn.report import weights
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 MOST_PATH_ROWS = 1000
+MOST_TRANSITIONS = 500
+COUNT = Parameter("how many are shown", int, low=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,9 +74,7 @@ class Contents:
 
     def __post_init__(self) -> None:
         for name in ("n_features", "n_errors"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise InputError(f"{name}: expected an integer >= 1, got {value!r}")
+            COUNT.check(name, getattr(self, name))
 
 
 def write_report(model: Any, path: str | PathLike[str], data: Any = None, **contents: Any) -> None:
@@ -174,7 +175,7 @@ def _of_weights(
         content["characters"] = [] if pixels is None else weights.characters(subject, pixels, found)
     if subject.transitions is not None:
         display = TransitionsDisplay.of(subject.model)
-        content["transitions"] = weights.transitions(subject)
+        content["transitions"] = subject.strongest_transitions(MOST_TRANSITIONS)
         about = "Weights of transitions from the label of a row to the label of a column"
         content["transition_pictures"] = Pictures("t").panels(display, about, SQUARE)
     by_node: dict[str, list[Any]] = {}

@@ -6,6 +6,7 @@ import platform
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
+from itertools import islice
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -22,9 +23,25 @@ SILENT = ("callback", "taxonomy", "verbose", "warm_start")  # parameters that sa
 UNKNOWN = "not known"
 
 
+class Weighted(NamedTuple):
+    """Row of the table of features."""
+
+    label: str
+    feature: str
+    weight: float
+
+
+class Transition(NamedTuple):
+    """Row of the table of transitions."""
+
+    before: str
+    after: str
+    weight: float
+
+
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """Fitted estimator of crfqn with names for whatever it has.
+    """Fitted estimator of crfqn with names for whatever it has; for pages and for `crfqn inspect`.
 
     feature_names : names by column, such as a list; default: those that the model has, else numbers
     """
@@ -44,7 +61,7 @@ class Subject:
     @property
     def is_sequence(self) -> bool:
         """Whether an item is a sequence with a label at each position."""
-        return self.transitions is not None
+        return self.model.LABELS_SEQUENCES
 
     @cached_property
     def tree(self) -> LabelTree | None:
@@ -79,6 +96,34 @@ class Subject:
         """Weight of the constant by row; None where there is none."""
         found = getattr(self.model, "intercept_", None)
         return None if found is None or not np.any(found) else np.asarray(found)
+
+    @cached_property
+    def n_weights(self) -> NDArray[np.int64]:
+        """Number of weights of each row, its constant included, (rows,)."""
+        counts = np.diff(self.weights.indptr)
+        return counts if self.intercepts is None else counts + (self.intercepts != 0)
+
+    def strongest(self, row: int, n: int) -> list[Weighted]:
+        """Return the n largest weights of a row, in size, its constant among them."""
+        span = slice(*self.weights.indptr[row : row + 2])
+        columns, values = self.weights.indices[span], self.weights.data[span]
+        if self.intercepts is not None and self.intercepts[row]:
+            columns, values = np.append(columns, -1), np.append(values, self.intercepts[row])
+        order = np.argsort(-np.abs(values), kind="stable")[:n]
+        return [
+            Weighted(self.rows[row], self.name_of(column) if column >= 0 else INTERCEPT, value)
+            for column, value in zip(columns[order].tolist(), values[order].tolist(), strict=True)
+        ]
+
+    def strongest_transitions(self, n: int, label: str | None = None) -> list[Transition]:
+        """Return the n largest transitions, in size, or those from or to a label."""
+        edges = self.transitions.tocoo()
+        order = np.argsort(-np.abs(edges.data), kind="stable")
+        found = (
+            Transition(self.labels[edges.row[i]], self.labels[edges.col[i]], float(edges.data[i]))
+            for i in order
+        )
+        return [*islice((one for one in found if label is None or label in (one.before, one.after)), n)]
 
     def label_weights(self, label: str) -> tuple[NDArray[np.float64], float]:
         """Return what a label's score adds up: weights (features,) and constant of its row and those above it."""

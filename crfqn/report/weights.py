@@ -15,30 +15,13 @@ import numpy as np
 from crfqn.metrics import SpanCounts
 from crfqn.report.evaluation import Evaluation
 from crfqn.report.images import Pixels, ink_image, weight_image
-from crfqn.report.subject import INTERCEPT, Subject
+from crfqn.report.subject import Subject, Weighted
 from crfqn.taxonomy.tree import NO_PARENT, LabelTree
 
 MOST_CHARACTERS = 100
 MOST_ROWS = 3000  # of a table: a browser sorts so many in a moment
-MOST_TRANSITIONS = 500
 MOST_NODES = 3000
 MOST_LEVELS = 60  # browsers lay out no page that is nested without end
-
-
-class Weighted(NamedTuple):
-    """Row of the table of features."""
-
-    label: str
-    feature: str
-    weight: float
-
-
-class Transition(NamedTuple):
-    """Row of the table of transitions."""
-
-    before: str
-    after: str
-    weight: float
 
 
 class Density(NamedTuple):
@@ -54,48 +37,21 @@ def strongest(subject: Subject, n_features: int) -> tuple[list[Weighted], int]:
 
     Labels come in the model's order; beyond MOST_ROWS those with few weights are left out.
     """
-    counts = _counts(subject)
+    counts = subject.n_weights
     heaviest = np.argsort(-counts, kind="stable")
     n_shown = int(np.searchsorted(np.cumsum(np.minimum(counts[heaviest], n_features)), MOST_ROWS, "right"))
     shown = np.sort(heaviest[: max(n_shown, 1)])
-    rows = [entry for row in shown.tolist() for entry in _of_row(subject, row, n_features)]
+    rows = [entry for row in shown.tolist() for entry in subject.strongest(row, n_features)]
     return rows, int(np.count_nonzero(counts)) - int(np.count_nonzero(counts[shown]))
-
-
-def transitions(subject: Subject) -> list[Transition]:
-    """Return the largest transitions, in size."""
-    edges = subject.transitions.tocoo()
-    order = np.argsort(-np.abs(edges.data), kind="stable")[:MOST_TRANSITIONS]
-    names = subject.labels
-    return [Transition(names[edges.row[i]], names[edges.col[i]], float(edges.data[i])) for i in order]
 
 
 def densities(subject: Subject) -> list[Density]:
     """Return the number of weights of each label or node, the most first, at most MOST_ROWS."""
     weights: Any = subject.weights
     totals = np.asarray(abs(weights).sum(axis=1)).ravel()
-    counts = _counts(subject)
+    counts = subject.n_weights
     order = np.argsort(-counts, kind="stable")[:MOST_ROWS]
     return [Density(subject.rows[row], int(counts[row]), float(totals[row])) for row in order.tolist()]
-
-
-def _counts(subject: Subject) -> Any:
-    counts = np.diff(subject.weights.indptr)
-    return counts if subject.intercepts is None else counts + (subject.intercepts != 0)
-
-
-def _of_row(subject: Subject, row: int, n_features: int) -> list[Weighted]:
-    weights = subject.weights
-    span = slice(weights.indptr[row], weights.indptr[row + 1])
-    columns, values = weights.indices[span], weights.data[span]
-    if subject.intercepts is not None and subject.intercepts[row]:
-        columns, values = np.append(columns, -1), np.append(values, subject.intercepts[row])
-    order = np.argsort(-np.abs(values), kind="stable")[:n_features]
-    label = subject.rows[row]
-    return [
-        Weighted(label, subject.name_of(column) if column >= 0 else INTERCEPT, value)
-        for column, value in zip(columns[order].tolist(), values[order].tolist(), strict=True)
-    ]
 
 
 class Character(NamedTuple):

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from harness.comparing import Comparison
 from harness.judging import Judged, best_labels, chunk_f1, judge_run
@@ -60,6 +61,17 @@ KNOWN_NOTE = (
     "CRFsuite's seconds to what it did not reach here are the iterations that a full run is known to need ({0}) times "
     "the median seconds of those made. --full measures them."
 )
+
+
+def speed_notes(found: Comparison) -> list[str]:
+    """How long CRFsuite's iterations took, by its log and by the wall clock."""
+    if found.peer is None:
+        return []
+    log, wall = (found.peer.run.facts[name] for name in ("log_seconds", "wall_seconds"))
+    return [
+        f"CRFsuite: {np.median(log):.2f} s an iteration (the median; {np.median(wall):.2f} s by the wall clock), "
+        f"{np.sum(log):.0f} s in all ({np.sum(wall):.0f} s)."
+    ]
 
 
 def iterations_of_peer(n_iterations: int | None) -> int | None:
@@ -122,7 +134,8 @@ def report_ocr(report: Report, l1: float, found: Comparison, known: Known | None
         KNOWN_NOTE.format(iterations),
         CRFSUITE_NOTE,
     ]
-    report.tables.append(found.table(f"l1 = {l1:g}", notes))
+    columns: dict[str, Any] = {"above": lambda side: f"{side.verdict.objective / optimum - 1:.1e}"}
+    report.tables.append(found.table(f"l1 = {l1:g}", notes + speed_notes(found), **columns))
     report.promises += model_promises(at, found.crfqn, known, "test accuracy by letter")
     report.promises += speed_promises(at, known, "CRFsuite", found.speed_up)
     report.promises += _tail_promises(at, found, known)
@@ -230,7 +243,9 @@ def conll2000(
             found = compare_conll2000(path, problem, setting, threads, repeats, limit, n_iterations)
             columns: dict[str, Any] = {"F1 of chunks, %": lambda side: f"{100 * f1(side):.2f}"}
             note = "Seconds count from the first step, features in memory before."
-            report.tables.append(found.table(setting.name, [note, CRFSUITE_NOTE], **columns))
+            report.tables.append(
+                found.table(setting.name, [note, CRFSUITE_NOTE, *speed_notes(found)], **columns)
+            )
             ours = f1(found.crfqn)
             asked = f">= {LEAST_F1:.1%}", f"{ours:.2%}", ours >= LEAST_F1
             report.promises.append(Promise(f"{setting.name}: F1 of chunks", *asked))

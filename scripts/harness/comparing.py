@@ -86,6 +86,9 @@ class Comparison:
             "objective": lambda judged: (
                 "(another)" if judged.run.name in self.others else f"{judged.verdict.objective:,.3f}"
             ),
+            "as reported to": lambda judged: (
+                f"{abs(judged.run.values[-1] / judged.verdict.objective - 1):.0e}"
+            ),
             "certified gap": fact("gap", ".1e"),
             "non-zeros": lambda judged: f"{judged.run.n_nonzero:,}",
             "test accuracy": lambda judged: f"{judged.verdict.accuracy:.4f}",

@@ -18,11 +18,11 @@ from crfqn import (
     TaxonomyCRF,
     load,
 )
-from crfqn.estimators.multiclass import LOSSES
+from crfqn.choices import FLAT
 
 ITEMS = [
     MulticlassCRF(),
-    *(MulticlassClassifier(loss=loss) for loss in LOSSES),
+    *(MulticlassClassifier(loss=loss) for loss in FLAT),
     MulticlassClassifier(loss="hinge", penalty="l2"),
     MulticlassSVC(),
     TaxonomyCRF(),

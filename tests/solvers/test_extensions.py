@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
+import warnings
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +18,9 @@ import numpy as np
 import pytest
 import scipy.optimize
 import scipy.sparse
+from sklearn.exceptions import ConvergenceWarning
 
+from crfqn import MulticlassClassifier, choices
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import for_items
@@ -163,6 +168,79 @@ def test_every_solver_is_right_or_refuses_by_name(loss, kind, expected):
             name,
             message,
         )
+
+
+def rows():
+    """The page's rows of the tables, by the table's name."""
+    code = re.findall(r"^```python[^\n]*\n(.*?)^```$", PAGE.read_text("utf-8"), re.M | re.S)
+    found: dict = {}
+    for block in code:
+        if re.search(r"^row = {", block, re.M):
+            names: dict = {}
+            exec(block, names)
+            found |= names["row"]
+    return found
+
+
+@pytest.fixture
+def tables(monkeypatch):
+    """The page's classes in files of their own, and their rows in the tables."""
+    for module, name in (
+        ("crfqn.objectives.losses.squared", "SquaredLoss"),
+        ("crfqn.penalties.adaptive", "AdaptiveLasso"),
+    ):
+        monkeypatch.setitem(sys.modules, module, SimpleNamespace(**{name: getattr(page(), name)}))
+    found = rows()
+    for name, row in found.items():
+        table, parameter = (
+            (choices.LOSSES, "loss") if isinstance(row, choices.Loss) else (choices.PENALTIES, "penalty")
+        )
+        monkeypatch.setitem(table, name, row)
+        if parameter == "loss":
+            monkeypatch.setitem(choices.FLAT, name, row.flat)
+        known = MulticlassClassifier.PARAMETERS[parameter]
+        monkeypatch.setattr(
+            MulticlassClassifier,
+            "PARAMETERS",
+            {**MulticlassClassifier.PARAMETERS, parameter: replace(known, choices=(*known.choices, name))},
+        )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("loss", "penalty"), [("squared", "adaptive-l1"), ("logistic", "adaptive-l1"), ("squared", "l2")]
+)
+def test_a_row_is_a_name_for_every_solver(tables, loss, penalty):
+    assert {*tables} == {"squared", "adaptive-l1"}
+    strengths = {"l1": 0.8} if penalty == "adaptive-l1" else {"l2": 0.5}
+    found, refusals = {}, {}
+    for solver in ["auto", *MulticlassClassifier.SOLVERS]:
+        model = MulticlassClassifier(
+            loss=loss,
+            penalty=penalty,
+            **strengths,
+            solver=solver,
+            fit_intercept=False,
+            tol=TOL,
+            max_iter=200,
+            n_threads=1,
+        )
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                found[solver] = model.fit(X, Y).result_
+        except InputError as error:
+            refusals[solver] = str(error)
+    best = found["fista"].value
+    for name, result in found.items():
+        assert result.value >= best * (1.0 - 2.0 * TOL), name
+        if result.status.is_success:
+            assert result.value <= best * (1.0 + 2.0 * TOL), name
+    assert {"auto", "prox-qn", "fista", "owl-qn", "spa-rsa"} <= {
+        name for name, result in found.items() if result.status.is_success
+    }
+    assert {"dual", "fbpd"} <= refusals.keys()
+    assert all(re.search(r"needs? ", message) for message in refusals.values()), refusals
 
 
 def test_blocks_of_features_are_no_rows():

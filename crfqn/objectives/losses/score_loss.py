@@ -109,6 +109,11 @@ class ScoreLoss:
         """See above; may depend on the loss's parameters."""
         return True
 
+    @classmethod
+    def over(cls, structure: Structure, targets: Any) -> ScoreLoss:
+        """Return the loss of targets, int32 (N,), as estimators make it (`crfqn/choices.py`)."""
+        raise NotImplementedError
+
     def take(
         self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]
     ) -> ScoreLoss:
@@ -250,6 +255,10 @@ class SingleLabel(PositionLoss):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", checked_labels(self.labels, self.n_states))
+
+    @classmethod
+    def over(cls, structure: Structure, targets: Labels) -> Self:
+        return cls(targets, structure.n_states)
 
     @property
     def n_positions(self) -> int:

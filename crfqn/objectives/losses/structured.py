@@ -82,6 +82,10 @@ class StructuredLoss(OverStructure):
         self.structure.check_targets(targets)
         object.__setattr__(self, "targets", np.ascontiguousarray(targets, np.int32))
 
+    @classmethod
+    def over(cls, structure: Structure, targets: Labels) -> Self:
+        return cls(structure, targets)
+
     @property
     def n_positions(self) -> int:
         return self.targets.size

@@ -1,0 +1,136 @@
+"""Losses and penalties that are chosen by name, a row each: whatever has to know their names reads them here.
+
+Choices of recipes and of the command line, checks and refusals of the estimators and their default solvers are made of
+these tables. Classes stand as names, imported when a model is trained: the tables cost nothing to read.
+What a loss can do (probabilities, margins, curvature) its class says (`objectives/losses/score_loss.py`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+
+def load_class(name: str) -> Any:
+    """Return a class by its dotted name, its module's first."""
+    module, _, name = name.rpartition(".")
+    return getattr(import_module(module), name)
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """A row of the table of penalties.
+
+    says : what of the weights it adds up
+    made_of : the class that `of_strengths` makes it of, by its dotted name
+    strengths : names of its strengths; the first one is varied by a regularisation path
+    norm : the norm of a row of weights, where the penalty has groups
+    """
+
+    says: str
+    made_of: str
+    strengths: tuple[str, ...]
+    norm: str = "l2"
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether it has norms of groups of weights."""
+        return "group_l1" in self.strengths
+
+
+_NET, _ROWS = "crfqn.penalties.elastic_net.ElasticNet", "crfqn.penalties.group_lasso.GroupLasso"
+PENALTIES: Mapping[str, Penalty] = {
+    "l1/l2": Penalty("the lengths of rows, a feature's weights for all classes", _ROWS, ("group_l1",)),
+    "l1/linf": Penalty("the largest sizes of rows", _ROWS, ("group_l1",), "linf"),
+    "sparse-group": Penalty("the lengths of rows and the sizes of weights", _ROWS, ("group_l1", "l1")),
+    "l1": Penalty("the sizes of weights", _NET, ("l1",)),
+    "elastic-net": Penalty("the sizes of weights and their squares", _NET, ("l1", "l2")),
+    "l2": Penalty("the squares of weights", _NET, ("l2",)),
+}
+
+
+@dataclass(frozen=True)
+class Form:
+    """A loss over items of one kind: with a label each, or over chains and taxonomies.
+
+    made_of : the class that `over` makes it of, by its dotted name
+    solvers : where not all solvers can train it: the names of those that can, by penalty, the default first
+    takes_bound : whether it may be bounded in the place of being minimised
+    """
+
+    made_of: str
+    solvers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    takes_bound: bool = False
+
+    @property
+    def loss_class(self) -> Any:
+        """The class of the loss."""
+        return load_class(self.made_of)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A row of the table of losses.
+
+    says : what it is of an item
+    flat, structured : its form over items with a label each, and over chains and taxonomies, where there is one
+    estimator : the estimator of flat labels that recipes train it by
+    ridge_only : whether that estimator knows l2 alone
+    shifts_alike : whether a constant added to all intercepts changes nothing
+    dense : under penalties over rows, the solvers where 5 %, and where half of the entries of the features are not
+        zero, by their names in `automatic_solver.TUNED`
+    """
+
+    says: str
+    flat: Form | None = None
+    structured: Form | None = None
+    estimator: str = "MulticlassClassifier"
+    ridge_only: bool = False
+    shifts_alike: bool = True
+    dense: tuple[str, str] = ("margins", "margins")
+
+
+_LOSSES = "crfqn.objectives.losses"
+LOSSES: Mapping[str, Loss] = {
+    "squared-hinge": Loss(
+        "the squares of the violated margins to other labels",
+        Form(f"{_LOSSES}.hinges.MulticlassSquaredHinge"),
+        dense=("rows", "margins"),
+    ),
+    "multitask-squared-hinge": Loss(
+        "those of one classifier against the rest for each label",
+        Form(f"{_LOSSES}.hinges.MultitaskSquaredHinge"),
+        shifts_alike=False,
+    ),
+    "logistic": Loss(
+        "-log of its probability",
+        Form(f"{_LOSSES}.likelihood.MultinomialLogistic"),
+        Form(f"{_LOSSES}.likelihood.Likelihood"),
+        estimator="MulticlassCRF",
+        dense=("likelihoods", "likelihoods"),
+    ),
+    "hinge": Loss(
+        "the largest violation of a margin, without curvature",
+        Form(
+            f"{_LOSSES}.hinges.MulticlassHinge",
+            dict.fromkeys(PENALTIES, ("fbpd",)) | {"l2": ("dual", "fbpd")},
+            takes_bound=True,
+        ),
+        Form(f"{_LOSSES}.structured.StructuralHinge", {"l2": ("block-frank-wolfe",)}),
+    ),
+    # Of dense features, each with an estimator of its own.
+    "generalized-least-squares": Loss(
+        "that of a link, in steps with one metric", estimator="GeneralizedLeastSquares", ridge_only=True
+    ),
+    "calibrated-least-squares": Loss(
+        "that of a link that is learnt", estimator="CalibratedLeastSquares", ridge_only=True
+    ),
+    "stagewise-regression": Loss(
+        "that of a link, by stages of features", estimator="StagewiseRegression", ridge_only=True
+    ),
+}
+FLAT: Mapping[str, Form] = {name: row.flat for name, row in LOSSES.items() if row.flat}
+STRUCTURED: Mapping[str, Form] = {name: row.structured for name, row in LOSSES.items() if row.structured}
+UNKNOWN = Form(
+    f"{_LOSSES}.score_loss.ScoreLoss"
+)  # can do nothing: of a name that the estimator's check refuses
