@@ -33,7 +33,8 @@ from numpy.typing import NDArray
 
 from crfqn import MulticlassClassifier
 from crfqn.errors import InputError
-from crfqn.solvers.dual.fbpd import FBPD, ConstrainedFBPD
+from crfqn.solvers.primal_dual.constrained import ConstrainedFBPD
+from crfqn.solvers.primal_dual.regularised import FBPD
 
 LOSSES = {
     "hinge": "hinge",

@@ -43,7 +43,7 @@ from crfqn.objectives.blocks import likelihood
 from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet
 from crfqn.result import Result
-from crfqn.solvers.coordinate.feature_bcd import FeatureBCD
+from crfqn.solvers.coordinate.block_cd import FeatureBCD
 from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.protocols import Requirements

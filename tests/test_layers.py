@@ -25,7 +25,7 @@ CONTRACTS = Path(__file__).parents[1] / "pyproject.toml"
 # Mathematics only: of objectives the protocols, and neither features nor structures nor penalties; what a method keeps
 # over the items, in files named so, may know all of them.
 SOLVERS_MAY_IMPORT = {
-    "solvers", "result", "kernels", "arrays", "errors", "objectives.protocols"
+    "solvers", "result", "kernels", "arrays", "errors", "penalties.blocks", "penalties.penalty", "objectives.protocols"
 }  # fmt: skip
 # What lies below the estimators depends on nothing heavier than this; the layers above may use anything.
 LIBRARIES = {

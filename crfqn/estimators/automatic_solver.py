@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from crfqn.objectives.protocols import has_state
 from crfqn.solvers.coordinate.row_descent import RowDescent
@@ -27,6 +27,7 @@ FULL = 0.5  # of the entries: dense arrays are not turned into index arrays, and
 # breast cancer (569 x 30) .38 and .15, 1.2 and .20; wine .29 and .10, .91 and .17; digits .55 and .66 (.01); made-up
 # ones with the condition number 1e4: 4,000 x 100 .13 and .05, .60 and .06; 3,000 x 600 .41 and .24, 2.5 and .25.
 GRAM_STEPS = 60
+SMOOTH, SEPARABLE, NONCONVEX, NONCONVEX_GROUPS = LBFGS(), ProxQN(), OWLQN(), SpaRSA()
 # Passes over flat items are cheap and a metric of many weights is not: 20 newsgroups to 1e-4 in .7 instead of .9 s.
 FOR_FLAT = ProxQN(entry=TopViolators(500))
 # What a sample of the items says is worth less where most of them have no loss at the optimum, and rows of a dense
@@ -64,15 +65,15 @@ class AutoSolver:
         The largest number of weights for which `few` is taken.
     """
 
-    smooth: Solver = field(default_factory=LBFGS)
+    smooth: Solver = SMOOTH
     smooth_narrow: Solver | None = None
-    separable: Solver = field(default_factory=ProxQN)
-    few: Solver = field(default_factory=ProxQN)
-    sparse: Solver = field(default_factory=ProxQN)
-    dense: Solver = field(default_factory=ProxQN)
-    full: Solver = field(default_factory=ProxQN)
-    nonconvex: Solver = field(default_factory=OWLQN)
-    nonconvex_groups: Solver = field(default_factory=SpaRSA)
+    separable: Solver = SEPARABLE
+    few: Solver = SEPARABLE
+    sparse: Solver = SEPARABLE
+    dense: Solver = SEPARABLE
+    full: Solver = SEPARABLE
+    nonconvex: Solver = NONCONVEX
+    nonconvex_groups: Solver = NONCONVEX_GROUPS
     few_weights: int = FEW
 
     def chosen(self, objective: Objective, penalty: Penalty) -> Solver:

@@ -27,7 +27,7 @@ from crfqn.objectives.objective import BoundedObjective
 from crfqn.objectives.support import Support
 from crfqn.parameters import PARAMETERS
 from crfqn.penalties import ElasticNet, GroupLasso, LossBudget
-from crfqn.solvers.dual.fbpd import ConstrainedFBPD
+from crfqn.solvers.primal_dual.constrained import ConstrainedFBPD
 from crfqn.structures.structure import Structure
 
 

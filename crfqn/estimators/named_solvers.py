@@ -12,14 +12,14 @@ from sklearn.utils import check_random_state
 
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO, FOR_FLAT, AutoSolver, for_items
-from crfqn.solvers.coordinate.feature_bcd import FeatureBCD
+from crfqn.solvers.coordinate.block_cd import FeatureBCD
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.dual.block_frank_wolfe import BlockFrankWolfe
 from crfqn.solvers.dual.decomposition import DualDecomposition
-from crfqn.solvers.dual.fbpd import FBPD
 from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
 from crfqn.solvers.first_order.sparsa import SpaRSA
 from crfqn.solvers.least_squares.generalized import GLS
+from crfqn.solvers.primal_dual.regularised import FBPD
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN

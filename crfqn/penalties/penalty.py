@@ -33,7 +33,8 @@ class Layout(NamedTuple):
 class Penalty:
     """A convex penalty l1 ||w||_1 + l2/2 ||w||^2 + norms of rows, over all coordinates but the unpenalised ones.
 
-    A subclass has `at`, the penalty at some coordinates; solvers ask its properties, never for its class.
+    A subclass has `at`, the penalty at some coordinates, and the methods without a body here; solvers ask its
+    properties, never for its class.
     """
 
     l1: float
@@ -43,6 +44,11 @@ class Penalty:
     @classmethod
     def of_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> Penalty:
         """Return the penalty of these strengths by name, as estimators make it (`crfqn/choices.py`)."""
+        raise NotImplementedError
+
+    @property
+    def dual_radius(self) -> float:
+        """The largest |gradient|, or dual norm of a row's, that a zero can have at an optimum."""
         raise NotImplementedError
 
     @property
@@ -67,6 +73,18 @@ class Penalty:
 
     def at(self, coords: Coords) -> Any:
         """Return the penalty restricted to some coordinates."""
+        raise NotImplementedError
+
+    def scaled(self, factor: float) -> Penalty:
+        """Return the penalty with all strengths times `factor`, as for a loss over that fraction of the items."""
+        raise NotImplementedError
+
+    def screen(self, point: Any) -> Any:
+        """Return the blocks that may leave zero, whole, and perhaps others, with the gradient there."""
+        raise NotImplementedError
+
+    def norm_bounds(self, value: float) -> tuple[float, float]:
+        """Return the largest L1 and Euclidean norms of penalised weights whose penalty is at most `value`."""
         raise NotImplementedError
 
     def l1_of(self, coords: Coords) -> Vector:

@@ -15,7 +15,6 @@ from crfqn.solvers.protocols import Vector
 
 ROUNDING = 4 * np.finfo(float).eps  # a share of the objective: a change below it cannot be seen
 MOST_TRIALS = 40  # halving 40 times is 1e-12
-MOST_WOLFE = 20  # trials within an interval that shrinks by more
 BLURRED = 100.0  # roundings of the objective: where all trials fail and no more was predicted, rounding is the reason
 SHORTEST_GROWTH, LONGEST_GROWTH = 2.0, 20.0  # of a step that is too short
 INNER = 0.1  # of an interval: the next trial is no nearer to its ends
@@ -119,7 +118,7 @@ def strong_wolfe(
     origin = low = Tried(0.0, *start)
     high: Tried | None = None
     length = 1.0
-    for _ in range(MOST_WOLFE):
+    for _ in range(MOST_TRIALS):
         here = Tried(length, *at(length))
         if not here.value <= min(origin.value + c1 * length * origin.slope, low.value):
             high = here

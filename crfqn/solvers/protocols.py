@@ -1,4 +1,4 @@
-"""Protocols of penalties and solvers, and the states that a solver yields.
+"""What solvers share: the state that they yield, what they require, and the types that they work on.
 
 A solver cannot know whether it trains a chain, a taxonomy or a flat classifier.
 """
@@ -16,30 +16,13 @@ from crfqn.arrays import Coords, Screening, SparseWeights, Vector
 from crfqn.errors import InputError, ViewError
 from crfqn.kernels.coordinate_descent import Subproblem
 from crfqn.objectives.protocols import Matrix, MethodState, Objective, Point, Ray
+from crfqn.penalties.blocks import Blocks
+from crfqn.penalties.penalty import Penalty
 
 __all__ = [
-    "Coords", "LocalPenalty", "Matrix", "Objective", "Penalty", "Point", "Ray", "Requirements", "Screening",
+    "Blocks", "Coords", "LocalPenalty", "Matrix", "Objective", "Penalty", "Point", "Ray", "Requirements", "Screening",
     "Solver", "SparseWeights", "State", "Vector", "check_requirements", "requirements",
 ]  # fmt: skip
-
-
-class Blocks(Protocol):
-    """A partition of coordinates: block b has those number order[starts[b]] ... order[starts[b + 1] - 1]."""
-
-    @property
-    def order(self) -> NDArray[np.int64]: ...
-
-    @property
-    def starts(self) -> NDArray[np.int64]: ...
-
-    @property
-    def sizes(self) -> NDArray[np.int64]: ...
-
-    def total(self, values: NDArray) -> NDArray: ...
-
-    def largest(self, values: NDArray) -> NDArray: ...
-
-    def spread(self, per_block: NDArray) -> NDArray: ...
 
 
 class LocalPenalty(Protocol):
@@ -74,63 +57,6 @@ class LocalPenalty(Protocol):
         base_d: NDArray[np.float32],
         pool: Any,
     ) -> int: ...
-
-
-class Penalty(Protocol):
-    """A convex penalty; what depends on which one it is, a solver asks of it.
-
-    `dual_radius` is what the gradient of a zero may be; `screen` finds the blocks that may leave zero, whole, and
-    perhaps others. Nobody asks for its class: what it is like its properties `is_...` say, and a solver that relies on
-    one of them names it in its `Requirements`. `is_separable`: a sum over coordinates, l1_of |w_j| + l2_of/2 w_j^2;
-    `is_uniform`: l1_of = l1 and l2_of = l2 at all but the unpenalised ones (else these are the least strengths);
-    `is_rowwise`: its blocks are single weights or whole rows; `is_quadratic`: l2_of/2 w_j^2 alone.
-    """
-
-    @property
-    def dual_radius(self) -> float: ...
-
-    @property
-    def is_separable(self) -> bool: ...
-
-    @property
-    def is_uniform(self) -> bool: ...
-
-    @property
-    def is_rowwise(self) -> bool: ...
-
-    @property
-    def is_quadratic(self) -> bool: ...
-
-    @property
-    def l1(self) -> float: ...
-
-    @property
-    def l2(self) -> float: ...
-
-    @property
-    def unpenalised(self) -> Coords: ...
-
-    def l1_of(self, coords: Coords) -> Vector: ...
-
-    def l2_of(self, coords: Coords) -> Vector: ...
-
-    def scaled(self, factor: float) -> Penalty: ...
-
-    def at(self, coords: Coords) -> LocalPenalty: ...
-
-    def value(self, coords: Coords, w: Vector) -> float: ...
-
-    def prox(self, coords: Coords, w: Vector, step: float) -> Vector: ...
-
-    def violation(self, coords: Coords, w: Vector, g: Vector) -> Vector: ...
-
-    def screen(self, point: Point) -> Screening: ...
-
-    def conjugate(self, coords: Coords, g: Vector) -> float: ...
-
-    def dual_scales(self, coords: Coords, g: Vector) -> list[float]: ...
-
-    def norm_bounds(self, value: float) -> tuple[float, float]: ...
 
 
 @dataclass(frozen=True, eq=False)

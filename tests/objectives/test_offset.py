@@ -25,8 +25,8 @@ from crfqn.objectives.objective import Objective
 from crfqn.objectives.protocols import has_state
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
-from crfqn.solvers.coordinate.feature_bcd import FeatureBCD
-from crfqn.solvers.coordinate.feature_bcd_state import BlockState
+from crfqn.solvers.coordinate.block_cd import FeatureBCD
+from crfqn.solvers.coordinate.block_cd_state import BlockState
 from crfqn.solvers.first_order.prox_gd import FISTA
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import Diagonal, ProxQN

@@ -23,7 +23,7 @@ from crfqn.objectives.losses.structured import StructuralHinge
 from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
-from crfqn.solvers.coordinate.feature_bcd import FeatureBCD
+from crfqn.solvers.coordinate.block_cd import FeatureBCD
 from crfqn.solvers.dual.block_frank_wolfe import BlockFrankWolfe
 from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
 from crfqn.solvers.first_order.sparsa import SpaRSA

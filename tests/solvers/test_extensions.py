@@ -30,13 +30,13 @@ from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHin
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet, FeatureBlocks
-from crfqn.solvers.coordinate.feature_bcd import FeatureBCD
+from crfqn.solvers.coordinate.block_cd import FeatureBCD
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.dual.block_frank_wolfe import BlockFrankWolfe
 from crfqn.solvers.dual.decomposition import DualDecomposition
-from crfqn.solvers.dual.fbpd import FBPD
 from crfqn.solvers.least_squares.generalized import GLS
 from crfqn.solvers.minimize import minimize
+from crfqn.solvers.primal_dual.regularised import FBPD
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.screening.strong_rule import StrongRule
 from crfqn.solvers.stochastic.fobos import FOBOS

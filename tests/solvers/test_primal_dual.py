@@ -29,10 +29,11 @@ from crfqn.objectives.objective import BoundedObjective, Objective
 from crfqn.penalties import ElasticNet, FeatureBlocks, GroupLasso, LossBudget
 from crfqn.result import Status
 from crfqn.solvers.coordinate.row_descent import RowDescent
-from crfqn.solvers.dual.fbpd import FBPD, ConstrainedFBPD
-from crfqn.solvers.dual.fbpd_state import HingeSplitting
 from crfqn.solvers.first_order.prox_gd import FISTA
 from crfqn.solvers.minimize import minimize
+from crfqn.solvers.primal_dual.constrained import ConstrainedFBPD
+from crfqn.solvers.primal_dual.regularised import FBPD
+from crfqn.solvers.primal_dual.splitting_state import HingeSplitting
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.threads import Pool
 

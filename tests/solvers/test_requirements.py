@@ -20,8 +20,8 @@ from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.protocols import has_state
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
-from crfqn.solvers.coordinate.feature_bcd import FeatureBCD
-from crfqn.solvers.coordinate.feature_bcd_state import BlockState
+from crfqn.solvers.coordinate.block_cd import FeatureBCD
+from crfqn.solvers.coordinate.block_cd_state import BlockState
 from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
 from crfqn.solvers.first_order.sparsa import SpaRSA
 from crfqn.solvers.minimize import minimize

@@ -1,1 +1,1 @@
-"""Dual methods, blocks of dual variables, an item each; and primal-dual splitting."""
+"""Dual methods: blocks of dual variables, an item each."""

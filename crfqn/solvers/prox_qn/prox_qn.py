@@ -96,7 +96,7 @@ class ProxQN:
     cooling: float = 0.1
     few_weights: int = 1000
     warm_start: WarmStart | None = field(default_factory=WarmStart)
-    constants: Constants = field(default_factory=Constants)
+    constants: Constants = field(default_factory=Constants, repr=False)
 
     def __post_init__(self) -> None:
         check_numbers(self, 1, "memory")

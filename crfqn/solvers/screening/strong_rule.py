@@ -19,12 +19,10 @@ from crfqn.solvers.protocols import (
     Objective,
     Penalty,
     Point,
-    Ray,
     Requirements,
     Screening,
     Solver,
     State,
-    Vector,
     requirements,
 )
 from crfqn.solvers.screened_point import screen_point
@@ -80,16 +78,17 @@ class StrongRule:
         yield initial
         # From zero, `minimize` measures violations by the first one.
         scale = penalty.dual_radius if start.coords.size else min(penalty.dual_radius, initial.violation)
-        restricted, goal = Restricted(objective, candidates), self.tol
+        goal = self.tol
         while True:
-            last = yield from self.restricted_steps(restricted, penalty, point, goal, scale)
-            point = getattr(last.point, "whole", last.point)
+            restricted = Restricted(penalty, candidates)
+            last = yield from self.restricted_steps(objective, restricted, point, goal, scale)
+            point = last.point
             checked, broken = self.check(penalty, point, candidates)
             is_final = last.is_final and broken.size == 0
             yield checked.state(is_final=is_final, has_failed=is_final and last.has_failed)
             if is_final:
                 return
-            restricted.candidates = candidates = union(candidates, broken)
+            candidates = union(candidates, broken)
             if broken.size == 0:  # the loop around asks for more than was hoped to be enough
                 goal *= 0.5
 
@@ -100,16 +99,16 @@ class StrongRule:
             yield state
 
     def restricted_steps(  # type: ignore[no-untyped-def]
-        self, restricted: Restricted, penalty: Penalty, start: Point, goal: float, scale: float
+        self, objective: Objective, penalty: Any, start: Point, goal: float, scale: float
     ):
         """Yield steps until the restricted problem is solved to the relative gap `goal`; returns the last state."""
         value, dual_value, hoped = np.inf, -np.inf, goal
-        for state in self.solver.steps(restricted, penalty, RestrictedPoint(restricted, start)):
+        for state in self.solver.steps(objective, penalty, start):
             if state.sample_fraction < 1.0:
                 yield state
                 continue
             if not state.is_screening:
-                yield as_whole(state, dual_value=-np.inf)
+                yield replace(state, dual_value=-np.inf)
                 gap = hoped_gap(state, penalty, scale)
                 if gap > hoped:
                     continue
@@ -146,67 +145,21 @@ def hoped_gap(state: State, penalty: Penalty, scale: float) -> float:
 
 
 class Restricted:
-    """An objective in the `candidates` (sorted coordinates) only, or in all of them (None).
+    """A penalty under which only the `candidates`, sorted coordinates, may leave zero: their gradients are a full scan.
 
-    Penalties on rows screen whole rows, which are not restricted.
+    The solver notices nothing. What it proves holds for the problem in these weights, whose optimum may lie higher.
     """
 
-    def __init__(self, whole: Objective, candidates: Coords | None) -> None:
+    def __init__(self, whole: Penalty, candidates: Coords) -> None:
         self.whole, self.candidates = whole, candidates
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.whole, name)
 
-    @property
-    def n_passes(self) -> float:
-        return self.whole.n_passes
+    def scaled(self, factor: float) -> Restricted:
+        """Return the penalty with all strengths times `factor`, of the same candidates."""
+        return Restricted(self.whole.scaled(factor), self.candidates)
 
-    @n_passes.setter
-    def n_passes(self, n_passes: float) -> None:
-        self.whole.n_passes = n_passes
-
-    def sample(self, stride: int) -> Restricted:
-        """Return the same candidates over every stride-th item."""
-        return Restricted(self.whole.sample(stride), self.candidates)
-
-    def at(self, coords: Coords, weights: Vector) -> RestrictedPoint:
-        """Evaluate at sparse weights."""
-        return RestrictedPoint(self, self.whole.at(coords, weights))
-
-
-class RestrictedPoint:
-    """A point that shows the candidates only where it is asked for all coordinates."""
-
-    def __init__(self, objective: Restricted, whole: Point) -> None:
-        self.objective, self.whole = objective, whole
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.whole, name)
-
-    def screen(self, threshold: float) -> Screening:
-        """Return the candidates with |gradient| > threshold: a sweep over their columns."""
-        candidates = self.objective.candidates
-        if candidates is None:
-            return self.whole.screen(threshold)
-        return Screening(candidates, self.whole.gradient(candidates)).above(threshold)
-
-    def along(self, coords: Coords, direction: Vector) -> RestrictedRay:
-        """Return the ray w + step * direction."""
-        return RestrictedRay(self.objective, self.whole.along(coords, direction))
-
-
-@dataclass(eq=False)
-class RestrictedRay:
-    """A ray to restricted points."""
-
-    objective: Restricted
-    whole: Ray
-
-    def at(self, step: float) -> RestrictedPoint:
-        """Return the point w + step * direction."""
-        return RestrictedPoint(self.objective, self.whole.at(step))
-
-
-def as_whole(state: State, **changes: Any) -> State:
-    """Return a restricted problem's state with the point of the whole problem."""
-    return replace(state, point=getattr(state.point, "whole", state.point), **changes)
+    def screen(self, point: Point) -> Screening:
+        """Return the candidates that may leave zero: a sweep over their columns."""
+        return Screening(self.candidates, point.gradient(self.candidates)).above(self.whole.l1)

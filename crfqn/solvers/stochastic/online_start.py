@@ -40,12 +40,12 @@ class OnlineStart:
             self.epochs > 0
             and penalty.is_separable
             and penalty.is_uniform
-            and has_state(objective, SGDState)
             and operations.has_sequences
             and operations.has_rare_features
             and objective.n_coords > FEW_WEIGHTS
             and objective.n_node_coords <= MOST_WEIGHTS
             and operations.of_epoch <= self.dearest * operations.of_pass
+            and has_state(objective, SGDState)
         )
 
     def states(self, objective: Objective, penalty: Penalty, start: Point) -> Generator[State, None, Point]:

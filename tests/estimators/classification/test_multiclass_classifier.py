@@ -470,7 +470,7 @@ class TestMessages:
         ("settings", "message"),
         [
             ({"loss": "huber"}, r"^loss: expected one of \['squared-hinge', .*\], got 'huber'$"),
-            ({"penalty": "lasso"}, r"^penalty: expected one of \['l1', .*\], got 'lasso'$"),
+            ({"penalty": "lasso"}, r"^penalty: expected one of \['l1/l2', .*\], got 'lasso'$"),
             ({"penalty": None}, r"^penalty: expected one of .*, got None$"),
             ({"l1": 0.5}, r"^l1: the penalty 'l1/l2' has none, its strength is group_l1; 'sparse-group' and 'l1' and "),
             ({"penalty": "l1", "group_l1": 2.0}, r"^group_l1: the penalty 'l1' has none, its strength is l1"),

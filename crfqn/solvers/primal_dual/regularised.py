@@ -1,15 +1,11 @@
-"""FBPD: Algorithms 1 and 2 of Chierchia, Pustelnik, Pesquet and Pesquet-Popescu (2015).
+"""FBPD, regularised: Algorithm 1 of Chierchia, Pustelnik, Pesquet and Pesquet-Popescu (2015), and its steps.
 
-    regularised: minimise g(x) + sum_i c_i h_i(T_i x);    constrained: minimise g(x) where sum_i c_i h_i(T_i x) <= eta
+    minimise g(x) + sum_i c_i h_i(T_i x);   tau = 1 / (omega ||T||),   sigma = omega / ||T||
 
-Of the latter, variables zeta_i between the losses and the bound split it into epigraphs, (T_i x, zeta_i) in epi h_i,
-and a half-space. Both take steps tau = 1 / (omega ||T||) and sigma = omega / ||T||, which turn round the optimum where
-problems are nearly linear programmes, as sparse hinges are. `Restarts` makes of them Halpern's iteration
-
-    z <- a (2 F(z) - z) + (1 - a) z0,   a = (k + 1) / (k + 2),   F being a step of FBPD,
-
-with a new anchor z0 whenever the residual ||F(z) - z|| has fallen enough; omega is then moved towards
-||y - y0|| / ||x - x0|| (Applegate et al. 2021, section 3; Lu and Yang 2024, section 3).
+Steps of FBPD turn round the optimum where problems are nearly linear programmes, as sparse hinges are. `Restarts` makes
+of them Halpern's iteration z <- a (2 F(z) - z) + (1 - a) z0, a = (k + 1) / (k + 2), F being a step of FBPD, with a new
+anchor z0 whenever the residual ||F(z) - z|| has fallen enough; omega is then moved towards ||y - y0|| / ||x - x0||
+(Applegate et al. 2021, section 3; Lu and Yang 2024, section 3).
 """
 
 from __future__ import annotations
@@ -22,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.errors import InputError
-from crfqn.solvers.dual.fbpd_state import BoundedSplitting, HingeSplitting
+from crfqn.solvers.primal_dual.splitting_state import HingeSplitting
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, SparseWeights, State, Vector
 from crfqn.solvers.screened_point import aligned, may_move, screen_point
 from crfqn.solvers.settings import check_integers, check_positive
@@ -262,81 +258,3 @@ class FBPD:
         Tx = h.image(x.coords, x.weights)
         y = h.project(y + size.sigma * (2.0 * Tx - Tx_before) + size.sigma * h.margins)
         return Iterate(x, (Tx,), (y,))
-
-
-@dataclass(frozen=True)
-class ConstrainedFBPD:
-    """Settings of the constrained method; an iteration is `n_steps` steps and a bound.
-
-    Parameters
-    ----------
-    omega, change, n_steps, restarts
-        As of `FBPD`. Without restarts, x and zeta have one tau, tau sigma max(||T||^2, 1) <= 1, as printed; else, since
-        T works on x and the identity on zeta, one each: tau sigma ||T||^2 <= 1 and tau_zeta sigma <= 1.
-
-    Notes
-    -----
-    A state's value is g(x), below the optimum perhaps while the loss is above eta: `State.excess` says by how much.
-
-    References
-    ----------
-    Chierchia, Pustelnik, Pesquet, Pesquet-Popescu: A proximal approach for sparse multiclass SVM. 2015.
-    """
-
-    omega: float | None = None
-    change: float | None = None
-    n_steps: int = 10
-    restarts: bool = True
-
-    def __post_init__(self) -> None:
-        check_positive(self, "omega", or_none=True)
-        check_positive(self, "change", or_none=True)
-        check_integers(self, 1, "n_steps")
-
-    def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        """Return what is asked of the problem: a bound on the loss, split."""
-        return Requirements(states=(BoundedSplitting,))
-
-    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """Yield a state, with a bound, every `n_steps` steps."""
-        h = objective.state(BoundedSplitting)
-        x = start.sparse_weights
-        del start
-        images = h.image(x.coords, x.weights), np.zeros(len(h.weights))
-        z = Iterate(x, images, (np.zeros_like(images[0]), np.zeros_like(images[1])))
-        norm = h.norm("differences")
-        run = Run.begin(z, norm if self.restarts else max(norm, 1.0), self.omega, h.weights, self.restarts)
-        while True:
-            yield state(h, penalty, run.moved, run.meets_rule)
-            run.advance(partial(self.step, h, penalty), self.n_steps, self.change)
-
-    def step(self, h: BoundedSplitting, penalty: Penalty, z: Iterate, size: StepSizes) -> Iterate:
-        """Return what a step of Algorithm 2 leads to."""
-        tau, sigma = size.tau, size.sigma
-        tau_zeta = 1.0 / sigma if self.restarts else tau
-        (x, (Tx_before, zeta_before), (y, xi)) = z
-        x = forward_backward(penalty, h.point(x, y), tau)
-        zeta = h.project_budget(zeta_before - tau_zeta * xi)
-        Tx = h.image(x.coords, x.weights)
-        y_hat = y + sigma * (2.0 * Tx - Tx_before)
-        xi_hat = xi + sigma * (2.0 * zeta - zeta_before)
-        p, theta = h.project_epigraphs(y_hat / sigma, xi_hat / sigma)
-        return Iterate(x, (Tx, zeta), (y_hat - sigma * p, xi_hat - sigma * theta))
-
-
-def state(h: BoundedSplitting, penalty: Penalty, z: Iterate, meets_rule: bool) -> State:
-    """Return the state at x: the penalty, how far the loss is above its bound, and what y and xi prove."""
-    x, (Tx, _), (y, xi) = z
-    point = h.priced(x, y, xi, balanced=penalty.unpenalised.size > 0)
-    seen = screen_point(penalty, point)
-    return State(
-        point,
-        penalty.value(x.coords, x.weights),
-        penalty.at(seen.coords).largest_violation(seen.w, seen.g),
-        seen.coords.size,
-        seen.dual_value,
-        is_screening=True,
-        is_step=True,
-        meets_rule=meets_rule,
-        excess=h.excess(Tx),
-    )

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from crfqn.errors import InputError
+from crfqn.solvers.coordinate.block_cd_state import MOST_BLOCKS, BlockState, BlockSweep
 from crfqn.solvers.coordinate.feature_bcd_kernels import SweepRule
-from crfqn.solvers.coordinate.feature_bcd_state import MOST_BLOCKS, BlockState, BlockSweep
 from crfqn.solvers.line_search import ROUNDING, Trial, backtracking, falls_enough
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Requirements, State
 from crfqn.solvers.screened_point import screen_point

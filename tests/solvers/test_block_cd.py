@@ -23,9 +23,9 @@ from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
-from crfqn.solvers.coordinate.feature_bcd import FeatureBCD
+from crfqn.solvers.coordinate.block_cd import FeatureBCD
+from crfqn.solvers.coordinate.block_cd_state import BlockState
 from crfqn.solvers.coordinate.feature_bcd_kernels import SweepRule, newton_direction, search
-from crfqn.solvers.coordinate.feature_bcd_state import BlockState
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.structures.chain import Chain
