@@ -314,10 +314,8 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
 
     def _class_scores(self, X: Any) -> Iterator[Vector]:
         """Yield by blocks of items the score of each class, (n_classes, items): its node's and its ancestors'."""
-        check_is_fitted(self)
-        space = self._space
         for structure, scores, pool in self._node_scores(X):
-            yield space.class_scores(structure, scores, pool)
+            yield self._space.class_scores(structure, scores, pool)
 
     def _node_scores(self, X: Any) -> Iterator[tuple[Taxonomy, Vector, Pool]]:
         """Yield by blocks of items the structure over them, node scores (K, items of the block), and threads.
