@@ -39,6 +39,7 @@ DENSE = 0.1
 MOSTLY = 0.5
 FEW = 16  # items: making a table of the weights takes about as long as the products of that many
 POSITIONS = 4096  # items of a product: a thread's share, whatever their number
+UNSIGNED = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}  # by the size of the bytes of indices
 Made = TypeVar("Made")
 
 
@@ -226,7 +227,9 @@ def _rows(matrix: Any, coef: Any) -> tuple[NDArray[np.int64], NDArray[np.int32],
         row_ends, columns, values = matrix.indptr, matrix.indices, matrix.data
         is_sound = row_ends.size == matrix.shape[0] + 1 and row_ends[0] == 0 and columns.size == values.size
         # As unsigned numbers those below 0 are the largest.
-        if not is_sound or columns.view(f"u{columns.itemsize}").max(initial=0) >= max(1, coef.shape[1]):
+        if not is_sound or (
+            columns.size and np.maximum.reduce(columns.view(UNSIGNED[columns.itemsize])) >= coef.shape[1]
+        ):
             return None
     else:
         positions, columns = np.nonzero(matrix)
