@@ -37,10 +37,8 @@ AGREEMENT = 1e-9  # of the two recursions on Z: rounding of 100,000 positions is
 
 @subkernel
 def padded_edges(edges):
-    """Return M = exp(edge - largest) and its transpose, (width, width), and the largest and the smallest edge.
-
-    The padding is zero; so is M where an edge is -inf, which is not the smallest one.
-    """
+    """Return M = exp(edge - largest) and its transpose, (width, width), and the extreme edges; M is zero in the padding
+    and where an edge is -inf, which does not count as the smallest."""
     n_states = edges.shape[0]
     width = (n_states + LANES - 1) // LANES * LANES
     m, m_transposed = aligned_rows(width, width), aligned_rows(width, width)
@@ -60,10 +58,8 @@ def padded_edges(edges):
 
 @subkernel
 def load_scores(scores, start, length, centred, psi, shift, spread, exponents):
-    """Write centred[t, k] = scores[k, start + t] - shift[t] and psi = exp(centred), for one chunk.
-
-    shift[t], spread[t]: the largest score of the position, and the largest less the smallest.
-    """
+    """Write centred[t, k] = scores[k, start + t] - shift[t] and psi = exp(centred), for one chunk; shift and spread :
+    the largest score of a position, and the largest less the smallest."""
     n_states, width = scores.shape[0], psi.shape[1]
     for t in range(length):
         shift[t] = scores[0, start + t]
@@ -146,10 +142,8 @@ def backward(psi, m_transposed, n_states, alpha, scale, p):
 
 @subkernel
 def add_outer(alpha, u, length, raw, n_states):
-    """raw[j] += sum_t alpha_t(j) u_{t+1} over a chunk, by blocks that stay in the L1 cache.
-
-    u is zero where an item starts, so no pair crosses items.
-    """
+    """raw[j] += sum_t alpha_t(j) u_{t+1} over a chunk, by blocks that stay in the L1 cache; u is zero where an item
+    starts, so no pair crosses items."""
     rows, width = alpha.shape
     flat = alpha.reshape(rows * width)
     for block in range(1, length, BLOCK):
@@ -203,10 +197,8 @@ def subtract_targets(targets, start, stop, scores, edges, weight, residual, edge
 
 @subkernel
 def pass_messages(psi, m, m_transposed, n_states, alpha, scale, p, weight):
-    """Run both recursions over one item; psi becomes weight * u, zero at the first position. Returns sum_t log c_t.
-
-    NaN where they disagree, because a message has underflowed.
-    """
+    """Run both recursions over one item; psi becomes weight * u, zero at the first position. Returns sum_t log c_t, or
+    NaN where they disagree, because a message has underflowed."""
     length, width = psi.shape
     log_scale = forward(psi, m, n_states, alpha, scale)
     backward(psi, m_transposed, n_states, alpha, scale, p)

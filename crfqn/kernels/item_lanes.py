@@ -49,11 +49,8 @@ BLOCK = 16  # positions of an outer product: two blocks of 16 x 16 x 8 numbers a
 
 
 class Group(NamedTuple):
-    """The workspace of a group of up to LANES items.
-
-    starts, lengths : int64 (LANES,), the items' first positions and how many they have; 0 in a lane without an item
-    ends, weights : float64 (LANES,), the lengths again, and the items' weights
-    """
+    """Workspace of a group of up to LANES items; starts, lengths : int64 (LANES,), 0 in a lane without an item; ends,
+    weights : float64 (LANES,), the lengths again, and the items' weights."""
 
     starts: np.ndarray
     lengths: np.ndarray
@@ -174,10 +171,8 @@ def four_sums(start, x, place, m, n_states, k):
 
 @subkernel
 def forward_lanes(m, n_states, n_rows, group):
-    """Run the forward recursion: x_t into alpha, 1 / c_t into inverse, sum_t log c_t into sums[1].
-
-    Returns False where a score is NaN: the rows from K on, which stay from group to group, must not learn of it.
-    """
+    """Run the forward recursion: x_t into alpha, 1 / c_t into inverse, sum_t log c_t into sums[1]. Returns False where
+    a score is NaN: the rows from K on, which stay from group to group, must not learn of it."""
     alpha, psi, ends = group.alpha, group.psi, load(group.ends, 0)
     size = alpha.shape[1]
     product, exponents = spread(1.0), spread(0.0)
@@ -319,9 +314,9 @@ def forward_backward_lanes(
 ):
     """Run inference over some items, none longer than `longest`; returns their weighted expected edge score, in nats.
 
-    Items of similar length should be neighbours in `items`, int64 (n,). Where the scores of one of a group range so
-    widely that a scaled message could underflow, the group is left alone, and refused, bool (I,), out, is true for it.
-    Other parameters as in `forward_backward`.
+    Items of similar length should be neighbours in `items`, int64 (n,). A group where scores range so widely that a
+    scaled message could underflow is left alone, and refused, bool (I,), out, is true for it. Others as in
+    `forward_backward`.
     """
     m, m_transposed, largest_edge, smallest_edge = padded_edges(edges)
     allowed = LARGEST_RANGE - 2 * (largest_edge - smallest_edge)

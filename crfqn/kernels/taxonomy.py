@@ -52,10 +52,8 @@ def path_sums(first, last, parents, scores, out):
 
 @kernel
 def best_labels(first, last, is_label, sums, best, states):
-    """Find the label node with the largest path sum of the items first ... last - 1, ties to the lower number.
-
-    best : float64 (N,), the path sum, out; states : int32 (N,), the node, out
-    """
+    """Find the label node with the largest path sum of the items first ... last - 1, ties to the lower number; best :
+    float64 (N,), the path sum, states : int32 (N,), the node, out."""
     for t in range(first, last):
         best[t], states[t] = -np.inf, -1
     for k in range(is_label.size):
@@ -85,10 +83,8 @@ def tile_down(start, width, parents, is_label, scores, tile, largest):
 
 @subkernel
 def tile_exponentials(width, is_label, tile, largest, expected, shifted, exponents):
-    """Replace the labels' alpha by e = exp(alpha - largest); expected[t] = the sum of e (alpha - largest).
-
-    By groups of rows that fit the L1 cache. shifted, exponents: float64 and int64 scratch, a group at least.
-    """
+    """Replace the labels' alpha by e = exp(alpha - largest); expected[t] = the sum of e (alpha - largest). By groups of
+    rows that fit the L1 cache; shifted, exponents : scratch, a group at least."""
     n_nodes, n_rows = is_label.size, max(shifted.size // width, 1)
     for t in range(width):
         expected[t] = 0.0
@@ -129,11 +125,8 @@ def tile_up(width, parents, tile, total):
 
 @kernel
 def tree_marginals(first, last, parents, is_label, scores, targets, weights, residual, sums):
-    """Run inference over the items first ... last - 1.
-
-    residual[k, t] = weight * (p_t(k) - [k is the target or above it]); without `targets` nothing is subtracted.
-    sums: float64 (N, 3), in nats: log Z, the expected score and the target's score of each item, without its weight.
-    """
+    """Run inference: residual[k, t] = weight * (p_t(k) - [k is the target or above it]), without `targets` weight * p;
+    sums : float64 (N, 3), in nats: an item's log Z, expected score and target's score, without its weight."""
     n_nodes = parents.size
     widest = tile_width(n_nodes)
     tile = np.empty(n_nodes * widest)
@@ -170,10 +163,8 @@ def subtract_targets(first, last, parents, scores, targets, weights, residual, s
 
 @kernel
 def add_marginal_variance(first, last, states, residual, inverse_weights, out):
-    """out[t] += sum over the states of p_t(k) (1 - p_t(k)) for the positions t = first ... last - 1.
-
-    p is read off the residual r = weight (p - observed): with a = |r| / weight it is a or 1 - a.
-    """
+    """out[t] += sum over the states of p_t(k) (1 - p_t(k)) for t = first ... last - 1; p is read off the residual r =
+    weight (p - observed): with a = |r| / weight it is a or 1 - a."""
     for k in states:
         for t in range(first, last):
             a = abs(residual[k, t]) * inverse_weights[t]

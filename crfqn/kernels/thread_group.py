@@ -42,10 +42,8 @@ def new_group(n_members: int) -> np.ndarray:
 
 
 def work_together(pool: Any, n_members: int, run: Callable[[np.ndarray, int], Any]) -> list[Any]:
-    """Return the results of run(group, rank) in n_members threads of a pool (`threads.Pool`), in no promised order.
-
-    A member's exception is raised once all have come back; what the group has written is then of no use.
-    """
+    """Return the results of run(group, rank) in n_members threads of a `threads.Pool`, in no promised order; a member's
+    exception is raised once all have come back, and what the group has written is then of no use."""
     group, found = new_group(n_members), []
 
     def come(_: int) -> None:

@@ -22,11 +22,8 @@ from crfqn.kernels.rows import LANES
 
 
 class TransitionMask(NamedTuple):
-    """What is added to the scores of an item.
-
-    edges : float64 (K, width), of transitions from state to state, or (0, width): all are allowed
-    start, end : float64 (width,), of the states of an item's first and last position
-    """
+    """What is added to the scores of an item: edges : float64 (K, width), or (0, width): all are allowed; start, end :
+    float64 (width,), of the states of its first and last position."""
 
     edges: np.ndarray
     start: np.ndarray
@@ -161,12 +158,10 @@ def keep_best_of(previous, sizes, edges_to, values, states, ranks):
 
 @kernel
 def best_paths(first, last, offsets, scores, edges, n, states, best, counts):
-    """Find the n best labellings of the items first ... last - 1, or as many as there are.
+    """Find the n best labellings of the items first ... last - 1, or as many as there are; an edge or score of -inf
+    forbids.
 
-    Parameters
-    ----------
-    scores, edges : float64 (K, N) and (K, K); -inf forbids
-    states : int32 (n, N), out; best : float64 (n, I), out, their scores, falling; counts : int64 (I,), out
+    states, best, counts : int32 (n, N), float64 (n, I), scores, falling, and int64 (I,), out
     """
     n_states, longest = scores.shape[0], 1
     for i in range(first, last):
