@@ -50,8 +50,7 @@ NO_ENTRIES = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 class KernelCompiler(Compiler):
     """Numba's compiler of functions that hold loops and calls only: without passes for anything else, each of which
-    analyses a function anew, or the garbage collector, which walks over all objects again and again and finds
-    little."""
+    analyses a function anew, or the garbage collector, which walks over all objects again and again in vain."""
 
     def compile_extra(self, function: Any) -> Any:
         """Compile the function, and what it calls, without collections of garbage."""

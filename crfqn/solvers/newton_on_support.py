@@ -144,10 +144,8 @@ def enter(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | None:
 def accepted(
     objective: Objective, here: ScreenedPoint, coords: Coords, v: Vector, predicted_decrease: float
 ) -> ScreenedPoint | None:
-    """Return the point with the weights v at `coords`, if it is better: by value, or where that is hidden, violation.
-
-    predicted_decrease : what the step would win to first order
-    """
+    """Return the point with the weights v at `coords`, if it is better: by value, or where that is hidden, violation;
+    predicted_decrease : what the step would win to first order."""
     w = here.w.copy()
     w[np.searchsorted(here.coords, coords)] = v
     used = np.flatnonzero(w)
@@ -161,21 +159,14 @@ def accepted(
 
 
 def steps_worth_taking(n_passes: float, of_pass: float) -> int:
-    """Return the directions of a look: some hundredths of the run's passes, more where they cost nothing.
-
-    of_pass : operations of a pass over the data
-    """
+    """Return the directions of a look: some hundredths of the run's passes, more where they cost nothing; of_pass :
+    operations of a pass over the data."""
     return int(max(SHARE * n_passes, min(CHEAP / of_pass, MOST_CHEAP), 1))
 
 
 def second_look(seen: ScreenedPoint, tol: float, most_steps: int) -> tuple[ScreenedPoint, float]:
-    """Return the lowest point found from a screened one, and what has been won, as a share of the objective there.
-
-    Parameters
-    ----------
-    tol : share of the objective: the looks go on from where they lead while they win more
-    most_steps : directions of a look, each of which takes a pass over the data
-    """
+    """Return the lowest point found from a screened one, and what has been won, as a share of the objective there;
+    looks go on while they win more than the share `tol`. Each direction of `most_steps` takes a pass over the data."""
     first = seen.value
     for _ in range(MOST_LOOKS):
         least = tol * abs(seen.value)

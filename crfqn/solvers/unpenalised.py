@@ -42,14 +42,8 @@ def hoped_gain(point: Point, unpenalised: Coords) -> float:
 
 
 def solve_unpenalised(point: Point, unpenalised: Coords) -> Point:
-    """Return the point with its unpenalised coordinates at their minimum, as far as Newton's method gets.
+    """Return the point with its unpenalised coordinates (n,) at their minimum, as far as Newton's method gets.
 
-    Parameters
-    ----------
-    unpenalised : sorted coordinates without penalty, (n,)
-
-    Notes
-    -----
     The Hessian is the token-wise model for up to 100 coordinates, which is exact where items have one position; for
     more it is the diagonal with secant pairs. Near the end values cannot tell two points apart, and gradients decide.
     """

@@ -22,12 +22,9 @@ SHARE = 0.1  # of the run's passes, that looks may cost
 class ValidationSet:
     """Held-out items that a run is watched by.
 
-    Attributes
-    ----------
-    score : called with sparse weights; the larger, the better
-    cost : of a look, in passes over the training data
-    patience : looks in a row without a better score, after which the run ends
-    metric : name of the score
+    score, metric : called with sparse weights, the larger, the better; its name
+    cost, patience : of a look, in passes over the training data; looks in a row without a better score, after which the
+        run ends
     """
 
     score: Callable[[SparseWeights], float]
@@ -38,13 +35,8 @@ class ValidationSet:
 
 @dataclass
 class ValidationMonitor:
-    """The looks of one run, and the best weights so far.
-
-    Attributes
-    ----------
-    best : SparseWeights or None before the first look
-    value, violation : float, those of the run at `best`, nan where nobody has computed them
-    """
+    """Looks of one run; best : the weights that scored best, None before the first look; value, violation : those of
+    the run at `best`, nan where nobody has computed them."""
 
     held_out: ValidationSet
     best: SparseWeights | None = None

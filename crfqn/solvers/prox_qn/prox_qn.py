@@ -194,13 +194,8 @@ class ProxQN:
 
 
 class EpochStopping:
-    """When an epoch ends: the shrinking stopping criterion (line 13), and ends before that.
-
-    Parameters
-    ----------
-    active : the working set that the epoch opens with
-    goal : float, the violation at which it ends (line 18)
-    """
+    """When an epoch ends: the shrinking stopping criterion (line 13), and ends before that; active : the working set
+    that it opens with; goal : the violation at which it ends (line 18)."""
 
     def __init__(self, active: ScreenedPoint, goal: float, constants: Constants) -> None:
         self.goal, self.constants = goal, constants

@@ -100,10 +100,8 @@ class FOBOS:
         origin: SparseWeights,
         random: np.random.Generator,
     ) -> Generator[State, None, float]:
-        """Return the rate that leaves the objective of the held-out items lowest, after an epoch over the others.
-
-        Steps are those that the run would begin with. Yields the held-out items' states, marked with their share.
-        """
+        """Return the rate that leaves the objective of the held-out items lowest, after an epoch over the others, by
+        steps as the run would begin with. Yields the held-out items' states, marked with their share."""
         drawn = random.permutation(objective.n_items)[: self.calibration_items]
         n_held = min(max(round(self.held_out * drawn.size), 1), drawn.size - 1)
         held, others = (objective.take(np.sort(items)) for items in (drawn[:n_held], drawn[n_held:]))
