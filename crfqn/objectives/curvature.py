@@ -117,8 +117,7 @@ def hessian_bound(objective: Any) -> float:
     """Return a bound on the largest eigenvalue of the Hessian that holds at all weights.
 
     Of losses of single positions it is that of sum_t c_t x_t x_t', c_t = weight_t times the loss's own bound: of the
-    multiclass squared hinge 2 K ||X||_2^2, where the global constant of Blondel et al. (2013), appendix A, is
-    4 (K - 1) sum_tj x_tj^2.
+    multiclass squared hinge 2 K ||X||_2^2; Blondel et al. (2013), appendix A, have 4 (K - 1) sum_tj x_tj^2.
     """
     per_position, edges = objective.loss.hessian_bounds(objective.weights)
     return max(objective.map.eigenvalue_bound(per_position), edges)
@@ -223,11 +222,8 @@ def token_model(
 
 
 def count_pairs(marginals: Marginals, split: Split, n_dense: int, most: float) -> float:
-    """Count the pairs of coordinates that meet at a position, over all positions; inf where n_dense have too many.
-
-    By Cauchy and Schwarz these have more than `most` if the mean number of active coordinates is large: no need to
-    count then.
-    """
+    """Count the pairs of coordinates that meet at a position, over all positions; inf where n_dense have too many: by
+    Cauchy and Schwarz they do if the mean number of active coordinates is large, and need no count."""
     features = marginals.objective.map
     if features.count_entries(split) ** 2 * n_dense > most * features.n_positions**2:
         return np.inf

@@ -65,11 +65,8 @@ def about_means(parts: list[Objective], squares: Vector) -> Vector:
 
 
 def unit_information(objective: Any, unpenalised: Coords) -> float:
-    """Return the curvature of the loss by a weight at zero that one position brings, on average; 0 for one label.
-
-    That is v mean_f max_t x_tf^2 over the features that occur: a likelihood's curvature is its gradient's variance.
-    Parameters as in `gradient_noise`.
-    """
+    """Return the curvature of the loss by a weight at zero that one position brings, on average; 0 for one label: v
+    mean_f max_t x_tf^2 over the features that occur, as a likelihood's curvature is its gradient's variance."""
     parts = objective.parts
     scales = np.maximum.reduce([part.map.feature_scales for part in parts])
     scales[parts[0].split(unpenalised).features] = 0.0

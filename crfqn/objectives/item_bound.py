@@ -52,12 +52,7 @@ DECIDED = 1e-12  # 1 - pi of an item whose share stays 1: the digits of its entr
 
 @dataclass(eq=False)
 class ItemMixtures:
-    """Mixtures of one point's distributions with the observed labels.
-
-    Attributes
-    ----------
-    point : a point of a likelihood
-    """
+    """Mixtures of the distributions at one point of a likelihood with the observed labels."""
 
     point: Point
 
@@ -78,10 +73,8 @@ class ItemMixtures:
         return int(np.minimum(self.owner.map.store.sizes, self.owner.n_items)[nodes.features].sum())
 
     def parts(self, coords: Coords) -> Parts:
-        """Return each item's part of the gradient by sorted coordinates.
-
-        In float32: they only steer the shares, which are checked in float64 before anything is called proved.
-        """
+        """Return each item's part of the gradient by sorted coordinates, in float32: they only steer the shares, which
+        are checked in float64 before anything is called proved."""
         owner = self.owner
         nodes, store = owner.split(coords), owner.map.store
         size = self._most_node_entries(nodes)

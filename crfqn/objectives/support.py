@@ -23,15 +23,7 @@ MOST_FLAGS = (
 
 @dataclass(frozen=True, eq=False)
 class Support:
-    """The coordinates that may have a weight.
-
-    Attributes
-    ----------
-    n_node_coords, n_edges : int
-        K F and E: all there are.
-    nodes : sorted ndarray of int64 below K F, or None for all
-    edges : sorted ndarray of int64 below E, or None for all
-    """
+    """Coordinates that may have a weight: nodes, sorted int64 below K F, edges, below E; None for all."""
 
     n_node_coords: int
     n_edges: int
@@ -76,18 +68,10 @@ def observed_support(
     all_possible_states: bool,
     all_possible_transitions: bool,
 ) -> Support:
-    """Return the support of a chain's weights: all that the training data speak for.
+    """Return the support of a chain's weights, all that the training data speak for: with `all_possible_states` pairs
+    of feature and label, with `all_possible_transitions` pairs of labels, need not occur in them.
 
-    Parameters
-    ----------
-    store : FeatureStore of N positions and F features
-    targets : ndarray of int32, shape (N,), the observed labels
-    all_possible_states, all_possible_transitions : bool
-        Whether pairs of feature and label, and pairs of labels, need not occur in the data.
-
-    Notes
-    -----
-    O(nnz log nnz + N) time, 16 bytes an entry of memory for a while.
+    targets : int32 (N,), the observed labels. O(nnz log nnz + N) time, 16 bytes an entry of memory for a while.
     """
     return Support(
         n_states * store.n_features,

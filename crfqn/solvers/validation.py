@@ -23,8 +23,7 @@ class ValidationSet:
     """Held-out items that a run is watched by.
 
     score, metric : called with sparse weights, the larger, the better; its name
-    cost, patience : of a look, in passes over the training data; looks in a row without a better score, after which the
-        run ends
+    cost, patience : of a look, in passes over the training data; looks in a row without a better score that end the run
     """
 
     score: Callable[[SparseWeights], float]

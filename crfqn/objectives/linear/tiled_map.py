@@ -29,14 +29,10 @@ MOSTLY = (
 
 
 class TiledMap(ABC):
-    """Base of the maps whose tiles are arrays of numbers.
+    """Base of the maps whose tiles are arrays of numbers; offsets : int64 (I + 1,); centre : as of `FeatureMap`, tiles
+    are centred.
 
-    Attributes
-    ----------
-    offsets : int64 (I + 1,)
     has_constant : whether there is one more feature, the last, that is 1 at every position and in no tile
-    pool : Pool
-    centre : as of `FeatureMap`; tiles are centred
     """
 
     offsets: NDArray[np.int64]

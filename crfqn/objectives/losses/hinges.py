@@ -25,27 +25,19 @@ from crfqn.threads import Pool
 
 @dataclass(frozen=True, eq=False)
 class HingeEvaluation(Evaluation):
-    """Margins compared with 1.
-
-    Attributes
-    ----------
-    slacks : float64 (N,): sum of max(1 - margin, 0) over the pairs of each position
-    """
+    """Margins compared with 1; slacks : float64 (N,), sum of max(1 - margin, 0) over the pairs of each position."""
 
     slacks: Vector
 
 
 @dataclass(frozen=True)
 class HingeDual:
-    """The dual of a sum of max(1 - margin, 0)^2, at the best multiple of the point's own dual variables up to a scale.
+    """Dual of a sum of max(1 - margin, 0)^2, at the best multiple of the point's own dual variables up to a scale.
 
     The conjugate gives sum alpha - alpha^2 / 4 over the pairs. At alpha = 2 s max(1 - margin, 0) this is 2 s slack -
     s^2 loss, largest for s = slack / loss; the gradient is s g, and a smaller s never costs a penalty more.
-
-    Attributes
-    ----------
-    slack : float, half of the slope at s = 0: the weighed sum of the slacks, unless scores are fixed
-    loss : float, the sum over the items, weighed
+    slack, loss : half of the slope at s = 0, the weighed sum of the slacks, unless scores are fixed; weighed, over the
+        items
     """
 
     slack: float
@@ -174,12 +166,7 @@ def evaluate_hinge(
 
 @dataclass(frozen=True, eq=False)
 class SubgradientEvaluation(Evaluation):
-    """A loss and a subgradient.
-
-    Attributes
-    ----------
-    violated : bool (N,): whether the subgradient is that of another state than the label
-    """
+    """A loss and a subgradient; violated : bool (N,), whether the latter is that of another state than the label."""
 
     violated: Vector
 

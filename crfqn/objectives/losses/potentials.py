@@ -53,10 +53,8 @@ class Potential(ABC):
         return None
 
     def score_ranges(self, targets: Vector, losses: Vector) -> tuple[Vector, Vector]:
-        """Return the lowest and the highest scores, (K, N), with which a position loses no more than that, (N,).
-
-        Infinite ones, the default, where the loss says nothing about a single score.
-        """
+        """Return the lowest and the highest scores, (K, N), with which a position loses no more than that, (N,); by
+        default infinite: the loss says nothing about a single score."""
         return np.full(targets.shape, -np.inf), np.full(targets.shape, np.inf)
 
     def leads(self, targets: Vector, losses: Vector, rest: Vector, x: Vector) -> Vector:
@@ -102,10 +100,8 @@ class SquaredNorm(Potential):
 
 @dataclass(frozen=True)
 class LogSumExp(Potential):
-    """log sum_k exp(s_k), whose gradient is the softmax: the multinomial logit model.
-
-    No eigenvalue of diag p - p p' exceeds 1/2, which is its Lipschitz constant; the paper uses 1.
-    """
+    """log sum_k exp(s_k), whose gradient is the softmax: the multinomial logit model. No eigenvalue of diag p - p p'
+    exceeds 1/2, which is its Lipschitz constant; the paper uses 1."""
 
     lipschitz: float = 0.5
 

@@ -118,12 +118,8 @@ class StructuredLoss(OverStructure):
 
 @dataclass(frozen=True, eq=False)
 class ViolationEvaluation(Evaluation):
-    """A loss and a subgradient, those of the labellings that violate their margins most.
-
-    Attributes
-    ----------
-    distances : float64 (I,), L of these labellings
-    """
+    """A loss and a subgradient, those of the labellings that violate their margins most; distances : float64 (I,), L of
+    these."""
 
     distances: Vector
 

@@ -210,9 +210,7 @@ MOST_COUNTED = 200_000  # entries that tell where the parts end
 
 class LineSearch(NamedTuple):
     """Settings of the search along a row's step (equation 7), by default the paper's: shares of the predicted decrease
-    (sigma) and of a length that fails (omega); least_share : of the row's largest second derivative, the least of a
-    state.
-    """
+    (sigma) and of a failed length (omega); least_share : of the row's largest second derivative, a state's least."""
 
     sigma: float = 0.01
     omega: float = 0.5

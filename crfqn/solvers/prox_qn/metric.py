@@ -43,8 +43,7 @@ def bordered(matrix: Vector, column: Vector, row: Vector) -> Vector:
 class CompactBFGS:
     """Secant pairs, `memory` of them (the paper's m), on top of a base metric B0.
 
-    diagonal, base : float64 (n,): B0, or its diagonal; float32 (n, n), dense or CSR: B0, or (0, 0) where it is the
-        diagonal
+    diagonal : float64 (n,), B0 or its diagonal; base : float32 (n, n), dense or CSR, B0, or (0, 0) for a diagonal one
     """
 
     def __init__(self, diagonal: Vector, base: Matrix = NO_MATRIX, memory: int = 10) -> None:
@@ -213,8 +212,7 @@ class TokenWise:
     max_dense : the largest active set with a dense matrix (n^2 float32: 144 MB); beyond, a sparse one where few active
         features meet, or else the diagonal
     refresh : steps between two metrics within an epoch: 20 to 40 were equally good, 8 cost time
-    growing_share : of the positions of a sparse matrix while coordinates wait to come in: LSHTC1 takes two thirds of
-        the time
+    growing_share : of the positions of a sparse matrix while coordinates wait to come in: LSHTC1 takes 2/3 of the time
     """
 
     n_positions: int = 1500

@@ -134,7 +134,7 @@ class Globalised(NamedTuple):
 
 @dataclass(frozen=True)
 class Backtracking:
-    """The paper's line search along d (lines 31-35): alpha = 1, beta, beta^2, ... until Armijo's rule (sigma: `armijo`)
+    """The paper's line search along d (lines 31-35): alpha = 1, beta, beta^2, ... until Armijo's rule (`armijo`)
     holds."""
 
     armijo: float = 0.01

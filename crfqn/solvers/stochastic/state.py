@@ -195,11 +195,7 @@ class SGDState(LearnedRows):
 
     def learn(self, order: NDArray[np.integer], eta0: float) -> None:
         """Take a gradient step on each of the items `order`, with eta_k = eta0 / (1 + k / N), k the steps since the
-        start.
-
-        Sequential, whatever the number of threads: the result depends on the order alone. Afterwards no penalty is
-        outstanding.
-        """
+        start; sequential: the result depends on the order alone. Afterwards no penalty is outstanding."""
         self.rates[ETA0] = eta0
         for which, rest in self.runs(order):
             while rest.size:
