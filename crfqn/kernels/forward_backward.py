@@ -6,21 +6,18 @@ Scaled recursions (Rabiner 1989) rather than logarithms: with a_t, b_t the norma
     backward  b_t(j) = sum_k M(j, k) u_{t+1}(k),                    u_t(k) = psi_t(k) b_t(k) / c_t
     p_t(k) = a_t(k) b_t(k),    P(y_t = j, y_{t+1} = k) = a_t(j) M(j, k) u_{t+1}(k)
 
-where psi = exp(score - largest score of the position) and M = exp(edge - largest edge). M is a factor of
-every pair marginal, so the edge counts need one outer product sum_t a_t u_{t+1}' and M only once.
+where psi = exp(score - largest score of the position) and M = exp(edge - largest edge). M is a factor of every pair
+marginal, so the edge counts need one outer product sum_t a_t u_{t+1}' and M only once.
 
-Numerics: a scaled message stays above exp(-(range of the position's scores + 2 range of the edges)). Where
-that could underflow the item is done in logarithms by `logarithms.py`: slow, and hardly ever needed.
+Numerics: a scaled message stays above exp(-(range of the position's scores + 2 range of the edges)). Where that could
+underflow the item is done in logarithms by `logarithms.py`: slow, and hardly ever needed. Scores and edges of -inf
+forbid a state or a transition: psi or M is 0 there, and the ranges are those of the others. Then a message that matters
+may be small however small the ranges: one that has underflowed is missing in the forward recursion and not in the
+backward one, sum_k p_1(k) is no longer 1, and the item is done in logarithms, too.
 
-Scores and edges of -inf forbid a state or a transition: psi or M is 0 there, and the ranges are those of the others.
-Then a message that matters may be small however small the ranges: one that has underflowed is missing in the forward
-recursion and not in the backward one, sum_k p_1(k) is no longer 1, and the item is done in logarithms, too.
-
-Memory: scores and residual are label-major (K, N). A chunk of items is copied into rows of `width` = K
-rounded up to LANES, small enough for the L2 cache, so that every inner loop runs over whole vector
-registers and no short item pays for starting one; the padding stays zero.
-
-Shapes: K states, N positions, I items. scores, residual: float64 (K, N); edges: float64 (K, K), from x to.
+Memory: scores and residual are label-major float64 (K, N), K states, N positions. A chunk of items is copied into rows
+of `width` = K rounded up to LANES, small enough for the L2 cache, so that inner loops run over whole vector registers
+and no short item pays for starting one; the padding stays zero. edges: float64 (K, K), from x to; I items.
 """
 
 import numpy as np

@@ -9,9 +9,7 @@ curvature is L_b times the identity (Tseng and Yun 2009):
 
 which lowers the model where z' B_bb z <= L ||z||^2. The largest entry of B_bb's diagonal is the first L_b, a lower
 bound of what is needed; a step along which B_bb curves more says how much L_b has to grow. Gershgorin's bound of B_bb
-would need no check but is larger, and the steps that much shorter.
-
-Blocks of a dense B0 are taken in clusters.
+would need no check but is larger, and the steps that much shorter. Blocks of a dense B0 are taken in clusters.
 
 Shapes: n coordinates of the model, 2m columns of Q. A block's coordinates are `members`, int64.
 """

@@ -1,17 +1,15 @@
 """Forward-backward over eight items at a time, an item in each lane of the vector registers: for few states.
 
-The recursions of `forward_backward.py`. There a register holds states of one position: with 7 states every step waits
-for sums across the register, a division and a logarithm, and so does every item. Here a register holds one state of
-LANES items; all sums run over registers, and one division serves eight positions.
+In `forward_backward.py` a register holds states of one position: with 7 states every step waits for sums across the
+register, a division and a logarithm, and so does every item. Here a register holds one state of LANES items; all sums
+run over registers, and one division serves eight positions.
 
     x_t(k) = psi_t(k) sum_j x_{t-1}(j) M(j, k) / c_{t-1}     c_t = sum_k x_t(k), so that a_t = x_t / c_t
     b_t(j) = sum_k M(j, k) u_{t+1}(k),   u_t(k) = psi_t(k) b_t(k) / c_t,   p_t(k) = x_t(k) b_t(k) / c_t
 
-An item that is shorter than the longest of its group has psi = 0 behind its end. Then x, u and p are zero there, and
-two numbers that are added keep the rest of its lane right: 1 to c_t behind its end, 1 to b_t at its last position.
-
-Numerics: as in `forward_backward.py`. The product of the c_t is kept as mantissa and exponent, so that one logarithm an
-item is enough.
+Behind the end of an item that is shorter than the longest of its group psi, x, u and p are 0, and two numbers that are
+added keep the rest of its lane right: 1 to c_t there, 1 to b_t at its last position. Numerics as in
+`forward_backward.py`; the product of the c_t is kept as mantissa and exponent, so that one logarithm an item is enough.
 
 Shapes: K states, T positions of the longest item, `height` = K rounded up to TOGETHER. Arrays (T, height, LANES), the
 items' scores interleaved; the rows from K on are zero. M and its transpose: float64 (K, height).

@@ -1,9 +1,7 @@
 """Forward-backward of one chain in logarithms: K^2 exponentials a position, but no score is too large.
 
-The same results as the scaled recursions in `forward_backward.py`, for the rare items whose scores span so many orders
-of magnitude that a scaled message would underflow; and probabilities of neighbouring labels and of whole spans.
-
-Shapes: K states, N positions, I items, S spans.
+For the rare items whose scores span so many orders of magnitude that a scaled message of `forward_backward.py` would
+underflow; and probabilities of neighbouring labels and of whole spans. K states, N positions, I items, S spans.
 """
 
 import numpy as np

@@ -1,14 +1,13 @@
 """Loops over sparse matrices: sweeps over columns, scores of single rows; and searches of sorted index sets.
 
-Sweeps over the feature-indexed store are gradients of coordinates, scores of a direction, full gradient scans, for
-`objectives.linear`. A coordinate is (state k, feature f); its column of the store lists the positions t with
-x_tf != 0. Active-set sweeps walk label-major arrays (K, N): one state's row stays in the L2 cache while its columns go
-by. Screening needs every state of a feature at once and walks a position-major copy (N, width) in slabs of positions
-that fit into the cache.
+For `objectives.linear`: gradients of coordinates, scores of a direction, full gradient scans. The column of a
+coordinate (state k, feature f) lists the positions t with x_tf != 0. Active-set sweeps walk label-major arrays (K, N):
+one state's row stays in the L2 cache while its columns go by. Screening needs every state of a feature at once and
+walks a position-major copy (N, width) in slabs of positions that fit into the cache.
 
-Speed: these loops are bound by latency and address arithmetic, not by bandwidth. Sums are split by hand into
-four, since the compiler's own vectorised gather is several times slower than four plain loads; the casts to
-unsigned save the test for negative indices.
+Speed: these loops are bound by latency and address arithmetic, not by bandwidth. Sums are split by hand into four,
+since the compiler's own vectorised gather is several times slower than four plain loads; the casts to unsigned save the
+test for negative indices.
 
 Shapes: F features, N positions, K states. indptr: int64 (F + 1,); indices: int32 or int64 (nnz,), ascending in a
 column; values: float64 (nnz,), or (0,) where every stored value is 1. states, features: the coordinates' (n,).

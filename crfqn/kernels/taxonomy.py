@@ -8,15 +8,13 @@ For an item x with node scores s and nodes numbered parents first,
 (in print the exp of an upward message's leaf is missing). Every node is visited a fixed number of times: O(K) an item.
 A flat model is the taxonomy without parents.
 
-Numerics: exponents are taken less the item's largest label score, so that the largest term of Z is 1. A node that is
-no label gets the smallest exponential in the place of 0, 3e-308, which no sum beside a 1 can see: one branch-free
+Numerics: exponents are taken less the item's largest label score, so that the largest term of Z is 1. A node that is no
+label gets the smallest exponential in the place of 0, 3e-308, which no sum beside a 1 can see: one branch-free
 exponential over the whole tile is faster than a test at each node.
 
-Memory: scores and residual are label-major (K, N); a tile of items is worked on in a contiguous (K, width) buffer that
-stays in the L2 cache, whose inner loops run over the items of the tile. Main memory then only sees a score in and a
-residual out, 24 bytes a node and item (a line is read before it is written).
-
-Shapes: K nodes, N items. parents: int32 (K,), -1 at the top; scores, residual: float64 (K, N).
+Memory: scores and residual are label-major float64 (K, N), K nodes, N items; a tile of items is worked on in a
+contiguous (K, width) buffer that stays in the L2 cache. Main memory then only sees a score in and a residual out, 24
+bytes a node and item (a line is read before it is written). parents: int32 (K,), -1 at the top.
 """
 
 import numpy as np

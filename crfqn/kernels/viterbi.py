@@ -1,14 +1,12 @@
 """The best labellings of each chain (Viterbi 1967), in scores: sums and comparisons cannot overflow.
 
 The forward pass keeps the best scores only, no back pointers; on the way back the state before is found again, for the
-best labelling alone. That is K comparisons a position there, and none of the forward pass's K^2 has to keep its
-argument: it is one instruction for 8 states, four of them in flight (22 states: 110 ns a position instead of 240).
+best labelling alone. That is K comparisons a position, and none of the forward pass's K^2 has to keep its argument: it
+is one instruction for 8 states, four of them in flight (22 states: 110 ns a position instead of 240).
 
 The n best come from the same recursion with a sorted list of n in the place of one number: of a state's K n candidates
-it looks at about K + n. Ties go to the lower last state, and then to the lower state before.
-
-Rules on neighbouring labels are numbers that are added to scores: 0 where allowed, -inf where forbidden. Inference
-takes scores of -inf as they are: such a label or transition has the probability 0.
+it looks at about K + n. Ties go to the lower last state, and then to the lower state before. Rules on neighbouring
+labels are numbers that are added to scores: 0 where allowed, -inf where forbidden, which inference takes as they are.
 
 Shapes: K states, width = K rounded up to LANES, N positions, I items, T positions of an item, n labellings.
 """

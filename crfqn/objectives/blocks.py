@@ -283,8 +283,7 @@ class SumPoint(Handle):
 
     def _screen(self, threshold: float) -> Screening:
         """Screen the parts, then add up the gradients of what may stand out in the sum: a sum of n numbers exceeds the
-        threshold only where one of them exceeds an n-th of it, so the candidates of the parts hold all that is
-        sought."""
+        threshold only where one of them exceeds an n-th of it, so the parts' candidates hold all."""
         share = threshold / len(self.objective.parts)
         coords = union(*[point.screen(share).coords for point in self.points()])
         return Screening(coords, self.gradient(coords)).above(threshold)

@@ -5,12 +5,11 @@ The token-wise model of a likelihood's Hessian is exact within a position, blind
     H ~ sum_t weight_t x_t x_t' (x) (P_t - p_t p_t'),   P_t(j, k) = P(states j and k are both true at t)
 
 P_t = diag p_t where states exclude each other; in a taxonomy a node and its ancestor are true together with the
-probability of the node, and P_t has entries for such pairs too. It needs no inference, only the marginals that the
-gradient has needed anyway. For a flat model and a taxonomy, whose items have one position, it is the exact Hessian.
-
-A sample of the positions is enough for a metric; the sampled matrix is then scaled to the exact diagonal, so that a
-rare feature that the sample missed still has its curvature. Of the two ways to form it the cheaper one is taken:
-matrix products of dense rows, or sums over the pairs of coordinates that meet at a position.
+probability of the node. It needs no inference, only the marginals of the gradient; where items have one position
+(flat models, taxonomies) it is the exact Hessian. A sample of the positions is enough for a metric; the sampled matrix
+is then scaled to the exact diagonal, so that a rare feature that the sample missed still has its curvature. Of the two
+ways to form it the cheaper one is taken: matrix products of dense rows, or sums over the pairs of coordinates that
+meet.
 
 Of losses of margins it is the generalised Hessian
 
@@ -19,9 +18,8 @@ Of losses of margins it is the generalised Hessian
 Where no pair changes sides this is the loss itself, up to a line. Off the diagonal H_i has entries at violated pairs
 only: a product for each pair of states takes the few positions where the pair is violated.
 
-A loss says its part of the bound, c_t for each position (`ScoreLoss.hessian_bounds`).
-The Gram matrix M = sum_t c_t x_t x_t', for steps in its metric (Agarwal et al. 2014), is the paper's L Sigma as a sum
-over the items.
+A loss says its part of the bound, c_t for each position (`ScoreLoss.hessian_bounds`). The Gram matrix M = sum_t c_t x_t
+x_t', for steps in its metric (Agarwal et al. 2014), is the paper's L Sigma as a sum over the items.
 
 Shapes: I items of T_i positions, N positions, F features, K states; others as in `point.py`.
 """

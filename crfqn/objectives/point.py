@@ -1,9 +1,8 @@
 """Points: the loss at sparse weights, and what one pass over the data tells about it. Rays: a point and a direction.
 
-A point is a handle: it keeps its scores and residuals where the items are, and reads off them what it is asked for. The
-points of sums over parts of the items are in `blocks.py`. No array of F x K numbers ever exists.
-
-Shapes: I items, N positions, F features, K states, E edge weights; coordinates as in `coordinates.py`.
+A point is a handle: it keeps its scores and residuals where the items are, and reads off them what it is asked for;
+those of sums over parts are in `blocks.py`. No array of F x K numbers ever exists. Shapes: I items, N positions, F
+features, K states, E edge weights; coordinates as in `coordinates.py`.
 """
 
 from __future__ import annotations
@@ -188,12 +187,8 @@ class Point(Handle):
         return self._within_support(Screening(coords, joined(nodes.gradient, found.edge_residual[edges])))
 
     def screen_rows(self, bound: float, inside: float, order: int) -> Screening:
-        """Return whole rows, all weights of a feature: those with || max(|gradient| - inside, 0) || > bound, and the
-        point's own.
-
-        The norm is the sum (order 1) or the Euclidean one (order 2); an edge is a row of its own. Some below the bound
-        may come too.
-        """
+        """Return whole rows, all weights of a feature: those with || max(|gradient| - inside, 0) || > bound, the
+        point's own, and perhaps others; the norm is the sum (order 1) or Euclidean (2); an edge is a row of its own."""
         owner, own, found = self.objective, self.objective.split(self.coords), self.evaluation
         features, gradients = owner.map.screen_rows(
             found.residual, union(own.features), bound, RowNorm(inside, order)

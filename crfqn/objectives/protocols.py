@@ -2,9 +2,8 @@
 
 A problem answers eight messages: its facts, `at`, `along`, value and dual value, gradient, screening (with proofs),
 curvature, `sample`. Points are handles: scores and residuals stay where the items are. What one method keeps over the
-items is a *state*, asked for by its class. A solver names what it `requires`, and `minimize` asks for it first.
-
-Shapes: I items, N positions, F features, K states; coordinates as in `linear/coordinates.py`.
+items is a *state*, asked for by its class. A solver names what it `requires`, and `minimize` asks for it first. Shapes:
+I items, N positions, F features, K states; coordinates as in `linear/coordinates.py`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""The weights that the training data speak for: pairs of a feature and a label that occur together, transitions that
-occur.
+"""The weights that the training data speak for: pairs of a feature and a label, and transitions, that occur.
 
 A model over these only is what CRFsuite trains unless it is asked for more. It is smaller, and it cannot say that a
 label is unlikely beside a feature with which it was never seen.
@@ -23,7 +22,7 @@ MOST_FLAGS = (
 
 @dataclass(frozen=True, eq=False)
 class Support:
-    """Coordinates that may have a weight: nodes, sorted int64 below K F, edges, below E; None for all."""
+    """Coordinates that may have a weight, of n_node_coords = K F and n_edges = E: sorted int64 each, None for all."""
 
     n_node_coords: int
     n_edges: int

@@ -1,22 +1,20 @@
 """Newton's method on the support: a small problem that is nearly solved, solved until rounding is all that is left.
 
 A method that compares values sees no step shorter than some 1e-8 of the weights: the objective is flat there to the
-last digit. What it ends with depends on the order in which sums are taken, hence on the processor. Newton's method
-on the weights that are not zero,
+last digit, and where it ends depends on the order of sums, hence on the processor. Newton's method on the weights that
+are not zero, of which there are n with the unpenalised ones,
 
     (H + penalty'') d = -(g + penalty'),
 
 goes on until the gradient itself is rounding. Weights that would change sign, and rows that would turn round, become
 zero; zeros whose gradient is above its threshold enter by a proximal step. H of a hinge is the generalised Hessian.
 
-A second look at where a run is about to end (`second_look`) is for problems of any size. What a method's steps have
-won says nothing where the method itself is at fault: a metric in single precision that knows no direction but that of
-the features' mean, steps that a line search has cut to nothing. Here H p = (g(w + e p) - g(w)) / e, in double
-precision, in the Krylov space of as many directions as the look may cost (Nocedal and Wright 2006, section 7.1), and
-the minima of the quadratic model there are tried, from long steps to short ones (Levenberg and Marquardt). What the
-objective falls by is won for certain: a run that far from its optimum has not ended, whatever is estimated.
-
-Shapes: n weights that are not zero or unpenalised.
+A second look at where a run is about to end (`second_look`) is for problems of any size. What a method's steps have won
+says nothing where the method itself is at fault: a metric in single precision that knows no direction but that of the
+features' mean, steps that a line search has cut to nothing. Here H p = (g(w + e p) - g(w)) / e, in double precision, in
+the Krylov space of as many directions as the look may cost (Nocedal and Wright 2006, section 7.1), and the minima of
+the quadratic model there are tried, from long steps to short ones (Levenberg and Marquardt). What the objective falls
+by is won for certain: a run that far from its optimum has not ended, whatever is estimated.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     scores[k, t] = sum_f w[k, f] x[t, f]
 
-Shapes: I items, N positions, F features, K states; tables by state are float64 (K, N). `nodes` are sorted coordinates
-(k, f) taken apart (`coordinates.Split`), n of them; edges are no business of a map.
+Shapes: I items, N positions, F features, K states; tables by state are float64 (K, N). `nodes` are n sorted coordinates
+(k, f) taken apart (`coordinates.Split`); edges are no business of a map.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 No array of F x K numbers exists: the gradients of a share of the features live in a small buffer until those above the
 threshold are picked out. A tile's residuals are copied position by position, so that a feature's entries pick up whole
-rows. In full this is the most expensive sweep of all, every stored entry of the data times K; so a solver screens a
-handful of times in a run, and what cannot stand out is left out without loss:
+rows. This is the most expensive sweep, every stored entry times K; so what cannot stand out is left out without loss:
 
     |g_fk| = |sum_t x_tf r_t(k)| <= sum_t |x_tf| max_k |r_t(k)|,   the largest over the states k of the tile
 

@@ -36,8 +36,7 @@ class HingeDual:
 
     The conjugate gives sum alpha - alpha^2 / 4 over the pairs. At alpha = 2 s max(1 - margin, 0) this is 2 s slack -
     s^2 loss, largest for s = slack / loss; the gradient is s g, and a smaller s never costs a penalty more.
-    slack, loss : half of the slope at s = 0, the weighed sum of the slacks, unless scores are fixed; weighed, over the
-        items
+    slack, loss : half of the slope at s = 0, the weighed sum of the slacks, unless scores are fixed; the weighed sum
     """
 
     slack: float

@@ -2,22 +2,15 @@
 
     loss_i = log Z_i - score_i(y_i)    (Zhong et al. 2014, equations 7 and 19),    residual = expected - observed
 
-Where only some labels are known it is a sum over all labellings that fit:
+Where only some labels are known it is a sum over all labellings that fit (Tsuboi, Kashima, Mori, Oda, Matsumoto:
+Training conditional random fields using incomplete annotations, COLING 2008, equations 3 to 5):
 
     loss_i = log Z_i - log Z_i(Y_i),   Z_i(Y_i) = sum_{y in Y_i} exp(score_i(y)),   Y_i = {y : y_t in S_t for every t}
-
     residual = expected - expected within Y_i
 
-S_t is what position t may be: one label, some or all of them. With one label everywhere it is the likelihood. It is a
-difference of two convex functions and not convex itself: there is no dual, hence no certificate, and a small gradient
-shows a stationary point, not an optimum.
-
-References
-----------
-Tsuboi, Kashima, Mori, Oda, Matsumoto: Training conditional random fields using incomplete annotations. COLING 2008,
-equations 3 to 5.
-
-Shapes as in `score_loss.py`.
+S_t is what position t may be: one label, some or all of them. It is a difference of two convex functions and not convex
+itself unless each is one label: there is no dual, hence no certificate, and a small gradient shows a stationary point,
+not an optimum. Shapes as in `score_loss.py`.
 """
 
 from __future__ import annotations

@@ -171,11 +171,10 @@ class ScoreLoss:
         return np.arange(self.n_states)
 
     def leads(self, losses: Vector, rest: Vector, x: Vector) -> Vector:
-        """Return bounds on differences of intercepts, each the least that a position proves (`reach.py`).
+        """Return bounds on differences of intercepts, (N,), each the least that a position proves (`reach.py`).
 
         losses : the most that the loss of each position's item can be, unweighted, infinite for items without weight
-        rest, x : the most that other weights can change the difference of two labels' scores; the constant feature; all
-            (N,)
+        rest, x : the most that other weights can change the difference of two labels' scores; the constant feature
         """
         return np.full(1, np.inf)
 

@@ -118,8 +118,7 @@ class StructuredLoss(OverStructure):
 
 @dataclass(frozen=True, eq=False)
 class ViolationEvaluation(Evaluation):
-    """A loss and a subgradient, those of the labellings that violate their margins most; distances : float64 (I,), L of
-    these."""
+    """A loss and a subgradient, those of the labellings that violate their margins most, L being `distances`, (I,)."""
 
     distances: Vector
 

@@ -1,6 +1,6 @@
 """Block coordinate descent over the features of a CRF: the loss while blocks move, and a sweep over many in one call.
 
-A block is all states' weights of one feature; a chain has one block more, its edges. For each block in turn, with its
+A block is all states' weights of one feature; a chain has one block more, its edges. For each in turn, with its
 gradient g and curvature h (Sokolovska, Lavergne, Cappe and Yvon 2010, section 3.3: the covariance between positions is
 left out, and h is at least `floor`),
 
@@ -10,9 +10,8 @@ and a step along d, at first of length 1, that satisfies Armijo's rule: the obje
 predicted decrease. The change of the loss is computed on the feature's items only. A move is tried in place and then
 accepted, or tried again with another step, of which 0 undoes it.
 
-Either `chain` or `tree` is given, the state `s` of what is below, and the other is None: the compiler then leaves out
-what belongs to it. The first axis of the states' arrays is named by constants: few arrays, because every one that is
-handed on costs compilation.
+Either `chain` or `tree` is given and the other is None: the compiler then leaves out what belongs to it. The first axis
+of the states' arrays is named by constants: few arrays, because every one that is handed on costs compilation.
 
 Shapes: I items, N positions, K states, `width` = K rounded up to LANES, rows of states position-major. w, g, h, d and
 l1, l2 of a block: float64 (its coordinates,).

@@ -134,8 +134,7 @@ class Globalised(NamedTuple):
 
 @dataclass(frozen=True)
 class Backtracking:
-    """The paper's line search along d (lines 31-35): alpha = 1, beta, beta^2, ... until Armijo's rule (`armijo`)
-    holds."""
+    """The paper's line search along d (lines 31-35): alpha = 1, beta, beta^2, ... until Armijo's rule (sigma) holds."""
 
     armijo: float = 0.01
     beta: float = 0.5

@@ -2,8 +2,8 @@
 
     w <- prox(w - eta_t g_i, eta_t penalty / N),   eta_t = eta0 / sqrt(t)
 
-as Blondel, Seki and Uehara (2013, section 5.1) compare it: eta0 is the best of 1e-3, 1e-2, ..., 1e3 on items that are
-held out. Single items pull rows away from zero again and again, so the iterates have far more of them than the optimum.
+as Blondel, Seki and Uehara (2013, section 5.1) compare it: eta0 is the best of 1e-3, 1e-2, ..., 1e3 on held-out items.
+Single items pull rows away from zero again and again, so the iterates have far more than the optimum.
 """
 
 from __future__ import annotations

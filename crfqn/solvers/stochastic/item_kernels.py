@@ -1,17 +1,14 @@
 """What learning item by item takes whatever the structure: an item's entries by feature, and the lazy L1 penalty.
 
-Tsuruoka, Tsujii and Ananiadou (2009), Figure 2. With u the penalty that every weight could have received until now
-and q_j the one that weight j has received, ApplyPenalty is
+Tsuruoka, Tsujii and Ananiadou (2009), Figure 2. With u the penalty that every weight could have received until now and
+q_j the one that weight j has received, ApplyPenalty is
 
     w_j > 0:  w_j' = max(0, w_j - (u + q_j)),     w_j < 0:  w_j' = min(0, w_j + (u - q_j)),     q_j += w_j' - w_j
 
-An item touches the rows of the features that it has, and no others. A row gets its penalty when it is needed: all that
-has accrued since it was last used is applied before its weights are used, so that the iterates are those of a penalty
-applied to all weights after every step. (In print the penalty comes after the step only, and the weights of a rare
-feature are used without the penalty that they lack.)
-
-The quadratic penalty shrinks every weight in every step. It sits in one number, the scale s: w = s v, with v, u and q
-in units of s.
+An item touches the rows of its features only. All that has accrued since a row was last used is applied before its
+weights are used, so that the iterates are those of a penalty applied to all weights after every step. (In print it
+comes after the step only, and the weights of a rare feature are used without the penalty that they lack.) The quadratic
+penalty shrinks every weight in every step: it sits in the scale s: w = s v, with v, u and q in units of s.
 
 Memory: a step walks some thousand rows in no order that the processor could foresee, so weights and penalties of a row
 lie side by side, and a row is fetched while those before it are worked on.
