@@ -52,10 +52,8 @@ def recipe_of(model: Any, path: Path) -> Recipe | None:
 
 
 def check_own_files(recipe: Recipe, path: Path) -> None:
-    """Raise InputError for data files that are named by a model file alone, which may come from anyone.
-
-    Files are opened where the recipe that the model was trained by still lies where it was, and names the same ones.
-    """
+    """Raise InputError for data files named by a model file alone, which may come from anyone; others are opened where
+    the recipe that the model was trained by still lies where it was, and names the same ones."""
     files = recipe.data.train, recipe.data.test, recipe.structure.taxonomy
     if recipe.data.dataset:
         return
@@ -120,11 +118,8 @@ def read_input(model: Any, path: Path, source: str | None) -> Observed:
 def open_input(
     model: Any, path: Path, source: str | None, *, format: str | None = None, keeps_blank: bool = False
 ) -> Input:
-    """Return how a file or standard input (-) is read, or the test part of the model's own data.
-
-    `format`: of the file, in the place of the one that the recipe says; `keeps_blank`: a blank line among texts is a
-    document without words.
-    """
+    """Return how a file (in `format`, default the recipe's) or standard input (-) is read, or the test part of the
+    model's own data; `keeps_blank`: a blank line among texts is a document without words."""
     recipe = recipe_of(model, path)
     if source is not None and source != STANDARD_INPUT:
         if not Path(source).exists():

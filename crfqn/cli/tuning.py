@@ -220,10 +220,8 @@ def cross_validate(
     as_json: bool,
     is_quiet: bool,
 ) -> int:
-    """Train on all folds but one and score on that, for each fold; return the exit code.
-
-    settings : parameters of the estimator that replace the recipe's; None keeps the recipe's
-    """
+    """Train on all folds but one and score on that, for each, with `settings` in the place of the recipe's (None keeps
+    them); return the exit code."""
     recipe = chosen_recipe(name_or_path, data)
     with Interrupts() as interrupts:
         prepared = prepare(recipe)

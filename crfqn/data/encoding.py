@@ -60,11 +60,8 @@ def encode_sequences(
 def encode_new(
     X: Any, vocabulary: Vocabulary | None, n_features: int, find_names: Callable[[Vocabulary], KnownNames]
 ) -> Sequences | TokenRows:
-    """Return new items in a model's columns: `TokenRows` if they are given by name, which is soonest done.
-
-    `find_names` returns those names of the vocabulary that matter. Other parameters and errors as in
-    `encode_sequences`; items may be empty.
-    """
+    """Return new items in a model's columns: `TokenRows` if given by name, which is soonest done, else as
+    `encode_sequences`. `find_names` returns those names of the vocabulary that matter; items may be empty."""
     if isinstance(X, Sequences) or vocabulary is None or vocabulary.encodes_items:
         return encode_sequences(X, vocabulary, allow_empty=True, n_features=n_features)[0]
     items = _as_items(X)

@@ -220,11 +220,8 @@ def check_regular(path: str | Path) -> None:
 
 
 def read_bytes(origin: Readable) -> bytes:
-    """Return the whole content of a file, unpacked.
-
-    DataUnavailableError where there is no such file; DataError for a folder, a file that cannot be read, and a
-    compressed stream that is cut short or damaged, or unpacks to too much.
-    """
+    """Return the whole content of a file, unpacked. DataUnavailableError where there is none; DataError for a folder,
+    an unreadable file, and a compressed stream that is cut short, damaged or unpacks to too much."""
     source = source_of(origin)
     return unpack(_raw_bytes(source), shown_name(source), source.largest_size)
 

@@ -23,11 +23,9 @@ from crfqn.messages import describe, shorten
 
 
 def encode_labels(y: Any, offsets: NDArray[np.int64]) -> tuple[NDArray, NDArray[np.int32]]:
-    """Return the distinct labels sorted, `classes` (K,), and the code of each position's label among them, int32 (N,).
-
-    `y` are labels by position or a list of I array-likes: all of them strings, numbers or booleans. InputError for
-    numbers of labels that do not fit the positions, and for missing or mixed labels (named by item and position).
-    """
+    """Return the distinct labels sorted, (K,), and the code of each position's label, int32 (N,). `y` is flat or a list
+    of I array-likes; InputError where numbers of labels do not fit, or labels are missing or of mixed kinds (place
+    named)."""
     labels = flat_labels(y, offsets)
     _check_labels(labels, offsets)
     if isinstance(labels, np.ndarray):
@@ -205,10 +203,8 @@ def encode_partial_labels(labels: NDArray | list, offsets: NDArray[np.int64]) ->
 
 
 def encode_constraints(y: Any, offsets: NDArray[np.int64], classes: NDArray) -> NDArray[np.bool_]:
-    """Return the labels that `y` allows at each position, bool (K, N): None allows all, a set its members.
-
-    InputError for numbers of labels that do not fit the positions, and (named by position) for one not in `classes`.
-    """
+    """Return the labels that `y` allows at each position, bool (K, N): None allows all, a set its members. InputError
+    where numbers of labels do not fit, and (named by position) for one not in `classes`."""
     labels = flat_partial_labels(y, offsets)
     choices = [_choice(label) for label in (labels.tolist() if isinstance(labels, np.ndarray) else labels)]
     known = classes.tolist()

@@ -44,11 +44,8 @@ PLAIN_TYPES = frozenset([str, bool, int, float])
 
 
 class TokenRows(Items):
-    """Entries of positions in the order in which they were listed: columns may come in any order, and twice.
-
-    `columns` int32 (entries,), UNSEEN for an entry that has no column; `values` float64 (entries,), or (0,) where all
-    are 1; position t has the entries row_ends[t] ... row_ends[t + 1] - 1.
-    """
+    """Entries of positions in the order listed: columns in any order, and twice. Position t has the entries row_ends[t]
+    ... row_ends[t + 1] - 1 of `columns`, int32, UNSEEN for none, and of `values`, float64, (0,) where all are 1."""
 
     def __init__(self, buffers: _Buffers, n_features: int) -> None:
         self.columns = np.frombuffer(buffers.columns, np.int32)
@@ -135,10 +132,8 @@ class _Buffers:
             self.offsets.append(len(self.row_ends) - 1)
 
     def _add_plain(self, items: Sequence[Any]) -> bool:
-        """Append lists of lists of strings, or of dicts whose values are strings, booleans, 1 or 0.
-
-        Returns False, with nothing appended, for anything else.
-        """
+        """Append lists of lists of strings, or of dicts to strings, booleans, 1 or 0; False, nothing appended, for
+        anything else."""
         if not LISTS.issuperset(map(type, items)):
             return False
         positions, before = list(chain.from_iterable(items)), len(self.columns)

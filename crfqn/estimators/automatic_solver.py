@@ -108,10 +108,8 @@ class AutoSolver:
 
 
 def is_narrow(objective: Objective) -> bool:
-    """Return whether features are dense and so few that a Gram matrix of them pays within GRAM_STEPS steps of L-BFGS.
-
-    Its N F^2 operations and the F^3 / 3 of its factor are compared with the 4 N F K of a step.
-    """
+    """Return whether features are dense and so few that their Gram matrix, N F^2 operations and F^3 / 3 for its factor,
+    pays within GRAM_STEPS steps of L-BFGS, 4 N F K each."""
     if objective.mean_occurrence < FULL * objective.n_positions or not objective.has_gram:
         return False
     n, n_features = float(objective.n_positions), float(objective.n_features)

@@ -77,10 +77,8 @@ def finite(file: ModelFile, name: str, shape: tuple[int | None, ...]) -> NDArray
 
 
 def narrow_weights(content: Content, dtype: str) -> None:
-    """Store weights (`*_weight`, `*_weights`, `intercept`) as `dtype`; InputError for one, and for weights beyond it.
-
-    float32 is off by up to 6e-8 of each weight, or, for those below 1e-38, by up to 1e-45.
-    """
+    """Store weights (`*_weight`, `*_weights`, `intercept`) as `dtype`, float32 being off by up to 6e-8 of each (below
+    1e-38 by up to 1e-45); InputError for another dtype, and for weights beyond it."""
     if dtype not in WEIGHT_TYPES:
         raise InputError(f"dtype: expected one of {list(WEIGHT_TYPES)}, got {dtype!r}")
     for name, array in content.arrays.items():

@@ -40,14 +40,7 @@ def is_auto(value: Any) -> bool:
 
 
 def automatic_strength(name: str, objective: Any, unpenalised: Coords) -> float:
-    """Return what "auto" stands for as l1, l2 or group_l1: 0 where labels do not vary.
-
-    unpenalised : int64, coordinates of the weights without penalty
-
-    Notes
-    -----
-    A pass over the data.
-    """
+    """Return what "auto" stands for as l1, l2 or group_l1, 0 where labels do not vary, in a pass over the data."""
     return float(chosen_strengths({name: AUTO}, objective, unpenalised)[name])
 
 

@@ -40,10 +40,8 @@ def held_out(model: Any, X: Any, y: Any, cost: float) -> ValidationSet:
 
 
 def named_scorer(model: Any) -> tuple[str, Callable[..., float]]:
-    """Return the score that an estimator's `scoring` stands for, and its name; InputError for an unknown one.
-
-    "f1" is that of spans by the estimator's scheme, without one of chunks of IOB labels; of single labels "f1_macro".
-    """
+    """Return the score that an estimator's `scoring` stands for, and its name; InputError for an unknown one. "f1" is
+    of spans by the estimator's scheme, else of chunks of IOB labels; of single labels "f1_macro"."""
     scoring = model.scoring if model.scoring is not None else model._default_scoring
     if callable(scoring):
         return getattr(scoring, "__name__", "score"), scoring

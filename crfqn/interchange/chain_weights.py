@@ -96,13 +96,12 @@ def chain_estimator(
 def chain_weights(
     model: Any, format_name: str, feature_names: list[str] | None = None, lossy: bool = False
 ) -> ChainWeights:
-    """Return the weights of a fitted ChainCRF under the names that CRFsuite's bindings make of the same dicts.
+    """Return the weights of a fitted ChainCRF under the names that CRFsuite's bindings make of the same dicts, in the
+    model's order, without features of no weight; forbidden transitions weigh FORBIDDEN.
 
-    Labels and features are in the model's order, features without a weight left out. Transitions that the model's rules
-    forbid get the weight FORBIDDEN. `feature_names` are for a model trained on matrices without names; `lossy` leaves
-    out, with a warning, what the format cannot hold: rules on first and last labels, and how names are made where the
-    model does not know it. InputError for what would be lost otherwise, for another kind of model, labels that are no
-    strings, and features without names, or of one name there.
+    `feature_names` are for models trained on matrices without names; `lossy` leaves out, with a warning, what the
+    format cannot hold: rules on first and last labels, and how names are made if unknown. InputError for what would be
+    lost otherwise, another kind of model, labels that are no strings, features without names or of one name there.
     """
     if not isinstance(model, ChainCRF):
         raise InputError(f"{format_name}: expected a ChainCRF, got a {type(model).__name__}")

@@ -26,10 +26,8 @@ SOME = "x"  # the type of labels that only their roles part
 
 
 class LabelCodes(NamedTuple):
-    """Given and predicted labels as places in `labels`, the distinct ones in the order of their coming.
-
-    starts : int64 (I,), where items with at least one position begin
-    """
+    """Given and predicted labels as places in `labels`, the distinct ones in the order of their coming; `starts` int64
+    (I,) is where items with at least one position begin."""
 
     true: NDArray[np.int32]
     predicted: NDArray[np.int32]
@@ -46,10 +44,8 @@ class _Numbers(dict):
 
 
 def encode_pair(y_true: Any, y_pred: Any) -> LabelCodes:
-    """Return the labels of two lists of I label sequences as numbers; a flat list of N labels is one item.
-
-    InputError for no positions, other numbers of items or of labels in an item (which is named), no label sequences.
-    """
+    """Return two lists of I label sequences, or one flat item each, as numbers; InputError for no positions, other
+    numbers of items or of labels in an item (named), no label sequences."""
     true, true_lengths = _by_item("y_true", y_true)
     predicted, lengths = _by_item("y_pred", y_pred)
     if not np.array_equal(true_lengths, lengths):

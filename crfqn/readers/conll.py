@@ -96,10 +96,8 @@ def read_conll(
 
 
 def conll_lines(labeled: Labeled, added: Sequence[Sequence[str]] | None = None) -> Iterator[str]:
-    """Yield the text of each item: its columns, its labels if any is known, and an `added` column, such as predictions.
-
-    InputError, naming the place, for a text that is empty or has blanks: columns could not be told apart.
-    """
+    """Yield each item's text: columns, labels if any is known, and an `added` column, such as predictions. InputError,
+    naming the place, for a text that is empty or has blanks: columns could not be told apart."""
     for i, (item, labels) in enumerate(zip(labeled.inputs, labeled.labels, strict=True)):
         rows = [list(map(str, position.values())) for position in item]
         if any(labels):

@@ -37,25 +37,11 @@ def read_json_lines(
     text: str = "text",
     label: str = "label",
 ) -> Labeled | Documents:
-    """Read a file of JSON lines; its first object says whether items are columns, attributes or documents.
+    """Read JSON lines, whose first object says whether items are columns, attributes or documents; the parameters are
+    the keys of the words (column "w"), attributes and labels of a sequence, and of the text and label of a document.
 
-    Parameters
-    ----------
-    path : str, Path, stream or Source
-    tokens, features, labels : str
-        Keys of the words, attributes and labels of a sequence; words become the column "w".
-    text, label : str
-        Keys of the text and the label of a document.
-
-    Returns
-    -------
-    Labeled or Documents
-        Labels that are not there are empty texts.
-
-    Raises
-    ------
-    DataError
-        A line that is no JSON object or lacks a key, lists of different lengths (file and line are named), no items.
+    Labels not there are empty texts. DataError for a line that is no JSON object or lacks a key, lists of different
+    lengths (file and line named), no items.
     """
     shown = shown_name(path)
     numbers: list[int] = []

@@ -217,13 +217,8 @@ class Recipe:
 
 
 def parse_recipe(table: Mapping[str, Any], source: str | Path = "recipe") -> Recipe:
-    """Return the `Recipe` that a table read from TOML (or from a model file) describes, after checking it.
-
-    Raises
-    ------
-    RecipeError
-        Names `source`, the section and the key, what came and what is allowed.
-    """
+    """Return the checked `Recipe` of a table read from TOML or a model file; RecipeError names `source`, the section
+    and the key, what came and what is allowed."""
     table = dict(table)
     check_names(source, "the recipe", table, ("name", "title", *SECTIONS))
     for name in ("name", "title"):

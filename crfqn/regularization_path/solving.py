@@ -84,11 +84,8 @@ def prepare_path(
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One value of a regularisation path.
-
-    model : fitted estimator; score : on the validation items, nan without
-    n_broken : weights that the strong rule had left out and the check of all gradients added
-    """
+    """One value of a path: a fitted model, its score on the validation items (nan without), and `n_broken`, the weights
+    that the strong rule had left out and the check of all gradients added."""
 
     model: SparseLinearModel
     score: float
@@ -97,10 +94,8 @@ class Step:
 
 @dataclass
 class Waiting:
-    """Early stopping after `patience` scores in succession that are no better than the best before them; None: never.
-
-    Counting starts once a score is better than the first: under strong penalties all models predict the same label.
-    """
+    """Early stopping after `patience` scores in succession, counted once one beats the first, that are no better than
+    the best before them; None: never. Under strong penalties all models predict the same label."""
 
     patience: int | None
     first: float = np.nan

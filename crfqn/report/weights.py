@@ -112,10 +112,8 @@ class Tree(NamedTuple):
 
 
 def open_tree(subject: Subject, found: Evaluation | None, features: dict[str, list[Weighted]]) -> Tree | None:
-    """Return the tree of a taxonomy; None without one. Of a large tree it has the upper nodes, MOST_NODES of them.
-
-    features : the strongest features by name of the node
-    """
+    """Return the tree of a taxonomy, of a large one the MOST_NODES upper nodes, None without one; `features` are the
+    strongest by name of the node."""
     tree = subject.tree
     if tree is None:
         return None

@@ -68,10 +68,8 @@ def result_dtype(rows: Any) -> np.dtype:
 
 
 def sample_rows(blocks: Iterable[Any]) -> NDArray[np.float64]:
-    """Return up to SAMPLE different rows, evenly spread over the blocks, float64 (rows, d).
-
-    Of fewer rows all are taken, in an order of their own: neither repetitions nor their order make a difference.
-    """
+    """Return up to SAMPLE different rows, evenly spread over the blocks, float64 (rows, d); of fewer all, in an order
+    of their own, so that neither repetitions nor the blocks' order make a difference."""
     found = []
     for block in blocks:
         some = block[:: max(1, block.shape[0] // SAMPLE)][:SAMPLE]

@@ -117,11 +117,8 @@ class Batch:
 
 
 class TokenFeatures:
-    """Features by functions of the user: a token in, a list of texts out, once for each distinct token.
-
-    A token is a dict `column -> text`; the feature of a text is called `<name of the function>=<text>`. `names` are
-    those of each distinct token, `token_of` (N,) the distinct token of each position.
-    """
+    """Features `<name of the function>=<text>` by functions of the user, called once for each distinct token (a dict
+    `column -> text`) to list its texts. `names` are by distinct token, `token_of` (N,) the token of each position."""
 
     def __init__(self, columns: TokenColumns, functions: Sequence[Function]) -> None:
         number_of: dict[tuple[str, ...], int] = {}
@@ -217,11 +214,8 @@ class Numbering(NamedTuple):
 
 @dataclass(frozen=True)
 class Combinations:
-    """Table from combinations of k numbers to columns; number i is in 0 ... sizes[i] - 1.
-
-    Of a stage (first, stop, Numbering), the digits first ... stop - 1, behind what the stage before found, make the
-    keys.
-    """
+    """Table from combinations of k numbers, number i in 0 ... sizes[i] - 1, to columns. The keys of a stage (first,
+    stop, Numbering) are digits first ... stop - 1, behind what the stage before found."""
 
     sizes: tuple[int, ...]
     stages: tuple[tuple[int, int, Numbering], ...]

@@ -63,11 +63,9 @@ BIAS, FIRST, LAST = "bias", "BOS", "EOS"
 
 
 def parse_windows(text: str, columns: Sequence[str], has_ends: bool = True) -> tuple[Pattern, ...]:
-    """Read window templates over columns, separated by white space: `w[0] w[-1]|w[0]`.
-
-    With `has_ends` the first and the last position of an item have a feature of their own. InputError for none, for
-    one that is malformed, comes twice, or asks for a column that is not there.
-    """
+    """Read window templates, separated by white space: `w[0] w[-1]|w[0]`; `has_ends` adds a feature of the first and
+    one of the last position. InputError for none, or one that is malformed, comes twice or asks for an unknown
+    column."""
     patterns: list[Pattern] = []
     for word in text.split():
         matches = [PART.fullmatch(part) for part in word.split("|")]
@@ -85,10 +83,8 @@ def parse_windows(text: str, columns: Sequence[str], has_ends: bool = True) -> t
 
 
 def word_shapes(column: str, around: int = 1) -> tuple[Pattern, ...]:
-    """Return the patterns of a word's form: prefixes and suffixes to 4 letters, shape, digits, capitals, hyphens, ...
-
-    Shapes (`shape`, `runs`) are those of the words within `around` positions too.
-    """
+    """Return the patterns of a word's form: prefixes and suffixes to 4 letters, digits, capitals, hyphens, ...; and of
+    the shapes (`shape`, `runs`) of the words within `around` positions."""
     names = [f"{column}.{form}[0]" for form in SHAPES]
     names += [
         f"{column}.{form}[{offset}]"
@@ -135,11 +131,9 @@ def word_features(words: Sequence[str]) -> list[dict[str, str | float | bool]]:
 
 
 def word_patterns(word: str, others: Sequence[str] = ()) -> tuple[Pattern, ...]:
-    """Return the patterns of these features for a column of words, and of the texts in other columns.
-
-    Names are those of `word_features`, a flag's with its value (`title=true`). Another column's text counts up to two
-    positions away, `pos[-1]=DT`, and with its neighbour's, `pos[-1]|pos[0]=DT|NN`.
-    """
+    """Return these features' patterns for a column of words, named as in `word_features` (flags with value,
+    `title=true`), and for other columns up to two positions away, also with a neighbour: `pos[-1]=DT`,
+    `pos[-1]|pos[0]=DT|NN`."""
     patterns = [
         Pattern((BIAS,)),
         Pattern((FIRST,), only=FIRST_POSITION),
