@@ -1,10 +1,8 @@
 """Store of features, indexed by feature: the positions that have each feature, with their values.
 
-For the objectives: the gradient of a coordinate and the score change of a direction read the positions of one
-feature (by feature, CSC). The same entries by position (CSR) are built on request.
-Binary features store no values, and positions are int32 while they fit: 4 bytes an entry instead of 12.
-
-Shapes: I items, N positions, F features, nnz entries that are not 0.
+Gradients of a coordinate and score changes of a direction read one feature's positions (CSC); the same entries by
+position (CSR) are built on request. Binary features store no values, and positions are int32 while they fit: 4 bytes an
+entry instead of 12. Shapes: I items, N positions, F features, nnz entries that are not 0.
 """
 
 from dataclasses import dataclass

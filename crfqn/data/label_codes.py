@@ -1,10 +1,8 @@
 """Codes 0 ... K - 1 of the labels of positions, labels cut into items, and labels of which not all are known.
 
-Labels may be flat, by position, or nested, a list an item; classes come out sorted, so that the result does not
-depend on the order of the items. None stands for an unknown label and for an item of which nothing is known, a set for
-one of some labels.
-
-Shapes: I items, N positions, K classes.
+Labels may be flat, by position, or nested, a list an item; classes come out sorted, whatever the order of the items.
+None stands for an unknown label and for an item of which nothing is known, a set for one of some labels. Shapes: I
+items, N positions, K classes.
 """
 
 from __future__ import annotations
@@ -176,7 +174,7 @@ class PartialLabels(NamedTuple):
 
 
 def flat_partial_labels(y: Any, offsets: NDArray[np.int64]) -> NDArray | list:
-    """Return labels by position, as `codes.flat_labels` does; an item may be None: nothing is known."""
+    """Return labels by position, as `flat_labels` does; an item may be None: nothing is known."""
     if isinstance(y, (list, tuple)) and any(item is None for item in y):
         lengths = np.diff(offsets).tolist()
         is_nested = any(isinstance(item, (list, tuple, np.ndarray)) for item in y)

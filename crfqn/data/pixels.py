@@ -1,10 +1,9 @@
 """Pixels and pairs of pixels: the degree-2 features of handwritten letters and digits.
 
-An image of P pixels becomes P + P(P-1)/2 + 1 binary columns: the pixels that are on, the pairs of pixels that
-are both on (i < j, lexicographic), and a constant (bias), last. For 16x8 letters: 128 + 8128 + 1 = 8257.
-Zhong et al., "Proximal quasi-Newton for computationally intensive l1-regularized M-estimators", section 6.1.
-
-Shapes: N positions, P pixels, F columns, m pixels on in one image.
+An image of P pixels becomes P + P(P-1)/2 + 1 binary columns: the pixels that are on, the pairs of pixels that are both
+on (i < j, lexicographic), and a constant (bias), last. For 16x8 letters: 128 + 8128 + 1 = 8257. Zhong et al., "Proximal
+quasi-Newton for computationally intensive l1-regularized M-estimators", section 6.1. Shapes: N positions, P pixels, F
+columns, m pixels on in one image.
 """
 
 import bisect

@@ -1,17 +1,14 @@
 """Schemes that write spans (phrases, names) as a label a position: IOB1, IOB2, IOE1, IOE2, BIOES, BILOU, BMES.
 
 A label is `O` (outside) or a letter and the type of the span, `B-NP`; the letter alone is a span without a type. Every
-scheme has the same four roles under letters of its own: begin, inside, end, single. What parts the schemes is which of
-them a span needs, and that is said once, by two rules on neighbouring labels: whether the second goes on with the first
-one's span (`continues`), and whether it may stand behind it at all (`allows`). A span is a run of labels of which each
-continues the one before, so labels that are wrong in their scheme have spans, too: for IOB1 and IOB2 those that
-`conlleval` counts.
+scheme has the same four roles under letters of its own: begin, inside, end, single. Which of them a span needs is said
+by two rules on neighbours: whether the second goes on with the first one's span (`continues`), and whether it may stand
+behind it at all (`allows`). A span is a run of labels of which each continues the one before, so labels that are wrong
+in their scheme have spans, too: for IOB1 and IOB2 those that `conlleval` counts.
 
-References
-----------
-Ramshaw, Marcus: Text chunking using transformation-based learning. 1995 (IOB1).
-Tjong Kim Sang, Veenstra: Representing text chunks. EACL 1999 (IOB2, IOE1, IOE2).
-Ratinov, Roth: Design challenges and misconceptions in named entity recognition. CoNLL 2009 (BILOU).
+Sources: Ramshaw, Marcus: Text chunking using transformation-based learning. 1995 (IOB1). Tjong Kim Sang, Veenstra:
+Representing text chunks. EACL 1999 (IOB2, IOE1, IOE2). Ratinov, Roth: Design challenges and misconceptions in named
+entity recognition. CoNLL 2009 (BILOU).
 """
 
 from __future__ import annotations

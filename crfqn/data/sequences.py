@@ -1,9 +1,7 @@
 """Sequences: the positions of all items as the rows of one matrix, and where to cut it into items.
 
-For users and estimators. It behaves like a list of items (length, indexing, slices, index arrays, masks), the
-way scikit-learn's splitters and searches index their inputs. CSR matrices and arrays are kept without a copy.
-
-Shapes: I items, N positions, F features.
+For users and estimators: like a list of items (length, slices, index arrays, masks), as scikit-learn's splitters and
+searches index theirs. CSR matrices and arrays are not copied. Shapes: I items, N positions, F features.
 """
 
 import operator

@@ -1,9 +1,7 @@
 """Features of positions as users list them, dicts or strings: looked up, and held in the order in which they came.
 
-Long inputs go straight into flat buffers of 4 bytes a feature: no list of all entries exists. Items are taken many at
-a time, so that Python runs no code of its own for a feature: maps over the dicts' names and values do.
-
-Shapes: I items, N positions, F features.
+Long inputs go straight into flat buffers of 4 bytes a feature. Items are taken many at a time, by maps over the dicts'
+names and values: Python runs no code of its own for a feature. Shapes: I items, N positions, F features.
 """
 
 from __future__ import annotations

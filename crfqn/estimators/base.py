@@ -69,14 +69,10 @@ class Decoding(NamedTuple):
 class Problem:
     """A fit without its training: what is minimised, from where, and the model that the weights are of.
 
-    Attributes
-    ----------
     model : copy of the estimator with all fitted attributes but its weights and result
-    features : FeatureMap of the items that count
-    targets, item_weights : their labels as the loss takes them, and float64 (I,), None where each counts once
+    features : of the items that count; targets, item_weights : their labels as the loss takes them, and float64 (I,) or
+        None where each counts once; validation : what the run is watched by
     objective, penalty : the two terms; `objective.pool` has one thread unless it is set
-    start : SparseWeights, of the features as the map has them
-    validation : ValidationSet that the run is watched by, or None
     reason_of_empty : after the training, why no penalised weight is left; None where some are
     """
 

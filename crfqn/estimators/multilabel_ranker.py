@@ -1,9 +1,8 @@
 """MultilabelRanker: labels ranked for items that have several, and label sets by thresholds.
 
-Thresholds turn a ranking into a label set (section 4.7 of Blondel, Seki and Uehara 2013), by two of the methods that
-they refer to. By item (Elisseeff and Weston 2001): each training item's best threshold, the one that puts the fewest
-labels on the wrong side, is predicted from its scores by least squares. By label (SCut, studied by Fan and Lin 2007):
-for every label the threshold with the largest F1 over the items.
+Two methods that section 4.7 of Blondel, Seki and Uehara (2013) refers to: by item (Elisseeff and Weston 2001) each
+training item's best threshold, with the fewest labels on the wrong side, is predicted from its scores by least squares;
+by label (SCut, studied by Fan and Lin 2007) it is that of the largest F1 over the items.
 
 Shapes: I items, K labels; scores float64 (I, K), relevant bool (I, K), weights float64 (I,).
 """

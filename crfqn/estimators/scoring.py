@@ -1,9 +1,8 @@
 """Scores of new items under fitted weights: intercept + coef @ x.
 
-Items given by name and small matrices are scored entry by entry: no matrix is made of names, no store of features, and
-nothing waits for threads. Dense data go through matrix products where most weights are not zero; all else is scored
-feature by feature through a store, which also says what is wrong with the data. What depends on the places of the
-weights alone is made once (`cached_by_sparsity`).
+Items given by name and small matrices are scored entry by entry, without matrix, store of features or threads; dense
+data by matrix products where most weights are not zero; all else feature by feature through a store, which says what is
+wrong with it. What depends on the places of the weights alone is made once (`cached_by_sparsity`).
 
 Shapes: I items, N positions, F features, K nodes of the structure (flat: the classes; a chain: its labels).
 """

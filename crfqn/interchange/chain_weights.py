@@ -1,8 +1,6 @@
 """Weights of a chain by the names of labels and attributes: what the formats of other CRF tools hold, and `ChainCRF`.
 
-The order of labels and attributes is the file's: it decides ties between labels, and the same weights written again
-give the same file.
-
+The file's order of labels and attributes is kept: it decides ties, and the same weights give the same file again.
 Shapes: K labels, F attributes.
 """
 
@@ -58,12 +56,9 @@ def chain_estimator(
     source: TemplateSource | None = None,
     naming: str | None = None,
 ) -> ChainCRF:
-    """Return a fitted ChainCRF of the weights, labels and features in their order; `extra` becomes its `extra_`.
-
-    source : templates that make the attributes of columns of tokens, which the model takes then; naming : how
-    attributes are made of dicts. ModelFileError, naming the path, for names that come twice or are not there, and bad
-    weights.
-    """
+    """Return a fitted ChainCRF of the weights, labels and features in their order, `extra` being its `extra_`; it takes
+    columns of tokens where the templates `source` make its attributes, dicts otherwise, by `naming`. ModelFileError,
+    naming the path, for names that come twice or are not there, and bad weights."""
     node, edge = weights.state, weights.transition
     arrays: dict[str, NDArray] = {
         f"node_{STATE}": node.columns,

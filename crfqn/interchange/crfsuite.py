@@ -3,10 +3,7 @@
 A header of 48 bytes, then the chunks, each with its own header: `FEAT`, the weights of 20 bytes (kind, from, to,
 weight), those of attributes before those of transitions; two tables of strings, labels and attributes; `LFRF` and
 `AFRF`, which list the weights of each label (two more entries are empty) and of each attribute. Integers are of 4
-bytes, little-endian, positions count from the start of the file. Bytes of names that are no UTF-8 are kept.
-
-References
-----------
+bytes, little-endian, positions count from the start of the file. Bytes of names that are no UTF-8 are kept. Source:
 Okazaki: CRFsuite: a fast implementation of conditional random fields (CRFs), 2007.
 """
 

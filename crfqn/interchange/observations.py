@@ -2,9 +2,7 @@
 
 A unigram observation has a weight for each label, a bigram observation one for each pair of labels (the label before
 comes first). A chain has one table of transitions: the bigram observations that are the same at every position add up
-to it, and others, which would need a table each, are refused.
-
-Shapes: K labels, O observations, N weights that are not zero.
+to it; others are refused. Shapes: K labels, O observations, N weights that are not zero.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Given and predicted label sequences as arrays: numbers of labels, and the spans that they write.
 
-No loop over positions: what a scheme means is asked of its `Scheme` once for each pair of roles. A span is a run of
-labels of which each continues the one before. In strict reading it counts only if its first label may open a span of
-the scheme, and its last may close one: an I without a B before it is no span of IOB2.
-
+No loop over positions: a `Scheme` is asked once for each pair of roles. A span is a run of labels that continue each
+other; in strict reading its first may open one in the scheme, and its last close it: not an I without a B in IOB2.
 Shapes: I items, N positions, K distinct labels, S spans; roles are numbers in `ROLES`.
 """
 

@@ -29,11 +29,9 @@ NUMBER = re.compile(r"[0-9]+([-.][0-9]+)?\t")
 def read_conllu(
     path: Readable, columns: Sequence[str] = ("form", "lemma", "xpos", "feats"), *, label: str = "upos"
 ) -> Labeled:
-    """Read a file in CoNLL-U as TokenColumns of `columns`, fields of the words or keys such as "feats:Case" and
-    "misc:NER" ("_" where absent), with the field `label` as label, "_" for none.
-
-    DataError for a line that is no CoNLL-U (file and line named) or no sentences; InputError for an unknown field.
-    """
+    """Read CoNLL-U as TokenColumns of the words' fields, or keys of them ("feats:Case", "misc:NER"; "_" where absent),
+    and the field `label`, "_" for none. DataError for a line that is no CoNLL-U (file and line named) or no sentences;
+    InputError for an unknown field."""
     for name in (*columns, label):
         field, colon, key = name.partition(":")
         if field not in FIELDS or (colon and (field not in WITH_KEYS or not key)):

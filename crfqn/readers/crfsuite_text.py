@@ -23,12 +23,9 @@ ITEM_WEIGHT = "@weight"
 
 
 def read_crfsuite_text(path: Readable) -> Labeled:
-    """Read CRFsuite's text format: an item is a list of dicts `attribute -> float`, and `weights` are there if any item
-    has one (`@weight:2.5`).
-
-    DataError for an attribute without name or finite value (file, line and field named), no items, an unknown
-    declaration, spaces in the place of tabs.
-    """
+    """Read CRFsuite's text: items are lists of dicts `attribute -> float`; `weights` if any item has one
+    (`@weight:2.5`). DataError for an attribute without name or finite value (file, line and field named), no items, an
+    unknown declaration, spaces in the place of tabs."""
     inputs: list[list[dict[str, float]]] = []
     labels: list[list[str]] = []
     lines: list[list[int]] = []

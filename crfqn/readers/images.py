@@ -1,9 +1,9 @@
 """Images with labels: handwritten letters, MNIST's idx files, CIFAR-10's binary files, digit strings of scikit-learn's.
 
-A table of letters (the publisher's `letter.data`) has one row a letter, tab-separated: id, letter, next_id (-1 ends the
-word), word_id, position, fold, then P grey values row by row (0/1, P = 128 for the 16x8 letters). Words are the chains
-of next_id, in the order of their first rows; word_id, position and fold are carried by the format and not used. A tab
-at the end of a row and an empty letter (not labelled) are allowed.
+A table of letters (the publisher's `letter.data`) has a row a letter, tab-separated: id, letter, next_id (-1 ends the
+word), word_id, position, fold (these three are not used), then P grey values row by row (0/1, P = 128 for 16x8). Words
+are the chains of next_id, in the order of their first rows; a tab at a row's end and an empty letter (no label) may
+be.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """What readers return: labelled sequences or documents, with the place in the file that each of them came from.
 
-An item of sequences is a word, a date, a sentence. Its observations are an image a position (a `(T, P)` uint8 array of
-grey values) or a dict of attributes or columns a position. A document has one label, and is a row of a sparse matrix or
-a text; there may be a taxonomy of the labels. Two files that hold the same items in any order have the same `digest`,
-which is how a copy of a dataset is recognised whatever its file format.
-
-Sizes: I items or documents, T positions of an item, F features.
+A position's observation is an image (rows of a `(T, P)` uint8 array of grey values) or a dict of attributes or columns.
+A document has one label, and is a row of a sparse matrix or a text. The same items in any order have the same `digest`,
+which is how a copy of a dataset is recognised whatever its format. Sizes: I items, T positions of one, F features.
 """
 
 from __future__ import annotations

@@ -38,11 +38,9 @@ def read_json_lines(
     label: str = "label",
 ) -> Labeled | Documents:
     """Read JSON lines, whose first object says whether items are columns, attributes or documents; the parameters are
-    the keys of the words (column "w"), attributes and labels of a sequence, and of the text and label of a document.
-
-    Labels not there are empty texts. DataError for a line that is no JSON object or lacks a key, lists of different
-    lengths (file and line named), no items.
-    """
+    keys of sequences (words, which are the column "w", attributes, labels) and documents (text, label). Labels not
+    there are empty texts; DataError for no JSON object, no such key, lists of different lengths (file and line named),
+    no items."""
     shown = shown_name(path)
     numbers: list[int] = []
     records: list[dict[str, Any]] = []

@@ -46,19 +46,16 @@ def observe(
     keeps_blank: bool = False,
     columns: Sequence[str] | None = None,
 ) -> Observed:
-    """Return the features of a new file (`-`: standard input; None: the recipe's test items), and its labels if it has
-    any.
+    """Return the features of a new file (None: the recipe's test items, `-`: standard input), and its labels, if any.
 
     Pixel recipes read letter tables (plain, .gz, .mat) of their image size, and CRFsuite's text format with an
     attribute `p<row>_<column>[:value]` for each pixel that is not 0; attribute recipes the text format; those of
     windows, templates or words their columns, with a label or without; documents svmlight's format, whose ids are those
     of the training data or count its columns from 1, or lines `label TAB text`, or `text`.
 
-    features : as a model file keeps them; None fits them to the training data again columns : those that the model
-    reads, where the recipe takes those of its training data keeps_blank : whether a blank line among texts is a
-    document without words; otherwise it is skipped
-
-    DataError: no such file, a malformed one (file and line named), no pixel, labels for some positions only.
+    `features` are as a model file keeps them, None fits them to the training data again; `columns` those that the model
+    reads, in the place of the training data's; `keeps_blank` takes a blank line among texts for a document without
+    words. DataError: no such file, a malformed one (file and line named), no pixel, labels for some positions only.
     """
     if recipe.structure.kind == "chain":
         return observe_sequences(recipe, path, columns)

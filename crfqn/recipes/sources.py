@@ -55,16 +55,12 @@ class Observed:
 class Prepared:
     """Data of a recipe, cut into training and test items and mapped to features.
 
-    Attributes
-    ----------
     X_train, X_test : `Sequences` of pixels and windows, lists of lists of dicts of attributes, csr_array of documents
     y_train, y_test : a list of labels for each sequence, or a label (ranking: a list of labels) for each document
-    feature_names : names of the columns, None where X names its features itself
-    fingerprint : SHA-256 over all labels and observations (64 hex digits), the same for every format of the file
-    taxonomy : of documents whose recipe has one, else None
-    features : of documents, None for sequences
+    feature_names : None where X names its features itself
+    fingerprint : SHA-256 over all labels and observations (hex), the same for every format of the file
+    taxonomy, features : of documents; sample_weight : of the training items, where their file gives any
     is_inferred : whether the taxonomy is that of the training labels; those of the test part need not be nodes of it
-    sample_weight : weights of the training items, where their file gives any; else None
     """
 
     X_train: Any

@@ -35,14 +35,11 @@ Score = Callable[[SparseLinearModel], float]
 
 @dataclass
 class PreparedPath:
-    """Training before its first step, from which the values of a regularisation path are trained.
+    """Training before its first step, from which the values of `path_parameter` ("l1" or "group_l1") are trained.
 
-    problem : what the estimator minimises, with a model that is fitted except for its weights
-    solver : the solver of the estimator
-    point : Point where all penalised weights are zero; the others (intercepts) are optimal for that
-    path_parameter : "l1" or "group_l1", the parameter that varies
-    l1_max : the smallest value of it under which all penalised weights stay zero
-    automatic : the value of it that "auto" stands for
+    `problem.model` is fitted except for its weights. At `point` all penalised weights are zero and the others
+    (intercepts) optimal for that; `l1_max` is the smallest value that keeps them zero, `automatic` the one that "auto"
+    stands for.
     """
 
     problem: Problem

@@ -43,11 +43,12 @@ COUNT = Parameter("how many are shown", int, low=1)
 class Contents:
     """What a report shows besides the model itself; every part may be missing.
 
-    title, feature_names : by default the recipe's or estimator's name, and the model's names, else numbers texts : how
-    items read: of sequences a list of str, one a position; of others a str source : where the data is from, for the
-    reader regularization_path : a RegularizationPath, its `rows()`; by default the one that `crfqn path` kept in the
-    model file image_shape : rows and columns, by default read from features named p3_5, p3_5&p7_2 (row, column)
-    n_features, n_errors : the strongest features of each label, the items worst labelled
+    title, feature_names : by default the recipe's or estimator's name, and the model's names, else numbers
+    texts : how items read: of sequences a list of str, one a position; of others a str
+    source : where the data is from, for the reader
+    regularization_path : or its `rows()`; by default the one that `crfqn path` kept in the model file
+    image_shape : rows and columns, by default read from features named p3_5, p3_5&p7_2 (row, column)
+    n_features, n_errors : how many of each label's strongest features, and of the worst labelled items
     """
 
     title: str | None = None

@@ -1,11 +1,9 @@
 """Encoder of templates: token columns in, rows of feature columns out, by arithmetic on integers.
 
-The fitted state is a number for each value of a view, and for each pattern the table from combinations of these
-numbers to feature columns. Names are made when they are asked for. Two features of one name are one feature, as in
-the tools that work with the names: where texts or patterns could be mistaken for each other (`U:a/b/c` of `a/b` and
-`c`, or of `a` and `b/c`), the names concerned are made in `fit`, and all their readings lead to one column.
-
-Shapes: I items, N positions, F features.
+Fitted are a number for each value of a view, and for each pattern the table from combinations of these numbers to
+feature columns. Names are made when asked for. Two features of one name are one feature: where texts or patterns could
+be mistaken for each other (`U:a/b/c` of `a/b` and `c`, or of `a` and `b/c`), the names concerned are made in `fit`, and
+all their readings lead to one column. Shapes: I items, N positions, F features.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
 """Short ways to write patterns: windows, forms of a word, and the features of a first tagger.
 
-The window `w[-1]|w[0]` is the pair of the word before and the word here: in the text `the dog` it gives the position
-of `dog` the feature `w[-1]|w[0]=the|dog`, and nothing where it reaches beyond the item. Names, and the markers of the
+The window `w[-1]|w[0]` is the pair of the word before and the word here: in the text `the dog` it gives the position of
+`dog` the feature `w[-1]|w[0]=the|dog`, and nothing where it reaches beyond the item. Names, and the markers of the
 first and the last position, are those of CRFsuite's examples (Okazaki, CRFsuite tutorial: chunking). Behind a dot
 stands a form of a column, `w.suffix3[0]`: `patterns.FORMS` has them all.
 
-The features of a first tagger, for tags, names and addresses, are the word, its first and last letters, its shape and
-kind, and the words around it: what Ratnaparkhi, "A maximum entropy model for part-of-speech tagging" (1996), Table 1,
-and the examples of CRF tools since then use. Other columns, such as tags, count as they are, with their neighbours.
-As dicts (`word_features`), or as patterns (`word_patterns`).
+The features of a first tagger, as dicts (`word_features`) or patterns (`word_patterns`), are the word, its first and
+last letters, shape and kind, and the words around it, as in Ratnaparkhi, "A maximum entropy model for part-of-speech
+tagging" (1996), Table 1. Other columns, such as tags, count as they are, with their neighbours.
 """
 
 from __future__ import annotations
