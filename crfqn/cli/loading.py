@@ -94,10 +94,8 @@ class Input:
     cut: Cut | None = None  # into parts; None: it is read as a whole
 
     def parts(self, use: Callable[[Observed], Result]) -> Iterable[tuple[Part | None, Any, Result | None]]:
-        """Yield the parts, their data, and what `use` makes of them; None, None for a part without items.
-
-        What is read as a whole is no part: None.
-        """
+        """Yield the parts (None for what is read as a whole), their data, and what `use` makes of them; of a part
+        without items None, None."""
 
         def used(source: Any) -> tuple[Any, Result]:
             observed = self.observe(source)

@@ -94,10 +94,8 @@ SUFFIXES = tuple(packing.suffix for packing in PACKINGS)
 
 
 def unpack(raw: bytes, shown: str, largest: int = LARGEST_SIZE) -> bytes:
-    """Return the content of a file's bytes, unpacked if they are compressed; `shown`: its name for messages.
-
-    DataError for a stream that is cut short or damaged, or that unpacks to more than `largest` bytes.
-    """
+    """Return the content of a file's bytes, unpacked if they are compressed; DataError, naming the file as `shown`, for
+    a stream that is cut short or damaged, or that unpacks to more than `largest` bytes."""
     packing = find_packing(raw)
     if packing is None:
         return raw

@@ -58,10 +58,8 @@ def read_matrix(file: ModelFile, name: str, row: str, column: str, shape: tuple[
 
 
 def finite(file: ModelFile, name: str, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
-    """Return the array `name` in float64, stored as that or as float32.
-
-    ModelFileError unless all of it is finite, and at most LARGEST_WEIGHT in size.
-    """
+    """Return the array `name` in float64, stored as that or as float32; ModelFileError unless all of it is finite, and
+    at most LARGEST_WEIGHT in size."""
     found = file.arrays.get(name)
     dtype = "float32" if found is not None and found.dtype == np.float32 else "float64"
     values = file.array(name, dtype, shape).astype(np.float64, copy=False)

@@ -37,10 +37,8 @@ def item_features(X: Any, has_constant: bool, pool: Pool) -> DenseMap | SparseMa
 
 
 def centred(features: DenseMap | SparseMap, weights: Vector | None) -> DenseMap | SparseMap:
-    """Return the map with its features centred by the items' weights, for a training whose intercepts are free.
-
-    InputError for values that are too large.
-    """
+    """Return the map with its features centred by the items' weights, for a training whose intercepts are free;
+    InputError for values that are too large."""
     check_size(features)  # as they were given
     with single_threaded_blas():  # sums do not depend on threads
         return features.centred_at(features.means(weights))

@@ -29,10 +29,8 @@ ONLINE = ("averaged-perceptron", "passive-aggressive")
 
 @dataclass
 class Memory:
-    """What the next batch goes on from: the weights of all passes, and where the seeded order of items stands.
-
-    The weights are those of the features less `centre`, (F,), None for the features as they are.
-    """
+    """What the next batch goes on from: the weights of all passes (of the features less `centre`, (F,), None for none),
+    and where the seeded order of items stands."""
 
     learned: Learned
     random: np.random.Generator

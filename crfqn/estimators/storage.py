@@ -45,16 +45,9 @@ MOST_COUNTED = 2**53  # beyond, floats are not whole numbers one by one
 def save(
     model: Any, path: str | PathLike[str], extra: dict[str, Any] | None = None, dtype: str = "float64"
 ) -> None:
-    """Write a fitted model to one file, atomically; `extra` is kept as JSON, weights as `dtype`.
-
-    Raises
-    ------
-    sklearn.exceptions.NotFittedError
-    InputError
-        For another dtype than float64 and float32, and weights too large for it.
-    ModelFileError
-        The path cannot be written, or `extra` is no JSON.
-    """
+    """Write a fitted model to one file, atomically, weights as `dtype`, `extra` as JSON; NotFittedError, InputError for
+    another dtype than float64 and float32 and weights too large for it, ModelFileError for an unwritable path or
+    `extra`."""
     content = whole_content(model, extra, dtype)
     write_model(path, model.KIND, content.arrays, content.strings, content.metadata)
 

@@ -23,13 +23,8 @@ def check_pair(validation: Any) -> tuple[Any, Any]:
 
 
 def held_out(model: Any, X: Any, y: Any, cost: float) -> ValidationSet:
-    """Return the items X with labels y as what a run is watched by.
-
-    Parameters
-    ----------
-    model : estimator with all fitted attributes but its weights, which looks set; nobody else may use it
-    cost : of labelling the items, in passes over the training data
-    """
+    """Return the items X with labels y as what a run is watched by, each look at a `cost` in passes over the training
+    data; it sets the weights of `model`, which nobody else may use."""
     name, scorer = named_scorer(model)
 
     def score(weights: SparseWeights) -> float:

@@ -48,10 +48,8 @@ class Table:
     def column(
         self, name: str | None, usual: tuple[str, ...], what: str, taken: Sequence[str] = ()
     ) -> int | None:
-        """Return the number of the named column, or of the first of the usual ones; None where there is none.
-
-        taken : names of columns that are something else, though they may have a usual name
-        """
+        """Return the number of the named column, or of the first of the usual ones, None for none; those `taken` are
+        something else, though they may have a usual name."""
         if name is not None:
             if name not in self.header:
                 raise DataError(

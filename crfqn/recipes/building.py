@@ -26,14 +26,8 @@ ELSEWHERE = {"solver", "callback", "taxonomy", "labels", "separator", *keys_in(O
 def prepare(recipe: Recipe) -> Prepared:
     """Read the recipe's data, cut it into training and test items, compute the features.
 
-    Raises
-    ------
-    DataUnavailableError
-        The data is not on this machine; the text says how to get it, and what can be trained without.
-    DataError
-        The data is there, but malformed.
-    RecipeError
-        Split, features or structure do not fit the data.
+    DataUnavailableError says how to get the data, and what can be trained without; DataError: it is malformed;
+    RecipeError: split, features or structure do not fit it.
     """
     return (prepare_sequences if recipe.structure.kind == "chain" else prepare_documents)(recipe)
 

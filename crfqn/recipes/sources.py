@@ -131,10 +131,8 @@ def find_dataset(recipe: Recipe) -> Dataset:
 
 
 def split(recipe: Recipe, n_items: int, n_given: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers of the training and of the test items, ascending or in the order of a permutation.
-
-    n_given : items of the training part that the data brings, its first ones, for the split `given`
-    """
+    """Return the numbers of the training and test items, ascending or in the order of a permutation; the split `given`
+    takes for training the first `n_given`, which the data brings."""
     cut = recipe.data.split
     if cut.kind == "given":
         if n_given is None:

@@ -48,14 +48,8 @@ class Mistake(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Given and predicted labels of items, as text, and their scores.
-
-    X : features of the items, as the model takes them
-    given, predicted : of each item a str, or a list of str for sequences and sets of labels
-    has_sets : whether an item may have several labels
-    source : where the data is from, for people; may be empty
-    scheme : what the labels write spans in, if they do
-    """
+    """Given and predicted labels of items as text (a str, or a list of str for sequences and sets: `has_sets`), their
+    scores, the features X as the model takes them, the `source` for people, and the `scheme` of spans, if any."""
 
     X: Any
     given: list[Any]

@@ -35,10 +35,8 @@ Function = Callable[[dict[str, str]], Iterable[str]]
 
 
 class Batch:
-    """Columns of items, with the numbers of their texts.
-
-    `marks` are read 1, 2, ... positions before an item and behind it; the last one also further out.
-    """
+    """Columns of items, with the numbers of their texts; `marks` are read 1, 2, ... positions before an item and behind
+    it, the last one also further out."""
 
     def __init__(self, columns: TokenColumns, marks: tuple[list[str], list[str]]) -> None:
         self.columns, self.marks = columns, marks
