@@ -19,16 +19,11 @@ KINDS = {float: "a finite number", int: "an integer", bool: "True or False", str
 
 @dataclass(frozen=True)
 class Parameter:
-    """A row of the table.
+    """A row of the table: a parameter's meaning (`says`), its values, and what they may be in words where these leave
+    it open.
 
-    says : what it means, for the command line, recipes and the manual
-    kind : float, int, bool or str; object for what only the estimator can check
-    choices : the values that there are
-    low, above, below : limits of a number, >=, > and <
-    words : what may stand in the place of a number
-    is_optional : whether it may be None
-    expects : what it may be in words, where the above do not say it
-    accepts : whether a value of the kind object is one, if that can be said without an estimator
+    kind object is for what only the estimator can check, unless `accepts` can without one. `low`, `above` and `below`
+    limit a number, >=, > and <; `words` may stand in its place.
     """
 
     says: str

@@ -116,15 +116,8 @@ class Trace:
 
 @dataclass(frozen=True, eq=False)
 class HeldOutScores:
-    """Scores of validation items in the course of a training.
-
-    Attributes
-    ----------
-    metric : str, the name of the score
-    best, iteration : float and int, the score of the weights that were kept, and the iteration they are of
-    iterations, scores : int64 and float64 (looks,), when a score was taken, and the score
-    is_patience_over : bool, whether the training was stopped because no better score came
-    """
+    """Scores of validation items in the course of a training: `best` of the weights kept and its `iteration`, those at
+    each look (`iterations`, `scores`), and whether training stopped because no better came (`is_patience_over`)."""
 
     metric: str
     best: float

@@ -52,10 +52,8 @@ def recipe_of(model: Any, path: Path) -> Recipe | None:
 
 
 def check_own_files(recipe: Recipe, path: Path) -> None:
-    """Raise InputError for data files that are named by a model file alone, which may come from anyone.
-
-    Files are opened where the recipe that the model was trained by still lies where it was, and names the same ones.
-    """
+    """Raise InputError for data files named by a model file alone, which may come from anyone; others are opened where
+    the recipe that the model was trained by still lies where it was, and names the same ones."""
     files = recipe.data.train, recipe.data.test, recipe.structure.taxonomy
     if recipe.data.dataset:
         return
@@ -96,10 +94,8 @@ class Input:
     cut: Cut | None = None  # into parts; None: it is read as a whole
 
     def parts(self, use: Callable[[Observed], Result]) -> Iterable[tuple[Part | None, Any, Result | None]]:
-        """Yield the parts, their data, and what `use` makes of them; None, None for a part without items.
-
-        What is read as a whole is no part: None.
-        """
+        """Yield the parts (None for what is read as a whole), their data, and what `use` makes of them; of a part
+        without items None, None."""
 
         def used(source: Any) -> tuple[Any, Result]:
             observed = self.observe(source)
@@ -120,11 +116,8 @@ def read_input(model: Any, path: Path, source: str | None) -> Observed:
 def open_input(
     model: Any, path: Path, source: str | None, *, format: str | None = None, keeps_blank: bool = False
 ) -> Input:
-    """Return how a file or standard input (-) is read, or the test part of the model's own data.
-
-    `format`: of the file, in the place of the one that the recipe says; `keeps_blank`: a blank line among texts is a
-    document without words.
-    """
+    """Return how a file (in `format`, default the recipe's) or standard input (-) is read, or the test part of the
+    model's own data; `keeps_blank`: a blank line among texts is a document without words."""
     recipe = recipe_of(model, path)
     if source is not None and source != STANDARD_INPUT:
         if not Path(source).exists():

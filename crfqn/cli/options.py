@@ -46,10 +46,8 @@ def strength(text: str) -> float | str:
 
 
 def option_of(name: str, *names: str, more: str = "", is_number: bool = False) -> Any:
-    """Return the option of a parameter of the estimators, whose help is that of its row, and `more`.
-
-    is_number : whether no word may stand in its place
-    """
+    """Return the option of a parameter of the estimators, with the help of its row and `more`; `is_number`: no word for
+    it."""
     rule = PARAMETERS[name]
     *others, last = rule.choices or ("",)
     choices = f": {', '.join(others)} or {last}" if rule.choices else ""

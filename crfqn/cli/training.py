@@ -41,10 +41,8 @@ def train(
     as_json: bool = False,
     is_quiet: bool,
 ) -> int:
-    """Train from a recipe; return the exit code.
-
-    `settings` replace the recipe's parameters, None keeps them; `dev` names the file that the training is stopped by.
-    """
+    """Train from a recipe, `settings` other than None in the place of its parameters; return the exit code. `dev` names
+    the file that the training is stopped by."""
     recipe = chosen_recipe(name_or_path, data)
     output = output or recipe.output_path
     check_writable(output)

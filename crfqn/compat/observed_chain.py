@@ -34,15 +34,11 @@ NO_ZEROS = Zeros(np.empty(0, np.int64), np.empty(0, np.int64))
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ObservedChain(ChainCRF):
-    """ChainCRF with CRFsuite's choice of features.
+    """ChainCRF with CRFsuite's choice of features, whose number is `n_generated_`.
 
-    A pair of feature and label may have a weight where the values of the feature beside the label sum up to at least
+    A pair of feature and label may have a weight where the feature's values beside the label sum up to at least
     `min_freq`, a pair of labels where it occurs so often; an occurrence with the value 0 is one. With
     `all_possible_states` or `all_possible_transitions` the other pairs are there too, with a sum of 0.
-
-    Attributes
-    ----------
-    n_generated_ : int, the number of weights that may be other than 0
     """
 
     NOT_SAVED: ClassVar[tuple[str, ...]] = (*ChainCRF.NOT_SAVED, "min_freq", "zeros")
@@ -105,10 +101,8 @@ OF_ALGORITHMS = (
 
 
 def make_chain(given: dict[str, Any]) -> ObservedChain:
-    """Return the unfitted chain of the parameters `given`, None standing for CRFsuite's defaults.
-
-    InputError for an algorithm that is not here and values out of range; a UserWarning names what has no effect.
-    """
+    """Return the unfitted chain of the parameters `given`, None standing for CRFsuite's defaults; InputError for an
+    unknown algorithm and values out of range, a UserWarning for what has no effect."""
     algorithm = LBFGS if given["algorithm"] is None else given["algorithm"]
     if algorithm == AROW:
         raise InputError(

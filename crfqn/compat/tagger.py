@@ -17,14 +17,8 @@ from crfqn.interchange.crfsuite import NAME, encode
 
 
 class ModelInfo(NamedTuple):
-    """Content of a model, by names, as `pycrfsuite.Tagger.info` gives it.
-
-    Attributes
-    ----------
-    transitions : dict of (label, next label) -> weight
-    state_features : dict of (attribute, label) -> weight
-    labels, attributes : dict of name -> number
-    """
+    """Content of a model by names, as `pycrfsuite.Tagger.info` gives it: weights of (label, next label) and (attribute,
+    label), and the numbers of labels and attributes."""
 
     transitions: dict[tuple[str, str], float]
     state_features: dict[tuple[str, str], float]
@@ -105,17 +99,9 @@ class Tagger:
 class TrainingLog:
     """Course of a training, under the names of python-crfsuite's log.
 
-    Attributes
-    ----------
-    featgen_num_features : int or None
-        The number of weights that may be other than 0.
-    iterations : list of dict
-        Of each iteration `num`, `loss` (penalties included), `active_features` and `time` in seconds. The warm-up on
-        samples of the items is not among them.
-    last_iteration : dict
-        With held-out data also `item_accuracy_float` and `instance_accuracy_float` on them, of the final model.
-    message : str
-        Why the training ended.
+    Each of `iterations` has `num`, `loss` (penalties included), `active_features` and `time` in seconds, those of the
+    warm-up on samples left out; `last_iteration` also the final model's `item_accuracy_float` and
+    `instance_accuracy_float` on held-out data. `featgen_num_features` counts the weights that may be other than 0.
     """
 
     featgen_num_features: int | None

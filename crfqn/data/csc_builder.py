@@ -160,11 +160,8 @@ def check_matrix(matrix: Any) -> None:
 
 
 def check_sparse(matrix: Any) -> None:
-    """Raise InputError where the index arrays of a sparse matrix do not stay within it; anything else passes.
-
-    scipy and the kernels read and write where the indices say, without a check of their own: this one comes before
-    either. O(nnz), of which a row costs some microseconds.
-    """
+    """Raise InputError where index arrays leave a sparse matrix: scipy and the kernels read and write where they say,
+    unchecked. O(nnz), of which a row costs some microseconds."""
     layout = getattr(matrix, "format", None)
     if getattr(matrix, "ndim", None) != 2:
         return
@@ -212,10 +209,8 @@ def open_matrix(matrix: Any, block: int = BLOCK) -> CompressedRows | DenseRows:
 
 
 def sort_by_column(source: CompressedRows | DenseRows, pool: Pool | None = None) -> Compressed:
-    """Sort the entries by column: count, then scatter, both by parts of the rows that threads share.
-
-    The result does not depend on the parts: within a column, rows come in their order.
-    """
+    """Sort the entries by column and, within one, by row, whatever the threads: count, then scatter, by parts of the
+    rows."""
     pool = pool or Pool(1)
     n_parts = max(1, min(N_PARTS, source.n_entries // (COUNTERS * max(1, source.n_columns))))
     cuts = source.cuts(n_parts)

@@ -1,9 +1,7 @@
-"""Encoding of users' sequences as matrices, the estimators' input (labels: `labels.py`).
+"""Encoding of users' sequences as matrices, the estimators' input (labels: `label_codes.py`).
 
 Items may be 2-D arrays, or lists of positions that are dicts or lists of strings (`token_rows.py`). Columns come out
-sorted, so that the result does not depend on the order of the items.
-
-Shapes: I items, N positions, F features.
+sorted, whatever the order of the items. Shapes: I items, N positions, F features.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,21 +26,18 @@ def encode_sequences(
 ) -> tuple[Sequences, Vocabulary | None]:
     """Return the input of an estimator as Sequences, with the vocabulary of its columns, sorted; None for matrices.
 
-    An item is a 2-D array or sparse matrix (positions x features), or a list of positions. A position is
+    An item is a 2-D array or sparse matrix (positions x features), or a list of positions, each of them
 
-    - a dict of str to value: a number gives column `name` this value, True counts as 1, a number or boolean equal to 0
-      leaves no entry (though the column exists), a string gives column `name=value` the value 1 (the convention of
-      scikit-learn's DictVectorizer); a list, tuple or set of strings gives each column `name:string` the value 1, and a
+    - a dict: of a number column `name` has this value, True is 1, and 0 leaves no entry (though the column exists); a
+      string makes `name=value` 1 (as DictVectorizer has it), a list, tuple or set of strings each `name:string`, and a
       dict is read like one, under `name:` (as CRFsuite's bindings have it);
-    - a list, tuple, set or 1-D array of strings: each gives its column the value 1.
+    - a list, tuple, set or 1-D array of strings, each of which makes its column 1.
 
-    Where the vocabulary encodes items itself, that of templates, they are token columns (`TokenColumns.from_items`).
-
-    Entries of one position that meet in one column are summed: a string listed twice counts 2 (the convention of
-    CRFsuite and of scikit-learn's FeatureHasher). In prediction names that `vocabulary` lacks are ignored, `n_features`
-    is the number of columns of a model without names, and `allow_empty` accepts items without positions and no items at
-    all. The matrix is float64 (float32 if every value is 1), CSR and canonical, or dense for dense arrays. InputError
-    names the item, the position, the feature and what came, for anything else.
+    A vocabulary of templates encodes token columns itself (`TokenColumns.from_items`). Entries of a position that meet
+    in one column are summed, as by CRFsuite and FeatureHasher. In prediction names that `vocabulary` lacks are ignored,
+    `n_features` is the number of columns of a model without names, and `allow_empty` accepts items without positions
+    and none at all. The matrix is float64 (float32 if every value is 1), CSR and canonical, or dense for dense arrays.
+    InputError names the item, the position, the feature and what came, for anything else.
     """
     if vocabulary is not None:
         n_features = len(vocabulary)
@@ -60,11 +55,8 @@ def encode_sequences(
 def encode_new(
     X: Any, vocabulary: Vocabulary | None, n_features: int, find_names: Callable[[Vocabulary], KnownNames]
 ) -> Sequences | TokenRows:
-    """Return new items in a model's columns: `TokenRows` if they are given by name, which is soonest done.
-
-    `find_names` returns those names of the vocabulary that matter. Other parameters and errors as in
-    `encode_sequences`; items may be empty.
-    """
+    """Return new items in a model's columns: `TokenRows` if given by name, which is soonest done, else as
+    `encode_sequences`. `find_names` returns those names of the vocabulary that matter; items may be empty."""
     if isinstance(X, Sequences) or vocabulary is None or vocabulary.encodes_items:
         return encode_sequences(X, vocabulary, allow_empty=True, n_features=n_features)[0]
     items = _as_items(X)

@@ -1,10 +1,8 @@
 """Store of features, indexed by feature: the positions that have each feature, with their values.
 
-For the objectives: the gradient of a coordinate and the score change of a direction read the positions of one
-feature (by feature, CSC). The same entries by position (CSR) are built on request.
-Binary features store no values, and positions are int32 while they fit: 4 bytes an entry instead of 12.
-
-Shapes: I items, N positions, F features, nnz entries that are not 0.
+Gradients of a coordinate and score changes of a direction read one feature's positions (CSC); the same entries by
+position (CSR) are built on request. Binary features store no values, and positions are int32 while they fit: 4 bytes an
+entry instead of 12. Shapes: I items, N positions, F features, nnz entries that are not 0.
 """
 
 from dataclasses import dataclass
@@ -187,10 +185,8 @@ class FeatureStore:
         return FeatureStore(indptr, indices, values, offsets), positions
 
     def with_constant(self) -> "FeatureStore":
-        """Return the same store with one more feature, the last, that is 1 at every position (for an intercept).
-
-        Copies the entries once: O(nnz + N + F).
-        """
+        """Return the same store with one more feature, the last, that is 1 at every position; a copy, O(nnz + N +
+        F)."""
         n = self.n_positions
         indptr = np.append(self.indptr, self.nnz + n)
         indices = np.concatenate([self.indices, np.arange(n, dtype=self.indices.dtype)])
@@ -227,10 +223,7 @@ class FeatureStore:
         return self.indptr, self.indices, self.values
 
     def by_position(self) -> tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.float64]]:
-        """Return the same entries by position: indptr (N + 1,), features (nnz,) ascending, values as above.
-
-        Built on first use and kept: 4 bytes an entry (12 with values).
-        """
+        """Return the entries by position, built once: indptr (N + 1,), features (nnz,) ascending, values as above."""
         return self._rows
 
     @cached_property

@@ -94,10 +94,8 @@ SUFFIXES = tuple(packing.suffix for packing in PACKINGS)
 
 
 def unpack(raw: bytes, shown: str, largest: int = LARGEST_SIZE) -> bytes:
-    """Return the content of a file's bytes, unpacked if they are compressed; `shown`: its name for messages.
-
-    DataError for a stream that is cut short or damaged, or that unpacks to more than `largest` bytes.
-    """
+    """Return the content of a file's bytes, unpacked if they are compressed; DataError, naming the file as `shown`, for
+    a stream that is cut short or damaged, or that unpacks to more than `largest` bytes."""
     packing = find_packing(raw)
     if packing is None:
         return raw
@@ -220,11 +218,8 @@ def check_regular(path: str | Path) -> None:
 
 
 def read_bytes(origin: Readable) -> bytes:
-    """Return the whole content of a file, unpacked.
-
-    DataUnavailableError where there is no such file; DataError for a folder, a file that cannot be read, and a
-    compressed stream that is cut short or damaged, or unpacks to too much.
-    """
+    """Return the whole content of a file, unpacked. DataUnavailableError where there is none; DataError for a folder,
+    an unreadable file, and a compressed stream that is cut short, damaged or unpacks to too much."""
     source = source_of(origin)
     return unpack(_raw_bytes(source), shown_name(source), source.largest_size)
 

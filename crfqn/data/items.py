@@ -116,11 +116,9 @@ def check_item_weights(sample_weight: Any, n_items: int) -> NDArray[np.float64] 
 def item_weights(
     sample_weight: Any, class_weight: Mapping | str | None, classes: NDArray, codes: NDArray[np.int32]
 ) -> NDArray[np.float64] | None:
-    """Return the weight of each item, float64 (I,): `sample_weight` times its class's weight; None where all are 1.
-
-    codes : int32 (I,), the number of each item's class. "balanced" gives every class that has items of positive weight
-    the same total weight. InputError for weights out of range, and for labels in `class_weight` that do not occur.
-    """
+    """Return the items' weights, float64 (I,), None where all are 1: `sample_weight` times that of its class (`codes`),
+    where "balanced" gives classes with positive weight the same total. InputError: out of range, or labels that do not
+    occur."""
     weights = check_item_weights(sample_weight, codes.size)
     if class_weight is None:
         return weights
@@ -131,10 +129,8 @@ def item_weights(
 def set_weights(
     sample_weight: Any, class_weight: Mapping | str | None, classes: NDArray, table: Any
 ) -> NDArray[np.float64] | None:
-    """Return the weight of each item with a label set, (I,): `sample_weight` times the mean weight of its labels.
-
-    table : CSR array (I, K) of ones. Items without labels have the factor 1; with one label each it is `item_weights`.
-    """
+    """Return the weights of items with label sets, (I,): `sample_weight` times the mean weight of the labels (1 without
+    any), so that one label each gives `item_weights`; `table` is a CSR array (I, K) of ones."""
     weights = check_item_weights(sample_weight, table.shape[0])
     if class_weight is None:
         return weights

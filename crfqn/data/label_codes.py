@@ -1,10 +1,8 @@
 """Codes 0 ... K - 1 of the labels of positions, labels cut into items, and labels of which not all are known.
 
-Labels may be flat, by position, or nested, a list an item; classes come out sorted, so that the result does not
-depend on the order of the items. None stands for an unknown label and for an item of which nothing is known, a set for
-one of some labels.
-
-Shapes: I items, N positions, K classes.
+Labels may be flat, by position, or nested, a list an item; classes come out sorted, whatever the order of the items.
+None stands for an unknown label and for an item of which nothing is known, a set for one of some labels. Shapes: I
+items, N positions, K classes.
 """
 
 from __future__ import annotations
@@ -23,11 +21,9 @@ from crfqn.messages import describe, shorten
 
 
 def encode_labels(y: Any, offsets: NDArray[np.int64]) -> tuple[NDArray, NDArray[np.int32]]:
-    """Return the distinct labels sorted, `classes` (K,), and the code of each position's label among them, int32 (N,).
-
-    `y` are labels by position or a list of I array-likes: all of them strings, numbers or booleans. InputError for
-    numbers of labels that do not fit the positions, and for missing or mixed labels (named by item and position).
-    """
+    """Return the distinct labels sorted, (K,), and the code of each position's label, int32 (N,). `y` is flat or a list
+    of I array-likes; InputError where numbers of labels do not fit, or labels are missing or of mixed kinds (place
+    named)."""
     labels = flat_labels(y, offsets)
     _check_labels(labels, offsets)
     if isinstance(labels, np.ndarray):
@@ -178,7 +174,7 @@ class PartialLabels(NamedTuple):
 
 
 def flat_partial_labels(y: Any, offsets: NDArray[np.int64]) -> NDArray | list:
-    """Return labels by position, as `codes.flat_labels` does; an item may be None: nothing is known."""
+    """Return labels by position, as `flat_labels` does; an item may be None: nothing is known."""
     if isinstance(y, (list, tuple)) and any(item is None for item in y):
         lengths = np.diff(offsets).tolist()
         is_nested = any(isinstance(item, (list, tuple, np.ndarray)) for item in y)
@@ -205,10 +201,8 @@ def encode_partial_labels(labels: NDArray | list, offsets: NDArray[np.int64]) ->
 
 
 def encode_constraints(y: Any, offsets: NDArray[np.int64], classes: NDArray) -> NDArray[np.bool_]:
-    """Return the labels that `y` allows at each position, bool (K, N): None allows all, a set its members.
-
-    InputError for numbers of labels that do not fit the positions, and (named by position) for one not in `classes`.
-    """
+    """Return the labels that `y` allows at each position, bool (K, N): None allows all, a set its members. InputError
+    where numbers of labels do not fit, and (named by position) for one not in `classes`."""
     labels = flat_partial_labels(y, offsets)
     choices = [_choice(label) for label in (labels.tolist() if isinstance(labels, np.ndarray) else labels)]
     known = classes.tolist()

@@ -33,20 +33,8 @@ TEXT_SUFFIX, ENDS_SUFFIX = ".utf8", ".ends"
 
 @dataclass(frozen=True)
 class ModelFile:
-    """Checked content of a model file.
-
-    Attributes
-    ----------
-    kind : str
-        What the model is, e.g. ``"chain-crf"``.
-    arrays : dict of str to ndarray
-        Writable arrays in native byte order.
-    strings : dict of str to list of str
-    metadata : dict
-        JSON values.
-    path : str
-        Where it was read from, for messages.
-    """
+    """Checked content of a model file: its kind ("chain-crf"), writable arrays in native byte order, lists of strings,
+    JSON metadata, and the path that it was read from, for messages."""
 
     kind: str
     arrays: dict[str, NDArray[Any]]
@@ -113,25 +101,11 @@ def write_model(
     strings: Mapping[str, Sequence[str]],
     metadata: Mapping[str, Any],
 ) -> None:
-    """Write a model file in one atomic step.
+    """Write a model file in one atomic step, where a symbolic link is followed and numpy's numbers in `metadata` become
+    JSON (NaN and infinity are kept).
 
-    Parameters
-    ----------
-    path : path
-        A new or existing regular file in an existing folder; a symbolic link is followed.
-    kind : str
-    arrays : mapping of str to ndarray
-        Numeric or boolean arrays of any shape.
-    strings : mapping of str to sequence of str
-    metadata : mapping
-        JSON values; numpy scalars and arrays are turned into numbers and lists, NaN and infinity are kept.
-
-    Raises
-    ------
-    InputError
-        An array of a dtype that cannot be stored, metadata that is not JSON, or one name used twice.
-    ModelFileError
-        The file cannot be written; nothing is left behind and an existing file is untouched.
+    InputError for arrays of other than numbers and booleans, metadata that is not JSON, or one name used twice;
+    ModelFileError where it cannot be written: nothing is left behind, and an existing file is untouched.
     """
     from safetensors.numpy import save
 
@@ -154,13 +128,8 @@ def write_model(
 
 
 def read_model(path: StrPath) -> ModelFile:
-    """Read a model file, checked in a single pass.
-
-    Raises
-    ------
-    ModelFileError
-        The file is missing, unreadable, truncated, damaged, foreign or of a newer format.
-    """
+    """Read a model file, checked in a single pass; ModelFileError where it is missing, unreadable, truncated, damaged,
+    foreign or of a newer format."""
     shown = os.fspath(path)
     try:
         # Before opening: to open a named pipe would wait for a writer.

@@ -1,10 +1,9 @@
 """Pixels and pairs of pixels: the degree-2 features of handwritten letters and digits.
 
-An image of P pixels becomes P + P(P-1)/2 + 1 binary columns: the pixels that are on, the pairs of pixels that
-are both on (i < j, lexicographic), and a constant (bias), last. For 16x8 letters: 128 + 8128 + 1 = 8257.
-Zhong et al., "Proximal quasi-Newton for computationally intensive l1-regularized M-estimators", section 6.1.
-
-Shapes: N positions, P pixels, F columns, m pixels on in one image.
+An image of P pixels becomes P + P(P-1)/2 + 1 binary columns: the pixels that are on, the pairs of pixels that are both
+on (i < j, lexicographic), and a constant (bias), last. For 16x8 letters: 128 + 8128 + 1 = 8257. Zhong et al., "Proximal
+quasi-Newton for computationally intensive l1-regularized M-estimators", section 6.1. Shapes: N positions, P pixels, F
+columns, m pixels on in one image.
 """
 
 import bisect
@@ -41,12 +40,8 @@ class PixelPairs:
         return PixelPairNames(self.shape, self.bias)
 
     def transform(self, images: np.ndarray) -> Any:
-        """Return the columns of each image, (N, P) values row by row, as a binary matrix.
-
-        A csr_array (N, F) of int8 ones with int32 indices, ascending in each row: some 400 entries a 16x8 letter.
-        InputError for images of another shape. O(non-zeros) time; 5 bytes a non-zero and some 20 MB of temporary
-        arrays.
-        """
+        """Return the columns of images (N, P) as a csr_array (N, F) of int8 ones, int32 indices ascending in each row:
+        some 400 entries a 16x8 letter, 5 bytes each, and some 20 MB beside them. InputError for another shape."""
         from scipy.sparse import csr_array
 
         if images.ndim != 2 or images.shape[1] != self.n_pixels:

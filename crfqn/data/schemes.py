@@ -1,17 +1,14 @@
 """Schemes that write spans (phrases, names) as a label a position: IOB1, IOB2, IOE1, IOE2, BIOES, BILOU, BMES.
 
 A label is `O` (outside) or a letter and the type of the span, `B-NP`; the letter alone is a span without a type. Every
-scheme has the same four roles under letters of its own: begin, inside, end, single. What parts the schemes is which of
-them a span needs, and that is said once, by two rules on neighbouring labels: whether the second goes on with the first
-one's span (`continues`), and whether it may stand behind it at all (`allows`). A span is a run of labels of which each
-continues the one before, so labels that are wrong in their scheme have spans, too: for IOB1 and IOB2 those that
-`conlleval` counts.
+scheme has the same four roles under letters of its own: begin, inside, end, single. Which of them a span needs is said
+by two rules on neighbours: whether the second goes on with the first one's span (`continues`), and whether it may stand
+behind it at all (`allows`). A span is a run of labels of which each continues the one before, so labels that are wrong
+in their scheme have spans, too: for IOB1 and IOB2 those that `conlleval` counts.
 
-References
-----------
-Ramshaw, Marcus: Text chunking using transformation-based learning. 1995 (IOB1).
-Tjong Kim Sang, Veenstra: Representing text chunks. EACL 1999 (IOB2, IOE1, IOE2).
-Ratinov, Roth: Design challenges and misconceptions in named entity recognition. CoNLL 2009 (BILOU).
+Sources: Ramshaw, Marcus: Text chunking using transformation-based learning. 1995 (IOB1). Tjong Kim Sang, Veenstra:
+Representing text chunks. EACL 1999 (IOB2, IOE1, IOE2). Ratinov, Roth: Design challenges and misconceptions in named
+entity recognition. CoNLL 2009 (BILOU).
 """
 
 from __future__ import annotations
@@ -48,14 +45,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Scheme:
-    """Scheme of labels for spans.
-
-    Parameters
-    ----------
-    name : str
-    letters : mapping of role to letter
-        The roles that the scheme has, and how it writes them.
-    """
+    """Scheme of labels for spans: its name, and the letter by which it writes each role that it has."""
 
     name: str
     letters: Mapping[str, str]
@@ -86,10 +76,8 @@ class Scheme:
     def allows(self, before: Tag, here: Tag) -> bool:
         """Return whether a label may stand behind another; `BORDER` stands for the ends of an item.
 
-        Notes
-        -----
-        What the schemes forbid: IOB2 an I that continues nothing; IOB1 a B that parts nothing; IOE2 an I that nothing
-        continues; IOE1 an E that parts nothing; the others all that is no B (I ... I) E and no S.
+        Forbidden are: in IOB2 an I that continues nothing; in IOB1 a B that parts nothing; in IOE2 an I that nothing
+        continues; in IOE1 an E that parts nothing; in the others all that is no B (I ... I) E and no S.
         """
         joined = self.continues(before, here)
         touches = OUTSIDE not in (before.role, here.role) and before.type == here.type
@@ -151,16 +139,9 @@ def find_scheme(name: str | Scheme) -> Scheme:
 
 
 def recognise_scheme(labels: Iterable[object]) -> Scheme | None:
-    """Return the scheme that labels seem to be written in, by their letters; None where they are of none.
-
-    Every label but O must have a type, or names that happen to be letters would be taken for spans. Of schemes with the
-    same letters it is the first of IOB2, IOE2, BIOES, BILOU, BMES.
-
-    Examples
-    --------
-    >>> recognise_scheme(["B-NP", "I-NP", "O", "S-VP", "E-NP"]).name
-    'BIOES'
-    """
+    """Return the scheme that labels seem to be written in, by their letters, None for none: the first that fits of
+    IOB2, IOE2, BIOES, BILOU, BMES. Labels but O must have a type, or names that happen to be letters would be taken for
+    spans."""
     names = {*map(str, labels)} - {OUTSIDE}
     return next(iter(fitting_schemes(names)), None) if names else None
 
@@ -176,27 +157,9 @@ def fitting_schemes(labels: Iterable[object]) -> list[Scheme]:
 
 
 def spans_of(labels: Iterable[object], scheme: str | Scheme, strict: bool = True) -> list[Span]:
-    """Return the spans of one item's labels, in their order.
-
-    Parameters
-    ----------
-    labels : iterable of T labels
-    scheme : str or Scheme
-        "IOB1", "IOB2" ("BIO"), "IOE1", "IOE2", "BIOES" ("IOBES"), "BILOU", "BMES".
-    strict : bool, default True
-        Whether labels that the scheme does not allow behind each other are an error; otherwise a span is a run of
-        labels that continue each other (`Scheme.continues`).
-
-    Raises
-    ------
-    InputError
-        A label that is not of the scheme, or may not stand where it does (named with its position).
-
-    Examples
-    --------
-    >>> spans_of(["B-NP", "I-NP", "O", "B-VP"], "IOB2")
-    [Span(start=0, stop=2, type='NP'), Span(start=3, stop=4, type='VP')]
-    """
+    """Return the spans of one item's labels in their order; InputError, naming the position, for a label that is not of
+    the scheme or, if `strict`, may not stand where it does: otherwise spans are runs of labels that continue each
+    other."""
     found = find_scheme(scheme)
     shown = list(labels)
     tags = [found.parse(label) for label in shown]
@@ -214,13 +177,8 @@ def spans_of(labels: Iterable[object], scheme: str | Scheme, strict: bool = True
 
 
 def labels_of(spans: Sequence[Span], length: int, scheme: str | Scheme) -> list[str]:
-    """Return the labels of one item of `length` positions that has these spans, which are ascending and disjoint.
-
-    Raises
-    ------
-    InputError
-        Spans that are empty, overlap, come out of order or lie outside of 0 ... length.
-    """
+    """Return the labels of an item with `length` positions and these spans, ascending and disjoint; InputError for
+    spans that are empty, overlap, come out of order or lie outside."""
     found = find_scheme(scheme)
     labels = [OUTSIDE] * length
     nowhere = Span(-1, -1, "")

@@ -1,9 +1,7 @@
 """Sequences: the positions of all items as the rows of one matrix, and where to cut it into items.
 
-For users and estimators. It behaves like a list of items (length, indexing, slices, index arrays, masks), the
-way scikit-learn's splitters and searches index their inputs. CSR matrices and arrays are kept without a copy.
-
-Shapes: I items, N positions, F features.
+For users and estimators: like a list of items (length, slices, index arrays, masks), as scikit-learn's splitters and
+searches index theirs. CSR matrices and arrays are not copied. Shapes: I items, N positions, F features.
 """
 
 import operator
@@ -63,10 +61,8 @@ class Sequences(Items):
         feature_names: list[str] | None = None,
         vocabulary: Any = None,
     ) -> "Sequences":
-        """Return sequences of parts known to fit, without checks: for one sentence, checking takes longest.
-
-        `vocabulary` is what encoded them, where it makes the names of its columns when they are asked for.
-        """
+        """Return sequences of parts known to fit: for one sentence, checks would take longest. `vocabulary`, what
+        encoded them, makes the names of the columns when they are asked for."""
         sequences = object.__new__(cls)
         sequences.matrix, sequences.offsets, sequences._names = matrix, offsets, feature_names
         sequences.vocabulary = vocabulary
@@ -127,13 +123,8 @@ class Sequences(Items):
         )
 
     def with_names(self, names: list[str]) -> "Sequences":
-        """Return the same items with the columns of these names; a name without a column gives an empty one.
-
-        Raises
-        ------
-        InputError
-            The columns have no names.
-        """
+        """Return the same items with the columns of these names, empty for a new one; InputError if the columns have no
+        names."""
         if self.feature_names is None:
             raise InputError("the columns have no names to choose them by")
         if names is self.feature_names or names == self.feature_names:

@@ -1,9 +1,7 @@
 """Columns of tokens: words, tags, whatever else stands beside each position, as lists of texts by column.
 
-Behaves like a list of items, an item a list of dicts `column -> text`, and is stored by column: a corpus needs no
-dict a token. Items are chosen by numbers, slices, index arrays and masks, as scikit-learn's splitters do.
-
-Shapes: I items, N positions, C columns.
+Behaves like a list of items, which are lists of dicts `column -> text`, and scikit-learn's splitters index it by
+numbers, slices, arrays and masks; a corpus needs no dict a token. Shapes: I items, N positions, C columns.
 """
 
 from __future__ import annotations

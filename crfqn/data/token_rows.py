@@ -1,9 +1,7 @@
 """Features of positions as users list them, dicts or strings: looked up, and held in the order in which they came.
 
-Long inputs go straight into flat buffers of 4 bytes a feature: no list of all entries exists. Items are taken many at
-a time, so that Python runs no code of its own for a feature: maps over the dicts' names and values do.
-
-Shapes: I items, N positions, F features.
+Long inputs go straight into flat buffers of 4 bytes a feature. Items are taken many at a time, by maps over the dicts'
+names and values: Python runs no code of its own for a feature. Shapes: I items, N positions, F features.
 """
 
 from __future__ import annotations
@@ -44,11 +42,8 @@ PLAIN_TYPES = frozenset([str, bool, int, float])
 
 
 class TokenRows(Items):
-    """Entries of positions in the order in which they were listed: columns may come in any order, and twice.
-
-    `columns` int32 (entries,), UNSEEN for an entry that has no column; `values` float64 (entries,), or (0,) where all
-    are 1; position t has the entries row_ends[t] ... row_ends[t + 1] - 1.
-    """
+    """Entries of positions in the order listed: columns in any order, and twice. Position t has the entries row_ends[t]
+    ... row_ends[t + 1] - 1 of `columns`, int32, UNSEEN for none, and of `values`, float64, (0,) where all are 1."""
 
     def __init__(self, buffers: _Buffers, n_features: int) -> None:
         self.columns = np.frombuffer(buffers.columns, np.int32)
@@ -135,10 +130,8 @@ class _Buffers:
             self.offsets.append(len(self.row_ends) - 1)
 
     def _add_plain(self, items: Sequence[Any]) -> bool:
-        """Append lists of lists of strings, or of dicts whose values are strings, booleans, 1 or 0.
-
-        Returns False, with nothing appended, for anything else.
-        """
+        """Append lists of lists of strings, or of dicts to strings, booleans, 1 or 0; False, nothing appended, for
+        anything else."""
         if not LISTS.issuperset(map(type, items)):
             return False
         positions, before = list(chain.from_iterable(items)), len(self.columns)

@@ -47,10 +47,8 @@ class Unplain(Exception):
 
 
 class GrowingPairs(dict[str, "GrowingValues"]):
-    """Map from name and value to the column of an entry whose value is 1; a pair seen before costs no new string.
-
-    A pair has a column of its own beside that of the name `name=value`, until `sorted_names` puts them together.
-    """
+    """Map from name and value to the column of an entry 1; a pair seen before costs no new string, having a column
+    beside that of the name `name=value` until `sorted_names` puts them together."""
 
     def __init__(self, columns: GrowingColumns) -> None:
         super().__init__()
@@ -83,11 +81,8 @@ class GrowingPairs(dict[str, "GrowingValues"]):
 
 
 class GrowingValues(dict[object, int]):
-    """Map from value to column, for one name; UNSEEN for what leaves no entry.
-
-    A string value has the column `name=value`; 1 and True that of `name`; 0 and False none, though `name` gets its
-    column. A look-up of any other value raises Unplain.
-    """
+    """Map from one name's values to columns: a string has that of `name=value`, 1 and True have `name`'s, 0 and False
+    UNSEEN (no entry, though `name` gets its column); any other value raises Unplain."""
 
     __slots__ = ("columns", "name")
 
@@ -109,12 +104,9 @@ class GrowingValues(dict[object, int]):
 
 
 class KnownPairs(dict[str, "KnownValues"]):
-    """Map from name and value to columns of a fixed vocabulary, as `GrowingPairs`: UNSEEN also for what has no column.
-
-    A look-up makes no string and, where there is a column, runs no Python code. For that `name=value` stands under all
-    names that it can be read as, `a=b=c` under `a` and under `a=b`. Names that stand for themselves are added when they
-    are met; what has no column is never kept, because there may be no end of it.
-    """
+    """Map as `GrowingPairs` of a fixed vocabulary; UNSEEN also for what has no column, and never kept: there may be no
+    end of it. Look-ups make no string and, found, run no Python code: `a=b=c` stands under `a` and under `a=b`. Names
+    that stand for themselves are added when met."""
 
     def __init__(self, columns: dict[str, int]) -> None:
         super().__init__()
@@ -170,10 +162,8 @@ class KnownNames:
 
 
 class Vocabulary(KnownNames):
-    """Vocabulary of feature names: distinct strings in the order of the columns, and the column of each.
-
-    `value_starts`: where the value begins in each name, or NO_VALUE (the default) or UNKNOWN_VALUE.
-    """
+    """Vocabulary of distinct feature names in the order of their columns, and the column of each; `value_starts` is
+    where the value begins in each name, or NO_VALUE (the default) or UNKNOWN_VALUE."""
 
     def __init__(self, names: Sequence[str], value_starts: Sequence[int] | NDArray | None = None) -> None:
         self.names = check_names(names, len(names))

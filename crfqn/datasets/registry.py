@@ -88,12 +88,11 @@ def counts(data: Data) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Verification:
-    """Outcome of a dataset's check, by the kind of check that could be made.
+    """Outcome of a dataset's check, by the kind that could be made.
 
-    `check` is "file" (checksums of the files), "content" (counts, and checksum over all labels and inputs),
-    "sizes" (the counts agree, and no checksum is known), "floors" (there is enough of it: the data differs from
-    machine to machine, or is not known that well) or "counts" (the counts agree, the content's checksum does not:
-    a similar file, not the same data).
+    `check` is "file" (checksums of the files), "content" (counts, and checksum over all labels and inputs), "sizes"
+    (the counts agree, no checksum is known), "floors" (enough of it: data differs by machine, or is not known that
+    well) or "counts" (they agree, the checksum does not: a similar file, not the same data).
     """
 
     paths: tuple[Path, ...]
@@ -108,10 +107,8 @@ class Verification:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Dataset, an entry of the registry.
-
-    `shape` is rows and columns of an image, where features need it; `by_hand` says how to get files without address.
-    """
+    """Dataset of the registry; `shape` is rows and columns of an image, where features need it, and `by_hand` says how
+    to get files without address."""
 
     name: str
     title: str
@@ -136,12 +133,9 @@ class Dataset:
     def fetch(
         self, timeout: float = 5.0, limit: float | None = None, on_progress: OnProgress | None = None
     ) -> tuple[Path, ...]:
-        """Return the paths of the dataset's files, downloaded into the cache where they are not here yet.
-
-        timeout, limit : seconds to wait for a sign of life, and for everything together (None: no limit).
-        DataUnavailableError where a download failed (its text names every address), DataError where what came is not
-        the dataset; it is deleted.
-        """
+        """Return the paths of the files, downloaded if not here, in seconds: `timeout` for a sign of life, `limit` for
+        all. DataUnavailableError names every address that failed; DataError where what came is not the dataset, and is
+        deleted."""
         end = None if limit is None else time.monotonic() + limit
         paths, came = [], {}
         for part, path in zip(parts(self.files), self._found(), strict=True):
@@ -164,10 +158,8 @@ class Dataset:
         return tuple(paths)
 
     def verify(self, paths: Sequence[Path] = ()) -> Verification:
-        """Check files (by default the located ones) by checksums where they are known, else by content.
-
-        DataUnavailableError where one is missing, DataError where a known checksum or the counts disagree.
-        """
+        """Check files (by default the located ones) by checksums where they are known, else by content;
+        DataUnavailableError where one is missing, DataError where a checksum or count disagrees."""
         paths = tuple(paths) or self._located()
         files = [self._file(path) for path in paths]
         for path, file in zip(paths, files, strict=True):

@@ -48,21 +48,12 @@ TUNED: Mapping[str, Solver] = {"rows": RowDescent(), "margins": FOR_MARGINS, "li
 class AutoSolver:
     """Solver that passes each problem on to the method that suits it, chosen once objective and penalty are known.
 
-    Attributes
-    ----------
-    smooth, smooth_narrow : Solver
-        For penalties without kinks (L2 only); the second one where features are dense and a Gram matrix of them costs
-        less than the steps that it saves (`is_narrow`).
-    separable : Solver
-        For penalties that are a sum over single weights (L1, elastic net).
-    few, sparse, dense, full : Solver
-        For penalties with groups: up to `few_weights` weights; with more, by the share of the entries that are not
-        zero: less than 5 %, less than 50 %, and from 50 % on.
-    nonconvex, nonconvex_groups : Solver
-        For losses that are not convex, with a penalty of single weights or with groups: methods that need gradients
-        alone.
-    few_weights : int
-        The largest number of weights for which `few` is taken.
+    smooth, smooth_narrow : for L2 only; the second where a Gram matrix saves more than it costs (`is_narrow`)
+    separable : for penalties that are a sum over single weights (L1, elastic net)
+    few, sparse, dense, full : for penalties with groups: up to `few_weights` weights; with more, by the share of the
+        entries that are not zero: less than 5 %, less than 50 %, and from 50 % on
+    nonconvex, nonconvex_groups : for losses that are not convex, under single weights or groups: gradients are
+    enough
     """
 
     smooth: Solver = SMOOTH
@@ -108,10 +99,8 @@ class AutoSolver:
 
 
 def is_narrow(objective: Objective) -> bool:
-    """Return whether features are dense and so few that a Gram matrix of them pays within GRAM_STEPS steps of L-BFGS.
-
-    Its N F^2 operations and the F^3 / 3 of its factor are compared with the 4 N F K of a step.
-    """
+    """Return whether features are dense and so few that their Gram matrix, N F^2 operations and F^3 / 3 for its factor,
+    pays within GRAM_STEPS steps of L-BFGS, 4 N F K each."""
     if objective.mean_occurrence < FULL * objective.n_positions or not objective.has_gram:
         return False
     n, n_features = float(objective.n_positions), float(objective.n_features)

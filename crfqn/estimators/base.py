@@ -58,13 +58,8 @@ def has_probabilities(model: Any) -> bool:
 
 
 class Decoding(NamedTuple):
-    """Best labelling of each item, with its probability.
-
-    Attributes
-    ----------
-    labels : list of 1-D arrays for sequences, otherwise what `predict` returns
-    log_probability : float64 (I,), the logarithm of the labelling's probability, in nats
-    """
+    """Best labelling of each item (`labels`: 1-D arrays for sequences, else as `predict`), and the logarithm of its
+    probability, in nats."""
 
     labels: Any
     log_probability: NDArray[np.float64]
@@ -74,14 +69,10 @@ class Decoding(NamedTuple):
 class Problem:
     """A fit without its training: what is minimised, from where, and the model that the weights are of.
 
-    Attributes
-    ----------
     model : copy of the estimator with all fitted attributes but its weights and result
-    features : FeatureMap of the items that count
-    targets, item_weights : their labels as the loss takes them, and float64 (I,), None where each counts once
+    features : of the items that count; targets, item_weights : their labels as the loss takes them, and float64 (I,) or
+        None where each counts once; validation : what the run is watched by
     objective, penalty : the two terms; `objective.pool` has one thread unless it is set
-    start : SparseWeights, of the features as the map has them
-    validation : ValidationSet that the run is watched by, or None
     reason_of_empty : after the training, why no penalised weight is left; None where some are
     """
 
@@ -287,11 +278,8 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         support: Support | None = None,
         validation: ValidationSet | None = None,
     ) -> Problem:
-        """Return the training of this model, which has its labels and columns; sets the strengths that are "auto".
-
-        start, validation : weights of the features as they were given; of `start` what is outside of `support` is left
-            out. The coordinates `unpenalised` have no penalty
-        """
+        """Return the training of this model, which has its labels and columns, and set the strengths that are "auto".
+        `start` and `validation` are of the features as given; of `start` what is outside of `support` is left out."""
         check_size(features)
         if start is not None and support is not None:
             stays = support.contains(start.coords)
@@ -349,10 +337,8 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         self.__dict__.update(vars(model))
 
     def _keep(self, result: Result, is_convex: bool = True) -> None:
-        """Set the fitted attributes from the result of a training, and warn unless it has ended well.
-
-        A loss that is not convex has no better end than a stationary point.
-        """
+        """Set the fitted attributes from the result of a training, and warn unless it has ended well: without convexity
+        there is no better end than a stationary point."""
         self.__dict__.pop("_memory", None)  # of passes by `partial_fit`
         self._set_weights(SparseWeights(result.coords, result.weights))
         coords, values = self._weights()  # intercepts may have been centred
@@ -384,10 +370,8 @@ def pass_on_interrupt(result: Result) -> None:
 
 
 def reason_of_empty(objective: Objective, penalty: Penalty, result: Result) -> str | None:
-    """Return why all penalised weights of a solved model are zero, with the largest useful strength; None if not all.
-
-    Where no weight would change the loss, as with one label, there is none, and nothing to tell.
-    """
+    """Return why all penalised weights of a solved model are zero, with the largest useful strength; None if not all
+    are, or no weight would change the loss, as with one label."""
     is_kept = ~np.isin(result.coords, penalty.unpenalised)
     is_empty = penalty.dual_radius > 0 and result.status in SOLVED and not result.weights[is_kept].any()
     if not is_empty:

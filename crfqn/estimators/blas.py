@@ -42,8 +42,6 @@ def single_threaded_blas() -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def _controller(n_modules: int) -> ThreadpoolController:
-    """Return the loaded BLAS libraries: to look for them takes 3 ms, so it is done when modules have come since.
-
-    A library that comes without a module is not seen before the next one.
-    """
+    """Return the loaded BLAS libraries, looked for (3 ms) when modules have come since; one that comes without a module
+    is not seen before the next one."""
     return ThreadpoolController()

@@ -65,10 +65,8 @@ class Tasks:
 
 
 class Callbacks:
-    """All callbacks of an estimator's training as one, which is open while it runs.
-
-    held_out : ValidationSet that the run is watched by, or None; `minimize` looks for this name
-    """
+    """All callbacks of a training as one, open while it runs; `held_out`, by which `minimize` finds it, is the
+    ValidationSet that the run is watched by."""
 
     def __init__(self, estimator: Any, held_out: ValidationSet | None = None) -> None:
         self.callback, self.held_out, self.tasks = estimator.callback, held_out, Tasks(estimator)

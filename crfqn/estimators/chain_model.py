@@ -87,13 +87,7 @@ TOKEN_SCORE = "token_accuracy"
 
 
 class EncodedItems(Items):
-    """Items whose features and chains are made already.
-
-    Attributes
-    ----------
-    chain : Chain over the items
-    store : their features
-    """
+    """Items whose features and chains are made already."""
 
     def __init__(self, chain: Chain, store: FeatureStore) -> None:
         self.chain, self.store, self.offsets = chain, store, chain.offsets
@@ -351,9 +345,7 @@ class ChainModel(StructuredEstimator):
 
     def _open_known(self, X: Any, known: Any, pool: Pool, warns: bool = True) -> ScoredItems:
         """Return new items with what is known of their labels; InputError for one that no labelling is left for.
-
-        warns : whether items without a known feature are warned of: where they are labelled, once
-        """
+        `warns` of items without a known feature: where they are labelled, once."""
         chain, scores, edges = self._open(X, pool, warns)
         allowed = None if known is None else encode_constraints(known, chain.offsets, self.classes_)
         impossible = chain.impossible(allowed, pool)

@@ -20,15 +20,8 @@ ERROR, DROP = "error", "drop"
 
 
 class TrainingData(NamedTuple):
-    """Items that count, their labels and the rules.
-
-    Attributes
-    ----------
-    sequences : Sequences
-    labels : PartialLabels
-    weights : float64 (I,), or None: each item counts once
-    rules : TransitionRules, or None: everything is allowed
-    """
+    """Items that count and their labels; `weights` (I,) are None where each counts once, `rules` where everything is
+    allowed."""
 
     sequences: Sequences
     labels: PartialLabels
@@ -51,18 +44,8 @@ def training_data(
     is_trained: bool,
     on_violation: str,
 ) -> TrainingData:
-    """Return the items with weight that keep the rules.
-
-    Parameters
-    ----------
-    is_trained : whether the rules hold in training, so that labels have to keep them
-    on_violation : "error" or "drop": what becomes of items that break them
-
-    Raises
-    ------
-    InputError
-        For labels that do not fit, and items that break the rules (named with item, position and labels).
-    """
+    """Return the items with weight that keep the rules, which labels have to keep in training only if `is_trained`.
+    `on_violation` ("error", "drop") is what becomes of others; InputError names item, position and labels."""
     flat = flat_partial_labels(y, sequences.offsets)
     labels = encode_partial_labels(flat, sequences.offsets)
     if weights is not None and not weights.all():

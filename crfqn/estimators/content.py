@@ -58,10 +58,8 @@ def read_matrix(file: ModelFile, name: str, row: str, column: str, shape: tuple[
 
 
 def finite(file: ModelFile, name: str, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
-    """Return the array `name` in float64, stored as that or as float32.
-
-    ModelFileError unless all of it is finite, and at most LARGEST_WEIGHT in size.
-    """
+    """Return the array `name` in float64, stored as that or as float32; ModelFileError unless all of it is finite, and
+    at most LARGEST_WEIGHT in size."""
     found = file.arrays.get(name)
     dtype = "float32" if found is not None and found.dtype == np.float32 else "float64"
     values = file.array(name, dtype, shape).astype(np.float64, copy=False)
@@ -77,10 +75,8 @@ def finite(file: ModelFile, name: str, shape: tuple[int | None, ...]) -> NDArray
 
 
 def narrow_weights(content: Content, dtype: str) -> None:
-    """Store weights (`*_weight`, `*_weights`, `intercept`) as `dtype`; InputError for one, and for weights beyond it.
-
-    float32 is off by up to 6e-8 of each weight, or, for those below 1e-38, by up to 1e-45.
-    """
+    """Store weights (`*_weight`, `*_weights`, `intercept`) as `dtype`, float32 being off by up to 6e-8 of each (below
+    1e-38 by up to 1e-45); InputError for another dtype, and for weights beyond it."""
     if dtype not in WEIGHT_TYPES:
         raise InputError(f"dtype: expected one of {list(WEIGHT_TYPES)}, got {dtype!r}")
     for name, array in content.arrays.items():

@@ -27,10 +27,8 @@ MOSTLY = 0.5
 
 
 def item_features(X: Any, has_constant: bool, pool: Pool) -> DenseMap | SparseMap:
-    """Return the map of checked items, a row each, with a last feature that is always 1 if asked for.
-
-    An array whose entries are mostly not zero is kept as it is, without a copy (small integers become float32).
-    """
+    """Return the map of checked items, a row each, with a last feature that is always 1 if asked for. An array that is
+    mostly not zero is kept without a copy (small integers become float32)."""
     offsets = np.arange(X.shape[0] + 1)
     if is_plain_array(X) and np.count_nonzero(X) >= MOSTLY * max(X.size, 1):
         return DenseMap.of(X, offsets, has_constant, pool)
@@ -39,10 +37,8 @@ def item_features(X: Any, has_constant: bool, pool: Pool) -> DenseMap | SparseMa
 
 
 def centred(features: DenseMap | SparseMap, weights: Vector | None) -> DenseMap | SparseMap:
-    """Return the map with its features centred by the items' weights, for a training whose intercepts are free.
-
-    InputError for values that are too large.
-    """
+    """Return the map with its features centred by the items' weights, for a training whose intercepts are free;
+    InputError for values that are too large."""
     check_size(features)  # as they were given
     with single_threaded_blas():  # sums do not depend on threads
         return features.centred_at(features.means(weights))

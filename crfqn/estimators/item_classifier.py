@@ -31,13 +31,7 @@ from crfqn.threads import Pool
 
 
 class Ranking(NamedTuple):
-    """Most probable labels of each item, the most probable first.
-
-    Attributes
-    ----------
-    labels : ndarray (I, k)
-    probabilities : float64 (I, k)
-    """
+    """Most probable labels of each item and their probabilities, (I, k), the most probable first."""
 
     labels: NDArray
     probabilities: NDArray[np.float64]

@@ -1,9 +1,8 @@
 """Base class of the estimators of single items: an item is a row of a matrix, and has a label or several.
 
-Reading the data, the intercept, weights of items and classes, prediction by blocks and the model file are here. A
-subclass says which labels there are and how they are related (`LabelSpace`), and what it minimises.
-
-Shapes: I items, F features, K nodes of the structure (flat: the classes).
+Here are reading, intercept, weights of items and classes, prediction by blocks and the model file; a subclass has the
+labels (`LabelSpace`) and what it minimises. Shapes: I items, F features, K nodes of the structure (flat: the
+classes).
 """
 
 from __future__ import annotations
@@ -64,14 +63,8 @@ STARTS = "MulticlassClassifier, MultilabelRanker, MulticlassCRF or TaxonomyCRF"
 
 
 class Targets(NamedTuple):
-    """Labels of the items of a training, and their weights.
-
-    Attributes
-    ----------
-    space : LabelSpace, the labels to choose from
-    labels : what the loss takes: int32 (I,), the node of each item, unless an estimator says otherwise
-    weights : float64 (I,), how often each item counts, or None for once
-    """
+    """Labels of a training's items: the space to choose from, the labels as the loss takes them (int32 (I,), nodes,
+    unless an estimator says otherwise), and how often each item counts, float64 (I,), None for once."""
 
     space: LabelSpace
     labels: Any
@@ -318,10 +311,8 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
             yield self._space.class_scores(structure, scores, pool)
 
     def _node_scores(self, X: Any) -> Iterator[tuple[Taxonomy, Vector, Pool]]:
-        """Yield by blocks of items the structure over them, node scores (K, items of the block), and threads.
-
-        No other columns are read than those of features that have a weight.
-        """
+        """Yield by blocks of items the structure over them, node scores (K, items of the block), and threads; only
+        columns of features with a weight are read."""
         check_is_fitted(self)
         check_sparse(X)
         X = validate_data(self, X, reset=False, **READ)
@@ -350,10 +341,8 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
         return Axes(space.node_names, self.n_features_in_, names)
 
     def _start(self, checked: ItemModel, new_space: LabelSpace, start: Any) -> SparseWeights | None:
-        """Return the weights to start from: those of `start` or of the last fit, for labels and features in common.
-
-        From labels without a taxonomy to a taxonomy's nodes scores stay as they are, but not the other way.
-        """
+        """Return the weights to start from, those of `start` or the last fit for labels and features in common; a flat
+        model's scores stay as they are in a taxonomy, but not the other way."""
         model = start_model(start, self, ItemModel, STARTS)
         if model is None:
             return None

@@ -38,15 +38,8 @@ MOST_UNUSED = 1000  # columns of labels as rows of parts, beyond those that a mo
 
 @dataclass(frozen=True, eq=False)
 class LabelSpace:
-    """Classes, and a node for each.
-
-    Attributes
-    ----------
-    classes : ndarray, shape (n_classes,)
-    nodes : ndarray of int32, shape (n_classes,): the number of each class's node
-    forest : Taxonomy of all K nodes, over no items
-    form : one of FORMS
-    """
+    """Classes (n_classes,), the number of each one's node, int32 (n_classes,), a Taxonomy of all K nodes over no items,
+    and the labels' form, one of FORMS."""
 
     classes: NDArray
     nodes: NDArray[np.int32]
@@ -96,11 +89,9 @@ class LabelSpace:
         return scores
 
     def centred(self, intercepts: Vector) -> Vector:
-        """Return the intercepts (K,) of the same probabilities that have mean 0 under each node that is no label.
-
-        What the children of such a node have in common can as well be the node's own; what all tops have in
-        common changes nothing. Without a penalty to choose, another order of the items would end elsewhere.
-        """
+        """Return the intercepts (K,) of the same probabilities with mean 0 under each node that is no label: what its
+        children have in common can as well be its own. Without a penalty to choose, another order of the items would
+        end elsewhere."""
         result, forest = intercepts.copy(), self.forest
         bounds = np.searchsorted(forest.parents, np.arange(-1, self.n_nodes + 1))
         for above in range(self.n_nodes - 1, -2, -1):
@@ -115,14 +106,8 @@ class LabelSpace:
 
 @dataclass(frozen=True, eq=False)
 class TreeSpace(LabelSpace):
-    """Labels of a taxonomy, and their nodes.
-
-    Attributes
-    ----------
-    tree : LabelTree
-    n_levels : int, columns of the labels where they are rows of parts, 0 where they are names
-    separator : str, between the parts of a label
-    """
+    """Labels of a taxonomy and their nodes; `n_levels` columns where labels are rows of parts, 0 where they are names
+    of parts with a `separator` between."""
 
     tree: LabelTree
     n_levels: int
@@ -176,10 +161,8 @@ class TreeSpace(LabelSpace):
 
 
 def read_levels(file: ModelFile, tree: LabelTree, separator: str) -> int:
-    """Return the columns of labels as rows of parts, 0 for names; ModelFileError unless the taxonomy's names fit them.
-
-    A table of labels may have had more columns than any of its rows used: more levels than the tree's are accepted.
-    """
+    """Return the columns of labels as rows of parts, 0 for names; ModelFileError unless the taxonomy's names fit. More
+    levels than the tree's are accepted: a table may have columns that none of its rows used."""
     longest = max(1 + str(name).count(separator) for name in tree.names)
     levels = file.count("label_levels", most=longest + MOST_UNUSED)
     return levels if levels == 0 else file.count("label_levels", longest, longest + MOST_UNUSED)
@@ -196,14 +179,8 @@ def name_array(names: Sequence[Hashable]) -> NDArray:
 
 @dataclass(frozen=True, eq=False)
 class LabelSets:
-    """The label set of each item.
-
-    Attributes
-    ----------
-    classes : ndarray, shape (K,); of a table the numbers of its columns
-    table : scipy.sparse.csr_array of ones, shape (I, K), its columns ascending in each row
-    form : one of FORMS
-    """
+    """The label set of each item, a row of a csr_array of ones (I, K) with ascending columns; `classes` (K,) are of a
+    table the numbers of its columns."""
 
     classes: NDArray
     table: Any
@@ -293,10 +270,8 @@ def check_table(y: Any) -> Any:
 
 
 def check_names(names: NDArray, classes: NDArray) -> None:
-    """Raise ValueError for labels that scikit-learn takes for targets of a regression; `classes`: the distinct ones.
-
-    Its warning of too many classes does not concern strings. `classes` is passed on because counting them takes time.
-    """
+    """Raise ValueError for labels that scikit-learn takes for a regression's targets (its warning of too many classes
+    does not concern strings). `classes` are the distinct ones, which take time to count."""
     with warnings.catch_warnings():
         if names.dtype.kind in "OUS":
             warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)

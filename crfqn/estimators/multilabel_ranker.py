@@ -1,9 +1,8 @@
 """MultilabelRanker: labels ranked for items that have several, and label sets by thresholds.
 
-Thresholds turn a ranking into a label set (section 4.7 of Blondel, Seki and Uehara 2013), by two of the methods that
-they refer to. By item (Elisseeff and Weston 2001): each training item's best threshold, the one that puts the fewest
-labels on the wrong side, is predicted from its scores by least squares. By label (SCut, studied by Fan and Lin 2007):
-for every label the threshold with the largest F1 over the items.
+Two methods that section 4.7 of Blondel, Seki and Uehara (2013) refers to: by item (Elisseeff and Weston 2001) each
+training item's best threshold, with the fewest labels on the wrong side, is predicted from its scores by least squares;
+by label (SCut, studied by Fan and Lin 2007) it is that of the largest F1 over the items.
 
 Shapes: I items, K labels; scores float64 (I, K), relevant bool (I, K), weights float64 (I,).
 """
@@ -48,10 +47,8 @@ INDEPENDENT = 1e-10  # of the largest singular value; one is always missing
 
 
 class Thresholds(NamedTuple):
-    """Thresholds t_ik = intercept_k + coef . s_i: label k of item i is relevant if its score s_ik is larger.
-
-    coef : float64 (K,), intercept : float64 (K,)
-    """
+    """Thresholds t_ik = intercept_k + coef . s_i, both float64 (K,): label k of item i is relevant if s_ik is
+    larger."""
 
     coef: Vector
     intercept: Vector
@@ -276,11 +273,9 @@ def learn_thresholds(kind: str, scores: Vector, relevant: NDArray[np.bool_], wei
 
 
 def item_thresholds(scores: Vector, relevant: NDArray[np.bool_], weights: Vector) -> Thresholds:
-    """Return the thresholds by item: weighted least squares of the items' best ones on their scores and a constant.
-
-    The mean of an item's scores is taken off both sides first. A ranking does not depend on it, and under most
-    penalties the scores of an item sum to 0, or to what rounding leaves of it.
-    """
+    """Return the thresholds by item: weighted least squares of the items' best ones on their scores and a constant,
+    less the mean of an item's scores, on which rankings do not depend (under most penalties it is 0 but for
+    rounding)."""
     n_items, n_labels = scores.shape
     mean = scores.mean(axis=1)
     root = np.sqrt(weights)
@@ -328,11 +323,10 @@ def counts_above(counted: Vector) -> Vector:
 
 
 def best_cuts(ordered: Vector, costs: Vector) -> Vector:
-    """Return for each row of n descending scores the threshold with the cheapest number of scores, 0 ... n, above it.
+    """Return for each row of n descending scores the threshold in the middle of two (Elisseeff and Weston's choice; at
+    the ends half a margin outside) with the cheapest number of scores above it: `costs` (rows, n + 1) by this number.
 
-    costs : (rows, n + 1), by the number of scores above. The threshold is in the middle between two scores (Elisseeff
-    and Weston's choice), half a margin outside of the first or last. Equal scores cannot be told apart; of equal costs
-    the widest space between scores is taken, and the ends last.
+    Equal scores cannot be told apart; of equal costs the widest space between scores is taken, and the ends last.
     """
     gaps = -np.diff(ordered, axis=1)
     space = np.pad(gaps, ((0, 0), (1, 1)), constant_values=0.0)

@@ -40,10 +40,8 @@ def named_penalty(name: object) -> Penalty:
 
 
 def strengths_of(name: str, **given: float | str | None) -> Strengths:
-    """Return every strength by its name: as given, or the default where the penalty of this name has it, else 0.
-
-    An L2 term may be added to each; InputError for any other strength > 0 that the penalty does not have.
-    """
+    """Return every strength by name: as given, or the default where the penalty has it, else 0. Each may have an L2
+    term; InputError for any other strength > 0 that the penalty does not have."""
     known = named_penalty(name).strengths
     found: Strengths = {}
     for strength in STRENGTHS:
@@ -68,20 +66,16 @@ def make_penalty(
     unpenalised: NDArray[np.int64],
     groups: NDArray[np.int64] | None = None,
 ) -> ElasticNet | GroupLasso:
-    """Return the penalty over F features and K states; the coordinates `unpenalised` are left out of it.
-
-    groups : the block of each feature, where norms are of blocks of features by state, not of rows
-    """
+    """Return the penalty over F features and K states but for the coordinates `unpenalised`; `groups` are the block of
+    each feature, where norms are of blocks of features by state, not of rows."""
     row = named_penalty(name)
     layout = Layout(n_features, n_states, unpenalised, row.norm, groups)
     return load_class(row.made_of).of_strengths(strengths, layout)
 
 
 def feature_blocks(groups: object, n_features: int, n_columns: int) -> NDArray[np.int64]:
-    """Number the blocks of features: by a size, each so many in their order, or by a label for each feature.
-
-    n_columns : n_features, and one more where there is a constant, a block of its own; InputError for other `groups`
-    """
+    """Number the blocks of features, each so many in order, or by a label a feature; a constant, in `n_columns` beyond
+    `n_features`, is a block of its own. InputError for other `groups`."""
     if isinstance(groups, Integral) and not isinstance(groups, bool) and int(groups) >= 1:
         found = np.arange(n_features) // int(groups)
     else:

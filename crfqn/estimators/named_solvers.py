@@ -77,10 +77,8 @@ def seeded(solver: Any, random_state: Any) -> Any:
 
 
 def linear_solver(model: Any, dense: Any, full: Any) -> Any:
-    """Return the solver of a linear classifier under a penalty with a name.
-
-    dense, full : for penalties over rows where at least 5 %, and at least 50 %, of the entries are not zero
-    """
+    """Return the solver of a linear classifier under a penalty with a name; `dense` and `full` are for penalties over
+    rows where at least 5 % and 50 % of the entries are not zero."""
     if not (isinstance(model.solver, str) and model.solver == AUTO):
         return named_solver(model.solver, model.SOLVERS, model.random_state)
     sparse, dense = (seeded(solver, model.random_state) for solver in (RowDescent(), dense))

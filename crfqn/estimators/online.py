@@ -29,10 +29,8 @@ ONLINE = ("averaged-perceptron", "passive-aggressive")
 
 @dataclass
 class Memory:
-    """What the next batch goes on from: the weights of all passes, and where the seeded order of items stands.
-
-    The weights are those of the features less `centre`, (F,), None for the features as they are.
-    """
+    """What the next batch goes on from: the weights of all passes (of the features less `centre`, (F,), None for none),
+    and where the seeded order of items stands."""
 
     learned: Learned
     random: np.random.Generator
@@ -76,11 +74,8 @@ def known_classes(model: Any, classes: Any) -> Any:
 def learn_online(
     model: Any, checked: Any, objective: Any, features: FeatureMap, start: SparseWeights | None
 ) -> Any:
-    """Learn the items of an objective over `features` in one pass; return the model with the mean of all weights.
-
-    checked : copy of the model with the labels and columns of the batch
-    start : weights of the objective's coordinates to begin with, where the model has no memory of a pass
-    """
+    """Learn the items of an objective in one pass; return the model (`checked`, with the batch's labels and columns)
+    with the mean of all weights. `start` are those to begin with, where the model has no memory of a pass."""
     solver, memory = model._make_solver(), getattr(model, "_memory", None)
     begins = NO_WEIGHTS if start is None or memory is not None else centred_weights(features, start)
     online = objective.state(PerceptronState, begins)
@@ -96,11 +91,9 @@ def learn_online(
 
 
 def learn_in_dual(model: Any, checked: Any, objective: Objective) -> Any:
-    """Learn the items of an objective, whose offset are their scores so far; return the model of all items seen.
-
-    The dual variables of earlier batches stay what they were. Table II of Blondel, Fujino and Ueda (2014) has the
-    accuracy after one pass over everything.
-    """
+    """Learn the items of an objective, whose offset are their scores so far, earlier dual variables staying what they
+    were; Table II of Blondel, Fujino and Ueda (2014) has the accuracy after one pass. Return the model of all items
+    seen."""
     items = objective.state(DualItems, ElasticNet(0.0, model._strengths["l2"]), "pivot", 0.0)
     largest = items.sweep(items.items).violation
     learnt = items.point().sparse_weights

@@ -1,9 +1,8 @@
 """Scores of new items under fitted weights: intercept + coef @ x.
 
-Items given by name and small matrices are scored entry by entry: no matrix is made of names, no store of features, and
-nothing waits for threads. Dense data go through matrix products where most weights are not zero; all else is scored
-feature by feature through a store, which also says what is wrong with the data. What depends on the places of the
-weights alone is made once (`cached_by_sparsity`).
+Items given by name and small matrices are scored entry by entry, without matrix, store of features or threads; dense
+data by matrix products where most weights are not zero; all else feature by feature through a store, which says what is
+wrong with it. What depends on the places of the weights alone is made once (`cached_by_sparsity`).
 
 Shapes: I items, N positions, F features, K nodes of the structure (flat: the classes; a chain: its labels).
 """
@@ -44,11 +43,8 @@ Made = TypeVar("Made")
 
 
 def cached_by_sparsity(make: Callable[..., Made]) -> Callable[..., Made]:
-    """Keep a function's last result for a CSR array (and other objects) while its index arrays are the same ones.
-
-    The result must not depend on the numbers, so that changing them in place is seen. `kept` has the results by the
-    identity of `indices`, as long as these live.
-    """
+    """Keep a function's last result for a CSR array (and other objects), `kept` by the identity of `indices` while they
+    live; it must not depend on the numbers, so that changing them in place is seen."""
     kept: dict[int, tuple[weakref.ref, weakref.ref, tuple[Any, ...], Made]] = {}
 
     @wraps(make)
@@ -129,10 +125,8 @@ class Scorer(NamedTuple):
         return self.by_feature(FeatureStore.from_matrix(matrix, items.offsets, allow_empty=True))
 
     def by_entry(self, rows: Any) -> Vector | None:
-        """Return the scores of `TokenRows`, or of a matrix (CSR or array) where that is little work; otherwise None.
-
-        None also stands for what needs checks that name what is wrong, and for other forms: these go with a store.
-        """
+        """Return the scores of `TokenRows`, or of a matrix (CSR or array) where that is little work; None for what goes
+        with a store, such as other forms and what needs checks that name what is wrong."""
         coef = self.coef
         if coef.format != "csr" or coef.data.size != coef.indices.size:
             return None
@@ -172,10 +166,8 @@ class Scorer(NamedTuple):
         return scores
 
     def blocks(self, X: Any, n_block: int) -> Iterator[Vector]:
-        """Yield the scores of the rows of a checked matrix, CSR, CSC or array, in blocks of at most `n_block`.
-
-        No other columns are read than those of features that have a weight.
-        """
+        """Yield the scores of the rows of a checked matrix, CSR, CSC or array, in blocks of at most `n_block`, reading
+        the columns of features with a weight only."""
         n_items, places = X.shape[0], places_of(self.coef)
         if is_plain_array(X) and places.is_dense and (places.is_table or n_items >= FEW):
             table = table_of(self.coef, places)

@@ -45,16 +45,9 @@ MOST_COUNTED = 2**53  # beyond, floats are not whole numbers one by one
 def save(
     model: Any, path: str | PathLike[str], extra: dict[str, Any] | None = None, dtype: str = "float64"
 ) -> None:
-    """Write a fitted model to one file, atomically; `extra` is kept as JSON, weights as `dtype`.
-
-    Raises
-    ------
-    sklearn.exceptions.NotFittedError
-    InputError
-        For another dtype than float64 and float32, and weights too large for it.
-    ModelFileError
-        The path cannot be written, or `extra` is no JSON.
-    """
+    """Write a fitted model to one file, atomically, weights as `dtype`, `extra` as JSON; NotFittedError, InputError for
+    another dtype than float64 and float32 and weights too large for it, ModelFileError for an unwritable path or
+    `extra`."""
     content = whole_content(model, extra, dtype)
     write_model(path, model.KIND, content.arrays, content.strings, content.metadata)
 
@@ -111,13 +104,8 @@ def load(path: str | PathLike[str]) -> Any:
 
 
 def restore(file: ModelFile) -> Any:
-    """Return the fitted estimator of the content of a model file, which may have been read from another format.
-
-    Raises
-    ------
-    ModelFileError
-        An unknown kind, or content that does not fit together; the message names `file.path`.
-    """
+    """Return the fitted estimator of a model file's content, perhaps of another format; ModelFileError, naming
+    `file.path`, for an unknown kind, or content that does not fit together."""
     path = file.path
     if file.kind not in KINDS:
         known = ", ".join(repr(kind) for kind in sorted(KINDS))
@@ -150,10 +138,8 @@ def _unfitted(file: ModelFile) -> Any:
 
 
 def stored_strengths(file: ModelFile, model: Any) -> Strengths:
-    """Return the strengths that a model was trained with; none where "auto" is all that the file says.
-
-    Files of before there were automatic ones have them among the settings, those that are not given being 1.
-    """
+    """Return the strengths that a model was trained with; none where the file says "auto" only. Files from before there
+    were automatic ones have them among the settings, 1 where not given."""
     if "strengths" in file.metadata:
         strengths = file.table("strengths")
         if strengths.keys() != set(STRENGTHS):

@@ -6,10 +6,10 @@
 Among K labels the gradient of a whole row of weights is sqrt(K) times as long, but a feature that matters matters to a
 few labels: a strength in proportion to the row's noise is too strong for these where labels are many.
 
-The noise follows the number of items, the scale and the density of the features, the loss and the weights of the
-items; a feature measured in another unit, with weights in the inverse one, has the same model. Theory has shares from 1
-on, which keep out nearly every feature that says nothing; for prediction smaller ones are better, as keeping such a
-feature costs less than shrinking the others.
+The noise follows the number of items, the scale and the density of the features, the loss and the weights of the items;
+a feature in another unit, with weights in the inverse one, has the same model. Theory has shares from 1 on, which keep
+out nearly every feature that says nothing; smaller ones predict better, as keeping such a feature costs less than
+shrinking the others.
 
 `l2="auto"` is Laplace's rule: as if each feature had been seen twice more, once with a label and once without. It is of
 weight where features are rare, as in text, and next to nothing where they are dense. The variance of a gradient would
@@ -40,14 +40,7 @@ def is_auto(value: Any) -> bool:
 
 
 def automatic_strength(name: str, objective: Any, unpenalised: Coords) -> float:
-    """Return what "auto" stands for as l1, l2 or group_l1: 0 where labels do not vary.
-
-    unpenalised : int64, coordinates of the weights without penalty
-
-    Notes
-    -----
-    A pass over the data.
-    """
+    """Return what "auto" stands for as l1, l2 or group_l1, 0 where labels do not vary, in a pass over the data."""
     return float(chosen_strengths({name: AUTO}, objective, unpenalised)[name])
 
 

@@ -18,11 +18,8 @@ from crfqn.penalties import ElasticNet, GroupLasso
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class StructuredEstimator(SparseLinearModel):
-    """Base class of estimators under l1 ||w||_1 + l2/2 ||w||^2 + group_l1 sum_f ||w_f||, any of them zero.
-
-    A loss without curvature, such as the structured hinge, is trained in its dual, and that needs l2 > 0 and nothing
-    else.
-    """
+    """Base class of estimators under l1 ||w||_1 + l2/2 ||w||^2 + group_l1 sum_f ||w_f||, any of them zero. A loss
+    without curvature, such as the structured hinge, is trained in its dual, which needs l2 > 0 and nothing else."""
 
     group_norm: str = "l2"
     loss: str = "logistic"

@@ -60,13 +60,8 @@ KERNEL_PARAMETERS = {
 
 @dataclass(frozen=True)
 class KernelFunction:
-    """Kernel between the rows of two matrices.
-
-    Attributes
-    ----------
-    kernel : one of `NAMED`, or a function of two matrices (n, F), (m, F) that returns (n, m)
-    gamma, degree, coef0 : float, parameters of scikit-learn's SVC, gamma resolved by `resolve_gamma`
-    """
+    """Kernel between the rows of two matrices (n, F), (m, F): one of `NAMED`, with scikit-learn's gamma (resolved),
+    degree and coef0, or a function that returns (n, m)."""
 
     kernel: Any
     gamma: float = 1.0
@@ -110,10 +105,8 @@ class KernelFunction:
 
 
 def resolve_gamma(gamma: Any, X: Any, weights: Vector | None = None) -> float:
-    """Return the number that gamma stands for: "scale" is 1 / (F var(X)), "auto" 1 / F, as in scikit-learn.
-
-    With weights (n,) an item counts in the variance as often as it counts in the loss.
-    """
+    """Return the number that gamma stands for, as in scikit-learn: "scale" is 1 / (F var(X)), in which items count by
+    their weights (n,), "auto" 1 / F."""
     if gamma != "scale":
         return 1.0 / X.shape[1] if gamma == "auto" else float(gamma)
     squares = X.multiply(X) if hasattr(X, "multiply") else np.square(X)

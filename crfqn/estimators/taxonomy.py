@@ -212,10 +212,8 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
 
 
 def descend(p: NDArray[np.float64], parents: NDArray[np.int32], threshold: float) -> NDArray[np.int64]:
-    """Return the node that each item reaches from the top, int64 (n,): on to the most probable child if >= threshold.
-
-    p : node probabilities (K, n); parents : (K,), -1 for tops; ties go to the lower node.
-    """
+    """Return the node that each item reaches from the top, int64 (n,), going on to the most probable child (`p`: (K,
+    n)) if >= threshold; ties go to the lower node, and `parents` (K,) are -1 for tops."""
     reached = np.full(p.shape[1], NO_PARENT)
     for above in np.unique(parents):
         items = np.flatnonzero(reached == above)

@@ -23,13 +23,8 @@ def check_pair(validation: Any) -> tuple[Any, Any]:
 
 
 def held_out(model: Any, X: Any, y: Any, cost: float) -> ValidationSet:
-    """Return the items X with labels y as what a run is watched by.
-
-    Parameters
-    ----------
-    model : estimator with all fitted attributes but its weights, which looks set; nobody else may use it
-    cost : of labelling the items, in passes over the training data
-    """
+    """Return the items X with labels y as what a run is watched by, each look at a `cost` in passes over the training
+    data; it sets the weights of `model`, which nobody else may use."""
     name, scorer = named_scorer(model)
 
     def score(weights: SparseWeights) -> float:
@@ -40,10 +35,8 @@ def held_out(model: Any, X: Any, y: Any, cost: float) -> ValidationSet:
 
 
 def named_scorer(model: Any) -> tuple[str, Callable[..., float]]:
-    """Return the score that an estimator's `scoring` stands for, and its name; InputError for an unknown one.
-
-    "f1" is that of spans by the estimator's scheme, without one of chunks of IOB labels; of single labels "f1_macro".
-    """
+    """Return the score that an estimator's `scoring` stands for, and its name; InputError for an unknown one. "f1" is
+    of spans by the estimator's scheme, else of chunks of IOB labels; of single labels "f1_macro"."""
     scoring = model.scoring if model.scoring is not None else model._default_scoring
     if callable(scoring):
         return getattr(scoring, "__name__", "score"), scoring

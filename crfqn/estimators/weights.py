@@ -50,13 +50,8 @@ class Axes:
 
 @dataclass(frozen=True, eq=False)
 class AxisMatch:
-    """Match of the labels and features that an old and a new model have in common.
-
-    Attributes
-    ----------
-    rows, columns : ndarray of int64
-        The number among the new labels (features) of each of the old ones, -1 for those that are gone.
-    """
+    """Labels (`rows`) and features (`columns`) that two models have in common: of each old one its number among the
+    new, -1 for those that are gone."""
 
     rows: NDArray[np.int64]
     columns: NDArray[np.int64]
@@ -79,13 +74,7 @@ class AxisMatch:
 
 def start_model(start: Any, model: Any, kind: type, names: str) -> Any:
     """Return the model to start from: `start`, else `model` itself after a fit with `warm_start`, else None.
-
-    Raises
-    ------
-    InputError
-        `start` is no `kind`; `names` says in the message which kinds are expected.
-    sklearn.exceptions.NotFittedError
-    """
+    InputError, with the `names` of the kinds expected, if `start` is no `kind`; NotFittedError."""
     if start is None:
         return model if model.warm_start and hasattr(model, "coef_") else None
     if not isinstance(start, kind):

@@ -1,8 +1,6 @@
 """Weights of a chain by the names of labels and attributes: what the formats of other CRF tools hold, and `ChainCRF`.
 
-The order of labels and attributes is the file's: it decides ties between labels, and the same weights written again
-give the same file.
-
+The file's order of labels and attributes is kept: it decides ties, and the same weights give the same file again.
 Shapes: K labels, F attributes.
 """
 
@@ -58,12 +56,9 @@ def chain_estimator(
     source: TemplateSource | None = None,
     naming: str | None = None,
 ) -> ChainCRF:
-    """Return a fitted ChainCRF of the weights, labels and features in their order; `extra` becomes its `extra_`.
-
-    source : templates that make the attributes of columns of tokens, which the model takes then; naming : how
-    attributes are made of dicts. ModelFileError, naming the path, for names that come twice or are not there, and bad
-    weights.
-    """
+    """Return a fitted ChainCRF of the weights, labels and features in their order, `extra` being its `extra_`; it takes
+    columns of tokens where the templates `source` make its attributes, dicts otherwise, by `naming`. ModelFileError,
+    naming the path, for names that come twice or are not there, and bad weights."""
     node, edge = weights.state, weights.transition
     arrays: dict[str, NDArray] = {
         f"node_{STATE}": node.columns,
@@ -96,13 +91,12 @@ def chain_estimator(
 def chain_weights(
     model: Any, format_name: str, feature_names: list[str] | None = None, lossy: bool = False
 ) -> ChainWeights:
-    """Return the weights of a fitted ChainCRF under the names that CRFsuite's bindings make of the same dicts.
+    """Return the weights of a fitted ChainCRF under the names that CRFsuite's bindings make of the same dicts, in the
+    model's order, without features of no weight; forbidden transitions weigh FORBIDDEN.
 
-    Labels and features are in the model's order, features without a weight left out. Transitions that the model's rules
-    forbid get the weight FORBIDDEN. `feature_names` are for a model trained on matrices without names; `lossy` leaves
-    out, with a warning, what the format cannot hold: rules on first and last labels, and how names are made where the
-    model does not know it. InputError for what would be lost otherwise, for another kind of model, labels that are no
-    strings, and features without names, or of one name there.
+    `feature_names` are for models trained on matrices without names; `lossy` leaves out, with a warning, what the
+    format cannot hold: rules on first and last labels, and how names are made if unknown. InputError for what would be
+    lost otherwise, another kind of model, labels that are no strings, features without names or of one name there.
     """
     if not isinstance(model, ChainCRF):
         raise InputError(f"{format_name}: expected a ChainCRF, got a {type(model).__name__}")

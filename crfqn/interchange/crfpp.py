@@ -1,11 +1,8 @@
 """CRF++'s text models (`crf_learn -t`): five paragraphs of settings, labels, templates, observations and weights.
 
-A line of an observation is `number name`, the number that of its first weight: K weights of a name that begins with U,
-K x K of one that begins with B (the label before comes first). All weights are there, zeros too.
-
-References
-----------
-Kudo: CRF++: yet another CRF toolkit, 2005; the format of version 0.58.
+An observation is `number name`, the number that of its first weight: K weights of a name that begins with U, K x K of
+one that begins with B (the label before comes first). All weights are there, zeros too. Source: Kudo: CRF++: yet
+another CRF toolkit, 2005; the format of version 0.58.
 """
 
 from __future__ import annotations

@@ -3,10 +3,7 @@
 A header of 48 bytes, then the chunks, each with its own header: `FEAT`, the weights of 20 bytes (kind, from, to,
 weight), those of attributes before those of transitions; two tables of strings, labels and attributes; `LFRF` and
 `AFRF`, which list the weights of each label (two more entries are empty) and of each attribute. Integers are of 4
-bytes, little-endian, positions count from the start of the file. Bytes of names that are no UTF-8 are kept.
-
-References
-----------
+bytes, little-endian, positions count from the start of the file. Bytes of names that are no UTF-8 are kept. Source:
 Okazaki: CRFsuite: a fast implementation of conditional random fields (CRFs), 2007.
 """
 
@@ -75,9 +72,7 @@ def write(
 
 def encode(weights: ChainWeights) -> bytes:
     """Return the file of the weights, byte for byte as CRFsuite writes it for labels and attributes in this order.
-
-    InputError for no labels, a name that is empty or has a zero byte or no UTF-8, or more than 4 GB.
-    """
+    InputError for no labels, a name that is empty or has a zero byte or no UTF-8, or more than 4 GB."""
     if not weights.labels:
         raise InputError("crfsuite: expected at least one label")
     labels, attributes = (_as_bytes(names) for names in (weights.labels, weights.attributes))
@@ -144,10 +139,8 @@ def _references(
 
 
 def decode(content: bytes) -> ChainWeights:
-    """Return the weights in a CRFsuite model: those that its lists of references name, as CRFsuite's tagger does.
-
-    Damage for anything but a whole and sound file. Nothing larger than some times the file is made.
-    """
+    """Return the weights that a CRFsuite model's lists of references name, as CRFsuite's tagger does. Damage for
+    anything but a whole and sound file; nothing larger than some times the file is made."""
     data = memoryview(content)
     n_labels, n_attributes, starts = _read_header(data)
     features_at, labels_at, attributes_at, label_references_at, attribute_references_at = starts

@@ -1,14 +1,10 @@
 """String tables of CRFsuite's model files ("constant quark databases"): from a string to its number and back.
 
 A header of 24 bytes, 256 references to hash tables, the records (number, size, string with a zero byte at its end), the
-hash tables (open addressing, twice as many slots as strings), and an array of the record of each number. All integers
-are of 4 bytes, little-endian, and positions count from the start of the table. Hash values are those of Bob Jenkins's
-lookup3 (`hashlittle`); strings of one length are hashed together, twelve bytes of each at a time.
-
-References
-----------
-Okazaki: CRFsuite, 2007; the format of its library CQDB.
-Jenkins: lookup3.c, May 2006 (public domain), http://burtleburtle.net/bob/c/lookup3.c.
+hash tables (open addressing, twice as many slots as strings), and an array of the record of each number. Integers are
+of 4 bytes, little-endian, positions from the start of the table. Hash values are Bob Jenkins's lookup3 (`hashlittle`,
+lookup3.c, May 2006, http://burtleburtle.net/bob/c/lookup3.c), strings of one length together, twelve bytes of each at a
+time. Source: Okazaki: CRFsuite, 2007; the format of its library CQDB.
 """
 
 from __future__ import annotations
@@ -119,10 +115,8 @@ def encode_strings(strings: Sequence[bytes]) -> bytes:
 def _hash_tables(
     hashes: NDArray[np.uint32], positions: NDArray[np.int64], first: int
 ) -> tuple[NDArray, NDArray]:
-    """Return the references to the 256 hash tables, (256, 2), and their slots one after another, (slots, 2).
-
-    A table of n strings has 2 n slots; a string is put into the first free one from (hash / 256) mod 2 n on.
-    """
+    """Return references to the 256 hash tables, (256, 2), and their slots in turn, (slots, 2): of n strings a table has
+    2 n slots, and a string is in the first free one from (hash / 256) mod 2 n on."""
     table_of = hashes % N_TABLES
     sizes = 2 * np.bincount(table_of, minlength=N_TABLES)
     starts = np.cumsum(sizes) - sizes
@@ -142,10 +136,8 @@ def _hash_tables(
 
 
 def decode_strings(table: memoryview, n_strings: int) -> list[bytes]:
-    """Return the strings 0 ... n_strings - 1 of a table that may have more bytes behind it.
-
-    Damage where it is cut short, or records do not fit together. Nothing larger than the table is made.
-    """
+    """Return the strings 0 ... n_strings - 1 of a table, behind which bytes may follow; nothing larger than it is made.
+    Damage where it is cut short, or records do not fit together."""
     if len(table) < FIRST_RECORD:
         raise Damage("a table of strings is cut short")
     name, size, _, byte_order, n_back, back = HEADER.unpack(table[: HEADER.size])

@@ -2,9 +2,7 @@
 
 A unigram observation has a weight for each label, a bigram observation one for each pair of labels (the label before
 comes first). A chain has one table of transitions: the bigram observations that are the same at every position add up
-to it, and others, which would need a table each, are refused.
-
-Shapes: K labels, O observations, N weights that are not zero.
+to it; others are refused. Shapes: K labels, O observations, N weights that are not zero.
 """
 
 from __future__ import annotations
@@ -47,11 +45,9 @@ def chain_of(
     constants: set[str] | None,
     path: str,
 ) -> ChainWeights:
-    """Return the weights of a chain from the N weights that are not zero, by their numbers.
-
-    `constants` are the bigram observations that are the same at every position; None: told by their names.
-    ModelFileError for one that depends on the tokens, and numbers that come twice or belong to no observation.
-    """
+    """Return the chain of the N weights that are not zero, by their numbers; `constants` are the bigram observations
+    that are the same at every position (None: told by names). ModelFileError for others, and numbers that come twice or
+    are no observation's."""
     names, n_labels = observations.names, len(labels)
     order = np.argsort(numbers, kind="stable")
     numbers, values = numbers[order], values[order]
@@ -112,10 +108,8 @@ PAIRS = re.compile(r"[bB][^#]*%")  # of label pairs and tokens: a model that was
 def template_source(
     templates: Sequence[str], attributes: Sequence[str], dialect: str, path: str, n_columns: int = 1
 ) -> TemplateSource | None:
-    """Return the templates of a model; None, with a warning, where they do not make its `attributes`.
-
-    `templates` are lines of a pattern file, `n_columns` those before the label, if the file knows them.
-    """
+    """Return the templates of a model, lines of a pattern file; None, with a warning, where they do not make
+    `attributes`. `n_columns` are those before the label, if the file knows them."""
     numbers = [int(number) for template in templates for number in COLUMN.findall(template)]
     columns = tuple(usual_names(max([n_columns, *(number + 1 for number in numbers)])))
     kept = [template for template in templates if not PAIRS.match(template)]

@@ -1,12 +1,9 @@
 """Models of Wapiti: its model files (`#mdl#...`), and what `wapiti dump` writes.
 
 A model file has templates, labels and observations as netstrings (`5:hello,`), and a line `number=weight` for each
-weight that is not zero. A dump has a line of observation, label before (or `#`), label and weight, tab-separated; it
-has six digits of each weight unless Wapiti was asked for more, no templates, and only labels with a weight.
-
-References
-----------
-Lavergne, Cappé, Yvon: Practical very large scale CRFs. ACL 2010; the formats of Wapiti 1.5.0.
+weight that is not zero. A dump has a line of observation, label before (or `#`), label and weight, tab-separated: six
+digits unless Wapiti was asked for more, no templates, and only labels with a weight. Source: Lavergne, Cappé, Yvon:
+Practical very large scale CRFs. ACL 2010; the formats of Wapiti 1.5.0.
 """
 
 from __future__ import annotations

@@ -47,10 +47,8 @@ class ChunkScores:
 
 @dataclass(frozen=True)
 class HierarchyScores:
-    """Scores that count how near predictions are to the right labels in the taxonomy; see `crfqn.metrics.hierarchy`.
-
-    level_accuracy : from the tops downwards; None for a level that no label reaches
-    """
+    """Scores that count how near predictions are in the taxonomy (`crfqn.metrics.hierarchy`); `level_accuracy` from the
+    tops downwards, None for a level that no label reaches."""
 
     precision: float
     recall: float
@@ -87,10 +85,8 @@ class Scores:
 
 
 class LabelCounts:
-    """Counts that the scores of sequences are made of; items are added in parts, and not kept.
-
-    scheme : what spans are written in; default: what the labels tell (`recognise_scheme`)
-    """
+    """Counts that the scores of sequences are made of; items are added in parts, and not kept. Spans are in the
+    `scheme`, by default that which the labels tell (`recognise_scheme`)."""
 
     def __init__(self, scheme: Scheme | str | None = None) -> None:
         self._is_given = scheme is not None

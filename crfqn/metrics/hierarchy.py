@@ -224,12 +224,9 @@ def level_accuracy(
 
 @dataclass(frozen=True, eq=False)
 class ComparedPaths:
-    """Tree paths from the top down to the true and to the predicted node of each item, both ends included.
-
-    n_shared, n_predicted, n_true : nodes on both paths, on the predicted one, on the true one, shape (I,)
-    has_root : whether the first node of every path is the taxonomy's only top. A taxonomy that is made up from the
-        labels has none: other labels could have other tops.
-    """
+    """Numbers of nodes, (I,), on the paths from the top to the true and predicted node, both ends included, and on both
+    paths. `has_root`: they begin with the taxonomy's only top; one made up from the labels has none, as others could
+    have others."""
 
     tree: LabelTree
     n_shared: NDArray[np.int64]

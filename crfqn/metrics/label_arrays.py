@@ -1,9 +1,7 @@
 """Given and predicted label sequences as arrays: numbers of labels, and the spans that they write.
 
-No loop over positions: what a scheme means is asked of its `Scheme` once for each pair of roles. A span is a run of
-labels of which each continues the one before. In strict reading it counts only if its first label may open a span of
-the scheme, and its last may close one: an I without a B before it is no span of IOB2.
-
+No loop over positions: a `Scheme` is asked once for each pair of roles. A span is a run of labels that continue each
+other; in strict reading its first may open one in the scheme, and its last close it: not an I without a B in IOB2.
 Shapes: I items, N positions, K distinct labels, S spans; roles are numbers in `ROLES`.
 """
 
@@ -26,10 +24,8 @@ SOME = "x"  # the type of labels that only their roles part
 
 
 class LabelCodes(NamedTuple):
-    """Given and predicted labels as places in `labels`, the distinct ones in the order of their coming.
-
-    starts : int64 (I,), where items with at least one position begin
-    """
+    """Given and predicted labels as places in `labels`, the distinct ones in the order of their coming; `starts` int64
+    (I,) is where items with at least one position begin."""
 
     true: NDArray[np.int32]
     predicted: NDArray[np.int32]
@@ -46,10 +42,8 @@ class _Numbers(dict):
 
 
 def encode_pair(y_true: Any, y_pred: Any) -> LabelCodes:
-    """Return the labels of two lists of I label sequences as numbers; a flat list of N labels is one item.
-
-    InputError for no positions, other numbers of items or of labels in an item (which is named), no label sequences.
-    """
+    """Return two lists of I label sequences, or one flat item each, as numbers; InputError for no positions, other
+    numbers of items or of labels in an item (named), no label sequences."""
     true, true_lengths = _by_item("y_true", y_true)
     predicted, lengths = _by_item("y_pred", y_pred)
     if not np.array_equal(true_lengths, lengths):

@@ -63,10 +63,8 @@ def size_of(n_rows: int, n_columns: int) -> tuple[float, float]:
 
 
 def panels(ax: Any, n_rows: int, n_columns: int) -> Any:
-    """Return axes for panels, a 1-D object array; InputError for another number of them.
-
-    ax : None for a new figure of pyplot, axes whose place is divided, or an array of n_rows x n_columns axes
-    """
+    """Return axes for panels, a 1-D object array: a new figure of pyplot, axes whose place is divided, or an array of
+    n_rows x n_columns; InputError for another number of them."""
     check_matplotlib()
     n = n_rows * n_columns
     if ax is None:

@@ -1,9 +1,8 @@
 """Reader of ARFF files with a hierarchical class, as in ImageCLEF 2007: numbers, and a label's path in a tree.
 
 Of the header, `@attribute NAME numeric` (or real, integer) and one `@attribute NAME hierarchical PATH,PATH,...` are
-known; a path is written `6/2/0`. A data row lists the nodes on the way to its label, `6@6/2@6/2/0`, or the label
-alone. SciPy's reader refuses hierarchical attributes. Format: Vens et al., Clus manual, section "Hierarchical
-multi-label classification".
+known; a path is written `6/2/0`. A data row lists the nodes on the way to its label, `6@6/2@6/2/0`, or the label alone.
+SciPy refuses hierarchical attributes. Format: Vens et al., Clus manual, "Hierarchical multi-label classification".
 """
 
 from __future__ import annotations
@@ -39,12 +38,9 @@ class Header:
 
 
 def read_hierarchical_arff(path: str | Path) -> Documents:
-    """Read an ARFF file with a hierarchical class, plain or gzip-compressed; DataError names file and line.
-
-    `inputs` is a float64 csr_array of the numeric attributes, which give the `feature_names`; a label is the path to
-    its node, such as "6/2/0"; the taxonomy holds the nodes that the header declares, or those on the labels' paths if
-    it declares none.
-    """
+    """Read an ARFF file with a hierarchical class (inputs: float64 csr_array; labels: paths such as "6/2/0"). The
+    taxonomy has the nodes that the header declares, or else those on the labels' paths; DataError names file and
+    line."""
     from scipy.sparse import csr_array
 
     lines = _content(path)

@@ -2,12 +2,8 @@
 
 `word POS label`, separated by blanks or tabs; the label is the last column, and files without it hold items to be
 labelled. Lines `-DOCSTART- ...`, which part the documents of CoNLL-2002 and 2003, end an item and are no position.
-
-References
-----------
-Tjong Kim Sang, Buchholz: Introduction to the CoNLL-2000 shared task: chunking. 2000.
-Tjong Kim Sang: Introduction to the CoNLL-2002 shared task: language-independent named entity recognition. 2002.
-Tjong Kim Sang, De Meulder: Introduction to the CoNLL-2003 shared task. 2003.
+Sources: the introductions to the shared tasks of CoNLL-2000 (Tjong Kim Sang, Buchholz: chunking), CoNLL-2002 (Tjong Kim
+Sang) and CoNLL-2003 (Tjong Kim Sang, De Meulder: language-independent named entity recognition).
 """
 
 from __future__ import annotations
@@ -96,10 +92,8 @@ def read_conll(
 
 
 def conll_lines(labeled: Labeled, added: Sequence[Sequence[str]] | None = None) -> Iterator[str]:
-    """Yield the text of each item: its columns, its labels if any is known, and an `added` column, such as predictions.
-
-    InputError, naming the place, for a text that is empty or has blanks: columns could not be told apart.
-    """
+    """Yield each item's text: columns, labels if any is known, and an `added` column, such as predictions. InputError,
+    naming the place, for a text that is empty or has blanks: columns could not be told apart."""
     for i, (item, labels) in enumerate(zip(labeled.inputs, labeled.labels, strict=True)):
         rows = [list(map(str, position.values())) for position in item]
         if any(labels):

@@ -29,29 +29,9 @@ NUMBER = re.compile(r"[0-9]+([-.][0-9]+)?\t")
 def read_conllu(
     path: Readable, columns: Sequence[str] = ("form", "lemma", "xpos", "feats"), *, label: str = "upos"
 ) -> Labeled:
-    """Read a file in CoNLL-U.
-
-    Parameters
-    ----------
-    path : str, Path, stream or Source
-    columns : sequence of str
-        Fields of the words that become columns: form, lemma, upos, xpos, feats, head, deprel, deps, misc, or one key of
-        two of them, such as "feats:Case" and "misc:NER". What is not there is the text "_".
-    label : str, default "upos"
-        The field that is the label, where "_" stands for none.
-
-    Returns
-    -------
-    Labeled
-        `inputs` are TokenColumns.
-
-    Raises
-    ------
-    DataError
-        A line that is no CoNLL-U (file and line are named), no sentences at all.
-    InputError
-        An unknown field.
-    """
+    """Read CoNLL-U as TokenColumns of the words' fields, or keys of them ("feats:Case", "misc:NER"; "_" where absent),
+    and the field `label`, "_" for none. DataError for a line that is no CoNLL-U (file and line named) or no sentences;
+    InputError for an unknown field."""
     for name in (*columns, label):
         field, colon, key = name.partition(":")
         if field not in FIELDS or (colon and (field not in WITH_KEYS or not key)):

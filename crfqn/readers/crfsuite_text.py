@@ -23,24 +23,9 @@ ITEM_WEIGHT = "@weight"
 
 
 def read_crfsuite_text(path: Readable) -> Labeled:
-    """Read a file in CRFsuite's text format.
-
-    Parameters
-    ----------
-    path : str, Path, stream or Source
-        `-` is standard input.
-
-    Returns
-    -------
-    Labeled
-        `inputs[i]` is a list of T dicts `attribute -> float`; `weights` are there if any item has one (`@weight:2.5`).
-
-    Raises
-    ------
-    DataError
-        An attribute without a name or with a value that is not a finite number (file, line and field are
-        named), no items at all, an unknown declaration, a line with spaces in the place of tabs.
-    """
+    """Read CRFsuite's text: items are lists of dicts `attribute -> float`; `weights` if any item has one
+    (`@weight:2.5`). DataError for an attribute without name or finite value (file, line and field named), no items, an
+    unknown declaration, spaces in the place of tabs."""
     inputs: list[list[dict[str, float]]] = []
     labels: list[list[str]] = []
     lines: list[list[int]] = []
@@ -78,10 +63,8 @@ def read_crfsuite_text(path: Readable) -> Labeled:
 
 
 def crfsuite_lines(labeled: Labeled) -> Iterator[str]:
-    """Yield the text of each item in CRFsuite's format, with its weight; columns `column -> text` become `column=text`.
-
-    InputError, naming the position, for a tab or a line's end in a name or label.
-    """
+    """Yield each item's text in CRFsuite's format, with its weight; columns `column -> text` become `column=text`.
+    InputError, naming the position, for a tab or a line's end in a name or label."""
     for i, (item, labels) in enumerate(zip(labeled.inputs, labeled.labels, strict=True)):
         lines = [] if labeled.weights is None else [f"@weight:{labeled.weights[i]!r}\n"]
         for t, (attributes, label) in enumerate(zip(item, labels, strict=True)):

@@ -1,9 +1,9 @@
 """Images with labels: handwritten letters, MNIST's idx files, CIFAR-10's binary files, digit strings of scikit-learn's.
 
-A table of letters (the publisher's `letter.data`) has one row a letter, tab-separated: id, letter, next_id (-1 ends the
-word), word_id, position, fold, then P grey values row by row (0/1, P = 128 for the 16x8 letters). Words are the chains
-of next_id, in the order of their first rows; word_id, position and fold are carried by the format and not used. A tab
-at the end of a row and an empty letter (not labelled) are allowed.
+A table of letters (the publisher's `letter.data`) has a row a letter, tab-separated: id, letter, next_id (-1 ends the
+word), word_id, position, fold (these three are not used), then P grey values row by row (0/1, P = 128 for 16x8). Words
+are the chains of next_id, in the order of their first rows; a tab at a row's end and an empty letter (no label) may
+be.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ TEST_SHARE = 0.2
 
 
 def read_idx(path: str | Path) -> NDArray[np.uint8]:
-    """Read an idx file of unsigned bytes, of the dimensions that it states; plain or gzip-compressed.
+    """Read an idx file of unsigned bytes, in its dimensions; DataError, naming the file, for anything else.
 
     The header is 0, 0, the type of the numbers (8: unsigned bytes), the number of dimensions (a byte each), and the
-    size of each dimension (4 bytes, big-endian). Format: LeCun, Cortes and Burges, *The MNIST database*. DataError,
-    naming the file, for anything else.
+    size of each (4 bytes, big-endian). Format: LeCun, Cortes and Burges, *The MNIST database*.
     """
     content = read_bytes(path)
     if len(content) < 4 or content[:2] != b"\0\0" or content[3] == 0:
@@ -54,11 +53,8 @@ def read_idx(path: str | Path) -> NDArray[np.uint8]:
 
 
 def read_labelled_images(images: str | Path, labels: str | Path) -> Documents:
-    """Read the images and the labels of a part of MNIST, or of a dataset in its form.
-
-    `inputs` is a float64 csr_array (images, pixels row by row) of grey values from 0 to 1; labels "0" to "9"; a pixel
-    is named `p<row>_<column>`. DataError for files of other dimensions or lengths.
-    """
+    """Read a part of MNIST or of data in its form: float64 csr_array (images, pixels row by row), 0 to 1; pixels are
+    named `p<row>_<column>`, labels "0" to "9". DataError for files of other dimensions or lengths."""
     pixels, digits = read_idx(images), read_idx(labels)
     if pixels.ndim != 3:
         raise DataError(f"{images}: expected images x rows x columns, got {pixels.ndim} dimensions")
@@ -72,11 +68,9 @@ def read_labelled_images(images: str | Path, labels: str | Path) -> Documents:
 
 
 def read_cifar(path: str | Path) -> Documents:
-    """Read one of CIFAR-10's binary files, records of a label and an image, a byte a number (Krizhevsky 2009).
-
-    `inputs` is a float32 csr_array (images, 3072) of values from 0 to 1; labels "0" to "9". DataError for a size that
-    is no number of records, or a label above 9.
-    """
+    """Read a binary file of CIFAR-10, records of a label and an image, a byte a number (Krizhevsky 2009): float32
+    csr_array (images, 3072), 0 to 1, and "0" to "9". DataError for a size that is no number of records, or a label
+    above 9."""
     content = np.frombuffer(read_bytes(path), np.uint8)
     if content.size == 0 or content.size % (PIXELS + 1):
         raise DataError(f"{path}: expected records of {PIXELS + 1} bytes, got {content.size:,} bytes")
@@ -102,14 +96,10 @@ def _documents(
 
 
 def make_digit_strings(n_train: int = 1500, n_test: int = 300, seed: int = 0) -> Labeled:
-    """Generate dates and times written in digits: the 8x8 scans that ship inside scikit-learn. No file, no network.
+    """Generate dates `YYYYMMDD` (1950 to 2049) and times `HHMMSS`, half and half, so that which digit may follow which
+    carries information, of scikit-learn's 8x8 scans: uint8 (8 or 6, 64), grey values 0..16, labels "0".."9".
 
-    A string is a valid date `YYYYMMDD` (1950 to 2049) or time `HHMMSS`, half and half, so that which digit may follow
-    which carries information. Training strings come first; those for the test use other scans (20 % of each digit).
-
-    seed : of the text, of the cut of the scans and of their draw
-
-    `inputs[i]` is a uint8 array (8 or 6, 64), grey values 0..16 row by row; labels "0".."9".
+    Training strings come first; those for the test use other scans (20 % of each digit). No file, no network.
     """
     from sklearn.datasets import load_digits
 
@@ -144,11 +134,8 @@ TAB, ZERO = ord("\t"), ord("0")
 
 
 def read_letter_table(path: str | Path, n_pixels: int = 128) -> Labeled:
-    """Read a letter table with n_pixels grey values, 0..255, in a row, plain or gzip-compressed.
-
-    `inputs[i]` is a uint8 array (T, n_pixels), a view into one shared array. DataError, naming file and line, for a
-    malformed row, a chain that leads nowhere, no rows at all.
-    """
+    """Read a letter table, a word a uint8 array (T, n_pixels) of grey values 0..255, a view into one array. DataError,
+    naming file and line, for a malformed row, a chain that leads nowhere, no rows at all."""
     lines = read_bytes(path).split(b"\n")
     numbers = [number for number, line in enumerate(lines, start=1) if line.strip()]
     if not numbers:
@@ -239,10 +226,8 @@ def _words(path: str | Path, ids: np.ndarray, following: np.ndarray, numbers: li
 
 
 def read_letter_matlab(path: str | Path, shape: tuple[int, int] = (16, 8)) -> Labeled:
-    """Read the MATLAB copy `ocr_taskar.mat`: training words, then test words, in file order.
-
-    The file keeps an image column by column with a constant 1 behind it, and letters as 0..25.
-    """
+    """Read the MATLAB copy `ocr_taskar.mat`: training words, then test words, in file order. The file keeps an image
+    column by column with a constant 1 behind it, and letters as 0..25."""
     from scipy.io import loadmat
 
     n_rows, n_columns = shape

@@ -1,11 +1,8 @@
 """What readers return: labelled sequences or documents, with the place in the file that each of them came from.
 
-An item of sequences is a word, a date, a sentence. Its observations are an image a position (a `(T, P)` uint8 array of
-grey values) or a dict of attributes or columns a position. A document has one label, and is a row of a sparse matrix or
-a text; there may be a taxonomy of the labels. Two files that hold the same items in any order have the same `digest`,
-which is how a copy of a dataset is recognised whatever its file format.
-
-Sizes: I items or documents, T positions of an item, F features.
+A position's observation is an image (rows of a `(T, P)` uint8 array of grey values) or a dict of attributes or columns.
+A document has one label, and is a row of a sparse matrix or a text. The same items in any order have the same `digest`,
+which is how a copy of a dataset is recognised whatever its format. Sizes: I items, T positions of one, F features.
 """
 
 from __future__ import annotations
@@ -210,10 +207,8 @@ class Documents:
         return sorted(set(self.labels))
 
     def digest(self) -> str:
-        """Return the SHA-256 (64 hex digits) over labels and inputs; the order of the documents does not count.
-
-        A row counts with its columns and its values other than zero, however the matrix is stored.
-        """
+        """Return the SHA-256 (hex) of labels and inputs, whatever the order of documents and how the matrix is
+        stored."""
         contents = self.inputs if isinstance(self.inputs, list) else _rows(self.inputs)
         pairs = zip(self.labels, contents, strict=True)
         digests = sorted(
@@ -223,11 +218,8 @@ class Documents:
 
 
 def concatenate(train: Documents, test: Documents) -> Documents:
-    """Join two parts into one `Documents`, the first of which is for training (`n_train` is its size).
-
-    A matrix with fewer columns is widened; of two taxonomies the result has the nodes of both. InputError for texts and
-    a matrix, feature names that disagree, taxonomies that contradict each other.
-    """
+    """Join two parts, the first for training (`n_train`): a matrix with fewer columns is widened, taxonomies are
+    united. InputError for texts beside a matrix, feature names that disagree, taxonomies that contradict each other."""
     labels = train.labels + test.labels
     taxonomy = _joined_taxonomy(train.taxonomy, test.taxonomy)
     if isinstance(train.inputs, list) and isinstance(test.inputs, list):
@@ -246,11 +238,8 @@ def concatenate(train: Documents, test: Documents) -> Documents:
 
 
 def drop_unseen_columns(documents: Documents) -> Documents:
-    """Return the documents with those columns only that have an entry in the training part (all rows if unsplit).
-
-    Columns keep their order and names; without names they are called by their numbers, such as the "1021534" of an id
-    in an svmlight file. InputError for texts.
-    """
+    """Return the documents with the columns only that have an entry in the training part (all rows if unsplit), named,
+    without names, by their numbers (ids in an svmlight file). InputError for texts."""
     if isinstance(documents.inputs, list):
         raise InputError("the documents are texts; expected a matrix, whose columns can be dropped")
     seen = np.unique(documents.inputs[: documents.n_train].indices)

@@ -37,26 +37,10 @@ def read_json_lines(
     text: str = "text",
     label: str = "label",
 ) -> Labeled | Documents:
-    """Read a file of JSON lines; its first object says whether items are columns, attributes or documents.
-
-    Parameters
-    ----------
-    path : str, Path, stream or Source
-    tokens, features, labels : str
-        Keys of the words, attributes and labels of a sequence; words become the column "w".
-    text, label : str
-        Keys of the text and the label of a document.
-
-    Returns
-    -------
-    Labeled or Documents
-        Labels that are not there are empty texts.
-
-    Raises
-    ------
-    DataError
-        A line that is no JSON object or lacks a key, lists of different lengths (file and line are named), no items.
-    """
+    """Read JSON lines, whose first object says whether items are columns, attributes or documents; the parameters are
+    keys of sequences (words, which are the column "w", attributes, labels) and documents (text, label). Labels not
+    there are empty texts; DataError for no JSON object, no such key, lists of different lengths (file and line named),
+    no items."""
     shown = shown_name(path)
     numbers: list[int] = []
     records: list[dict[str, Any]] = []

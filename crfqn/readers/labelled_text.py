@@ -21,24 +21,8 @@ BYTE_ORDER_MARK = "\ufeff"  # which readers leave out at the beginning of a file
 
 
 def read_labelled_texts(path: Readable, keeps_blank: bool = False) -> Documents:
-    """Read texts; `-` reads standard input.
-
-    Parameters
-    ----------
-    path : str, Path, stream or Source
-    keeps_blank : bool
-        Whether a blank line is a document without words, so that there are as many documents as lines.
-
-    Returns
-    -------
-    Documents
-        `inputs` is a list of texts; a label that is not known is an empty text.
-
-    Raises
-    ------
-    DataError
-        No documents at all; bad UTF-8 (file and line are named).
-    """
+    """Read texts, with an empty text for an unknown label; `keeps_blank` makes a blank line a document without words,
+    so that there are as many documents as lines. DataError for none, and for bad UTF-8 (file and line named)."""
     texts: list[str] = []
     labels: list[str] = []
     numbers: list[int] = []
@@ -60,10 +44,8 @@ def read_labelled_texts(path: Readable, keeps_blank: bool = False) -> Documents:
 
 
 def labelled_lines(documents: Documents) -> Iterator[str]:
-    """Yield a line a document, `label TAB text`; the text alone where no label is known and it is read as a text.
-
-    InputError where it would be read as another: a line's end in text or label, a tab in the label or blanks around it.
-    """
+    """Yield a line a document, `label TAB text`, or the text alone where no label is known and it is read as a text.
+    InputError where it would be read as another: a line's end, a tab in the label or blanks around it."""
     for i, (text, label) in enumerate(zip(documents.inputs, documents.labels, strict=True)):
         _check_label(f"{documents.where(i)}: ", label)
         if "\n" in text or text.endswith("\r"):

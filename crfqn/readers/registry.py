@@ -39,13 +39,8 @@ FORMATS: dict[str, Format] = {
 
 
 def find_format(name: str | None, origin: Any = None) -> Format:
-    """Return a format by its name or, for None, by the extension of a file's name.
-
-    Raises
-    ------
-    InputError
-        An unknown name; none, and an extension that tells nothing: the message lists the formats.
-    """
+    """Return a format by its name or, for None, by the extension of a file's name; InputError, listing the formats, for
+    an unknown name, or an extension that tells nothing."""
     if name is not None:
         if name not in FORMATS:
             raise InputError(f"format: expected one of {', '.join(FORMATS)}, got {describe(name)}")
@@ -215,11 +210,9 @@ def _check_options(what: str, reader: Callable[..., Data], options: dict[str, An
 
 
 def rewritten(part: Part, data: Data | None, predicted: Sequence[Any] = ()) -> str:
-    """Return the text of a part with predictions in the place of the labels, every other character as it was.
-
-    `data` is what was read from it, None for nothing; `predicted` a sequence of labels for each sequence, a label (or
-    several) for each document. InputError, naming the line, for a label that the format cannot hold.
-    """
+    """Return a part's text with `predicted` (of `data` read from it: labels a sequence, one or several a document) for
+    the labels, every other character as it was; InputError, naming the line, for a label that the format cannot
+    hold."""
     places = None if data is None else data.places
     if data is None or places is None or places.relabel is None:
         return part.mark + part.text

@@ -25,28 +25,12 @@ LARGEST_ID = 2**31 - 2  # the number of columns fits 32 bits
 def read_svmlight(
     path: Readable, ignore_features: Collection[int] = (0,), allows_several: bool = True
 ) -> Documents:
-    """Read a file in svmlight's format; `-` reads standard input.
+    """Read a file in svmlight's format: float64 csr_array (I, largest id + 1), columns ascending, a value of 0 no
+    entry; labels are the lines' first fields, several ("12,57") if `allows_several`.
 
-    Parameters
-    ----------
-    path : str, Path, stream or Source
-    ignore_features : collection of int
-        Ids that are left out; by default 0, which LSHTC's files use for a number of their own and files that
-        count from 1 do not use.
-    allows_several : bool
-        Whether a document may have several labels, separated by commas ("12,57").
-
-    Returns
-    -------
-    Documents
-        `inputs` is a csr_array (I, largest id + 1) of float64: entry (i, f) is the value of the feature with id f in
-        document i; columns ascend in every row, and a value of 0 is no entry. Labels are the lines' first fields.
-
-    Raises
-    ------
-    DataError
-        A field that is not `id:value`, an id that is negative, too large or comes twice in a line, a value that
-        is not a finite number, several labels in a line (file, line and field are named); no lines at all.
+    The id 0 is left out by default: LSHTC's files use it for a number of their own, and files that count from 1 do not
+    use it. DataError for a field that is not `id:value`, an id that is negative, too large or comes twice, a value that
+    is not finite, several labels (file, line and field named); no lines.
     """
     from scipy.sparse import csr_array
 

@@ -48,10 +48,8 @@ class Table:
     def column(
         self, name: str | None, usual: tuple[str, ...], what: str, taken: Sequence[str] = ()
     ) -> int | None:
-        """Return the number of the named column, or of the first of the usual ones; None where there is none.
-
-        taken : names of columns that are something else, though they may have a usual name
-        """
+        """Return the number of the named column, or of the first of the usual ones, None for none; those `taken` are
+        something else, though they may have a usual name."""
         if name is not None:
             if name not in self.header:
                 raise DataError(
@@ -82,33 +80,17 @@ def read_delimited(
     columns: Sequence[str] | None = None,
     needs_named: bool = True,
 ) -> Labeled | Documents:
-    """Read a CSV or TSV file, whose first line names the columns.
+    """Read a CSV or TSV file, whose first line names the columns, as sequences (TokenColumns) or documents.
 
-    Parameters
-    ----------
-    path : str, Path, stream or Source
-    delimiter : str, default ","
-    sentence : str, optional
-        The column that says which item a position belongs to; by default "sentence", "sentence_id", "sent_id" or
-        "sentence #", if there is one. Without, blank lines part the items.
-    label : str, optional
-        The column of the labels; by default "label", "labels", "tag" or "tags". Without, no label is known.
-    text : str, optional
-        The column of the texts of documents; by default "text", where no column says sentences.
-    columns : sequence of str, optional
-        The columns that are read besides; by default all. One of a usual name is then neither label nor sentence.
-    needs_named : bool, default True
-        Whether label and sentence have to be there where they are named, as in data to train on.
+    sentence : column of a position's item, default "sentence", "sentence_id", "sent_id" or "sentence #"; without, blank
+        lines part the items
+    label : column of labels, default "label", "labels", "tag" or "tags"; without, no label is known
+    text : column of documents' texts, default "text" where no column says sentences
+    columns : those read besides, default all; one of a usual name is then neither label nor sentence
+    needs_named : whether a named label and sentence have to be there, as in data to train on
 
-    Returns
-    -------
-    Labeled (of TokenColumns) or Documents
-
-    Raises
-    ------
-    DataError
-        A row with another number of cells, an item whose rows stand apart (file and line are named), a column that is
-        not there, no rows.
+    DataError for a row with another number of cells, an item whose rows stand apart (line named), no such column, no
+    rows.
     """
     table = _read(path, delimiter)
     return _assembled(table, Wanted(sentence, label, text, columns, needs_named))
@@ -145,16 +127,7 @@ def from_frame(
     columns: Sequence[str] | None = None,
     needs_named: bool = True,
 ) -> Labeled | Documents:
-    """Return a pandas (or polars) frame as sequences or documents; all else as in `read_delimited`.
-
-    Examples
-    --------
-    >>> import pandas
-    >>> frame = pandas.DataFrame({"sentence": [1, 1, 2], "word": ["the", "dog", "it"], "tag": ["D", "N", "P"]})
-    >>> data = from_frame(frame)
-    >>> data.labels, data.inputs[1]
-    ([['D', 'N'], ['P']], [{'word': 'it'}])
-    """
+    """Return a pandas or polars frame as sequences or documents; all else as in `read_delimited`."""
     table = _of_columns({str(name): list(frame[name]) for name in frame.columns}, "the frame")
     return _assembled(table, Wanted(sentence, label, text, columns, needs_named))
 

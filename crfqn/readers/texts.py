@@ -52,15 +52,12 @@ Home = tuple[str, ...]
 
 
 def read_newsgroups(path: str | Path) -> Documents:
-    """Read 20 Newsgroups, split by date, from `20news-bydate.tar.gz` (or .xz, .bz2, .tar).
+    """Read 20 Newsgroups (Lang, *NewsWeeder*, ICML 1995; Rennie's version by date) from `20news-bydate.tar.gz` (.xz,
+    .bz2, .tar), in one go and never unpacked to disk: `20news-bydate-train/GROUP/NUMBER` and `-test/`, one post a file.
 
-    The archive holds `20news-bydate-train/GROUP/NUMBER` and `20news-bydate-test/GROUP/NUMBER`, one post a file. It is
-    read in one go and never unpacked to disk. Data: Lang, *NewsWeeder*, ICML 1995; Rennie's version by date.
-
-    Texts are as they stand in the files, with their headers; those for training first, each part sorted by group
-    and file name (as text, as scikit-learn's `load_files` does before it shuffles), whatever the order of
-    the archive. The taxonomy has the groups as leaves and, above them, the beginnings of their names
-    that several groups share. DataError for no archive or a damaged one, posts elsewhere, a part that is missing.
+    Texts keep their headers; training first, each part sorted by group and file name as text (as `load_files` does
+    before it shuffles). The taxonomy is `groups_tree`. DataError for a damaged archive, posts elsewhere, a missing
+    part.
     """
     posts = _posts(path)
     order = sorted(posts)
@@ -73,11 +70,8 @@ def read_newsgroups(path: str | Path) -> Documents:
 
 
 def groups_tree(groups: Collection[str]) -> LabelTree:
-    """Return the tree of dotted names: `comp.sys.mac.hardware` under `comp.sys` under `comp`.
-
-    A beginning that no second group shares is no node, so that `alt.atheism`, the only group of `alt`, is a top
-    leaf.
-    """
+    """Return the tree of dotted names, `comp.sys.mac.hardware` under `comp.sys` under `comp`; a beginning that no
+    second group shares is no node, so that `alt.atheism`, the only group of `alt`, is a top leaf."""
     names = sorted(set(groups))
     return open_taxonomy(names, names, separator=DOT).collapsed(names)
 
@@ -112,18 +106,13 @@ def _place(path: str | Path, name: PurePosixPath) -> tuple[int, str, str]:
 def collect_docstrings(fewest: int = 8) -> Documents:
     """Collect the docstrings of the standard library's classes, methods and functions with their place in it.
 
-    A text classification task that is on every machine. The sources of the running interpreter's library are listed by
-    `pkgutil` and parsed; nothing is imported, so that nothing opens a window, prints, warns or depends on what the
-    process has done before: the data is the same in every process of one Python version.
-
-    A label is a path, package/module/Class, and has `fewest` docstrings at least. Those of a smaller class count for
-    its module, those of a smaller module for its package; what is still too few at the top is left out. Labels are
-    leaves of the taxonomy: what belongs to `asyncio/streams` and to no label below it has the label
-    `asyncio/streams/(other)`.
-
-    Texts have five words or more, indentation removed (`inspect.cleandoc`). Those that occur in several places, such
-    as "See base class.", say nothing about theirs, and are left out. Every fifth text of a label, in alphabetical
-    order, is for the test; training texts come first. DataUnavailableError where the library comes without its sources.
+    Sources are listed by `pkgutil` and parsed, never imported: the data is the same in every process of a Python
+    version. A label is a path, package/module/Class, with `fewest` docstrings at least; those of a smaller class count
+    for its module, of a smaller module for its package, and what is too few at the top is left out. Labels are leaves:
+    what belongs to `asyncio/streams` and no label below has the label `asyncio/streams/(other)`. Texts have five words
+    or more; those in several places, such as "See base class.", are left out. Every fifth of a label, in alphabetical
+    order, is for the test; training texts come first. DataUnavailableError where the library comes without its
+    sources.
     """
     labelled = _labelled(_texts_by_home(), fewest)
     if not labelled:
@@ -214,15 +203,12 @@ def _definitions(node: ast.AST, home: Home) -> Iterator[tuple[Home, str]]:
 
 
 def read_parserator(path: str | Path) -> Labeled:
-    """Read a training file of parserator: names and addresses whose pieces are elements named after their labels.
+    """Read a training file of parserator (probablepeople, usaddress; DataMade): names and addresses in labelled pieces.
 
-        <NameCollection>
-          <Name><GivenName>Drake</GivenName> <Surname>Rice</Surname></Name>
-        </NameCollection>
+        <NameCollection><Name><GivenName>Drake</GivenName> <Surname>Rice</Surname></Name></NameCollection>
 
-    The elements below the root are items, theirs the labelled pieces, which are split at white space into words, dicts
-    with the one column `w`. Data of this form: probablepeople, usaddress (DataMade). DataError for no XML, definitions
-    of entities, text outside a labelled piece, no items at all.
+    Elements below the root are items, theirs the pieces, split at white space into words, dicts `{"w": word}`.
+    DataError for no XML, definitions of entities, text outside a labelled piece, no items.
     """
     inputs: list[list[dict[str, str]]] = []
     labels: list[list[str]] = []

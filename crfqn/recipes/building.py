@@ -26,14 +26,8 @@ ELSEWHERE = {"solver", "callback", "taxonomy", "labels", "separator", *keys_in(O
 def prepare(recipe: Recipe) -> Prepared:
     """Read the recipe's data, cut it into training and test items, compute the features.
 
-    Raises
-    ------
-    DataUnavailableError
-        The data is not on this machine; the text says how to get it, and what can be trained without.
-    DataError
-        The data is there, but malformed.
-    RecipeError
-        Split, features or structure do not fit the data.
+    DataUnavailableError says how to get the data, and what can be trained without; DataError: it is malformed;
+    RecipeError: split, features or structure do not fit it.
     """
     return (prepare_sequences if recipe.structure.kind == "chain" else prepare_documents)(recipe)
 
@@ -46,30 +40,16 @@ def observe(
     keeps_blank: bool = False,
     columns: Sequence[str] | None = None,
 ) -> Observed:
-    """Return the features of a new file, computed as the recipe does, and its labels if it has any.
+    """Return the features of a new file (None: the recipe's test items, `-`: standard input), and its labels, if any.
 
-    Parameters
-    ----------
-    recipe : Recipe
-    path : str, Path or None
-        None: the test items of the recipe's own data. `-` is standard input. A pixel recipe reads letter tables
-        (plain, .gz, .mat) of its image size, and CRFsuite's text format with an attribute `p<row>_<column>[:value]`
-        for each pixel that is not 0; an attribute recipe reads the text format, one of windows, templates or words its
-        columns, with a label or without. Of documents, given numbers are read from svmlight's
-        format, whose ids are those of the training data, or count its columns from 1; texts from lines
-        `label TAB text`, or `text`.
-    features : Features or None
-        Features of documents, as a model file keeps them; None fits them to the training data again.
-    keeps_blank : bool
-        Whether a blank line among texts is a document without words; otherwise it is skipped.
-    columns : sequence of str or None
-        The columns that the recipe's model reads, where the recipe takes those of its training data.
+    Pixel recipes read letter tables (plain, .gz, .mat) of their image size, and CRFsuite's text format with an
+    attribute `p<row>_<column>[:value]` for each pixel that is not 0; attribute recipes the text format; those of
+    windows, templates or words their columns, with a label or without; documents svmlight's format, whose ids are those
+    of the training data or count its columns from 1, or lines `label TAB text`, or `text`.
 
-    Raises
-    ------
-    DataError
-        No such file, malformed file (file and line named), an attribute that is no pixel, labels for some
-        positions only.
+    `features` are as a model file keeps them, None fits them to the training data again; `columns` those that the model
+    reads, in the place of the training data's; `keeps_blank` takes a blank line among texts for a document without
+    words. DataError: no such file, a malformed one (file and line named), no pixel, labels for some positions only.
     """
     if recipe.structure.kind == "chain":
         return observe_sequences(recipe, path, columns)
@@ -77,23 +57,10 @@ def observe(
 
 
 def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseLinearModel":
-    """Return the untrained estimator of a recipe.
-
-    Parameters
-    ----------
-    recipe : Recipe
-    **overrides
-        Parameters of the estimator that replace the recipe's; None keeps what the recipe says. Another `penalty` keeps
-        the recipe's strengths that it has as well. A recipe over a taxonomy needs that of its data, unless it is
-        inferred: `taxonomy=prepared.given_taxonomy`.
-
-    Raises
-    ------
-    RecipeError
-        The solver section has a setting that the estimator does not know.
-    InputError
-        An override that estimators of this structure do not have.
-    """
+    """Return the untrained estimator of a recipe with parameters replaced by `overrides` that are not None; another
+    `penalty` keeps the strengths that it has as well. A recipe over a taxonomy needs that of its data unless it is
+    inferred: `taxonomy=prepared.given_taxonomy`. RecipeError for unknown settings of the solver section, InputError for
+    overrides that the structure does not have."""
     given = {name: value for name, value in overrides.items() if value is not None}
     loss = given.get("loss", recipe.objective.loss)
     kind, settings = _kind(recipe, loss), _settings(recipe)

@@ -38,10 +38,8 @@ def ascending_numbers(name: str, stored: Any, below: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class NumberFeatures:
-    """Columns of numbers that the training part uses, divided by their largest sizes if asked for.
-
-    All F after `fit`; those with a weight when read from a model file.
-    """
+    """Columns of numbers that the training part uses, divided by their largest sizes if asked for; read from a model
+    file those with a weight."""
 
     n_columns: int  # F
     columns: NDArray[np.int64]  # which of the F these are, ascending, (n,)
@@ -54,10 +52,8 @@ class NumberFeatures:
 
     @classmethod
     def fit(cls, train: Documents, scale: str) -> tuple[NumberFeatures, Any]:
-        """Learn from the training part which columns are in use, and their scales ("none" or "max-abs").
-
-        Returns the features and the matrix of the training part, csr_array (I, F).
-        """
+        """Learn the columns in use and their scales ("none", "max-abs"); return this and the training part's csr_array
+        (I, F)."""
         assert not isinstance(train.inputs, list)
         seen = drop_unseen_columns(train)
         n = len(seen.feature_names or ())
@@ -121,11 +117,8 @@ class NumberFeatures:
 
 @dataclass(frozen=True, eq=False)
 class TextFeatures:
-    """Word counts of texts, weighted and scaled: scikit-learn's TfidfVectorizer.
-
-    A word is two or more letters or digits, its case ignored. All F after `fit`; those that are needed when read from
-    a model file.
-    """
+    """Word counts of texts, weighted and scaled: scikit-learn's TfidfVectorizer, words being two or more letters or
+    digits, case ignored; read from a model file those that are needed."""
 
     n_columns: int  # F
     columns: NDArray[np.int64]  # which of the F these are, ascending, (n,)
@@ -160,10 +153,8 @@ class TextFeatures:
         return cls(n_columns, columns, words, vectorizer)
 
     def as_dict(self, used: NDArray[np.integer]) -> dict[str, Any]:
-        """Return the words and their idf as JSON values, words of one idf in one text.
-
-        Unless rows are scaled to the norm 1, words without a weight are left out: such a norm needs all words.
-        """
+        """Return the words and their idf as JSON values, words of one idf in one text, without those of no weight,
+        unless rows are scaled to the norm 1, which needs all words."""
         needs_all = self.vectorizer.norm is not None
         places = np.arange(len(self.names)) if needs_all else np.flatnonzero(np.isin(self.columns, used))
         idf = self.vectorizer.idf_ if self.vectorizer.use_idf else np.ones(len(self.names))

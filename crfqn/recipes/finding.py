@@ -37,15 +37,8 @@ def list_recipes() -> list[str]:
 
 
 def find_recipe(name_or_path: str | Path) -> Path:
-    """Return the file of a recipe, given by its path, its folder's path or the name of a ready-made recipe.
-
-    `models/ocr` is taken as a path if it is one here, else as the ready-made recipe `ocr`.
-
-    Raises
-    ------
-    RecipeError
-        There is no such recipe; the text lists the ready-made ones.
-    """
+    """Return the file of a recipe by its path, its folder's, or the name of a ready-made one; `models/ocr` is a path if
+    it is one here, else the ready-made `ocr`. RecipeError, listing the ready-made ones."""
     path = Path(name_or_path)
     if path.is_file():
         return path
@@ -59,13 +52,7 @@ def find_recipe(name_or_path: str | Path) -> Path:
 
 
 def load_recipe(name_or_path: str | Path) -> Recipe:
-    """Find, read and check a recipe.
-
-    Raises
-    ------
-    RecipeError
-        Not found, not TOML, or a key or value that is not allowed.
-    """
+    """Find, read and check a recipe; RecipeError if not found, no TOML, or with a key or value that is not allowed."""
     path = find_recipe(name_or_path)
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -82,11 +69,9 @@ def recipe_of_options(
     features: str | None = None,
     **keys: Any,
 ) -> Recipe:
-    """Return the recipe of a training on a file, `-` for standard input.
-
-    By default the name of `data` tells the format, and the format the structure (a chain for sequences, flat for
-    documents) and the kind of features. `keys`: of the recipe's [features], and `label` and `sentence` of its [data].
-    """
+    """Return the recipe of a training on a file, `-` for standard input. By default the name of `data` tells the
+    format, and this the structure (chain for sequences, flat for documents) and kind of features; `keys` are of
+    [features] and [data]."""
     found = find_format(format, data)
     if structure is None:
         if len(found.holds) > 1:
@@ -121,13 +106,8 @@ def _whole_path(path: str) -> str:
 
 
 def skeleton(structure: str = "chain") -> str:
-    """Return a recipe to begin with: every key of a kind of structure, with its default and meaning.
-
-    Raises
-    ------
-    InputError
-        There is no such kind.
-    """
+    """Return a recipe to begin with: every key of a kind of structure, with default and meaning; InputError for no such
+    kind."""
     lines = ['name = "mine"', 'title = "A model of my own"', ""]
     kind = _shown_features(structure)
     examples = EXAMPLES | {

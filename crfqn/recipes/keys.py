@@ -27,10 +27,8 @@ class Key:
 
 
 def key(default: Any, says: str, kind: type | None = None, *, of: str = "", **limits: Any) -> Any:
-    """Declare a key of a section.
-
-    kind : default: that of `default`, text where it has none; limits : as of `Parameter`; of : separated by blanks
-    """
+    """Declare a key of a section, by default of the kind of `default` (text where it has none); `of`: the kinds of
+    features or structure that have it, separated by blanks; `limits` as of `Parameter`."""
     if kind is None:
         kind = str if default is None or default is MISSING else type(default)
     return _declared(Parameter(says, kind, **limits), default, of)

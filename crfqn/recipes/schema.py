@@ -119,14 +119,9 @@ FEATURES_OF = {
 
 @dataclass(frozen=True)
 class Structure:
-    """Structure of the labels: `chain`, `taxonomy`, `flat` or `ranking`.
-
-    In a chain every position has a label; over a taxonomy and flat every document has one. A ranking's documents have
-    several, which the data separate by commas, as in svmlight's format for several labels.
-
-    For data of one's own, `taxonomy` names a file beside the recipe (see `read_taxonomy_file`); without it
-    the labels are paths in the taxonomy, their parts separated by `separator`.
-    """
+    """Structure of the labels: `chain` (a label a position), `taxonomy` and `flat` (one a document), or `ranking`
+    (several, separated by commas). For data of one's own, `taxonomy` names a file beside the recipe
+    (`read_taxonomy_file`), or else labels are paths, their parts separated by `separator`."""
 
     kind: str = key("chain", "how labels hang together", choices=(*FEATURES_OF,))
     labels: str = parameter("labels", "leaves", of="taxonomy")
@@ -217,13 +212,8 @@ class Recipe:
 
 
 def parse_recipe(table: Mapping[str, Any], source: str | Path = "recipe") -> Recipe:
-    """Return the `Recipe` that a table read from TOML (or from a model file) describes, after checking it.
-
-    Raises
-    ------
-    RecipeError
-        Names `source`, the section and the key, what came and what is allowed.
-    """
+    """Return the checked `Recipe` of a table read from TOML or a model file; RecipeError names `source`, the section
+    and the key, what came and what is allowed."""
     table = dict(table)
     check_names(source, "the recipe", table, ("name", "title", *SECTIONS))
     for name in ("name", "title"):

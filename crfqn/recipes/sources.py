@@ -41,15 +41,9 @@ ONLY_WORDS = ("form",)  # of CoNLL-U: lemmas and tags are what a tagger is to fi
 
 @dataclass(frozen=True)
 class Observed:
-    """Features of new items, and their labels if there are any.
-
-    Attributes
-    ----------
-    X : what the estimator's `predict` takes
-    y : a list of labels for each sequence or a label for each document, "" for an unknown one; None if all are unknown
-    data : the items as they were read, Labeled or Documents, of a file
-    texts : how the positions read, a list of str an item: the first column of data that has columns
-    """
+    """Features of new items as `predict` takes them, and labels: a list a sequence or a label a document, "" if
+    unknown, None if all are. `data` are the items as read, `texts` how positions read: a list of str an item, the first
+    column if any."""
 
     X: Any
     y: list[Any] | None
@@ -61,16 +55,12 @@ class Observed:
 class Prepared:
     """Data of a recipe, cut into training and test items and mapped to features.
 
-    Attributes
-    ----------
     X_train, X_test : `Sequences` of pixels and windows, lists of lists of dicts of attributes, csr_array of documents
     y_train, y_test : a list of labels for each sequence, or a label (ranking: a list of labels) for each document
-    feature_names : names of the columns, None where X names its features itself
-    fingerprint : SHA-256 over all labels and observations (64 hex digits), the same for every format of the file
-    taxonomy : of documents whose recipe has one, else None
-    features : of documents, None for sequences
+    feature_names : None where X names its features itself
+    fingerprint : SHA-256 over all labels and observations (hex), the same for every format of the file
+    taxonomy, features : of documents; sample_weight : of the training items, where their file gives any
     is_inferred : whether the taxonomy is that of the training labels; those of the test part need not be nodes of it
-    sample_weight : weights of the training items, where their file gives any; else None
     """
 
     X_train: Any
@@ -126,10 +116,8 @@ def own_files() -> Iterator[None]:
 
 
 def own_file(path: Path) -> Path:
-    """Return the path of a file that a recipe names; DataError for a pipe or device.
-
-    It is read as a whole, and twice where a message needs its line.
-    """
+    """Return the path of a file that a recipe names; DataError for a pipe or device, as it is read as a whole, and
+    twice where a message needs its line."""
     check_regular(path)
     return path
 
@@ -143,10 +131,8 @@ def find_dataset(recipe: Recipe) -> Dataset:
 
 
 def split(recipe: Recipe, n_items: int, n_given: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers of the training and of the test items, ascending or in the order of a permutation.
-
-    n_given : items of the training part that the data brings, its first ones, for the split `given`
-    """
+    """Return the numbers of the training and test items, ascending or in the order of a permutation; the split `given`
+    takes for training the first `n_given`, which the data brings."""
     cut = recipe.data.split
     if cut.kind == "given":
         if n_given is None:
@@ -193,12 +179,9 @@ def read_items(
     is_new: bool = False,
     keeps_blank: bool = False,
 ) -> Any:
-    """Return the items of a file, Labeled or Documents, as the recipe's structure wants them; else RecipeError.
-
-    columns : those that the recipe's model reads, if that is known
-    is_new : whether it is a file for the model, which may lack the column of labels
-    keeps_blank : whether a blank line among texts is a document without words
-    """
+    """Return the items of a file as the recipe's structure wants them; else RecipeError. `columns` are those that the
+    model reads; files for the model (`is_new`) may lack the label's column; `keeps_blank`: blank lines are
+    documents."""
     name = format_of(recipe, path)
     options = reading_options(recipe, name, columns, is_new=is_new, keeps_blank=keeps_blank)
     data = formats.read(path, name, **options)

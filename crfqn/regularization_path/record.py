@@ -75,10 +75,8 @@ class RegularizationPath:
 
     @property
     def best_end(self) -> str | None:
-        """End of the grid with the best score, "smallest" or "largest", beyond which better ones may lie; else None.
-
-        Above l1_max all weights are zero, whatever the value: a grid that begins there has nothing beyond it.
-        """
+        """End of the grid with the best score, "smallest" or "largest", beyond which better ones may lie; else None, as
+        of a grid from l1_max on, above which all weights are zero."""
         if len(self) < 2 or np.isnan(self.score).all():
             return None
         if self.best_index == len(self) - 1:

@@ -35,14 +35,11 @@ Score = Callable[[SparseLinearModel], float]
 
 @dataclass
 class PreparedPath:
-    """Training before its first step, from which the values of a regularisation path are trained.
+    """Training before its first step, from which the values of `path_parameter` ("l1" or "group_l1") are trained.
 
-    problem : what the estimator minimises, with a model that is fitted except for its weights
-    solver : the solver of the estimator
-    point : Point where all penalised weights are zero; the others (intercepts) are optimal for that
-    path_parameter : "l1" or "group_l1", the parameter that varies
-    l1_max : the smallest value of it under which all penalised weights stay zero
-    automatic : the value of it that "auto" stands for
+    `problem.model` is fitted except for its weights. At `point` all penalised weights are zero and the others
+    (intercepts) optimal for that; `l1_max` is the smallest value that keeps them zero, `automatic` the one that "auto"
+    stands for.
     """
 
     problem: Problem
@@ -84,11 +81,8 @@ def prepare_path(
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One value of a regularisation path.
-
-    model : fitted estimator; score : on the validation items, nan without
-    n_broken : weights that the strong rule had left out and the check of all gradients added
-    """
+    """One value of a path: a fitted model, its score on the validation items (nan without), and `n_broken`, the weights
+    that the strong rule had left out and the check of all gradients added."""
 
     model: SparseLinearModel
     score: float
@@ -97,10 +91,8 @@ class Step:
 
 @dataclass
 class Waiting:
-    """Early stopping after `patience` scores in succession that are no better than the best before them; None: never.
-
-    Counting starts once a score is better than the first: under strong penalties all models predict the same label.
-    """
+    """Early stopping after `patience` scores in succession, counted once one beats the first, that are no better than
+    the best before them; None: never. Under strong penalties all models predict the same label."""
 
     patience: int | None
     first: float = np.nan

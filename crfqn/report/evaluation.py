@@ -48,14 +48,8 @@ class Mistake(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Given and predicted labels of items, as text, and their scores.
-
-    X : features of the items, as the model takes them
-    given, predicted : of each item a str, or a list of str for sequences and sets of labels
-    has_sets : whether an item may have several labels
-    source : where the data is from, for people; may be empty
-    scheme : what the labels write spans in, if they do
-    """
+    """Given and predicted labels of items as text (a str, or a list of str for sequences and sets: `has_sets`), their
+    scores, the features X as the model takes them, the `source` for people, and the `scheme` of spans, if any."""
 
     X: Any
     given: list[Any]
@@ -172,13 +166,8 @@ class Position:
 
 @dataclass(frozen=True)
 class Error:
-    """Item that was labelled wrongly.
-
-    number : of the item in the data, from 1
-    log_likelihood : of the given labels in nats; nan where the model has none, -inf for labels unknown to it
-    positions : those that are shown; n_before of them are left out at the start
-    reasons : of single items, what spoke for the predicted label
-    """
+    """Item that was labelled wrongly, numbered from 1: the given labels' log-likelihood in nats (nan if the model has
+    none, -inf for unknown labels), the positions shown, n_before of them left out, and why the label was predicted."""
 
     number: int
     log_likelihood: float
@@ -201,11 +190,9 @@ class Error:
 def worst_errors(
     subject: Subject, found: Evaluation, n_errors: int, texts: Sequence[Any] | None, pixels: Pixels | None
 ) -> list[Error]:
-    """Return the wrong items, at most `n_errors`, whose given labels have the least probability, the least first.
-
-    Without probabilities: those with the most wrong positions. `texts` says how items read: of sequences a str for each
-    position, else a str an item; `pixels`, of models of images, shows these.
-    """
+    """Return at most `n_errors` wrong items whose given labels have the least probability, or else the most wrong
+    positions. `texts` says how items read: a str for each position of sequences, or each item; `pixels` shows
+    images."""
     pairs = list(zip(found.given, found.predicted, strict=True))
     wrong = [i for i, (a, b) in enumerate(pairs) if (set(a) != set(b) if found.has_sets else a != b)]
     if not wrong:

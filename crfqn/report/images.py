@@ -73,10 +73,8 @@ class Pictures:
         self._number = count(1)
 
     def panels(self, display: Any, about: str, size: tuple[float, float] = CURVE) -> list[Markup]:
-        """Return a picture for each panel of a display of `crfqn.plot`; `about` tells those who do not see them.
-
-        size : width and height in inches; a picture grows and shrinks with the page
-        """
+        """Return a picture, that grows and shrinks with the page, for each panel of a display of `crfqn.plot`; `about`
+        tells those who do not see them, `size` is width and height in inches."""
         import matplotlib
         from matplotlib.figure import Figure
 
@@ -125,20 +123,16 @@ def _png(colours: NDArray[np.float64]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Pixels:
-    """Places of features in an image of `shape`, rows and columns.
-
-    places : of each feature that has a weight, by column: the pixels it looks at, numbered row by row
-    """
+    """Pixels that each feature with a weight looks at (`places`, by column), numbered row by row in an image of
+    `shape`."""
 
     shape: tuple[int, int]
     places: dict[int, list[int]]
 
     @classmethod
     def of(cls, subject: Subject, shape: tuple[int, int] | None = None) -> Self | None:
-        """Return where the features lie; None for a model that is none of images.
-
-        shape : rows and columns of an image, or InputError; default: as large as the names of the features say
-        """
+        """Return where the features lie, None unless the model is of images; `shape` is rows and columns, or
+        InputError, by default as large as the names of the features say."""
         if subject.weights is None:
             return None
         is_pair = isinstance(shape, Sequence) and len(shape) == 2

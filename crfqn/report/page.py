@@ -43,24 +43,12 @@ COUNT = Parameter("how many are shown", int, low=1)
 class Contents:
     """What a report shows besides the model itself; every part may be missing.
 
-    Parameters
-    ----------
-    title : str
-        Default: that of the recipe, or the estimator's name.
-    feature_names : names of the features by column, such as a list of str
-        Default: those that the model has, else numbers.
-    texts : sequence
-        How the items of the data read: of sequences a list of str, one a position; of others a str.
-    source : str
-        Where the data is from, for the reader.
-    regularization_path : RegularizationPath, or its `rows()`
-        Default: the one that `crfqn path` kept in the model file.
-    image_shape : (rows, columns)
-        Of a model whose features are pixels. Default: read from features named p3_5, p3_5&p7_2 (row, column).
-    n_features : int
-        Features of each label, the strongest.
-    n_errors : int
-        Items that were labelled wrongly, the worst.
+    title, feature_names : by default the recipe's or estimator's name, and the model's names, else numbers
+    texts : how items read: of sequences a list of str, one a position; of others a str
+    source : where the data is from, for the reader
+    regularization_path : or its `rows()`; by default the one that `crfqn path` kept in the model file
+    image_shape : rows and columns, by default read from features named p3_5, p3_5&p7_2 (row, column)
+    n_features, n_errors : how many of each label's strongest features, and of the worst labelled items
     """
 
     title: str | None = None

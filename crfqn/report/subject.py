@@ -41,10 +41,8 @@ class Transition(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """Fitted estimator of crfqn with names for whatever it has; for pages and for `crfqn inspect`.
-
-    feature_names : names by column, such as a list; default: those that the model has, else numbers
-    """
+    """Fitted estimator with names for whatever it has, for pages and for `crfqn inspect`; `feature_names` are by
+    column, default: those that the model has, else numbers."""
 
     model: Any
     feature_names: Any = None

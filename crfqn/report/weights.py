@@ -33,10 +33,8 @@ class Density(NamedTuple):
 
 
 def strongest(subject: Subject, n_features: int) -> tuple[list[Weighted], int]:
-    """Return the `n_features` strongest features of each label or node, and how many labels with weights are left out.
-
-    Labels come in the model's order; beyond MOST_ROWS those with few weights are left out.
-    """
+    """Return the `n_features` strongest features of each label or node, in the model's order, and how many labels with
+    weights are left out: beyond MOST_ROWS those with few."""
     counts = subject.n_weights
     heaviest = np.argsort(-counts, kind="stable")
     n_shown = int(np.searchsorted(np.cumsum(np.minimum(counts[heaviest], n_features)), MOST_ROWS, "right"))
@@ -112,10 +110,8 @@ class Tree(NamedTuple):
 
 
 def open_tree(subject: Subject, found: Evaluation | None, features: dict[str, list[Weighted]]) -> Tree | None:
-    """Return the tree of a taxonomy; None without one. Of a large tree it has the upper nodes, MOST_NODES of them.
-
-    features : the strongest features by name of the node
-    """
+    """Return the tree of a taxonomy, of a large one the MOST_NODES upper nodes, None without one; `features` are the
+    strongest by name of the node."""
     tree = subject.tree
     if tree is None:
         return None

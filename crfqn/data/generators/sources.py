@@ -1,9 +1,7 @@
 """Sources of features in batches, GEN of Agarwal et al. (2014), Algorithm 3, and those that take the given features.
 
-A generator holds settings; its `fit(blocks, seed)`, given rows in blocks, arrays or CSR arrays (rows, d), returns a
-source of batches, which are functions of a row. What a source draws depends on its seed and the number of the batch
-alone, so that a model needs to keep no features.
-
+A generator holds settings; its `fit(blocks, seed)`, given arrays or CSR arrays (rows, d), returns a source of batches,
+functions of a row that depend on the seed and the batch's number alone, so that a model needs to keep no features.
 Shapes: N rows of d numbers, p features of a batch.
 """
 
@@ -68,10 +66,8 @@ def result_dtype(rows: Any) -> np.dtype:
 
 
 def sample_rows(blocks: Iterable[Any]) -> NDArray[np.float64]:
-    """Return up to SAMPLE different rows, evenly spread over the blocks, float64 (rows, d).
-
-    Of fewer rows all are taken, in an order of their own: neither repetitions nor their order make a difference.
-    """
+    """Return up to SAMPLE different rows, evenly spread over the blocks, float64 (rows, d); of fewer all, in an order
+    of their own, so that neither repetitions nor the blocks' order make a difference."""
     found = []
     for block in blocks:
         some = block[:: max(1, block.shape[0] // SAMPLE)][:SAMPLE]

@@ -1,21 +1,17 @@
 """Columns of a batch as numbers, and columns of combinations of these numbers: exactly, or by hashing.
 
-Every distinct text is looked at once, whatever the number of positions: all further work is on arrays of integers. The
-values of a pattern's macros at a position are pairs, triples, ... of numbers; written as digits of a number in a mixed
-base they are one integer, whose place in a table is the feature. Where the digits do not fit into 62 bits, what came so
-far is numbered anew first.
+Every distinct text is looked at once: all further work is on arrays of integers. The values of a pattern's macros at a
+position, as digits in a mixed base, are one integer, whose place in a table is the feature; where they do not fit into
+62 bits, what came so far is numbered anew first.
 
-Hashed features need no table and no fit, and have no names. A text is hashed once (BLAKE2b), a combination by mixing
+Hashed features need no table and no fit, and have no names: a text is hashed once (BLAKE2b), a combination by mixing
 the hashes of its values, so that a feature has the same column in every batch, process and machine. Features that meet
 in a column are one feature.
 
 Shapes: N positions, D distinct texts of a column (marks behind them) or distinct tokens, F features, P positions of a
-pattern, k macros, M combinations.
-
-References
-----------
-Weinberger, Dasgupta, Langford, Smola, Attenberg: Feature hashing for large scale multitask learning. ICML 2009.
-Steele, Lea, Flood: Fast splittable pseudorandom number generators. OOPSLA 2014 (the mixing of 64 bits).
+pattern, k macros, M combinations. Sources: Weinberger, Dasgupta, Langford, Smola, Attenberg: Feature hashing for large
+scale multitask learning. ICML 2009. Steele, Lea, Flood: Fast splittable pseudorandom number generators. OOPSLA 2014
+(the mixing of 64 bits).
 """
 
 from __future__ import annotations
@@ -39,10 +35,8 @@ Function = Callable[[dict[str, str]], Iterable[str]]
 
 
 class Batch:
-    """Columns of items, with the numbers of their texts.
-
-    `marks` are read 1, 2, ... positions before an item and behind it; the last one also further out.
-    """
+    """Columns of items, with the numbers of their texts; `marks` are read 1, 2, ... positions before an item and behind
+    it, the last one also further out."""
 
     def __init__(self, columns: TokenColumns, marks: tuple[list[str], list[str]]) -> None:
         self.columns, self.marks = columns, marks
@@ -117,11 +111,8 @@ class Batch:
 
 
 class TokenFeatures:
-    """Features by functions of the user: a token in, a list of texts out, once for each distinct token.
-
-    A token is a dict `column -> text`; the feature of a text is called `<name of the function>=<text>`. `names` are
-    those of each distinct token, `token_of` (N,) the distinct token of each position.
-    """
+    """Features `<name of the function>=<text>` by functions of the user, called once for each distinct token (a dict
+    `column -> text`) to list its texts. `names` are by distinct token, `token_of` (N,) the token of each position."""
 
     def __init__(self, columns: TokenColumns, functions: Sequence[Function]) -> None:
         number_of: dict[tuple[str, ...], int] = {}
@@ -217,11 +208,8 @@ class Numbering(NamedTuple):
 
 @dataclass(frozen=True)
 class Combinations:
-    """Table from combinations of k numbers to columns; number i is in 0 ... sizes[i] - 1.
-
-    Of a stage (first, stop, Numbering), the digits first ... stop - 1, behind what the stage before found, make the
-    keys.
-    """
+    """Table from combinations of k numbers, number i in 0 ... sizes[i] - 1, to columns. The keys of a stage (first,
+    stop, Numbering) are digits first ... stop - 1, behind what the stage before found."""
 
     sizes: tuple[int, ...]
     stages: tuple[tuple[int, int, Numbering], ...]

@@ -1,11 +1,9 @@
 """Encoder of templates: token columns in, rows of feature columns out, by arithmetic on integers.
 
-The fitted state is a number for each value of a view, and for each pattern the table from combinations of these
-numbers to feature columns. Names are made when they are asked for. Two features of one name are one feature, as in
-the tools that work with the names: where texts or patterns could be mistaken for each other (`U:a/b/c` of `a/b` and
-`c`, or of `a` and `b/c`), the names concerned are made in `fit`, and all their readings lead to one column.
-
-Shapes: I items, N positions, F features.
+Fitted are a number for each value of a view, and for each pattern the table from combinations of these numbers to
+feature columns. Names are made when asked for. Two features of one name are one feature: where texts or patterns could
+be mistaken for each other (`U:a/b/c` of `a/b` and `c`, or of `a` and `b/c`), the names concerned are made in `fit`, and
+all their readings lead to one column. Shapes: I items, N positions, F features.
 """
 
 from __future__ import annotations
@@ -98,11 +96,8 @@ class Encoder:
 
     @classmethod
     def fit(cls, settings: Settings, columns: TokenColumns) -> Encoder:
-        """Return the encoder of the features that occur in `columns`: O(N log N) time a pattern.
-
-        Columns are in the order of the patterns and, within one, of the texts, so that that of the items does not
-        matter.
-        """
+        """Return the encoder of the features in `columns`, O(N log N) time a pattern; its columns are by pattern and,
+        within one, by text, whatever the order of the items."""
         if settings.n_hashed is not None:
             return cls(settings, {}, [], settings.n_hashed)
         batch = settings.batch(columns)
@@ -127,10 +122,8 @@ class Encoder:
 
     @classmethod
     def from_names(cls, settings: Settings, names: Sequence[str]) -> Encoder:
-        """Return the encoder whose column f is the feature names[f], as a model file keeps it.
-
-        InputError for a name that none of the patterns has, or that comes twice.
-        """
+        """Return the encoder whose column f is the feature names[f], as a model file keeps it; InputError for a name
+        that no pattern has, or that comes twice."""
         check_names(names, len(names))
         value_number: dict[View, dict[str, int]] = {view: {} for view in settings.views}
         columns: list[list[int]] = [[] for _ in settings.patterns]
@@ -290,11 +283,8 @@ def _sharing(patterns: Sequence[Pattern]) -> set[int]:
 def _is_named(
     pattern: Pattern, digits: NDArray[np.int64], texts: Texts, is_shared: bool
 ) -> NDArray[np.bool_]:
-    """Return the combinations (M,) that may have the name of another one.
-
-    Where the values before a literal do not hold its first character, names have one reading. Where they do, and
-    literals are single characters, those have one reading of which no value holds any of these.
-    """
+    """Return the combinations (M,) whose name another may have too: none where the values before a literal lack its
+    first character, nor, where literals are single characters, of values that hold none of these."""
     inner = pattern.literals[1:-1]
     if is_shared or not all(inner):
         return np.full(len(digits), is_shared or bool(inner))

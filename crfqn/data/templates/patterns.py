@@ -39,10 +39,8 @@ KINDS = (("A-Z", "X"), ("a-z", "x"), ("0-9", "d"))  # of characters that `word_s
 
 
 def word_shape(word: str) -> str:
-    """Return the kinds of a word's characters, runs of more than two cut to two: `Zeeland-1944` is `Xxx-dd`.
-
-    Letters beyond a to z stay as they are.
-    """
+    """Return the kinds of a word's characters, runs cut to two: `Zeeland-1944` is `Xxx-dd`; letters beyond a to z
+    stay."""
     for characters, kind in KINDS:
         word = re.sub(f"[{characters}]", kind, word)
     return re.sub(r"(.)\1{2,}", r"\1\1", word)
@@ -245,12 +243,9 @@ class PatternFile(NamedTuple):
 
 
 def parse_patterns(text: str, columns: Sequence[str], dialect: str | None = None) -> PatternFile:
-    """Read the text of a pattern file; its columns are numbered from 0.
-
-    The dialect is by default the one whose means are used, CRF++'s where both have them. InputError names the line of a
-    pattern that is none, of an unknown column or macro, of a `B` pattern over columns, which would need a weight for
-    each pair of labels and feature; it says when there is no pattern at all.
-    """
+    """Read a pattern file, columns numbered from 0, in the dialect whose means it uses (default; CRF++'s for those of
+    both). InputError names the line of a malformed pattern, an unknown column or macro, or a `B` pattern over columns,
+    which would need a weight for each pair of labels and feature; there must be a pattern."""
     lines = [(number, line.rstrip()) for number, line in enumerate(text.split("\n"), start=1)]
     lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
     if dialect is None:

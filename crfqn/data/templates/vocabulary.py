@@ -120,11 +120,8 @@ class TemplateSource:
         return asdict(self)
 
     def settings(self, functions: Sequence[Function] = ()) -> Settings:
-        """Return the patterns, parsed, with all numbers checked.
-
-        InputError for a pattern that is none (line named), a column that is not there, a number out of range, or no
-        features at all.
-        """
+        """Return the parsed patterns; InputError for one that is none (line named), a column that is not there, a
+        number out of range, or no features at all."""
         _check_count("min_count", self.min_count)
         if self.n_hashed is not None:
             _check_count("n_hashed", self.n_hashed)

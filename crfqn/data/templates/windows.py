@@ -1,14 +1,13 @@
 """Short ways to write patterns: windows, forms of a word, and the features of a first tagger.
 
-The window `w[-1]|w[0]` is the pair of the word before and the word here: in the text `the dog` it gives the position
-of `dog` the feature `w[-1]|w[0]=the|dog`, and nothing where it reaches beyond the item. Names, and the markers of the
+The window `w[-1]|w[0]` is the pair of the word before and the word here: in the text `the dog` it gives the position of
+`dog` the feature `w[-1]|w[0]=the|dog`, and nothing where it reaches beyond the item. Names, and the markers of the
 first and the last position, are those of CRFsuite's examples (Okazaki, CRFsuite tutorial: chunking). Behind a dot
 stands a form of a column, `w.suffix3[0]`: `patterns.FORMS` has them all.
 
-The features of a first tagger, for tags, names and addresses, are the word, its first and last letters, its shape and
-kind, and the words around it: what Ratnaparkhi, "A maximum entropy model for part-of-speech tagging" (1996), Table 1,
-and the examples of CRF tools since then use. Other columns, such as tags, count as they are, with their neighbours.
-As dicts (`word_features`), or as patterns (`word_patterns`).
+The features of a first tagger, as dicts (`word_features`) or patterns (`word_patterns`), are the word, its first and
+last letters, shape and kind, and the words around it, as in Ratnaparkhi, "A maximum entropy model for part-of-speech
+tagging" (1996), Table 1. Other columns, such as tags, count as they are, with their neighbours.
 """
 
 from __future__ import annotations
@@ -63,11 +62,9 @@ BIAS, FIRST, LAST = "bias", "BOS", "EOS"
 
 
 def parse_windows(text: str, columns: Sequence[str], has_ends: bool = True) -> tuple[Pattern, ...]:
-    """Read window templates over columns, separated by white space: `w[0] w[-1]|w[0]`.
-
-    With `has_ends` the first and the last position of an item have a feature of their own. InputError for none, for
-    one that is malformed, comes twice, or asks for a column that is not there.
-    """
+    """Read window templates, separated by white space: `w[0] w[-1]|w[0]`; `has_ends` adds a feature of the first and
+    one of the last position. InputError for none, or one that is malformed, comes twice or asks for an unknown
+    column."""
     patterns: list[Pattern] = []
     for word in text.split():
         matches = [PART.fullmatch(part) for part in word.split("|")]
@@ -85,10 +82,8 @@ def parse_windows(text: str, columns: Sequence[str], has_ends: bool = True) -> t
 
 
 def word_shapes(column: str, around: int = 1) -> tuple[Pattern, ...]:
-    """Return the patterns of a word's form: prefixes and suffixes to 4 letters, shape, digits, capitals, hyphens, ...
-
-    Shapes (`shape`, `runs`) are those of the words within `around` positions too.
-    """
+    """Return the patterns of a word's form: prefixes and suffixes to 4 letters, digits, capitals, hyphens, ...; and of
+    the shapes (`shape`, `runs`) of the words within `around` positions."""
     names = [f"{column}.{form}[0]" for form in SHAPES]
     names += [
         f"{column}.{form}[{offset}]"
@@ -135,11 +130,9 @@ def word_features(words: Sequence[str]) -> list[dict[str, str | float | bool]]:
 
 
 def word_patterns(word: str, others: Sequence[str] = ()) -> tuple[Pattern, ...]:
-    """Return the patterns of these features for a column of words, and of the texts in other columns.
-
-    Names are those of `word_features`, a flag's with its value (`title=true`). Another column's text counts up to two
-    positions away, `pos[-1]=DT`, and with its neighbour's, `pos[-1]|pos[0]=DT|NN`.
-    """
+    """Return these features' patterns for a column of words, named as in `word_features` (flags with value,
+    `title=true`), and for other columns up to two positions away, also with a neighbour: `pos[-1]=DT`,
+    `pos[-1]|pos[0]=DT|NN`."""
     patterns = [
         Pattern((BIAS,)),
         Pattern((FIRST,), only=FIRST_POSITION),

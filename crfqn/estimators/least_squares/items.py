@@ -131,10 +131,8 @@ class Held:
 
 
 def split_off(X: Any, targets: Targets, fraction: float, seed: int) -> tuple[Any, Targets, Held]:
-    """Return the items without a random part of them, and this part as held-out items.
-
-    Where items have one label each, every label has its share of the part, unless one is too rare for that.
-    """
+    """Return the items without a random part of them, and this part as held-out items, in which every label has its
+    share where items have one each, unless one is too rare for that."""
     table, space = targets.labels, targets.space
     codes = table.argmax(axis=0)
     is_exclusive = space.has_one_label

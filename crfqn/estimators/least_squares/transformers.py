@@ -25,11 +25,9 @@ def dense(table: Any) -> NDArray:
 
 
 class Basis:
-    """Functions of predictions that calibrate them, G(y) of Agarwal et al. (2014), Algorithm 2.
-
-    Powers, or a transformer that is fitted to the first predictions it sees. Its features come after the predictions
-    themselves, so that a calibration cannot make these worse.
-    """
+    """Functions of predictions that calibrate them, G(y) of Agarwal et al. (2014), Algorithm 2: powers, or a
+    transformer fitted to the first it sees, behind the predictions themselves, so that calibration cannot make these
+    worse."""
 
     def __init__(self, basis: Any) -> None:
         self.basis = basis
