@@ -18,7 +18,7 @@ def load_class(name: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Penalty:
+class PenaltyChoice:
     """A row of the table of penalties.
 
     says : what of the weights it adds up
@@ -39,13 +39,13 @@ class Penalty:
 
 
 _NET, _ROWS = "crfqn.penalties.elastic_net.ElasticNet", "crfqn.penalties.group_lasso.GroupLasso"
-PENALTIES: Mapping[str, Penalty] = {
-    "l1/l2": Penalty("the lengths of rows, a feature's weights for all classes", _ROWS, ("group_l1",)),
-    "l1/linf": Penalty("the largest sizes of rows", _ROWS, ("group_l1",), "linf"),
-    "sparse-group": Penalty("the lengths of rows and the sizes of weights", _ROWS, ("group_l1", "l1")),
-    "l1": Penalty("the sizes of weights", _NET, ("l1",)),
-    "elastic-net": Penalty("the sizes of weights and their squares", _NET, ("l1", "l2")),
-    "l2": Penalty("the squares of weights", _NET, ("l2",)),
+PENALTIES: Mapping[str, PenaltyChoice] = {
+    "l1/l2": PenaltyChoice("the lengths of rows, a feature's weights for all classes", _ROWS, ("group_l1",)),
+    "l1/linf": PenaltyChoice("the largest sizes of rows", _ROWS, ("group_l1",), "linf"),
+    "sparse-group": PenaltyChoice("the lengths of rows and the sizes of weights", _ROWS, ("group_l1", "l1")),
+    "l1": PenaltyChoice("the sizes of weights", _NET, ("l1",)),
+    "elastic-net": PenaltyChoice("the sizes of weights and their squares", _NET, ("l1", "l2")),
+    "l2": PenaltyChoice("the squares of weights", _NET, ("l2",)),
 }
 
 
@@ -69,7 +69,7 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Loss:
+class LossChoice:
     """A row of the table of losses.
 
     says : what it is of an item
@@ -91,25 +91,25 @@ class Loss:
 
 
 _LOSSES = "crfqn.objectives.losses"
-LOSSES: Mapping[str, Loss] = {
-    "squared-hinge": Loss(
+LOSSES: Mapping[str, LossChoice] = {
+    "squared-hinge": LossChoice(
         "the squares of the violated margins to other labels",
         Form(f"{_LOSSES}.hinges.MulticlassSquaredHinge"),
         dense=("rows", "margins"),
     ),
-    "multitask-squared-hinge": Loss(
+    "multitask-squared-hinge": LossChoice(
         "those of one classifier against the rest for each label",
         Form(f"{_LOSSES}.hinges.MultitaskSquaredHinge"),
         shifts_alike=False,
     ),
-    "logistic": Loss(
+    "logistic": LossChoice(
         "-log of its probability",
         Form(f"{_LOSSES}.likelihood.MultinomialLogistic"),
         Form(f"{_LOSSES}.likelihood.Likelihood"),
         estimator="MulticlassCRF",
         dense=("likelihoods", "likelihoods"),
     ),
-    "hinge": Loss(
+    "hinge": LossChoice(
         "the largest violation of a margin, without curvature",
         Form(
             f"{_LOSSES}.hinges.MulticlassHinge",
@@ -119,13 +119,13 @@ LOSSES: Mapping[str, Loss] = {
         Form(f"{_LOSSES}.structured.StructuralHinge", {"l2": ("block-frank-wolfe",)}),
     ),
     # Of dense features, each with an estimator of its own.
-    "generalized-least-squares": Loss(
+    "generalized-least-squares": LossChoice(
         "that of a link, in steps with one metric", estimator="GeneralizedLeastSquares", ridge_only=True
     ),
-    "calibrated-least-squares": Loss(
+    "calibrated-least-squares": LossChoice(
         "that of a link that is learnt", estimator="CalibratedLeastSquares", ridge_only=True
     ),
-    "stagewise-regression": Loss(
+    "stagewise-regression": LossChoice(
         "that of a link, by stages of features", estimator="StagewiseRegression", ridge_only=True
     ),
 }

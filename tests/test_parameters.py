@@ -17,7 +17,7 @@ from crfqn.cli.options import DevOptions, PathOverrides, TrainOverrides
 from crfqn.errors import InputError
 from crfqn.parameters import PARAMETERS, Parameter
 from crfqn.recipes.keys import keys_in
-from crfqn.recipes.schema import Objective, Solver
+from crfqn.recipes.schema import ObjectiveSection, SolverSection
 
 ESTIMATORS = [
     crfqn.ChainCRF, crfqn.TaxonomyCRF, crfqn.MulticlassCRF, crfqn.MulticlassClassifier, crfqn.MultilabelRanker,
@@ -70,7 +70,7 @@ def test_all_rows_are_some_estimators():
 
 def test_keys_of_recipes_and_options_are_of_the_table():
     own = {"name": "solver"}
-    for section in (Objective, Solver):
+    for section in (ObjectiveSection, SolverSection):
         for name, key in keys_in(section).items():
             assert key.rule.says == PARAMETERS[own.get(name, name)].says
     says = {name: rule.says[1:] for name, rule in PARAMETERS.items()}

@@ -117,7 +117,7 @@ class CompressedRows:
             first = last
 
 
-class DenseRows:
+class CheckedDenseRows:
     """Rows of a 2-D array, read like `CompressedRows`; only entries that are not 0 count."""
 
     is_by_feature, may_repeat = False, False
@@ -194,13 +194,13 @@ def _check_indices(indices: NDArray[np.integer], size: int) -> None:
         raise InputError(f"damaged sparse matrix: index {wrong} is outside 0 ... {size - 1}")
 
 
-def open_matrix(matrix: Any, block: int = BLOCK) -> CompressedRows | DenseRows:
+def open_matrix(matrix: Any, block: int = BLOCK) -> CompressedRows | CheckedDenseRows:
     """Return a matrix of any kind as rows to be read block by block; InputError if it is not 2-D and real."""
     is_sparse = hasattr(matrix, "tocsr")
     found: Any = matrix if is_sparse else np.asarray(matrix)
     check_matrix(found)
     if not is_sparse:
-        return DenseRows(found)
+        return CheckedDenseRows(found)
     if found.format not in ("csr", "csc"):
         found = found.tocsr()
     is_by_feature = found.format == "csc"
@@ -208,7 +208,7 @@ def open_matrix(matrix: Any, block: int = BLOCK) -> CompressedRows | DenseRows:
     return CompressedRows(found.indptr, found.indices, found.data, n_columns, is_by_feature, block)
 
 
-def sort_by_column(source: CompressedRows | DenseRows, pool: Pool | None = None) -> Compressed:
+def sort_by_column(source: CompressedRows | CheckedDenseRows, pool: Pool | None = None) -> Compressed:
     """Sort the entries by column and, within one, by row, whatever the threads: count, then scatter, by parts of the
     rows."""
     pool = pool or Pool(1)

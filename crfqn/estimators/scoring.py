@@ -233,7 +233,7 @@ def _rows(matrix: Any, coef: Any) -> tuple[NDArray[np.int64], NDArray[np.int32],
     )
 
 
-class Places(NamedTuple):
+class NodePlaces(NamedTuple):
     """Places of the weights in a table of their features."""
 
     kept: NDArray[np.int64]  # sorted: the features that have a weight
@@ -244,7 +244,7 @@ class Places(NamedTuple):
 
 
 @cached_by_sparsity
-def places_of(coef: Any) -> Places:
+def places_of(coef: Any) -> NodePlaces:
     """Return where the weights of a CSR array (K, F) lie: O(weights)."""
     kept = np.unique(coef.indices).astype(np.int64)
     n_states, n_features = coef.shape
@@ -252,7 +252,7 @@ def places_of(coef: Any) -> Places:
     states = np.repeat(np.arange(n_states), np.diff(coef.indptr))
     width = n_features if is_whole else kept.size
     flat = states * width + (coef.indices if is_whole else np.searchsorted(kept, coef.indices))
-    return Places(
+    return NodePlaces(
         kept,
         slice(None) if is_whole else kept,
         flat,
@@ -261,7 +261,7 @@ def places_of(coef: Any) -> Places:
     )
 
 
-def table_of(coef: Any, places: Places) -> Vector:
+def table_of(coef: Any, places: NodePlaces) -> Vector:
     """Return the weights as a table, (K, columns), to be read only; repeated entries of the array add up."""
     n_states, n_features = coef.shape
     width = n_features if isinstance(places.columns, slice) else places.kept.size

@@ -19,7 +19,7 @@ LEAST_SHARE = 1e-3  # of B0's diagonal: rounding must not leave a coordinate wit
 COORDINATE, SPARSE_ENTRY, DENSE_ENTRY = 10.0, 3.0, 0.125
 
 
-class QuadraticModel(NamedTuple):
+class QuadraticModelArrays(NamedTuple):
     """Matrix B = B0 - Q Q^ of the model.
 
     dense : float32 (n, n), B0, or (0, 0)
@@ -52,7 +52,7 @@ class Limits(NamedTuple):
 class Subproblem(NamedTuple):
     """The model with more on its diagonal, at weights w and their gradient g; damping, g, w : float64 (n,)."""
 
-    model: QuadraticModel
+    model: QuadraticModelArrays
     damping: np.ndarray
     g: np.ndarray
     w: np.ndarray

@@ -244,7 +244,7 @@ def write_whole(nodes, beside, among, scale, diagonal, ends, out_indices, out_da
 # many times too short. K states, N positions, S sampled positions, E edges.
 
 
-class Transitions(NamedTuple):
+class TransitionCounts(NamedTuple):
     """The edges that sampled positions allow, from here to a neighbour or from there to here, in compressed lists.
 
     ends : int64 (S + 1,), where each position's list begins

@@ -21,7 +21,7 @@ import numpy as np
 from crfqn.kernels import bare_subkernel, inner, kernel, subkernel
 from crfqn.kernels.coordinate_descent import (
     COORDINATE,
-    QuadraticModel,
+    QuadraticModelArrays,
     add_entries,
     add_scaled,
     inner_product,
@@ -118,10 +118,10 @@ class BlockPenalty(NamedTuple):
     is_linf: bool
 
 
-class Problem(NamedTuple):
+class GroupProblem(NamedTuple):
     """The objective over d; damping, g, w : float64 (n,)."""
 
-    model: QuadraticModel
+    model: QuadraticModelArrays
     penalty: BlockPenalty
     damping: np.ndarray
     g: np.ndarray
@@ -345,7 +345,7 @@ def descend_groups(threads, n_members, rank, subproblem, penalty, d, base_d):
     if slot > 0:
         d = d.copy()
     barrier(threads, slot, size, 1)  # before anyone moves
-    problem = Problem(model, penalty, damping, g, w)
+    problem = GroupProblem(model, penalty, damping, g, w)
     blocks = np.empty(penalty.starts.size, np.int64)
     blocks = blocks[: cut_clusters(penalty.starts, is_dense, blocks) + 1]
     inside, corners = gather_clusters(model.dense, penalty.order, penalty.starts, blocks)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.kernels.curvature import (
-    Transitions,
+    TransitionCounts,
     add_edge_products,
     count_transitions,
     edge_curvatures,
@@ -169,7 +169,7 @@ class EdgeModel:
 
     def _transitions(
         self, here: NDArray[np.int64], there: NDArray[np.int64], neighbours: NDArray[np.float64]
-    ) -> Transitions:
+    ) -> TransitionCounts:
         """List the edges between the states `here` and `there` of the neighbours; faint transitions are left out."""
         ends = np.zeros(self.here.shape[1] + 1, np.int64)
         count_transitions(here, there, self.here, neighbours, ends[1:])
@@ -177,9 +177,9 @@ class EdgeModel:
         found, q = np.empty(ends[-1], np.int32), np.empty(ends[-1])
         list_transitions(here, there, self.here, neighbours, ends, found, q)
         own, positions = here[found], np.repeat(np.arange(ends.size - 1), np.diff(ends))
-        return Transitions(ends, found, own, q, self.here[own, positions] * q)
+        return TransitionCounts(ends, found, own, q, self.here[own, positions] * q)
 
-    def _matrix(self, lists: Transitions, values: NDArray[np.float64]) -> Sparse:
+    def _matrix(self, lists: TransitionCounts, values: NDArray[np.float64]) -> Sparse:
         """Return values of the lists' entries as a matrix, (S, E')."""
         return scipy.sparse.csr_array(
             (values, lists.edges, lists.ends), (lists.ends.size - 1, self.firsts.size)

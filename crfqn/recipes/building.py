@@ -10,7 +10,7 @@ from crfqn.errors import InputError, RecipeError
 from crfqn.recipes.document_features import Features
 from crfqn.recipes.documents import observe_documents, prepare_documents
 from crfqn.recipes.keys import keys_in
-from crfqn.recipes.schema import STRENGTHS, Objective, Recipe
+from crfqn.recipes.schema import STRENGTHS, ObjectiveSection, Recipe
 from crfqn.recipes.sequences import observe_sequences, prepare_sequences
 from crfqn.recipes.sources import Observed, Prepared
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Names of `crfqn`, which imports them when they are asked for.
 CLASS_OF_STRUCTURE = {"chain": "ChainCRF", "taxonomy": "TaxonomyCRF", "ranking": "MultilabelRanker"}
 # Parameters that other sections set, or the data.
-ELSEWHERE = {"solver", "callback", "taxonomy", "labels", "separator", *keys_in(Objective)}
+ELSEWHERE = {"solver", "callback", "taxonomy", "labels", "separator", *keys_in(ObjectiveSection)}
 
 
 def prepare(recipe: Recipe) -> Prepared:
@@ -72,7 +72,7 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseLinearModel":
                 f"{recipe.source}: [solver] has an unknown key: {name}; allowed: name, {', '.join(allowed)}"
             )
     for name in sorted(given.keys() - parameters - {"loss"}) + ["loss"] * ("loss" in given):
-        if name not in keys_in(Objective, recipe.structure.kind):
+        if name not in keys_in(ObjectiveSection, recipe.structure.kind):
             raise InputError(
                 f'{name}: recipes with [structure] kind = "{recipe.structure.kind}" have none, '
                 f"got {given[name]!r}"
@@ -99,7 +99,7 @@ def _given_by(recipe: Recipe) -> list[str]:
 
 def _settings(recipe: Recipe) -> dict[str, Any]:
     """Return the parameters that the recipe sets; those that it leaves out have the estimator's default."""
-    settings = {name: getattr(recipe.objective, name) for name in keys_in(Objective, recipe.structure.kind)}
+    settings = {name: getattr(recipe.objective, name) for name in keys_in(ObjectiveSection, recipe.structure.kind)}
     settings = {name: value for name, value in settings.items() if value is not None}
     if settings.get("class_weight") == "none":
         del settings["class_weight"]

@@ -18,7 +18,7 @@ from crfqn.estimators.checks import LARGEST_VALUE
 from crfqn.messages import shorten
 from crfqn.readers.items import Documents, drop_unseen_columns
 from crfqn.readers.svmlight import LARGEST_ID
-from crfqn.recipes.schema import Features as Settings
+from crfqn.recipes.schema import FeaturesSection as Settings
 
 if TYPE_CHECKING:
     from sklearn.feature_extraction.text import TfidfVectorizer

@@ -20,7 +20,7 @@ DEFAULT_COLUMNS = {"windows": "w pos"}  # others take those that the data have
 
 
 @dataclass(frozen=True)
-class Split:
+class SplitSection:
     """Split of the items: a seeded `permutation`, its first `train` items for training, or the data's own (`given`)."""
 
     kind: str = key(
@@ -33,7 +33,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Data:
+class DataSection:
     """Source of the data: a dataset of the registry, or a training and a test file beside the recipe.
 
     The files are in the `format` that is named (`readers/registry.py`), or that their names tell; else CRFsuite's text
@@ -49,11 +49,11 @@ class Data:
     sentence: str = key(
         "", "column of tables that tells the items apart; default: sentence, ... or blank lines"
     )
-    split: Split = Split("given")
+    split: SplitSection = SplitSection("given")
 
 
 @dataclass(frozen=True)
-class Features:
+class FeaturesSection:
     """Features of the observations; every kind has keys of its own.
 
     `pixel-pairs`: see `crfqn.data.pixels.PixelPairs`. `attributes`: the data names its own. `windows`: templates
@@ -118,7 +118,7 @@ FEATURES_OF = {
 
 
 @dataclass(frozen=True)
-class Structure:
+class StructureSection:
     """Structure of the labels: `chain` (a label a position), `taxonomy` and `flat` (one a document), or `ranking`
     (several, separated by commas). For data of one's own, `taxonomy` names a file beside the recipe
     (`read_taxonomy_file`), or else labels are paths, their parts separated by `separator`."""
@@ -134,7 +134,7 @@ OF_ITEMS = "taxonomy flat ranking"
 
 
 @dataclass(frozen=True)
-class Objective:
+class ObjectiveSection:
     """Objective of the training: loss and penalty, which weights a chain may have, intercepts and weights of classes.
 
     Strengths that are not given are those that the estimator has by default; l1 and group_l1 may be "auto".
@@ -155,7 +155,7 @@ class Objective:
 
 
 @dataclass(frozen=True)
-class Solver:
+class SolverSection:
     """Solver and when it stops; keys beyond these (`settings`) are parameters of the estimator, which checks them."""
 
     name: str = parameter("solver", "auto", kind=str)
@@ -166,19 +166,19 @@ class Solver:
 
 
 @dataclass(frozen=True)
-class Output:
+class OutputSection:
     """File to which `crfqn train` saves the model, relative to the working folder; empty: `<name>.crfqn`."""
 
     path: str = key("", "the model file; default: NAME.crfqn")
 
 
 SECTIONS: dict[str, type] = {
-    "data": Data,
-    "features": Features,
-    "structure": Structure,
-    "objective": Objective,
-    "solver": Solver,
-    "output": Output,
+    "data": DataSection,
+    "features": FeaturesSection,
+    "structure": StructureSection,
+    "objective": ObjectiveSection,
+    "solver": SolverSection,
+    "output": OutputSection,
 }
 
 
@@ -188,12 +188,12 @@ class Recipe:
 
     name: str
     title: str
-    data: Data
-    features: Features
-    structure: Structure
-    objective: Objective
-    solver: Solver
-    output: Output
+    data: DataSection
+    features: FeaturesSection
+    structure: StructureSection
+    objective: ObjectiveSection
+    solver: SolverSection
+    output: OutputSection
     source: Path
 
     @property
@@ -223,10 +223,10 @@ def parse_recipe(table: Mapping[str, Any], source: str | Path = "recipe") -> Rec
             )
     parts = {name: read_table(source, f"[{name}]", table.get(name, {})) for name in SECTIONS}
     split = read_table(source, "[data.split]", parts["data"].pop("split", {"kind": "given"}))
-    names = keys_in(Solver)
+    names = keys_in(SolverSection)
     settings = {name: parts["solver"].pop(name) for name in [*parts["solver"]] if name not in names}
     ready: dict[str, dict[str, Any]] = {
-        "data": {"split": read_section(Split, source, "[data.split]", split)},
+        "data": {"split": read_section(SplitSection, source, "[data.split]", split)},
         "solver": {"settings": settings},
     }
     sections: dict[str, Any] = {
@@ -248,10 +248,10 @@ def parse_recipe(table: Mapping[str, Any], source: str | Path = "recipe") -> Rec
 
 def keys_of(structure: str, features: str) -> dict[str, tuple[str, ...]]:
     """Return the keys of the sections that depend on the kinds of structure and features."""
-    objective = sorted(keys_in(Objective, structure), key=lambda name: name not in ("loss", "penalty"))
+    objective = sorted(keys_in(ObjectiveSection, structure), key=lambda name: name not in ("loss", "penalty"))
     return {
-        "features": (*keys_in(Features, features),),
-        "structure": (*keys_in(Structure, structure),),
+        "features": (*keys_in(FeaturesSection, features),),
+        "structure": (*keys_in(StructureSection, structure),),
         "objective": (*objective,),
     }
 
@@ -264,7 +264,7 @@ def _check_keys(source: str | Path, parts: Mapping[str, Any], structure: str, fe
         check_names(source, f"[{name}] with {owner}{kind}", parts[name], allowed)
 
 
-def _mistakes_in_data(data: Data) -> Iterator[str]:
+def _mistakes_in_data(data: DataSection) -> Iterator[str]:
     """Yield what is wrong with several keys of [data]."""
     has_files, split = bool(data.train or data.test), data.split
     if bool(data.dataset) == has_files:
@@ -316,7 +316,7 @@ def _mistakes_of_kinds(recipe: Recipe) -> Iterator[str]:
             yield f'[structure] {name} = "": expected a text that is not empty'
 
 
-def _mistakes_in_templates(features: Features, has_templates: bool) -> Iterator[str]:
+def _mistakes_in_templates(features: FeaturesSection, has_templates: bool) -> Iterator[str]:
     """Yield why window templates cannot be read, or ask for columns that are not there; or that there are none."""
     if features.kind == "windows":
         try:

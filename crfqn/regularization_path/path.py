@@ -28,9 +28,9 @@ from crfqn.estimators.labels import are_sets
 from crfqn.regularization_path.grid import Grid
 from crfqn.regularization_path.record import RegularizationPath
 from crfqn.regularization_path.solving import (
+    PathStep,
     PreparedPath,
     Score,
-    Step,
     Waiting,
     prepare_path,
     refine,
@@ -50,7 +50,7 @@ def crf_path(
     cv: Any = None,
     groups: ArrayLike | None = None,
     scoring: Any = None,
-    callback: Callable[[Step], object] | None = None,
+    callback: Callable[[PathStep], object] | None = None,
 ) -> RegularizationPath:
     """Train an estimator for a descending grid of l1, or of group_l1.
 

@@ -80,7 +80,7 @@ def prepare_path(
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class PathStep:
     """One value of a path: a fitted model, its score on the validation items (nan without), and `n_broken`, the weights
     that the strong rule had left out and the check of all gradients added."""
 
@@ -110,7 +110,7 @@ class Waiting:
 
 def solve_path(
     prepared: PreparedPath, values: NDArray[np.float64], grid: Grid, score: Score | None = None
-) -> Iterator[Step]:
+) -> Iterator[PathStep]:
     """Train at every value, descending, yielding each step when done; end by an interrupt."""
     point, before = prepared.point, max(prepared.l1_max, float(values[0]))
     after = np.append(values[1:], 0.0)
@@ -119,7 +119,7 @@ def solve_path(
         rule = StrongRule(prepared.solver, before, following, tol)
         result = train(prepared, value, rule, point)
         model = fitted(prepared, value, result)
-        yield Step(model, np.nan if score is None else score(model), rule.n_broken)
+        yield PathStep(model, np.nan if score is None else score(model), rule.n_broken)
         if result.status in (Status.INTERRUPTED, Status.CALLBACK):
             return
         point, before = rule.point, value

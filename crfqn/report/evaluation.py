@@ -47,7 +47,7 @@ class Mistake(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
+class EvaluationSection:
     """Given and predicted labels of items as text (a str, or a list of str for sequences and sets: `has_sets`), their
     scores, the features X as the model takes them, the `source` for people, and the `scheme` of spans, if any."""
 
@@ -60,7 +60,7 @@ class Evaluation:
     scheme: Scheme | None = None
 
     @classmethod
-    def of(cls, subject: Subject, data: Any, source: str = "") -> Evaluation:
+    def of(cls, subject: Subject, data: Any, source: str = "") -> EvaluationSection:
         """Return the evaluation of a model on a pair (X, y); InputError unless it is one of the same items."""
         if not isinstance(data, tuple | list) or len(data) != 2:
             raise InputError(f"data: expected a pair (X, y), got {describe(data)}")
@@ -188,7 +188,7 @@ class Error:
 
 
 def worst_errors(
-    subject: Subject, found: Evaluation, n_errors: int, texts: Sequence[Any] | None, pixels: Pixels | None
+    subject: Subject, found: EvaluationSection, n_errors: int, texts: Sequence[Any] | None, pixels: Pixels | None
 ) -> list[Error]:
     """Return at most `n_errors` wrong items whose given labels have the least probability, or else the most wrong
     positions. `texts` says how items read: a str for each position of sequences, or each item; `pixels` shows
@@ -227,7 +227,7 @@ def _count_wrong(given: Any, predicted: Any) -> int:
     return sum(a != b for a, b in zip(given, predicted, strict=True))
 
 
-def _likelihoods(subject: Subject, found: Evaluation, items: list[int]) -> NDArray[np.float64]:
+def _likelihoods(subject: Subject, found: EvaluationSection, items: list[int]) -> NDArray[np.float64]:
     """Return log P(given labels) of items; -inf where a label is unknown to the model, nan without probabilities."""
     values = np.full(len(items), np.nan)
     if not hasattr(subject.model, "log_likelihood") or found.has_sets:
@@ -251,7 +251,7 @@ def _probable(subject: Subject, row: Any, given: str) -> list[Probable]:
 
 
 def _sequence_error(
-    subject: Subject, found: Evaluation, error: Error, table: Any, texts: Any, pixels: Pixels | None
+    subject: Subject, found: EvaluationSection, error: Error, table: Any, texts: Any, pixels: Pixels | None
 ) -> Error:
     """Return the error with its positions around the first wrong one."""
     i = error.number - 1
@@ -278,7 +278,7 @@ def _sequence_error(
 
 
 def _item_error(
-    subject: Subject, found: Evaluation, error: Error, table: Any, texts: Any, pixels: Pixels | None
+    subject: Subject, found: EvaluationSection, error: Error, table: Any, texts: Any, pixels: Pixels | None
 ) -> Error:
     """Return the error with its only position, and what spoke for the predicted label."""
     i = error.number - 1

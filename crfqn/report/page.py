@@ -18,7 +18,7 @@ from crfqn.parameters import Parameter
 from crfqn.plot.curves import ConvergenceDisplay, PathDisplay
 from crfqn.plot.matrices import TransitionsDisplay
 from crfqn.report import weights
-from crfqn.report.evaluation import Evaluation, worst_errors
+from crfqn.report.evaluation import EvaluationSection, worst_errors
 from crfqn.report.images import SQUARE, Pictures, Pixels
 from crfqn.report.subject import (
     Fact,
@@ -113,7 +113,7 @@ def make_report(model: Any, data: Any = None, **contents: Any) -> str:
         file_facts = _file_facts(Path(model))
         model = load(model)
     subject = Subject(model, wanted.feature_names)
-    found = None if data is None else Evaluation.of(subject, data, wanted.source)
+    found = None if data is None else EvaluationSection.of(subject, data, wanted.source)
     pixels = Pixels.of(subject, wanted.image_shape)
     script = environment.get_template("page.js").render()
     return environment.get_template("page.html").render(
@@ -153,7 +153,7 @@ def _of_training(subject: Subject, wanted: Contents) -> dict[str, Any]:
 
 
 def _of_weights(
-    subject: Subject, wanted: Contents, found: Evaluation | None, pixels: Pixels | None
+    subject: Subject, wanted: Contents, found: EvaluationSection | None, pixels: Pixels | None
 ) -> dict[str, Any]:
     """Return sparsity, transitions, strongest features, the taxonomy and the characters of images."""
     content: dict[str, Any] = {"n_possible": n_possible(subject), "features": [], "characters": []}
@@ -173,7 +173,7 @@ def _of_weights(
 
 
 def _of_data(
-    subject: Subject, wanted: Contents, found: Evaluation | None, pixels: Pixels | None
+    subject: Subject, wanted: Contents, found: EvaluationSection | None, pixels: Pixels | None
 ) -> dict[str, Any]:
     """Return scores, confusion and worst errors."""
     if found is None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from crfqn.metrics import SpanCounts
-from crfqn.report.evaluation import Evaluation
+from crfqn.report.evaluation import EvaluationSection
 from crfqn.report.images import Pixels, ink_image, weight_image
 from crfqn.report.subject import Subject, Weighted
 from crfqn.taxonomy.tree import NO_PARENT, LabelTree
@@ -61,7 +61,7 @@ class Character(NamedTuple):
     n_weights: int
 
 
-def characters(subject: Subject, pixels: Pixels, found: Evaluation | None) -> list[Character]:
+def characters(subject: Subject, pixels: Pixels, found: EvaluationSection | None) -> list[Character]:
     """Return the images of each label, on one scale of weights; at most MOST_CHARACTERS."""
     n_labels = min(len(subject.rows), MOST_CHARACTERS)
     images = [pixels.weights_of(subject, row) for row in range(n_labels)]
@@ -74,7 +74,7 @@ def characters(subject: Subject, pixels: Pixels, found: Evaluation | None) -> li
     ]
 
 
-def _means(pixels: Pixels, found: Evaluation) -> dict[str, str]:
+def _means(pixels: Pixels, found: EvaluationSection) -> dict[str, str]:
     """Return the mean image of each label in the data."""
     columns = pixels.columns_in(found.X)
     if columns is None or found.has_sets:
@@ -109,7 +109,7 @@ class Tree(NamedTuple):
     n_left_out: int
 
 
-def open_tree(subject: Subject, found: Evaluation | None, features: dict[str, list[Weighted]]) -> Tree | None:
+def open_tree(subject: Subject, found: EvaluationSection | None, features: dict[str, list[Weighted]]) -> Tree | None:
     """Return the tree of a taxonomy, of a large one the MOST_NODES upper nodes, None without one; `features` are the
     strongest by name of the node."""
     tree = subject.tree
@@ -157,7 +157,7 @@ def _last_part(name: str, tree: LabelTree, node: int) -> str:
     return name[len(above) :].lstrip("/.:>| ") or name if above and name.startswith(above) else name
 
 
-def _scores(tree: LabelTree, found: Evaluation) -> dict[int, SpanCounts]:
+def _scores(tree: LabelTree, found: EvaluationSection) -> dict[int, SpanCounts]:
     """Return the scores of the nodes on the tree paths to given and predicted labels."""
     number = {str(name): node for node, name in enumerate(tree.names)}
     given: Counter[int] = Counter()

@@ -15,7 +15,7 @@ from group_problems import (
     strengths,
 )
 
-from crfqn.kernels.coordinate_descent import Limits, QuadraticModel, Subproblem
+from crfqn.kernels.coordinate_descent import Limits, QuadraticModelArrays, Subproblem
 from crfqn.kernels.group_descent import MOST_CLUSTERED, cut_clusters
 from crfqn.penalties import GroupLasso
 from crfqn.penalties.group_lasso import FEWEST_SHARED
@@ -53,7 +53,7 @@ class TestDescent:
         random = np.random.default_rng(8)
         g, w, damping = 20 * random.normal(size=15), random.normal(size=15), random.random(15)
         d, base_d = np.zeros(15), np.zeros(15, np.float32)
-        model = QuadraticModel(*metric.base_arrays, metric.diagonal, metric.q, metric.q_hat)
+        model = QuadraticModelArrays(*metric.base_arrays, metric.diagonal, metric.q, metric.q_hat)
 
         def value(d):
             return g @ d + 0.5 * d @ b @ d + 0.5 * damping @ d**2 + local.value(w + d)
@@ -86,7 +86,7 @@ class TestDescent:
         for n_threads in (1, 2, 3):
             d, base_d = np.zeros(n), np.zeros(n, np.float32)
             with Pool(n_threads) as pool:
-                model = QuadraticModel(*metric.base_arrays, metric.diagonal, metric.q, metric.q_hat)
+                model = QuadraticModelArrays(*metric.base_arrays, metric.diagonal, metric.q, metric.q_hat)
                 made = local.descend(
                     Subproblem(model, np.zeros(n), g, w, Limits(4, 0.0, np.inf)), d, base_d, pool
                 )

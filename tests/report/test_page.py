@@ -19,7 +19,7 @@ from crfqn import ChainCRF, MulticlassSVC, MultilabelRanker, StagewiseRegression
 from crfqn.errors import InputError, ModelFileError
 from crfqn.metrics import SpanCounts
 from crfqn.report import make_report, write_report
-from crfqn.report.evaluation import MOST_POSITIONS, Evaluation, worst_errors
+from crfqn.report.evaluation import MOST_POSITIONS, EvaluationSection, worst_errors
 from crfqn.report.images import Pixels
 from crfqn.report.subject import Subject, ending
 from crfqn.report.weights import open_tree, strongest
@@ -131,7 +131,7 @@ def test_strongest_features_are_those_of_the_model(cases):
 class TestErrors:
     def errors(self, case, n=20, texts=None):
         subject = Subject(case.model)
-        return worst_errors(subject, Evaluation.of(subject, (case.X, case.y)), n, texts, None)
+        return worst_errors(subject, EvaluationSection.of(subject, (case.X, case.y)), n, texts, None)
 
     def test_the_least_probable_come_first(self, cases):
         case = cases["images"]
@@ -169,7 +169,7 @@ class TestErrors:
         model = ChainCRF(l1=0.1).fit(X, y)
         wrong = [[*y[0][:100], "B", *y[0][101:]]]
         subject = Subject(model)
-        (error,) = worst_errors(subject, Evaluation.of(subject, (X, wrong)), 5, None, None)
+        (error,) = worst_errors(subject, EvaluationSection.of(subject, (X, wrong)), 5, None, None)
         assert len(error.positions) == MOST_POSITIONS
         assert error.n_before + len(error.positions) + error.n_after == 120
         assert [error.n_before + t for t, position in enumerate(error.positions) if position.is_wrong] == [
@@ -190,7 +190,7 @@ class TestErrors:
             loss="hinge"
         )  # a max-margin model has the same weights, and no probabilities
         subject = Subject(model)
-        found = worst_errors(subject, Evaluation.of(subject, (case.X, case.y)), 20, None, None)
+        found = worst_errors(subject, EvaluationSection.of(subject, (case.X, case.y)), 20, None, None)
         counts = [error.n_wrong for error in found]
         assert counts == sorted(counts, reverse=True)
         assert not any(
@@ -206,7 +206,7 @@ class TestErrors:
 def test_scores_of_nodes_are_those_of_the_items_below(cases):
     case = cases["taxonomy"]
     subject = Subject(case.model)
-    tree = open_tree(subject, Evaluation.of(subject, (case.X, case.y)), {})
+    tree = open_tree(subject, EvaluationSection.of(subject, (case.X, case.y)), {})
     predicted = case.model.predict(case.X).tolist()
     for node in tree.nodes:
         given = [label == node.path or label.startswith(f"{node.path}/") for label in case.y]

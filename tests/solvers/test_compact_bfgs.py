@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from crfqn.kernels.coordinate_descent import Limits, QuadraticModel, Subproblem, descend
+from crfqn.kernels.coordinate_descent import Limits, QuadraticModelArrays, Subproblem, descend
 from crfqn.solvers.prox_qn.metric import NO_MATRIX, CompactBFGS, add_to_diagonal
 
 N = 9
@@ -275,7 +275,7 @@ def model(metric, damping, l2=0.0):
 def solve(metric, damping, g, w, l1, l2, sweeps=5000, tolerance=0.0, d=None, base_d=None, price=np.inf):
     d = np.zeros(g.size) if d is None else d
     base_d = np.zeros(g.size, np.float32) if base_d is None else base_d
-    quadratic = QuadraticModel(*metric.base_arrays, metric.diagonal, metric.q, metric.q_hat)
+    quadratic = QuadraticModelArrays(*metric.base_arrays, metric.diagonal, metric.q, metric.q_hat)
     made = descend(Subproblem(quadratic, damping, g, w, Limits(sweeps, tolerance, price)), l1, l2, d, base_d)
     return d, base_d, made
 

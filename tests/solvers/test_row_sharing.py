@@ -14,7 +14,7 @@ from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.penalties import GroupLasso
 from crfqn.solvers.coordinate.row_descent import RowDescent
-from crfqn.solvers.coordinate.row_kernels import PARTS, Workspace, parts_of
+from crfqn.solvers.coordinate.row_kernels import PARTS, RowWorkspace, parts_of
 from crfqn.solvers.coordinate.row_state import FEWEST_ENTRIES, LineSearch, RowBlocks
 from crfqn.solvers.minimize import minimize
 from crfqn.threads import Pool
@@ -124,7 +124,7 @@ def test_rows_of_different_sizes(name):
 @pytest.mark.parametrize("size", range(1, PARTS + 1))
 def test_every_part_is_one_members(size):
     nothing = np.empty(0)
-    seats = [Workspace(nothing, member, size, *[nothing] * 8) for member in range(size)]
+    seats = [RowWorkspace(nothing, member, size, *[nothing] * 8) for member in range(size)]
     shares = [parts_of.py_func(slot) for slot in seats]
     assert [part for first, last in shares for part in range(first, last)] == [*range(PARTS)]
 

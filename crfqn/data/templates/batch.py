@@ -34,7 +34,7 @@ NONE = -1
 Function = Callable[[dict[str, str]], Iterable[str]]
 
 
-class Batch:
+class TokenBatch:
     """Columns of items, with the numbers of their texts; `marks` are read 1, 2, ... positions before an item and behind
     it, the last one also further out."""
 

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from crfqn.data.sequences import Sequences, check_names
 from crfqn.data.templates.batch import (
     NONE,
-    Batch,
     Combinations,
     Function,
+    TokenBatch,
     TokenFeatures,
     distinct,
     function_name,
@@ -66,11 +66,11 @@ class Settings:
         """Views that the patterns read, each once."""
         return list(dict.fromkeys(macro.view for pattern in self.patterns for macro in pattern.macros))
 
-    def batch(self, columns: TokenColumns) -> Batch:
-        return Batch(columns, marks(self.dialect))
+    def batch(self, columns: TokenColumns) -> TokenBatch:
+        return TokenBatch(columns, marks(self.dialect))
 
 
-class Found(NamedTuple):
+class FoundFeatures(NamedTuple):
     """Features of a pattern: combinations of the numbers of its values (M, k), and their columns (M,)."""
 
     digits: NDArray[np.int64]
@@ -83,7 +83,7 @@ class Encoder:
 
     settings: Settings
     value_number: dict[View, dict[str, int]]  # numbers of the values of each view
-    found: list[Found]  # one a pattern
+    found: list[FoundFeatures]  # one a pattern
     n_features: int
     function_column: dict[str, int] = field(default_factory=dict)  # of the features that functions give
     _tables: list[Combinations] = field(init=False, repr=False)
@@ -225,11 +225,11 @@ def _columns(
     value_number: dict[View, dict[str, int]],
     all_digits: list[NDArray[np.int64]],
     all_counts: list[NDArray[np.int64]],
-) -> tuple[list[Found], int]:
+) -> tuple[list[FoundFeatures], int]:
     """Number the features; those whose names may have several readings by their names, with all readings of each."""
     shared = _sharing(settings.patterns)
     texts = _texts(value_number)
-    found: list[Found] = []
+    found: list[FoundFeatures] = []
     counts: Counter[str] = Counter()
     by_name: list[int] = []
     n_features = 0
@@ -242,20 +242,20 @@ def _columns(
             for name, times in zip(own_names, count[is_named].tolist(), strict=True):
                 counts[name] += times
         digits = digits[~is_named & (count >= settings.min_count)]
-        found.append(Found(digits, np.arange(n_features, n_features + len(digits), dtype=np.int32)))
+        found.append(FoundFeatures(digits, np.arange(n_features, n_features + len(digits), dtype=np.int32)))
         n_features += len(digits)
     names = [name for name, times in counts.items() if times >= settings.min_count]
     new = range(n_features, n_features + len(names))
     for number in by_name:
         digits, columns = _readings(settings.patterns[number], names, new, value_number)
         own = found[number]
-        found[number] = Found(np.concatenate([own.digits, digits]), np.append(own.columns, columns))
+        found[number] = FoundFeatures(np.concatenate([own.digits, digits]), np.append(own.columns, columns))
     return found, n_features + len(names)
 
 
 def _readings(
     pattern: Pattern, names: Sequence[str], columns: Sequence[int], value_number: dict[View, dict[str, int]]
-) -> Found:
+) -> FoundFeatures:
     """Return the combinations of a pattern that have one of the names of columns; values that are new get numbers."""
     numbers = [value_number[macro.view] for macro in pattern.macros]
     digits: list[int] = []
@@ -265,7 +265,7 @@ def _readings(
             found.append(column)
             for own, value in zip(numbers, values, strict=True):
                 digits.append(own.setdefault(value, len(own)))
-    return Found(np.array(digits, np.int64).reshape(len(found), len(numbers)), np.array(found, np.int32))
+    return FoundFeatures(np.array(digits, np.int64).reshape(len(found), len(numbers)), np.array(found, np.int32))
 
 
 def _sharing(patterns: Sequence[Pattern]) -> set[int]:

@@ -21,7 +21,7 @@ from crfqn.data.model_file import ModelFile
 from crfqn.errors import ModelFileError
 from crfqn.estimators.features import item_features
 from crfqn.estimators.least_squares.base import clipped
-from crfqn.estimators.least_squares.items import Items
+from crfqn.estimators.least_squares.items import ItemStream
 from crfqn.estimators.least_squares.staged import StagedModel, StageList
 from crfqn.estimators.least_squares.updates import PartMaps, ridge_factor, scores_of
 from crfqn.objectives.linear.feature_map import FeatureMap
@@ -50,7 +50,7 @@ class Calibration(StageList):
         between = predictions + scores_of(prepared, self.residual_tables[number])
         return clipped(self.calibration_tables[number] @ self.basis(between), self.is_exclusive)
 
-    def learn(self, items: Items, predictions: Vector) -> Iterator[Vector]:
+    def learn(self, items: ItemStream, predictions: Vector) -> Iterator[Vector]:
         """Fit stages with one factorisation of sum_i c_i x_i x_i' + l2 for all."""
         maps = PartMaps(items, lambda rows, part: self.prepare(rows, items.pool))
         (moments,) = maps.sums(maps.moments)

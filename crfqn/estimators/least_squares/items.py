@@ -29,7 +29,7 @@ Blocks = Iterable[tuple[Any, Any]]  # (X, y), the same ones each time
 
 
 @dataclass(eq=False)
-class Items:
+class ItemStream:
     """Rows, targets and weights of the items that a model is trained on."""
 
     blocks: Callable[[], Iterator[Any]]  # the rows, block by block, the same ones at each call

@@ -32,7 +32,7 @@ from crfqn.estimators.least_squares.base import LeastSquaresModel
 from crfqn.estimators.least_squares.items import (
     Blocks,
     Held,
-    Items,
+    ItemStream,
     check_blocks,
     checked_rows,
     read_labels,
@@ -79,7 +79,7 @@ class StageList(ABC):
         """Return the predictions (or margins) after stage `number`, (K, N), given those before it."""
 
     @abstractmethod
-    def learn(self, items: Items, predictions: Vector) -> Iterator[Vector]:
+    def learn(self, items: ItemStream, predictions: Vector) -> Iterator[Vector]:
         """Fit stages to items without end; yield the predictions after each, (K, I), from those so far."""
 
     @abstractmethod
@@ -121,7 +121,7 @@ class StageList(ABC):
             predictions = self.advance(prepared, number, predictions)
             yield predictions
 
-    def loss(self, items: Items, predictions: Vector) -> float:
+    def loss(self, items: ItemStream, predictions: Vector) -> float:
         """Return the squared error of predictions (K, I), 1/2 sum_i c_i ||y_i - y^_i||^2."""
         return 0.5 * float(np.square(items.targets - predictions).sum(axis=0) @ items.weights)
 
@@ -274,7 +274,7 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         with Pool(self.n_threads) as pool:
             check_size(item_features(X, False, pool))
             weights = np.ones(X.shape[0]) if targets.weights is None else targets.weights
-            items = Items(lambda: iter([X]), targets.labels, weights, True, pool)
+            items = ItemStream(lambda: iter([X]), targets.labels, weights, True, pool)
             return self._learn_stages(checked, space, items, held)
 
     def fit_blocks(self, blocks: Blocks, validation: Any = None) -> Self:
@@ -303,7 +303,7 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         held = None if validation is None else Held.of(checked, space, *validation)
         weights = set_weights(None, self.class_weight, sets.classes, sets.table)
         with Pool(self.n_threads) as pool:
-            items = Items(
+            items = ItemStream(
                 lambda: (checked_rows(checked, X) for X, _ in blocks),
                 self._targets_of(sets),
                 np.ones(sets.table.shape[0]) if weights is None else weights,
@@ -312,7 +312,7 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
             )
             return self._learn_stages(checked, space, items, held)
 
-    def _learn_stages(self, checked: Any, space: LabelSpace, items: Items, held: Held | None) -> Self:
+    def _learn_stages(self, checked: Any, space: LabelSpace, items: ItemStream, held: Held | None) -> Self:
         stages = self._start_stages(checked, space, items)
         patience = self.n_iter_no_change if self.early_stopping else None
         callback, tol = Callbacks(self), self._stopping_tolerance
@@ -326,7 +326,7 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         pass_on_interrupt(self.result_)
         return self
 
-    def _add_stages(self, stages: StagesT, items: Items, held: Held | None, monitor: Monitor) -> Status:
+    def _add_stages(self, stages: StagesT, items: ItemStream, held: Held | None, monitor: Monitor) -> Status:
         """Learn one stage after the other until the monitor says why it was the last."""
         predictions = np.zeros(items.targets.shape)
         if stages.n_stages:
@@ -351,7 +351,7 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         self.stages_ = stages
         self._keep_record(monitor, status)
 
-    def _start_stages(self, checked: Any, space: LabelSpace, items: Items) -> StagesT:
+    def _start_stages(self, checked: Any, space: LabelSpace, items: ItemStream) -> StagesT:
         """A model without stages; with `warm_start` a copy of the last fit's, if it has the same labels and columns."""
         old = getattr(self, "stages_", None) if self.warm_start else None
         if old is not None:

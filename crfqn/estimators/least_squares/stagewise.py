@@ -28,7 +28,7 @@ from crfqn.errors import ModelFileError
 from crfqn.estimators.content import Content
 from crfqn.estimators.items import intercept_coords
 from crfqn.estimators.least_squares.base import LINK_OF, clipped
-from crfqn.estimators.least_squares.items import Items
+from crfqn.estimators.least_squares.items import ItemStream
 from crfqn.estimators.least_squares.staged import StagedModel, StageList
 from crfqn.estimators.least_squares.transformers import as_generator, restored_generator, stored_generator
 from crfqn.estimators.least_squares.updates import PartMaps, fit_margins, fit_residual, scores_of
@@ -86,12 +86,12 @@ class Stages(StageList):
     def _after(self, predictions: Vector) -> Vector:
         return clipped(predictions, self.is_exclusive) if self.update == "calibrated" else predictions
 
-    def learn(self, items: Items, predictions: Vector) -> Iterator[Vector]:
+    def learn(self, items: ItemStream, predictions: Vector) -> Iterator[Vector]:
         while True:
             predictions = self._learn_stage(items, predictions)
             yield predictions
 
-    def _learn_stage(self, items: Items, predictions: Vector) -> Vector:
+    def _learn_stage(self, items: ItemStream, predictions: Vector) -> Vector:
         number, is_free = self.n_stages, self.is_constant_free
         maps = PartMaps(
             items, lambda rows, part: self.features(rows, number, predictions[:, part], items.pool, True)
@@ -112,7 +112,7 @@ class Stages(StageList):
             return self.potential.gradient(predictions)
         return clipped(predictions, self.is_exclusive)
 
-    def loss(self, items: Items, predictions: Vector) -> float:
+    def loss(self, items: ItemStream, predictions: Vector) -> float:
         """Return the squared error of predictions (K, I), or the logistic loss of margins, in nats."""
         if self.update != "logistic":
             return super().loss(items, predictions)

@@ -207,7 +207,7 @@ class Shared(NamedTuple):
     changes: np.ndarray
 
 
-class Workspace(NamedTuple):
+class RowWorkspace(NamedTuple):
     """A thread's slot in its group (`thread_group.py`) with barriers : int64 (1,), how many it has come to, and vectors
     of its own, float64 (width,).
 
@@ -376,7 +376,7 @@ def sweep_rows(group, n_members, rank, order, state, rows, penalty, rule, shared
     if size == 0:
         return
     own, n = np.zeros((8, state.margins.shape[1])), rows.weights.shape[1]
-    work = Workspace(
+    work = RowWorkspace(
         group, member, size, np.zeros(1, np.int64), own[0], own[1], own[2:4], own[4], own[5], own[6], own[7]
     )
     nothing = np.zeros(PARTS + 1, np.int64)

@@ -139,7 +139,7 @@ ROUNDING = 1e-13  # of the largest g: a violation below is none
 VIOLATION, GAP, DECREASE, UPDATES = range(4)
 
 
-class Rows(NamedTuple):
+class DualRows(NamedTuple):
     """The features of the items, sparse or dense.
 
     indptr, indices, values : of sparse rows; without values all are 1
@@ -154,7 +154,7 @@ class Rows(NamedTuple):
     squares: np.ndarray
 
 
-class Items(NamedTuple):
+class DualItemArrays(NamedTuple):
     """Labels, masses and offsets of the items, and their dual variables.
 
     labels : int32 (N,); masses : float64 (N,), C_i; offsets : float64 (N, K), or (1, K) for all

@@ -29,8 +29,8 @@ from crfqn.objectives.point import Point
 from crfqn.objectives.protocols import MethodState
 from crfqn.solvers.dual.decomposition_kernels import (
     METHODS,
-    Items,
-    Rows,
+    DualItemArrays,
+    DualRows,
     SubSolver,
     balance,
     find_violated,
@@ -58,16 +58,16 @@ class Certified(NamedTuple):
     seen: ItemSweep
 
 
-def starting_items(objective: Objective, l2: float, offsets: Vector) -> Items:
+def starting_items(objective: Objective, l2: float, offsets: Vector) -> DualItemArrays:
     """Return the items with dual variables of zero."""
     labels = objective.loss.labels
     masses = objective.weights / l2
     b = np.zeros((objective.n_items, objective.n_states))
     b[np.arange(objective.n_items), labels] = masses
-    return Items(labels, masses, offsets, b, labels.copy())
+    return DualItemArrays(labels, masses, offsets, b, labels.copy())
 
 
-def dual_variables(items: Items) -> Vector:
+def dual_variables(items: DualItemArrays) -> Vector:
     """Return C - b, (N, K)."""
     alpha = -items.b
     alpha[np.arange(len(alpha)), items.labels] += items.masses
@@ -174,7 +174,7 @@ class ExpansionPoint(Point):
         return float(owner.weights @ found.item_losses)
 
 
-def linear_rows(map: FeatureMap, constant: float) -> Rows:
+def linear_rows(map: FeatureMap, constant: float) -> DualRows:
     """Return the features of the items; a last feature that is 1 becomes `constant`, if that is not 0."""
     if isinstance(map, DenseMap):
         x = np.empty((map.n_positions, map.n_features))
@@ -183,7 +183,7 @@ def linear_rows(map: FeatureMap, constant: float) -> Rows:
         if constant:
             x[:, -1] = constant
         none = np.empty(0, np.int64)
-        return Rows(none, none, x.reshape(-1), map.n_features, np.einsum("if,if->i", x, x))
+        return DualRows(none, none, x.reshape(-1), map.n_features, np.einsum("if,if->i", x, x))
     indptr, indices, values = map.store.by_position()
     if constant:
         values = np.ones(indices.size) if values.size == 0 else values.copy()
@@ -192,7 +192,7 @@ def linear_rows(map: FeatureMap, constant: float) -> Rows:
     if values.size:
         table = scipy.sparse.csr_array((values**2, indices, indptr), (map.n_positions, map.n_features))
         squares = np.asarray(table.sum(axis=1)).reshape(-1)
-    return Rows(indptr, indices, values, 0, squares)
+    return DualRows(indptr, indices, values, 0, squares)
 
 
 def constant_feature(map: FeatureMap, unpenalised: Coords, n_states: int) -> bool:
@@ -274,7 +274,7 @@ class DualItems(MethodState):
             self.state.offsets[:] = self.fixed + self.multiplier
         return seen
 
-    def _visit(self, order: NDArray[np.int64], state: Items, moves: bool) -> ItemSweep:
+    def _visit(self, order: NDArray[np.int64], state: DualItemArrays, moves: bool) -> ItemSweep:
         slacks, found = np.empty(order.size), np.empty(4)
         sweep_items(order, self.rows, state, self.weights, self.solver, moves, slacks, found)
         self.objective.n_passes += order.size / max(self.items.size, 1)
@@ -342,7 +342,7 @@ class DualItems(MethodState):
         return table
 
 
-def transposed_product(rows: Rows, alpha: Vector, n_features: int) -> Vector:
+def transposed_product(rows: DualRows, alpha: Vector, n_features: int) -> Vector:
     """Return sum_i alpha_i x_i, (F, K)."""
     if rows.n_columns:
         return rows.values.reshape(-1, rows.n_columns).T @ alpha

@@ -48,7 +48,7 @@ class StepSize:
 
 
 @dataclass(frozen=True)
-class Step:
+class ProximalStep:
     """An accepted step: the ray to x+ (at its 1) and x+ itself, its weights at the screened coordinates."""
 
     ray: Ray
@@ -77,13 +77,13 @@ def proximal_step(
     size: StepSize,
     origin: Point,
     accepts: Callable[[ScreenedPoint, Point, Predicted], bool],
-) -> tuple[Step | None, bool]:
+) -> tuple[ProximalStep | None, bool]:
     """Return the first trial that is accepted, or None, and whether there should have been one; `origin`: where the ray
     to x+ begins."""
     penalty, w, penalty_value = here.penalty, here.w, here.penalty.value(here.coords, here.w)
     value = here.point.value + penalty_value
 
-    def attempt(t: float) -> Trial[Step] | None:
+    def attempt(t: float) -> Trial[ProximalStep] | None:
         size.t = t
         x = penalty.prox(here.coords, w - t * here.g, t)
         d = x - w
@@ -97,7 +97,7 @@ def proximal_step(
         is_accepted = size.is_fixed or accepts(here, trial, predicted)
         if not is_accepted:
             size.is_settled = True
-        return Trial(Step(ray, trial, x), is_accepted)
+        return Trial(ProximalStep(ray, trial, x), is_accepted)
 
     found = backtracking(attempt, size.t, size.backtrack)
     return found.outcome, found.has_failed
@@ -204,7 +204,7 @@ class FISTA(ProxGD):
             here = screen_point(penalty, y)
 
     def extrapolation(
-        self, here: ScreenedPoint, step: Step, x: Point, momentum: float, has_risen: bool, size: StepSize
+        self, here: ScreenedPoint, step: ProximalStep, x: Point, momentum: float, has_risen: bool, size: StepSize
     ) -> tuple[Point, float]:
         """Return y of the next step, and its momentum t_k: Beck and Teboulle's equations 4.2 and 4.3."""
         if self.restart == "gradient":
@@ -230,7 +230,7 @@ def is_below(here: ScreenedPoint, trial: Point, predicted: Predicted) -> bool:
     return rise <= 0.5 * float(d @ d) / predicted.t
 
 
-def iterate_state(here: ScreenedPoint, step: Step, value: float) -> State:
+def iterate_state(here: ScreenedPoint, step: ProximalStep, value: float) -> State:
     """Return the state at x+, as far as the coordinates that could move; the bound is that of y."""
     gradient = step.point.gradient(here.coords)
     violation = here.local.largest_violation(step.w, gradient)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from crfqn.errors import InputError
-from crfqn.solvers.first_order.prox_gd import Predicted, Step, StepSize, first_length, proximal_step
+from crfqn.solvers.first_order.prox_gd import Predicted, ProximalStep, StepSize, first_length, proximal_step
 from crfqn.solvers.protocols import Objective, Penalty, Point, State
 from crfqn.solvers.screened_point import ScreenedPoint, screen_point
 from crfqn.solvers.settings import check_integers, check_shares
@@ -99,7 +99,7 @@ class SpaRSA:
         return min(max(alpha, self.least_curvature), self.most_curvature)
 
 
-def spectral_curvature(here: ScreenedPoint, step: Step) -> float:
+def spectral_curvature(here: ScreenedPoint, step: ProximalStep) -> float:
     """Return s'r / s's of Barzilai and Borwein (1988)."""
     moved = np.flatnonzero(step.w != here.w)
     s = (step.w - here.w)[moved]

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.kernels.coordinate_descent import Limits, Subproblem
-from crfqn.kernels.coordinate_descent import QuadraticModel as Model
+from crfqn.kernels.coordinate_descent import QuadraticModelArrays as Model
 from crfqn.solvers.line_search import (  # fmt: skip
     BLURRED,
     Trial,
