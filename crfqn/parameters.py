@@ -107,9 +107,7 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
         "group_norm": Parameter("the norm of a feature's weights in group_l1", str, ("l2", "linf")),
         "loss": Parameter("what is minimised besides the penalty", str, (*FLAT,)),
         "penalty": Parameter(
-            "which penalty, of single weights or of the rows of features",
-            str,
-            (*PENALTIES,),
+            "which penalty, of single weights or of the rows of features", str, (*PENALTIES,)
         ),
         "feature_groups": Parameter(
             "blocks of features within a class in the place of rows",
@@ -153,11 +151,7 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             is_optional=True,
         ),
         "tol": Parameter("stop at this relative distance from the optimum", float, low=0.0),
-        "stop": Parameter(
-            "whether an estimate or a proof has to say so",
-            str,
-            ("estimate", "certificate"),
-        ),
+        "stop": Parameter("whether an estimate or a proof has to say so", str, ("estimate", "certificate")),
         "max_iter": _count("stop after so many iterations"),
         "max_seconds": Parameter(
             "stop after so many seconds", float, above=0.0, expects="a number > 0", is_optional=True

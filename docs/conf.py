@@ -14,12 +14,7 @@ from crfqn import __version__
 ROOT = Path(__file__).resolve().parents[1]
 
 project, author, release = "crfqn", "the crfqn developers", __version__
-extensions = [
-    "myst_parser",
-    "sphinx.ext.autodoc",
-    "sphinx.ext.autosummary",
-    "sphinx.ext.napoleon",
-]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]
 
 html_theme = "pydata_sphinx_theme"

@@ -284,8 +284,7 @@ def convert(
         typer.Option("--from", help="crfqn, crfsuite, wapiti, crfpp or json; default: as the file begins."),
     ] = None,
     target_format: Annotated[
-        str | None,
-        typer.Option("--to", help="crfqn, crfsuite, json or onnx; default: by the extension."),
+        str | None, typer.Option("--to", help="crfqn, crfsuite, json or onnx; default: by the extension.")
     ] = None,
     dtype: Annotated[
         str | None,

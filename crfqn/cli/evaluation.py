@@ -5,10 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crfqn.cli.loading import (
-    load_model,
-    open_input,
-)
+from crfqn.cli.loading import load_model, open_input
 from crfqn.cli.output import to_json
 from crfqn.data.files import shown_name
 from crfqn.errors import InputError

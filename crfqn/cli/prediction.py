@@ -12,12 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.cli.loading import (
-    Input,
-    load_model,
-    open_input,
-    tree_of,
-)
+from crfqn.cli.loading import Input, load_model, open_input, tree_of
 from crfqn.cli.options import PredictOptions
 from crfqn.cli.output import say, write_text
 from crfqn.data.files import STANDARD_INPUT

@@ -19,10 +19,7 @@ from crfqn.messages import describe
 
 
 def encode_sequences(
-    X: Any,
-    vocabulary: Vocabulary | None = None,
-    allow_empty: bool = False,
-    n_features: int | None = None,
+    X: Any, vocabulary: Vocabulary | None = None, allow_empty: bool = False, n_features: int | None = None
 ) -> tuple[Sequences, Vocabulary | None]:
     """Return the input of an estimator as Sequences, with the vocabulary of its columns, sorted; None for matrices.
 

@@ -36,12 +36,7 @@ from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.base import Problem
 from crfqn.estimators.blas import single_threaded_blas
-from crfqn.estimators.chain_training import (
-    find_broken,
-    items_that_stay,
-    take_items,
-    training_data,
-)
+from crfqn.estimators.chain_training import find_broken, items_that_stay, take_items, training_data
 from crfqn.estimators.content import (
     FEATURE,
     FROM,

@@ -31,15 +31,7 @@ from crfqn.estimators.base import Problem, SparseLinearModel
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.callbacks import with_tasks
 from crfqn.estimators.checks import check_classes
-from crfqn.estimators.content import (
-    FEATURE,
-    STATE,
-    Content,
-    add_matrix,
-    finite,
-    read_matrix,
-    read_size,
-)
+from crfqn.estimators.content import FEATURE, STATE, Content, add_matrix, finite, read_matrix, read_size
 from crfqn.estimators.features import centred, item_features, warn_of_empty_rows
 from crfqn.estimators.labels import LabelSets, LabelSpace, TreeSpace, are_sets, check_names, check_no_rows
 from crfqn.estimators.scoring import Scorer

@@ -18,10 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from crfqn.arrays import NO_WEIGHTS, SparseWeights, Vector
-from crfqn.data.items import (
-    check_item_weights,
-    item_weights,
-)
+from crfqn.data.items import check_item_weights, item_weights
 from crfqn.data.label_codes import encode_labels
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError, warn_caller

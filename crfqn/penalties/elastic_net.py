@@ -143,13 +143,7 @@ class LocalElasticNet:
         """Return the Hessian at such weights times a direction, (n,)."""
         return self.l2 * d
 
-    def descend(
-        self,
-        problem: Subproblem,
-        d: Vector,
-        base_d: NDArray[np.float32],
-        pool: Pool,
-    ) -> int:
+    def descend(self, problem: Subproblem, d: Vector, base_d: NDArray[np.float32], pool: Pool) -> int:
         """Solve the quadratic model for d, by coordinate, too little work for several threads; returns the number of
         sweeps made. Parameters as in `kernels.coordinate_descent.descend`."""
         return descend(problem, self.l1, self.l2, d, base_d)

@@ -376,13 +376,7 @@ class LocalGroupLasso:
         norms = np.sqrt(self.blocks.squares(w))
         return np.divide(self.group, norms, out=np.zeros_like(norms), where=norms > 0), norms
 
-    def descend(
-        self,
-        problem: Subproblem,
-        d: Vector,
-        base_d: NDArray[np.float32],
-        pool: Pool,
-    ) -> int:
+    def descend(self, problem: Subproblem, d: Vector, base_d: NDArray[np.float32], pool: Pool) -> int:
         """Solve the quadratic model for d, row by row, threads sharing a large dense B0; returns the number of sweeps
         made. Parameters as in `kernels.group_descent.descend_groups`."""
         blocks = self.blocks

@@ -262,10 +262,7 @@ def _parts_of(table: Table, wanted: Wanted) -> tuple[int | None, int | None, int
         table.column(name, usual, what, wanted.columns or ())
         if wanted.needs_named or name is None or name in table.header
         else None
-        for name, usual, what in (
-            (wanted.label, LABELS, "label="),
-            (wanted.sentence, SENTENCES, "sentence="),
-        )
+        for name, usual, what in ((wanted.label, LABELS, "label="), (wanted.sentence, SENTENCES, "sentence="))
     )
     of_text = table.column(wanted.text, () if of_sentence is not None or wanted.columns else TEXTS, "text=")
     return of_label, of_sentence, of_text

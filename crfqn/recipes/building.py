@@ -99,7 +99,9 @@ def _given_by(recipe: Recipe) -> list[str]:
 
 def _settings(recipe: Recipe) -> dict[str, Any]:
     """Return the parameters that the recipe sets; those that it leaves out have the estimator's default."""
-    settings = {name: getattr(recipe.objective, name) for name in keys_in(ObjectiveSection, recipe.structure.kind)}
+    settings = {
+        name: getattr(recipe.objective, name) for name in keys_in(ObjectiveSection, recipe.structure.kind)
+    }
     settings = {name: value for name, value in settings.items() if value is not None}
     if settings.get("class_weight") == "none":
         del settings["class_weight"]

@@ -120,10 +120,7 @@ def skeleton(structure: str = "chain") -> str:
             value = examples.get(section, {}).get(name, key["default"])
             text = f"{name} = {'...' if value is None else json.dumps(value)}"
             choices = f": {' | '.join(key['choices'])}" if key["choices"] else ""
-            lines += [
-                f"# {key['says']}{choices}",
-                text if name in examples.get(section, {}) else f"# {text}",
-            ]
+            lines += [f"# {key['says']}{choices}", text if name in examples.get(section, {}) else f"# {text}"]
         lines.append("")
     return "\n".join(lines)
 

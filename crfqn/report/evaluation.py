@@ -188,7 +188,11 @@ class Error:
 
 
 def worst_errors(
-    subject: Subject, found: EvaluationSection, n_errors: int, texts: Sequence[Any] | None, pixels: Pixels | None
+    subject: Subject,
+    found: EvaluationSection,
+    n_errors: int,
+    texts: Sequence[Any] | None,
+    pixels: Pixels | None,
 ) -> list[Error]:
     """Return at most `n_errors` wrong items whose given labels have the least probability, or else the most wrong
     positions. `texts` says how items read: a str for each position of sequences, or each item; `pixels` shows

@@ -20,16 +20,7 @@ from crfqn.plot.matrices import TransitionsDisplay
 from crfqn.report import weights
 from crfqn.report.evaluation import EvaluationSection, worst_errors
 from crfqn.report.images import SQUARE, Pictures, Pixels
-from crfqn.report.subject import (
-    Fact,
-    Subject,
-    ending,
-    headline,
-    identity,
-    n_possible,
-    parameters,
-    versions,
-)
+from crfqn.report.subject import Fact, Subject, ending, headline, identity, n_possible, parameters, versions
 
 if TYPE_CHECKING:
     from markupsafe import Markup

@@ -109,7 +109,9 @@ class Tree(NamedTuple):
     n_left_out: int
 
 
-def open_tree(subject: Subject, found: EvaluationSection | None, features: dict[str, list[Weighted]]) -> Tree | None:
+def open_tree(
+    subject: Subject, found: EvaluationSection | None, features: dict[str, list[Weighted]]
+) -> Tree | None:
     """Return the tree of a taxonomy, of a large one the MOST_NODES upper nodes, None without one; `features` are the
     strongest by name of the node."""
     tree = subject.tree

@@ -7,15 +7,7 @@ import numpy as np
 from crfqn.arrays import NO_WEIGHTS
 from crfqn.errors import InputError
 from crfqn.result import Result, Status
-from crfqn.solvers.protocols import (
-    Coords,
-    Objective,
-    Penalty,
-    Point,
-    Solver,
-    Vector,
-    check_requirements,
-)
+from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Solver, Vector, check_requirements
 from crfqn.solvers.run import ENDS, Callback, RunRecord, log_result, log_start
 from crfqn.solvers.stopping import Estimated, as_tolerance
 

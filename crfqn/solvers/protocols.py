@@ -50,13 +50,7 @@ class LocalPenalty(Protocol):
 
     def hessian_times(self, w: Vector, d: Vector) -> Vector | None: ...
 
-    def descend(
-        self,
-        problem: Subproblem,
-        d: Vector,
-        base_d: NDArray[np.float32],
-        pool: Any,
-    ) -> int: ...
+    def descend(self, problem: Subproblem, d: Vector, base_d: NDArray[np.float32], pool: Any) -> int: ...
 
 
 @dataclass(frozen=True, eq=False)

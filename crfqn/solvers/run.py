@@ -20,13 +20,7 @@ from crfqn.result import Progress, Result, Status, Trace
 from crfqn.solvers.certificate import best_dual_value, count_proved_zeros
 from crfqn.solvers.item_bound import PRICE, BoundSchedule
 from crfqn.solvers.newton_on_support import newton_on_support, second_look, steps_worth_taking
-from crfqn.solvers.protocols import (
-    Objective,
-    Penalty,
-    Point,
-    SparseWeights,
-    State,
-)
+from crfqn.solvers.protocols import Objective, Penalty, Point, SparseWeights, State
 from crfqn.solvers.screened_point import screen_point
 from crfqn.solvers.stopping import DistanceEstimate, Estimated, as_tolerance, promise_of_zeros, relative_gap
 from crfqn.solvers.unpenalised import solve_unpenalised

@@ -511,8 +511,7 @@ def text(
         some_of(PARTS, f"{SEVERAL[:-1]}; default: all but certificate, memory of btc alone."),
     ] = None,
     flat_data: Annotated[
-        list[str] | None,
-        some_of([*flat.WITH_L2], "Of the part flat; default: all, none if --data is given."),
+        list[str] | None, some_of([*flat.WITH_L2], "Of the part flat; default: all, none if --data is given.")
     ] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Turns; a fit above 10 s is made once.")] = 3,
     limit: OwnLimit = 120.0,

@@ -42,12 +42,7 @@ class TestMistakes:
 
     @pytest.mark.parametrize(
         "arguments",
-        [
-            ("train", "digits", "--l1", "much"),
-            ("train", "digits", "--l1=-1"),
-            ("fly",),
-            ("data", "x"),
-        ],
+        [("train", "digits", "--l1", "much"), ("train", "digits", "--l1=-1"), ("fly",), ("data", "x")],
     )
     def test_usage(self, here, arguments):
         self.assert_mistake(here(*arguments), 2, "Error")

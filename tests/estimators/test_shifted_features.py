@@ -22,11 +22,7 @@ Z = np.round(RNG.standard_normal((150, 6)) * 64) / 64  # so that no digit is los
 Y = (2 * Z @ RNG.standard_normal((6, 3)) + RNG.gumbel(size=(150, 3))).argmax(axis=1)
 NAMES = np.array(["a/x", "a/y", "b"])[Y]
 SETS = np.eye(3, dtype=int)[Y] ^ (np.arange(150) % 4 == 0)[:, None]
-FORMS = {
-    "3": (3.0, np.asarray),
-    "float32": (1e3, np.float32),
-    "csr": (1e4, sp.csr_array),
-}
+FORMS = {"3": (3.0, np.asarray), "float32": (1e3, np.float32), "csr": (1e4, sp.csr_array)}
 
 
 def classifier(**settings):

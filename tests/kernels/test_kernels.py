@@ -17,13 +17,7 @@ from crfqn.kernels.curvature import (
     list_members,
     write_whole,
 )
-from crfqn.kernels.forward_backward import (
-    CHUNK,
-    chunk_end,
-    load_scores,
-    longest_item,
-    padded_edges,
-)
+from crfqn.kernels.forward_backward import CHUNK, chunk_end, load_scores, longest_item, padded_edges
 from crfqn.kernels.logarithms import log_sum_exp
 from crfqn.kernels.rows import LANES, UNDERFLOW, add_picked, add_products, aligned_rows, exp_in_place
 from crfqn.kernels.sparse import (

@@ -10,13 +10,7 @@ from sklearn.model_selection import cross_val_score
 
 from crfqn import ChainCRF
 from crfqn.errors import InputError
-from crfqn.metrics import (
-    SpanCounts,
-    chunk_counts,
-    chunk_f1_score,
-    chunk_precision_recall_f1,
-    chunk_scorer,
-)
+from crfqn.metrics import SpanCounts, chunk_counts, chunk_f1_score, chunk_precision_recall_f1, chunk_scorer
 
 LABELS = ["O", "B-A", "I-A", "B-B", "I-B", "B-A-B", "I-A-B", "B", "I"]
 

@@ -16,12 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from crfqn import TaxonomyCRF, metrics
 from crfqn.errors import InputError
-from crfqn.metrics import (
-    hierarchical_f1_score,
-    hierarchical_scorer,
-    level_accuracy,
-    tree_induced_error,
-)
+from crfqn.metrics import hierarchical_f1_score, hierarchical_scorer, level_accuracy, tree_induced_error
 
 
 class OwnTree(ClassifierMixin, BaseEstimator):

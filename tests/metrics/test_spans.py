@@ -163,12 +163,7 @@ def test_report():
     true, predicted = [["B-A", "O", "B-B"]], [["B-A", "O", "B-A"]]
     found = span_report_dict(true, predicted, scheme="IOB2")
     assert list(found) == ["A", "B", "micro avg", "macro avg", "weighted avg"]
-    assert found["A"] == {
-        "precision": 0.5,
-        "recall": 1.0,
-        "f1-score": pytest.approx(2 / 3),
-        "support": 1,
-    }
+    assert found["A"] == {"precision": 0.5, "recall": 1.0, "f1-score": pytest.approx(2 / 3), "support": 1}
     text = span_report(true, predicted, scheme="IOB2", digits=2).splitlines()
     assert text[1].split() == ["A", "0.50", "1.00", "0.67", "1"]
     assert len({len(line) for line in text if line}) == 1

@@ -136,10 +136,7 @@ class TestCounting:
         coords = np.arange(objective.n_coords)
         g, feature_ranges = np.abs(point.gradient(coords)), range_of(objective, coords)
         counts = [
-            (
-                count_within(point, bound, 0.9, 0.2),
-                (0.9 * g + 0.2 * feature_ranges < bound).sum(),
-            )
+            (count_within(point, bound, 0.9, 0.2), (0.9 * g + 0.2 * feature_ranges < bound).sum())
             for bound in (0.02, 0.1, 0.5, 2.0)
         ]
         assert all(found == expected for found, expected in counts)

@@ -8,12 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
-from group_problems import (
-    COORDS,
-    norms,
-    small_penalty,
-    strengths,
-)
+from group_problems import COORDS, norms, small_penalty, strengths
 
 from crfqn.kernels.coordinate_descent import Limits, QuadraticModelArrays, Subproblem
 from crfqn.kernels.group_descent import MOST_CLUSTERED, cut_clusters

@@ -6,15 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from group_problems import (
-    COORDS,
-    FREE,
-    N_FEATURES,
-    STRENGTHS,
-    norms,
-    small_penalty,
-    strengths,
-)
+from group_problems import COORDS, FREE, N_FEATURES, STRENGTHS, norms, small_penalty, strengths
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
@@ -241,15 +233,7 @@ def test_blocks():
 
 
 WHOLE = [np.arange(12), [0, 3, 4, 7, 8, 11], [2, 6, 10]]
-MIXED = [
-    [],
-    [0, 4],
-    [0, 4, 9],
-    [1, 2, 3],
-    [0, 1, 4, 5, 8, 10],
-    [0, 4, 8, 12],
-    [0, 4, 8, 12, 13, 14],
-]
+MIXED = [[], [0, 4], [0, 4, 9], [1, 2, 3], [0, 1, 4, 5, 8, 10], [0, 4, 8, 12], [0, 4, 8, 12, 13, 14]]
 
 
 @pytest.mark.parametrize(

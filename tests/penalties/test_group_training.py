@@ -8,10 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from group_problems import (
-    NORMS,
-    norms,
-)
+from group_problems import NORMS, norms
 from problems import TreeProblem, dense_weights, ends_within, make_problem, make_tree_problem, point_at
 from sklearn.exceptions import ConvergenceWarning
 

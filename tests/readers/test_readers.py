@@ -133,14 +133,7 @@ def test_digest_ignores_the_order_of_items_only():
 
 def test_crfsuite_text(tmp_path):
     path = tmp_path / "train.txt"
-    lines = [
-        "B-NP\tw=He\tcap:2.5\tw=He",
-        "I-NP\ta\\:b:3\tc\\\\d\te\\x\t",
-        "",
-        "",
-        "O",
-        "O\tzw\u00f6lf:-1e-3",
-    ]
+    lines = ["B-NP\tw=He\tcap:2.5\tw=He", "I-NP\ta\\:b:3\tc\\\\d\te\\x\t", "", "", "O", "O\tzw\u00f6lf:-1e-3"]
     path.write_text("\r\n".join(lines) + "\n", encoding="utf-8")
     labeled = read_crfsuite_text(path)
     assert labeled.labels == [["B-NP", "I-NP"], ["O", "O"]]

@@ -6,12 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
-from problems import (
-    dense_weights,
-    ends_within,
-    make_problem,
-    make_tree_problem,
-)
+from problems import dense_weights, ends_within, make_problem, make_tree_problem
 from references import Penalised
 
 from crfqn.objectives.curvature import MOST_PAIRS, PAIR, token_model

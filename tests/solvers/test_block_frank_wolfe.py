@@ -12,14 +12,7 @@ from functools import cache
 import numpy as np
 import pytest
 import scipy.optimize
-from problems import (
-    Problem,
-    TreeProblem,
-    dense_weights,
-    labellings,
-    make_problem,
-    make_tree_problem,
-)
+from problems import Problem, TreeProblem, dense_weights, labellings, make_problem, make_tree_problem
 from sklearn.datasets import load_digits
 
 import crfqn

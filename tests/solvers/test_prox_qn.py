@@ -10,22 +10,13 @@ import itertools
 
 import numpy as np
 import pytest
-from problems import (
-    CountedChain,
-    Problem,
-    dense_weights,
-)
+from problems import CountedChain, Problem, dense_weights
 from prox_qn_problems import CHAINS, PROBLEMS, SOLVERS, TAXONOMIES, optimum, run, value_of
 
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.prox_qn import (
-    Constants,
-    ProxQN,
-    TokenWise,
-    TopViolators,
-)  # fmt: skip
+from crfqn.solvers.prox_qn import Constants, ProxQN, TokenWise, TopViolators  # fmt: skip
 
 pytestmark = pytest.mark.usefixtures("compiled")
 STRENGTHS = [(1.0, 0.0), (0.4, 0.0), (0.5, 0.5), (0.0, 0.5)]

@@ -7,11 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from problems import (
-    dense_weights,
-    make_likelihood,
-    make_problem,
-)
+from problems import dense_weights, make_likelihood, make_problem
 from prox_qn_problems import PROBLEMS, SOLVERS, optimum, run
 
 from crfqn.data.features import FeatureStore

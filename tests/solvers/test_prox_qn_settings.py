@@ -7,21 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from problems import (
-    dense_weights,
-)
+from problems import dense_weights
 from prox_qn_problems import PROBLEMS, SOLVERS, optimum, run, value_of
 
 from crfqn.errors import ViewError
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.prox_qn import (
-    AllCoordinates,
-    ProxQN,
-    Stage,
-    WarmStart,
-)  # fmt: skip
+from crfqn.solvers.prox_qn import AllCoordinates, ProxQN, Stage, WarmStart  # fmt: skip
 
 pytestmark = pytest.mark.usefixtures("compiled")
 

@@ -265,7 +265,9 @@ def _readings(
             found.append(column)
             for own, value in zip(numbers, values, strict=True):
                 digits.append(own.setdefault(value, len(own)))
-    return FoundFeatures(np.array(digits, np.int64).reshape(len(found), len(numbers)), np.array(found, np.int32))
+    return FoundFeatures(
+        np.array(digits, np.int64).reshape(len(found), len(numbers)), np.array(found, np.int32)
+    )
 
 
 def _sharing(patterns: Sequence[Pattern]) -> set[int]:

@@ -16,15 +16,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from crfqn.data.templates.patterns import (
-    FIRST_POSITION,
-    FORMS,
-    LAST_POSITION,
-    SHAPES,
-    Macro,
-    Pattern,
-    View,
-)
+from crfqn.data.templates.patterns import FIRST_POSITION, FORMS, LAST_POSITION, SHAPES, Macro, Pattern, View
 from crfqn.errors import InputError
 from crfqn.messages import shorten
 

@@ -204,7 +204,13 @@ class FISTA(ProxGD):
             here = screen_point(penalty, y)
 
     def extrapolation(
-        self, here: ScreenedPoint, step: ProximalStep, x: Point, momentum: float, has_risen: bool, size: StepSize
+        self,
+        here: ScreenedPoint,
+        step: ProximalStep,
+        x: Point,
+        momentum: float,
+        has_risen: bool,
+        size: StepSize,
     ) -> tuple[Point, float]:
         """Return y of the next step, and its momentum t_k: Beck and Teboulle's equations 4.2 and 4.3."""
         if self.restart == "gradient":

@@ -8,13 +8,7 @@ Shapes: as in `item_kernels.py`; T positions of an item of a chain; K nodes of a
 import numpy as np
 
 from crfqn.kernels import kernel, subkernel
-from crfqn.kernels.forward_backward import (
-    LARGEST_RANGE,
-    add_outer,
-    forbid,
-    padded_edges,
-    pass_messages,
-)
+from crfqn.kernels.forward_backward import LARGEST_RANGE, add_outer, forbid, padded_edges, pass_messages
 from crfqn.kernels.logarithms import log_item
 from crfqn.kernels.rows import aligned_rows, exp_in_place
 from crfqn.kernels.taxonomy import tile_down, tile_exponentials, tile_up

@@ -234,10 +234,7 @@ def test_two_processes_train_the_same_model(model):
     )
     shared = str(Path(__file__).parents[2] / "references")
     run = subprocess.run([sys.executable, "-c", script, shared], capture_output=True, text=True, check=True)
-    expected = [
-        model.coef_.data.tobytes().hex(),
-        model.edge_coef_.data.tobytes().hex(),
-    ]
+    expected = [model.coef_.data.tobytes().hex(), model.edge_coef_.data.tobytes().hex()]
     assert run.stdout.split() == expected
 
 

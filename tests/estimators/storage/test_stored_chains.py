@@ -18,12 +18,7 @@ from crfqn.errors import InputError, ModelFileError
 from crfqn.result import Status
 from crfqn.solvers.prox_qn import ProxQN
 
-CLASSES = {
-    "str": ["B-é", "I-x", "O"],
-    "int": [-3, 0, 2**40],
-    "bool": [False, True],
-    "float": [0.5, 1.5, 2.5],
-}
+CLASSES = {"str": ["B-é", "I-x", "O"], "int": [-3, 0, 2**40], "bool": [False, True], "float": [0.5, 1.5, 2.5]}
 
 
 def labelled(classes: list) -> list[list]:

@@ -46,8 +46,7 @@ def weights_by_name(model: ChainCRF) -> dict:
 class TestAsEpochsOfFit:
     @pytest.mark.parametrize("n_epochs", [1, 3])
     @pytest.mark.parametrize(
-        "settings",
-        [{}, {"random_state": 5}, {"constraints": Transitions(start=["odd", "even"])}],
+        "settings", [{}, {"random_state": 5}, {"constraints": Transitions(start=["odd", "even"])}]
     )
     def test_chains(self, solver, n_epochs, settings):
         weights = np.arange(40) % 3
