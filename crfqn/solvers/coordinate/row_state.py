@@ -232,12 +232,9 @@ PAPERS = LineSearch()
 class RowBlocks(MethodState):
     """Rows of the weights, the others being zero, and the margins.
 
-    Attributes
-    ----------
-    cuts : int64 (PARTS + 1,), the first position of each part of a row that threads share
+    cuts, row_weights : int64 (PARTS + 1,), the first position of each part of a row that threads share;
+        (stored rows, K)
     stored_rows : sorted int64, features, among them all whose rows are not zero
-    row_weights : float64 (stored rows, K)
-    state : MarginState
     """
 
     objective: Objective
