@@ -8,13 +8,10 @@ sum_t c_t x_tf r_t less what the shares of the labels explain, would have on ave
     v sum_t c_t x_tf^2.
 
 Where unpenalised intercepts take up what a feature's mean brings, x_tf is taken less its mean over the positions: a
-shift of the features changes nothing, as it does not change the optimum.
-
-This is what a penalty has to hold against: Bickel, Ritov and Tsybakov (Annals of Statistics 2009) and Belloni and
-Chernozhukov (Bernoulli 2013) choose the strength of L1 penalties in proportion to it. It grows as the root of the
-number of items where features are dense, and stays as it is where new items bring new features, as words.
-
-Shapes: N positions, F features, K states.
+shift of the features does not change the optimum either. A penalty has to hold against this noise: Bickel, Ritov and
+Tsybakov (Annals of Statistics 2009) and Belloni and Chernozhukov (Bernoulli 2013) choose the strength of L1 penalties
+in proportion to it. It grows as the root of the number of items where features are dense, and stays as it is where new
+items bring new features, as words. Shapes: N positions, F features, K states.
 """
 
 from __future__ import annotations

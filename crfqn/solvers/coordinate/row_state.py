@@ -209,8 +209,11 @@ MOST_COUNTED = 200_000  # entries that tell where the parts end
 
 
 class LineSearch(NamedTuple):
-    """Settings of the search along a row's step (equation 7), by default the paper's: shares of the predicted decrease
-    (sigma) and of a failed length (omega); least_share : of the row's largest second derivative, a state's least."""
+    """Settings of the search along a row's step (equation 7), by default the paper's.
+
+    sigma, omega : the share of the predicted decrease that is asked for, and the backtracking factor
+    least_share : of the row's largest second derivative, what that of each state counts at least
+    """
 
     sigma: float = 0.01
     omega: float = 0.5
