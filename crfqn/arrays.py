@@ -1,6 +1,6 @@
 """The types of arrays that all layers share: dense vectors, coordinates, sparse weights, screenings.
 
-A coordinate is one integer for a weight: (state k, feature f) or an edge (`objectives/coordinates.py`).
+A coordinate is one integer for a weight: (state k, feature f) or an edge (`objectives/linear/coordinates.py`).
 """
 
 from __future__ import annotations
@@ -44,13 +44,7 @@ NO_WEIGHTS = SparseWeights(NO_COORDS, NO_VALUES)
 
 @dataclass(frozen=True, eq=False)
 class Screening:
-    """The coordinates with a large gradient that a full gradient scan has found.
-
-    Attributes
-    ----------
-    coords : ndarray of int64, sorted
-    gradient : ndarray of float64, same shape: the derivative of the loss by each of them
-    """
+    """Coordinates with a large gradient that a full gradient scan has found, sorted, and the loss's derivatives."""
 
     coords: Coords
     gradient: Vector

@@ -62,28 +62,17 @@ HEADING, WATCHED_HEADING = (
 
 
 def format_record(record: Progress, is_watched: bool = False) -> str:
-    """Return the record as one line under `HEADING`; a dash stands for a number not known yet (nan).
-
-    is_watched : whether there are validation items, whose score has a column under `WATCHED_HEADING`
-    """
+    """Return the record as one line under `HEADING`; a dash stands for a number not known yet (nan). is_watched :
+    whether a score of validation items has a column under `WATCHED_HEADING`."""
     columns = WATCHED if is_watched else COLUMNS
     return " ".join(show(record).rjust(width) for _, width, show in columns)
 
 
 class ProgressDisplay:
-    """Context manager that shows the records that `minimize` passes to its callback.
+    """Context manager that shows the records that `minimize` passes to its callback on a console, by default on stderr.
 
-    Parameters
-    ----------
-    console : rich.console.Console, optional
-        Default: one on stderr.
-    is_watched : bool, default False
-        Whether there are validation items, whose scores get a column.
-
-    Notes
-    -----
-    The time between lines is measured by the records' own `seconds`, so a run shows the same lines whatever
-    the display costs. On leaving, the last record is shown if it was not yet.
+    The time between lines is measured by the records' own `seconds`, so a run shows the same lines whatever the display
+    costs. On leaving, the last record is shown if it was not yet. is_watched : whether validation scores get a column.
     """
 
     def __init__(self, console: Console | None = None, is_watched: bool = False) -> None:

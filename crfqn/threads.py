@@ -28,11 +28,8 @@ N_PARTS = 32  # fixed, so that sums do not depend on the number of threads; enou
 
 
 def cut_into_parts(ends: NDArray[np.integer], n_parts: int = N_PARTS) -> NDArray[np.int64]:
-    """Cut a sequence of n things into parts of about equal weight; parts may be empty.
-
-    ends : int (n + 1,), the cumulated weights from 0 on, such as the offsets of items or the indptr of columns.
-    Returns the boundaries, int64 (n_parts + 1,).
-    """
+    """Cut n things into parts of about equal weight, perhaps empty; returns the boundaries, int64 (n_parts + 1,); ends
+    : int (n + 1,), the cumulated weights from 0 on, such as the offsets of items or the indptr of columns."""
     if n_parts < 1:
         raise InputError(f"n_parts must be at least 1, got {n_parts}")
     if n_parts == 1:
@@ -138,10 +135,8 @@ class Pool:
         return bool(getattr(self._local, "is_inside", False))
 
     def each(self, n_parts: int, task: Callable[[int], object], n_operations: float = np.inf) -> None:
-        """Call task(0) ... task(n_parts - 1), in no promised order; the first exception ends it, and is raised.
-
-        n_operations : the work in all, in operations of about a nanosecond: little work is done without other threads
-        """
+        """Call task(0) ... task(n_parts - 1), in no promised order; the first exception ends it, and is raised;
+        n_operations : the work in all, of about a nanosecond each: little is done without other threads."""
         if self.n_threads == 1 or n_parts <= 1 or n_operations < FEWEST_OPERATIONS or self.is_inside:
             for part in range(n_parts):
                 task(part)

@@ -44,10 +44,8 @@ def kernel(function: Any) -> Any:
 
 
 def bare_kernel(function: Any) -> Any:
-    """Compile as a kernel that makes no array and returns none, so that references to arrays need not be counted.
-
-    For functions that are called a hundred thousand times a second: every slice of an array is a reference to it.
-    """
+    """Compile as a kernel without reference counts, for functions called a hundred thousand times a second: every slice
+    of an array is a reference to it, so that the kernel may make no array and return none."""
     return compiled(function, FAST_MATH, counts=False)
 
 
@@ -62,10 +60,8 @@ def bare_subkernel(function: Any) -> Any:
 
 
 def strict_kernel(function: Any) -> Any:
-    """Compile as a kernel whose sums keep their order.
-
-    For gathers: a sum that may be re-associated is compiled into vector gathers, four times slower than loads.
-    """
+    """Compile as a kernel whose sums keep their order, for gathers: a sum that may be re-associated is compiled into
+    vector gathers, four times slower than loads."""
     return compiled(function, ())
 
 

@@ -1,14 +1,10 @@
 """Coordinate descent on Prox-QN's quadratic model with an L1 term, and the vector loops that this takes.
 
-Zhong et al., "Proximal quasi-Newton for computationally intensive l1-regularized M-estimators" (2014), section 2.2 and
-Algorithm 2, lines 23-30.
-
     min_d  g'd + 1/2 d'(B + damping) d + sum_j l1_j |w_j + d_j| + l2_j/2 (w_j + d_j)^2,   B = B0 - Q Q^
 
-with B0 a diagonal, a dense or a sparse matrix, and Q (n, 2m), Q^ (2m, n) the compact secant corrections. d^ = Q^ d and
-B0 d (of a matrix) are kept up to date, so that a coordinate costs O(m), and a row of B0 more only where it moves.
-
-Shapes: n coordinates of the model, 2m columns of Q.
+(Zhong et al. 2014, section 2.2 and Algorithm 2, lines 23-30), with B0 a diagonal, a dense or a sparse matrix, and the
+compact secant corrections Q (n, 2m), Q^ (2m, n). d^ = Q^ d and B0 d (of a matrix) are kept up to date, so that a
+coordinate costs O(m), and a row of B0 more only where it moves. Shapes: n coordinates of the model.
 """
 
 from typing import NamedTuple
@@ -18,19 +14,18 @@ import numpy as np
 from crfqn.kernels import inner, kernel
 
 LEAST_SHARE = 1e-3  # of B0's diagonal: rounding must not leave a coordinate without curvature
-# Operations, as `objectives/operations.py` counts them: of a coordinate beside its products with Q, and of an entry of
+# Operations, as `objectives/protocols.py` counts them: of a coordinate beside its products with Q, and of an entry of
 # a row of B0, which is fetched where B0 is sparse and comes in registers of 8 where it is dense.
 COORDINATE, SPARSE_ENTRY, DENSE_ENTRY = 10.0, 3.0, 0.125
 
 
 class QuadraticModel(NamedTuple):
-    """The matrix B = B0 - Q Q^ of the model.
+    """Matrix B = B0 - Q Q^ of the model.
 
     dense : float32 (n, n), B0, or (0, 0)
-    indptr, indices, data : int32 (n + 1,), int32 and float32, the rows of a sparse B0, or empty; where there is neither
-        B0 is its diagonal
-    diagonal : float64 (n,), of B0
-    q, q_hat : float64 (n, 2m), Q, and Q^ transposed
+    indptr, indices, data : int32 (n + 1,), int32, float32, rows of a sparse B0, or empty; without either B0 is its
+        diagonal
+    diagonal, q, q_hat : float64 (n,), of B0; float64 (n, 2m), Q, and Q^ transposed
     """
 
     dense: np.ndarray
@@ -45,8 +40,7 @@ class QuadraticModel(NamedTuple):
 class Limits(NamedTuple):
     """When coordinate descent ends.
 
-    most : sweeps
-    tolerance : a sweep's largest move, times the coordinate's curvature, is at most tolerance * that of the first sweep
+    most, tolerance : of sweeps; of a sweep's largest move, times the coordinate's curvature, as a share of the first's
     step_operations : of a step beside its sweeps, which these are weighed against; infinite: they are not
     """
 
@@ -56,12 +50,7 @@ class Limits(NamedTuple):
 
 
 class Subproblem(NamedTuple):
-    """What coordinate descent is to solve: the model with more on its diagonal, at weights and their gradient.
-
-    model : QuadraticModel
-    damping, g, w : float64 (n,)
-    limits : Limits
-    """
+    """The model with more on its diagonal, at weights w and their gradient g; damping, g, w : float64 (n,)."""
 
     model: QuadraticModel
     damping: np.ndarray
@@ -135,19 +124,11 @@ def is_worth_less(gain, operations, won, spent):
 
 @kernel
 def descend(problem, l1, l2, d, base_d):
-    """Sweep cyclically over the coordinates until the model is solved well enough.
+    """Sweep cyclically over the coordinates until the model is solved well enough; returns the number of sweeps made.
 
     Sweeps win less and less. The next one is not worth its price when the last one has won less for an operation than
     the step so far, the pass that has to follow it included: rather than that, the next step gets a new gradient.
-
-    Parameters
-    ----------
-    problem : Subproblem; l1, l2 : float64 (n,)
-    d : float64 (n,), in and out: the direction (zeros to start with); base_d : float32 (n,), in and out: B0 d
-
-    Returns
-    -------
-    The number of sweeps made.
+    l1, l2 : float64 (n,); d : float64 (n,), the direction, and base_d : float32 (n,), B0 d, in and out
     """
     model, damping, g, w, limits = problem
     n, diagonal, q, q_hat = g.size, model.diagonal, model.q, model.q_hat

@@ -2,19 +2,19 @@
 
 A feature's expected count in item i differs by at most sum_t |x_tf| between two distributions; its square, summed over
 the items, bounds how far the gradient is from that at the optimum, given the duality gap (Ghaoui, Viallon and Rabbani
-2012; Ndiaye et al. 2017). Store arrays as in `sparse.py`.
+2012; Ndiaye et al. 2017).
 
-The sparse token-wise model of the Hessian is sums over the pairs of active coordinates that occur at one position.
+The sparse token-wise model of the Hessian is sums over the pairs of active coordinates that occur at one position: most
+pairs of words never occur together. Work: half the sum over positions of (active coordinates there)^2, whatever the
+size of the model: rows are written from the diagonal on, and `write_whole` mirrors them, each entry once, where it
+stays.
 
-A word is in few documents, and a document has few of the active words: most pairs of coordinates never occur together,
-and the model is sparse. Work: half the sum over positions of (active coordinates there)^2, whatever the size of the
-model: the rows are written from the diagonal on, and `write_whole` mirrors them, each entry once, where it will stay.
-
-Shapes: n active coordinates of nodes, S sampled positions; `place` int32 (N,) is a position's number among the sampled,
-or -1. What each sampled position has is a compressed list of M entries: `starts` int64 (S + 1,), and by entry `members`
-int32, the coordinate, `x` float64, its value times the root of the position's weight, and `x_p`, that times its state's
-marginal. Where a coordinate is found in these lists is compressed too: `offsets` int64 (n + 1,), and by occurrence
-`entries` int64 (M,), the entry itself, and `stops` int64 (M,), the end of the list that it is in.
+Shapes: n active coordinates of nodes, S sampled positions; store arrays as in `sparse.py`; `place` int32 (N,) is a
+position's number among the sampled, or -1. What each sampled position has is a compressed list of M entries: `starts`
+int64 (S + 1,), and by entry `members` int32, the coordinate, `x` float64, its value times the root of the position's
+weight, and `x_p`, that times its state's marginal. Where a coordinate is found in these lists is compressed too:
+`offsets` int64 (n + 1,), and by occurrence `entries` int64 (M,), the entry itself, and `stops` int64 (M,), the end of
+its list.
 """
 
 from typing import NamedTuple
@@ -26,10 +26,8 @@ from crfqn.kernels import inner, kernel, strict_kernel
 
 @strict_kernel
 def square_ranges(first, last, indptr, indices, values, item_of, weights, out):
-    """out[f] = sum_i weights[i] (sum_{t in item i} |x_tf|)^2 for f = first ... last - 1.
-
-    item_of : int64 (N,), the item of each position; weights : float64 (I,)
-    """
+    """out[f] = sum_i weights[i] (sum_{t in item i} |x_tf|)^2 for f = first ... last - 1; item_of : int64 (N,),
+    positions' items."""
     for f in range(first, last):
         total, size, item = 0.0, 0.0, -1
         for e in range(indptr[f], indptr[f + 1]):
@@ -44,10 +42,8 @@ def square_ranges(first, last, indptr, indices, values, item_of, weights, out):
 
 @kernel
 def gather_features(first, last, features, place, indptr, indices, values, out):
-    """out[i, place[t]] = x_{t,f} for f = features[i] and the sampled positions t, those with place[t] >= 0.
-
-    out: float32 (number of features, number of sampled positions), zero before; place: int32 (N,).
-    """
+    """out[i, place[t]] = x_{t,f} for f = features[i] and the sampled positions t, those with place[t] >= 0; out :
+    float32 (features, sampled positions), zero before."""
     for i in range(first, last):
         for e in range(indptr[features[i]], indptr[features[i] + 1]):
             t = place[indices[e]]
@@ -69,10 +65,8 @@ def count_members(features, n_active, indptr, indices, counts):
 
 @strict_kernel
 def count_present(features, rows, indptr, indices, place, marginals, counts):
-    """counts[s] += the number of coordinates whose feature is at s and whose state has a marginal >= FAINT there.
-
-    rows: int64 (n,), each coordinate's row of `marginals` (states, S).
-    """
+    """counts[s] += the coordinates whose feature is at s and whose state's marginal, float64 (states, S), is >= FAINT
+    there; rows : int64 (n,), each coordinate's row of `marginals`."""
     for a in range(features.size):
         p = marginals[rows[a]]
         for e in range(indptr[features[a]], indptr[features[a] + 1]):
@@ -85,10 +79,8 @@ def count_present(features, rows, indptr, indices, place, marginals, counts):
 def list_members(
     features, rows, indptr, indices, values, place, roots, marginals, starts, members, x, x_p, offsets, entries, stops
 ):  # fmt: skip
-    """Fill the lists of all sampled positions, coordinate by coordinate, and note where each coordinate is in them.
-
-    features, rows : each coordinate's feature, and its row of `marginals`; roots : float64 (S,), of the weights
-    """
+    """Fill the lists of all sampled positions, coordinate by coordinate, and note where each coordinate is in them;
+    rows : of `marginals`, roots : float64 (S,), of the weights."""
     ends, o = starts[:-1].copy(), 0
     offsets[0] = 0
     for a in range(features.size):
@@ -138,9 +130,8 @@ def write_rows(
 
     P is p_a where b's state is a's, p_b where it is below, and 0 where the two exclude each other. An entry within
     limits[a] limits[b] is left out; a row's first entry is its diagonal, always.
-    own: int (n,), the number of each coordinate's state; bounds: where the coordinates of each state begin, and the
-    end; below_indptr, below: the states below each, compressed; pairs: as `measure_rows` has them; ends: int64
-    (last - first,), where each row ends.
+    own, bounds : int (n,), the number of each coordinate's state; where those of each state begin, and the end
+    below_indptr, below : the states below each, compressed; pairs : of `measure_rows`; ends : of the rows, out
     """
     n = limits.size
     row, is_below = np.zeros(n), np.zeros(bounds.size - 1, np.bool_)
@@ -189,10 +180,8 @@ class Rows(NamedTuple):
 
 @kernel
 def count_whole(nodes, beside, among, ends):
-    """Count the entries of each row of the matrix that `write_whole` writes; its parameters.
-
-    ends: int (n + n_edges + 1,) zeros, out: where each row but the first begins, one place late.
-    """
+    """Count the entries of each row that `write_whole` writes: ends, int (n + n_edges + 1,) zeros, gets where each row
+    but the first begins, one place late."""
     n, n_edges = nodes.indptr.size - 1, among.shape[0]
     # A row's length is kept two places on: the place before it will be where the row is written next.
     for a in range(n):
@@ -216,10 +205,9 @@ def count_whole(nodes, beside, among, ends):
 def write_whole(nodes, beside, among, scale, diagonal, ends, out_indices, out_data):
     """Write D M D, its diagonal replaced, M the symmetric matrix of nodes and edges: rows in ascending order.
 
-    nodes: Rows (n) from the diagonal on, the diagonal the first of each; beside: Rows (n), the columns of the edges;
-    among: float64 (n_edges, n_edges), symmetric.
-    scale: float32 (n + n_edges,), D; diagonal: float64, as long
-    ends: as `count_whole` has them, out: row a is ends[a] ... ends[a + 1] afterwards; out_indices, out_data: out
+    nodes, beside : Rows (n), from the diagonal on, the diagonal the first of each; the columns of the edges
+    among, scale : float64 (n_edges, n_edges), symmetric; float32 (n + n_edges,), D; diagonal : float64, as long
+    ends : as `count_whole` leaves them; afterwards row a is ends[a] ... ends[a + 1] of out_indices and out_data
     """
     n, n_edges = nodes.indptr.size - 1, among.shape[0]
     for a in range(n):
@@ -247,7 +235,7 @@ def write_whole(nodes, beside, among, scale, diagonal, ends, out_indices, out_da
 
 
 # Curvature of edge weights from node marginals alone, as if neighbouring positions were independent, for the models of
-# the Hessian (`objectives/edge_model.py`). Position t then adds to the variance of the number of transitions e = (k, l)
+# the Hessian (`objectives/marginals.py`). Position t then adds to the variance of the number of transitions e = (k, l)
 #
 #     v' C_t v + C_t(k, k) C_{t+1}(l, l),   v = p_{t+1}(l) at k + p_{t-1}(k) at l,   C_t = diag p_t - p_t p_t'
 #
@@ -273,10 +261,8 @@ class Transitions(NamedTuple):
 
 @kernel
 def edge_curvatures(first, last, firsts, seconds, offsets, targets, residual, inverse_weights, out):
-    """out[e] += weight times the variance of the edge firsts[e] -> seconds[e], over the items first ... last - 1.
-
-    residual : float64 (K, N), weight (p - observed), of which p is read off; inverse_weights : float64 (N,)
-    """
+    """out[e] += weight times the variance of the edge firsts[e] -> seconds[e], over the items first ... last - 1; p is
+    read off residual, float64 (K, N), weight (p - observed); inverse_weights : float64 (N,)."""
     n_states = residual.shape[0]
     before, here, after = np.zeros(n_states), np.zeros(n_states), np.zeros(n_states)
     for i in range(first, last):
@@ -306,10 +292,8 @@ def edge_curvatures(first, last, firsts, seconds, offsets, targets, residual, in
 
 @kernel
 def count_transitions(here, there, p, neighbours, counts):
-    """counts[t] += the number of edges e with p_t(here[e]) q_t(there[e]) >= FAINT, q the neighbours' marginals.
-
-    here, there : int (E,), the edges' states here and at the neighbour; p, neighbours : float64 (K, S)
-    """
+    """counts[t] += the number of edges e with p_t(here[e]) q_t(there[e]) >= FAINT, q the neighbours' marginals; here,
+    there : int (E,), states; p, neighbours : float64 (K, S)."""
     for e in range(here.size):
         for t in range(counts.size):
             counts[t] += p[here[e], t] * neighbours[there[e], t] >= FAINT
@@ -317,10 +301,8 @@ def count_transitions(here, there, p, neighbours, counts):
 
 @kernel
 def list_transitions(here, there, p, neighbours, ends, found, values):
-    """List by position the edges that `count_transitions` counts, and q_t(there[e]) of each.
-
-    ends : int64 (S + 1,), where each position's list begins; found, values : (ends[-1],), out
-    """
+    """List by position the edges that `count_transitions` counts, and q_t(there[e]) of each; ends : int64 (S + 1,),
+    where each position's list of `found` and `values` begins."""
     heads = ends[:-1].copy()
     for e in range(here.size):
         for t in range(heads.size):
@@ -335,10 +317,8 @@ def add_edge_products(outgoing, incoming, firsts, seconds, here, after, shares, 
     """model += sum_t share_t (v' C_t v + C_t(k, k') C_{t+1}(l, l')) for all pairs of edges (k, l), (k', l').
 
     What two outgoing edges share by the first term of each part cancels, so that only the last one is left of it.
-
-    outgoing, incoming : Transitions, v by the edge's first and by its second state; firsts, seconds : int64 (E,)
+    outgoing, incoming : Transitions, v by the edge's first and by its second state; model : float64 (E, E)
     here, after : float64 (K, S), marginals of the positions and of those behind them; shares : float64 (S,)
-    model : float64 (E, E), in and out
     """
     for t in range(shares.size):
         for o in range(outgoing.ends[t], outgoing.ends[t + 1]):
@@ -370,10 +350,8 @@ def write_edge_columns(
     """Write what the coordinates a = first ... last - 1 of nodes have in common with each edge: rows of a CSR matrix.
 
     That is sum_t x_ta p_t(k) (v_t(k) - mean_t), k = states[a]; an entry within limits[a] least[e] is left out.
-
-    offsets, entries, x_p : as in `list_members`; places : int32 (M,), the position of each entry
-    roots : float64 (S,), of the positions' shares; states : int64 (n,); least : float64 (E,)
-    ends : int64 (last - first,), where each row ends; out_indices, out_data : out
+    places : int32 (M,), the position of each entry of `list_members`; roots : float64 (S,), of the positions' shares
+    states, least, ends : int64 (n,); float64 (E,); int64 (last - first,), where each row ends, out
     """
     row, end = np.zeros(least.size), 0
     for a in range(first, last):

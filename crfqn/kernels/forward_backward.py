@@ -6,21 +6,18 @@ Scaled recursions (Rabiner 1989) rather than logarithms: with a_t, b_t the norma
     backward  b_t(j) = sum_k M(j, k) u_{t+1}(k),                    u_t(k) = psi_t(k) b_t(k) / c_t
     p_t(k) = a_t(k) b_t(k),    P(y_t = j, y_{t+1} = k) = a_t(j) M(j, k) u_{t+1}(k)
 
-where psi = exp(score - largest score of the position) and M = exp(edge - largest edge). M is a factor of
-every pair marginal, so the edge counts need one outer product sum_t a_t u_{t+1}' and M only once.
+where psi = exp(score - largest score of the position) and M = exp(edge - largest edge). M is a factor of every pair
+marginal, so the edge counts need one outer product sum_t a_t u_{t+1}' and M only once.
 
-Numerics: a scaled message stays above exp(-(range of the position's scores + 2 range of the edges)). Where
-that could underflow the item is done in logarithms by `logarithms.py`: slow, and hardly ever needed.
+Numerics: a scaled message stays above exp(-(range of the position's scores + 2 range of the edges)). Where that could
+underflow the item is done in logarithms by `logarithms.py`: slow, and hardly ever needed. Scores and edges of -inf
+forbid a state or a transition: psi or M is 0 there, and the ranges are those of the others. Then a message that matters
+may be small however small the ranges: one that has underflowed is missing in the forward recursion and not in the
+backward one, sum_k p_1(k) is no longer 1, and the item is done in logarithms, too.
 
-Scores and edges of -inf forbid a state or a transition: psi or M is 0 there, and the ranges are those of the others.
-Then a message that matters may be small however small the ranges: one that has underflowed is missing in the forward
-recursion and not in the backward one, sum_k p_1(k) is no longer 1, and the item is done in logarithms, too.
-
-Memory: scores and residual are label-major (K, N). A chunk of items is copied into rows of `width` = K
-rounded up to LANES, small enough for the L2 cache, so that every inner loop runs over whole vector
-registers and no short item pays for starting one; the padding stays zero.
-
-Shapes: K states, N positions, I items. scores, residual: float64 (K, N); edges: float64 (K, K), from x to.
+Memory: scores and residual are label-major float64 (K, N), K states, N positions. A chunk of items is copied into rows
+of `width` = K rounded up to LANES, small enough for the L2 cache, so that inner loops run over whole vector registers
+and no short item pays for starting one; the padding stays zero. edges: float64 (K, K), from x to; I items.
 """
 
 import numpy as np
@@ -37,10 +34,8 @@ AGREEMENT = 1e-9  # of the two recursions on Z: rounding of 100,000 positions is
 
 @subkernel
 def padded_edges(edges):
-    """Return M = exp(edge - largest) and its transpose, (width, width), and the largest and the smallest edge.
-
-    The padding is zero; so is M where an edge is -inf, which is not the smallest one.
-    """
+    """Return M = exp(edge - largest) and its transpose, (width, width), and the extreme edges; M is zero in the padding
+    and where an edge is -inf, which does not count as the smallest."""
     n_states = edges.shape[0]
     width = (n_states + LANES - 1) // LANES * LANES
     m, m_transposed = aligned_rows(width, width), aligned_rows(width, width)
@@ -60,10 +55,8 @@ def padded_edges(edges):
 
 @subkernel
 def load_scores(scores, start, length, centred, psi, shift, spread, exponents):
-    """Write centred[t, k] = scores[k, start + t] - shift[t] and psi = exp(centred), for one chunk.
-
-    shift[t], spread[t]: the largest score of the position, and the largest less the smallest.
-    """
+    """Write centred[t, k] = scores[k, start + t] - shift[t] and psi = exp(centred), for one chunk; shift and spread :
+    the largest score of a position, and the largest less the smallest."""
     n_states, width = scores.shape[0], psi.shape[1]
     for t in range(length):
         shift[t] = scores[0, start + t]
@@ -146,10 +139,8 @@ def backward(psi, m_transposed, n_states, alpha, scale, p):
 
 @subkernel
 def add_outer(alpha, u, length, raw, n_states):
-    """raw[j] += sum_t alpha_t(j) u_{t+1} over a chunk, by blocks that stay in the L1 cache.
-
-    u is zero where an item starts, so no pair crosses items.
-    """
+    """raw[j] += sum_t alpha_t(j) u_{t+1} over a chunk, by blocks that stay in the L1 cache; u is zero where an item
+    starts, so no pair crosses items."""
     rows, width = alpha.shape
     flat = alpha.reshape(rows * width)
     for block in range(1, length, BLOCK):
@@ -203,10 +194,8 @@ def subtract_targets(targets, start, stop, scores, edges, weight, residual, edge
 
 @subkernel
 def pass_messages(psi, m, m_transposed, n_states, alpha, scale, p, weight):
-    """Run both recursions over one item; psi becomes weight * u, zero at the first position. Returns sum_t log c_t.
-
-    NaN where they disagree, because a message has underflowed.
-    """
+    """Run both recursions over one item; psi becomes weight * u, zero at the first position. Returns sum_t log c_t, or
+    NaN where they disagree, because a message has underflowed."""
     length, width = psi.shape
     log_scale = forward(psi, m, n_states, alpha, scale)
     backward(psi, m_transposed, n_states, alpha, scale, p)

@@ -9,9 +9,7 @@ curvature is L_b times the identity (Tseng and Yun 2009):
 
 which lowers the model where z' B_bb z <= L ||z||^2. The largest entry of B_bb's diagonal is the first L_b, a lower
 bound of what is needed; a step along which B_bb curves more says how much L_b has to grow. Gershgorin's bound of B_bb
-would need no check but is larger, and the steps that much shorter.
-
-Blocks of a dense B0 are taken in clusters.
+would need no check but is larger, and the steps that much shorter. Blocks of a dense B0 are taken in clusters.
 
 Shapes: n coordinates of the model, 2m columns of Q. A block's coordinates are `members`, int64.
 """
@@ -50,11 +48,11 @@ MOST_CLUSTERED = 40  # coordinates of several blocks: to gather more of B0 takes
 
 
 class Clusters(NamedTuple):
-    """The clusters and their squares of B0.
+    """Clusters of blocks and their squares of B0.
 
-    blocks : int64 (n_clusters + 1,), the first block of each cluster, and the end of the last
+    blocks, corners : int64 (n_clusters + 1,), the first block of each, and the end; where each square begins in
+        `inside`
     inside : float32, the clusters' own squares of a dense B0, one after the other, by rows; empty for other B0
-    corners : int64 (n_clusters + 1,), where each square begins in `inside`
     """
 
     blocks: np.ndarray
@@ -64,10 +62,8 @@ class Clusters(NamedTuple):
 
 @inner
 def cut_clusters(starts, is_dense, clusters):
-    """Write the first block of each cluster, and the end of the last, to `clusters`; returns how many there are.
-
-    Blocks are only clustered where B0 is dense. clusters : int64 (n_blocks + 1,), out
-    """
+    """Write the first block of each cluster, and the end of the last, to `clusters`, int64 (n_blocks + 1,); returns
+    their number. Blocks are only clustered where B0 is dense."""
     n_clusters, begin = 0, 0
     for b in range(starts.size - 1):
         if b == begin or not is_dense or starts[b + 1] - starts[begin] > MOST_CLUSTERED:
@@ -94,10 +90,8 @@ def gather_clusters(dense, order, starts, clusters):
 
 @inner
 def add_dense_rows(base_d, dense, members, z, first, last):
-    """base_d += the rows of a dense B0 times a cluster's moves, in the columns first ... last - 1.
-
-    Four rows at a time come from memory a third faster than one by one.
-    """
+    """base_d += the rows of a dense B0 times a cluster's moves, in the columns first ... last - 1; four rows at a time
+    come from memory a third faster than one by one."""
     done, target = 0, base_d[first:last]
     while done + 4 <= members.size:
         x, y = dense[members[done], first:last], dense[members[done + 1], first:last]
@@ -113,12 +107,8 @@ def add_dense_rows(base_d, dense, members, z, first, last):
 
 
 class BlockPenalty(NamedTuple):
-    """The blocks and their strengths.
-
-    order, starts : int64 (n,) and (n_blocks + 1,), see `penalties.blocks`
-    l1, group, l2 : float64 (n_blocks,)
-    is_linf : whether the norm is the largest size, not the Euclidean length
-    """
+    """Blocks (order (n,), starts (n_blocks + 1,), see `penalties.blocks`) and their strengths l1, group, l2
+    (n_blocks,); is_linf : whether the norm is the largest size, not the Euclidean length."""
 
     order: np.ndarray
     starts: np.ndarray
@@ -139,9 +129,8 @@ class Problem(NamedTuple):
 
 
 class Direction(NamedTuple):
-    """The direction with the products that follow it; d : float64 (n,), d_hat = Q^ d : float64 (2m,), base_d = B0 d :
-    float32 (n,), kept up to date where B0 is a matrix.
-    """
+    """Direction d, float64 (n,), with d_hat = Q^ d, float64 (2m,), and base_d = B0 d, float32 (n,), kept up to date
+    where B0 is a matrix."""
 
     d: np.ndarray
     d_hat: np.ndarray
@@ -151,13 +140,10 @@ class Direction(NamedTuple):
 class Workspace(NamedTuple):
     """Arrays of one thread that are used again in every step.
 
-    bounds : float64 (n_blocks,), L_b
-    cluster_base_d, moves : float64 (largest cluster,), B0 d at the cluster's coordinates, following its moves, and
-        these moves
+    bounds, zeros : float64 (n_blocks,), L_b; float64 (n,), zero between calls
+    cluster_base_d, moves : float64 (largest cluster,), B0 d at its coordinates, following its moves, and these moves
     block : float64 (5, largest cluster): z, the new weights, the old ones, the slope, scratch
-    secant : float64 (2, 2m), Q^ z and Q' z
-    zeros : float64 (n,), zero between calls
-    sweep : float64 (2,), what the present sweep has won, at least, and its operations
+    secant, sweep : float64 (2, 2m), Q^ z and Q' z; (2,), what the sweep has won, at least, and its operations
     """
 
     bounds: np.ndarray
@@ -221,10 +207,8 @@ def first_bounds(problem, bounds):
 
 @inner
 def propose_block(b, members, bound, problem, work):
-    """Fill z, the new weights and the secant products with the step of curvature `bound`.
-
-    Reads the old weights and the slope from work.block. Returns ||z||^2, and what damping adds to z' B z.
-    """
+    """Fill z, the new weights and the secant products with the step of curvature `bound`, from the old weights and the
+    slope in work.block. Returns ||z||^2, and what damping adds to z' B z."""
     model, penalty, n = problem.model, problem.penalty, members.size
     z, moved, center, slope = work.block[0, :n], work.block[1, :n], work.block[2, :n], work.block[3, :n]
     q_hat_z, q_z = work.secant[0], work.secant[1]
@@ -247,10 +231,8 @@ def propose_block(b, members, bound, problem, work):
 
 @bare_subkernel
 def step_block(b, members, base_d, inside, corner, stride, problem, direction, work):
-    """Take a block's step, L_b growing until B curves less along it; d and d_hat follow. Returns ||z||^2.
-
-    base_d : float64 (members,), B0 d at the block; inside, corner, stride : as in `base_curvature`
-    """
+    """Take a block's step, L_b growing until B curves less along it; d and d_hat follow. Returns ||z||^2. base_d :
+    float64 (members,), B0 d at the block; inside, corner, stride : as in `base_curvature`."""
     n, model, damping, d = members.size, problem.model, problem.damping, direction.d
     z, moved, center, slope = work.block[0, :n], work.block[1, :n], work.block[2, :n], work.block[3, :n]
     for i in range(n):
@@ -309,10 +291,8 @@ def descend_cluster(c, problem, clusters, direction, work):
 
 @bare_subkernel
 def sweep_clusters(threads, slot, size, n_barriers, first, last, problem, clusters, direction, work):
-    """Take one sweep; returns the largest move, and the number of barriers passed until now.
-
-    first, last : the columns of a dense B0 d that this thread keeps up to date
-    """
+    """Take one sweep; returns the largest move, and the number of barriers passed until now; first, last : the columns
+    of a dense B0 d that this thread keeps up to date."""
     model, starts, order, largest_move = problem.model, problem.penalty.starts, problem.penalty.order, 0.0
     work.sweep[0], work.sweep[1] = 0.0, (COORDINATE + 3.0 * model.q.shape[1]) * problem.g.size
     for c in range(clusters.blocks.size - 1):
@@ -349,18 +329,10 @@ def descend_groups(threads, n_members, rank, subproblem, penalty, d, base_d):
     """Sweep cyclically over the blocks until the model is solved well enough; for several threads at once.
 
     Each thread of a group takes all steps, and keeps up to date some columns of B0 d where B0 is dense: they wait for
-    each other when all have read what a cluster needs, and when all have added its rows. The steps do not depend on
-    the number of threads.
-
-    Parameters
-    ----------
-    threads, n_members, rank : as in `thread_group.join`
-    subproblem : Subproblem; penalty : BlockPenalty
-    d, base_d : as in `coordinate_descent.descend`; a block's move is the length of L_b z
-
-    Returns
-    -------
-    The number of sweeps made; d = 0 where there is no minimum. -1 to threads that came too late.
+    each other when all have read what a cluster needs, and when all have added its rows. The steps do not depend on the
+    number of threads. Returns the number of sweeps, with d = 0 where there is no minimum; -1 to threads that came too
+    late.
+    threads, n_members, rank : as in `thread_group.join`; d, base_d : as in `coordinate_descent.descend`
     """
     slot, size = join(threads, n_members, rank)
     if size == 0:

@@ -1,17 +1,15 @@
 """Forward-backward over eight items at a time, an item in each lane of the vector registers: for few states.
 
-The recursions of `forward_backward.py`. There a register holds states of one position: with 7 states every step waits
-for sums across the register, a division and a logarithm, and so does every item. Here a register holds one state of
-LANES items; all sums run over registers, and one division serves eight positions.
+In `forward_backward.py` a register holds states of one position: with 7 states every step waits for sums across the
+register, a division and a logarithm, and so does every item. Here a register holds one state of LANES items; all sums
+run over registers, and one division serves eight positions.
 
     x_t(k) = psi_t(k) sum_j x_{t-1}(j) M(j, k) / c_{t-1}     c_t = sum_k x_t(k), so that a_t = x_t / c_t
     b_t(j) = sum_k M(j, k) u_{t+1}(k),   u_t(k) = psi_t(k) b_t(k) / c_t,   p_t(k) = x_t(k) b_t(k) / c_t
 
-An item that is shorter than the longest of its group has psi = 0 behind its end. Then x, u and p are zero there, and
-two numbers that are added keep the rest of its lane right: 1 to c_t behind its end, 1 to b_t at its last position.
-
-Numerics: as in `forward_backward.py`. The product of the c_t is kept as mantissa and exponent, so that one logarithm an
-item is enough.
+Behind the end of an item that is shorter than the longest of its group psi, x, u and p are 0, and two numbers that are
+added keep the rest of its lane right: 1 to c_t there, 1 to b_t at its last position. Numerics as in
+`forward_backward.py`; the product of the c_t is kept as mantissa and exponent, so that one logarithm an item is enough.
 
 Shapes: K states, T positions of the longest item, `height` = K rounded up to TOGETHER. Arrays (T, height, LANES), the
 items' scores interleaved; the rows from K on are zero. M and its transpose: float64 (K, height).
@@ -49,11 +47,8 @@ BLOCK = 16  # positions of an outer product: two blocks of 16 x 16 x 8 numbers a
 
 
 class Group(NamedTuple):
-    """The workspace of a group of up to LANES items.
-
-    starts, lengths : int64 (LANES,), the items' first positions and how many they have; 0 in a lane without an item
-    ends, weights : float64 (LANES,), the lengths again, and the items' weights
-    """
+    """Workspace of a group of up to LANES items; starts, lengths : int64 (LANES,), 0 in a lane without an item; ends,
+    weights : float64 (LANES,), the lengths again, and the items' weights."""
 
     starts: np.ndarray
     lengths: np.ndarray
@@ -174,10 +169,8 @@ def four_sums(start, x, place, m, n_states, k):
 
 @subkernel
 def forward_lanes(m, n_states, n_rows, group):
-    """Run the forward recursion: x_t into alpha, 1 / c_t into inverse, sum_t log c_t into sums[1].
-
-    Returns False where a score is NaN: the rows from K on, which stay from group to group, must not learn of it.
-    """
+    """Run the forward recursion: x_t into alpha, 1 / c_t into inverse, sum_t log c_t into sums[1]. Returns False where
+    a score is NaN: the rows from K on, which stay from group to group, must not learn of it."""
     alpha, psi, ends = group.alpha, group.psi, load(group.ends, 0)
     size = alpha.shape[1]
     product, exponents = spread(1.0), spread(0.0)
@@ -319,9 +312,9 @@ def forward_backward_lanes(
 ):
     """Run inference over some items, none longer than `longest`; returns their weighted expected edge score, in nats.
 
-    Items of similar length should be neighbours in `items`, int64 (n,). Where the scores of one of a group range so
-    widely that a scaled message could underflow, the group is left alone, and refused, bool (I,), out, is true for it.
-    Other parameters as in `forward_backward`.
+    Items of similar length should be neighbours in `items`, int64 (n,). A group where scores range so widely that a
+    scaled message could underflow is left alone, and refused, bool (I,), out, is true for it. Others as in
+    `forward_backward`.
     """
     m, m_transposed, largest_edge, smallest_edge = padded_edges(edges)
     allowed = LARGEST_RANGE - 2 * (largest_edge - smallest_edge)

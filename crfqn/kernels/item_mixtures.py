@@ -37,15 +37,11 @@ class Parts(NamedTuple):
 
 
 class Mixtures(NamedTuple):
-    """The state of all items, float64 (I,) each.
+    """State of all items, float64 (I,) each.
 
-    Attributes
-    ----------
-    weights : c
-    others : 1 - pi, and 0 for items whose share stays 1
+    weights, others : c; 1 - pi, and 0 for items whose share stays 1
     entropies : a, the conditional entropy of the other labellings, less log(1 - pi)
-    slopes : t, in and out
-    shares : s, in and out
+    slopes, shares : t and s, in and out
     """
 
     weights: np.ndarray
@@ -77,14 +73,8 @@ def gather_parts(states, features, indptr, indices, values, item_of, residual, p
 
 @kernel
 def gather_edges(offsets, scores, edges, targets, weights, chosen, parts, products):
-    """Find each item's residuals of some edges, by inference item by item.
-
-    Parameters
-    ----------
-    chosen : int64 (n,), of the K K edges
-    parts : float64 (n, I), out
-    products : float64 (I,), out: the sum of edge scores times residuals over all edges
-    """
+    """Find each item's residuals of the edges `chosen`, int64 (n,), of K K, item by item; parts : float64 (n, I), out;
+    products : float64 (I,), out, the sum of edge scores times residuals over all edges."""
     n_states = edges.shape[0]
     counts = np.empty((n_states, n_states))
     residual, sums = np.empty(scores.shape), np.zeros((offsets.size - 1, 3))
@@ -150,15 +140,8 @@ def meet_bound(j, sign, goal, enough, l2, parts, mixtures, most_steps):
 
 @subkernel
 def find_outside(look, bounds, margin, parts, shares, near, excess):
-    """Return the coordinates outside of their bounds, the farthest first; `near` are all looked at until the next time.
-
-    Every `WHOLE_LOOK`th look is at all coordinates, the others at those that were near their bounds then.
-
-    Parameters
-    ----------
-    near : int64 (n,), in and out: their number first
-    excess : float64 (n,), out: of those looked at
-    """
+    """Return the coordinates outside of their bounds, the farthest first, and write the excess of those looked at: at
+    all in every `WHOLE_LOOK`th look, else at those that were near their bounds then (near : their number first)."""
     n = bounds.size
     if look % WHOLE_LOOK == 0:
         count = 0
@@ -185,11 +168,9 @@ def find_outside(look, bounds, margin, parts, shares, near, excess):
 def project_shares(bounds, l2, parts, mixtures, margin, beyond, most_looks):
     """Bring the gradients at the shares within their bounds, one coordinate after the other (Hildreth's method).
 
-    Parameters
-    ----------
     bounds : float64 (n,), in and out: with l2 > 0 a bound gives way by l2 times its coordinate's moves
-    margin : the share of its bound by which a gradient may exceed it
-    beyond : how far inside a gradient goes, as a share of what it has exceeded its bound by
+    margin, beyond : the share of its bound by which a gradient may exceed it; how far inside it goes, as a share of the
+        excess
     most_looks : of looks; in each, coordinates outside move in the order of their excess
     """
     near, excess = np.empty(bounds.size + 1, np.int64), np.empty(bounds.size)
@@ -213,10 +194,8 @@ def project_shares(bounds, l2, parts, mixtures, margin, beyond, most_looks):
 
 @kernel
 def lower_shares(bounds, parts, shares, margin, most_looks):
-    """Lower the shares that push a gradient out of its bounds, all by one factor, until none is outside.
-
-    Shares only fall, and at 0 all gradients are 0. Parameters as in `project_shares`.
-    """
+    """Lower the shares that push a gradient out of its bounds, all by one factor, until none is outside: shares only
+    fall, and at 0 all gradients are 0. Parameters as in `project_shares`."""
     near, excess = np.empty(bounds.size + 1, np.int64), np.empty(bounds.size)
     look = 0
     while look < most_looks:

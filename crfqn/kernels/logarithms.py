@@ -1,9 +1,7 @@
 """Forward-backward of one chain in logarithms: K^2 exponentials a position, but no score is too large.
 
-The same results as the scaled recursions in `forward_backward.py`, for the rare items whose scores span so many orders
-of magnitude that a scaled message would underflow; and probabilities of neighbouring labels and of whole spans.
-
-Shapes: K states, N positions, I items, S spans.
+For the rare items whose scores span so many orders of magnitude that a scaled message of `forward_backward.py` would
+underflow; and probabilities of neighbouring labels and of whole spans. K states, N positions, I items, S spans.
 """
 
 import numpy as np
@@ -38,8 +36,8 @@ def normalise(values, n):
 def log_forward(scores, edges, start, alpha, norms):
     """Write the forward messages of one item into alpha[t, k], sum_k exp(alpha[t, k]) = 1, and log c_t into norms.
 
-    Returns log Z, the sum of the norms. Messages are normalised at every position: log Z of a long item is so large
-    that its rounding would show in the exponents, and the marginals would no longer sum to 1.
+    Returns log Z, the sum of the norms: that of a long item is so large that its rounding would show in the exponents
+    of messages that are not normalised at every position, and the marginals would no longer sum to 1.
     """
     n_states, length = scores.shape[0], alpha.shape[0]
     work = np.empty(n_states)
@@ -90,9 +88,8 @@ def log_pairs(scores, edges, position, alpha, beta, pairs):
 def log_item(scores, edges, start, weight, psi, alpha, beta, edge_counts):
     """Write the node marginals of one item into beta[t, k], and add its weighted pair marginals to `edge_counts`.
 
-    Returns log Z and the weighted expected edge score, weight * <edges, pair marginals>.
-    alpha, beta, psi: float64 (length, >= K), scratch; psi and alpha are left zero, so that the caller's
-    outer product over the chunk adds nothing more.
+    Returns log Z and weight * <edges, pair marginals>. alpha, beta, psi (length, >= K) are scratch; psi and alpha are
+    left zero, so that the caller's outer product over the chunk adds nothing more.
     """
     n_states, length = scores.shape[0], alpha.shape[0]
     pairs = np.empty((n_states, n_states))
@@ -128,10 +125,8 @@ def log_item(scores, edges, start, weight, psi, alpha, beta, edge_counts):
 
 @kernel
 def pair_marginals(first, last, offsets, firsts, scores, edges, pairs):
-    """Write P(y_t = j, y_{t+1} = k) of the items first ... last - 1 into pairs, float64 (M, K, K).
-
-    firsts : int64 (I,), where an item's pairs begin; it has one fewer than positions
-    """
+    """Write P(y_t = j, y_{t+1} = k) of the items first ... last - 1 into pairs, float64 (M, K, K); firsts : int64 (I,),
+    where an item's pairs begin; it has one fewer than positions."""
     for i in range(first, last):
         start, length = offsets[i], offsets[i + 1] - offsets[i]
         if length < 2:
@@ -187,14 +182,11 @@ def end_span(at, scores, edges, continues, message, span, beta, work, others):
 def span_log_probabilities(
     first, last, offsets, scores, edges, heads, starts, stops, kinds, type_of, continues, out
 ):
-    """Find the log-probability of each span of the items first ... last - 1.
+    """Find the log-probability of each span of the items first ... last - 1, float64 (S,).
 
-    Parameters
-    ----------
     heads : int64 (I + 1,), where the items' spans begin; starts, stops : int64 (S,), positions of all items
-    kinds : int64 (S,), the types of the spans; type_of : int64 (K,), those of the states, -1 outside of spans
+    kinds, type_of : int64 (S,), types of the spans; int64 (K,), of the states, -1 outside of spans
     continues : bool (K, K), whether a label belongs to the span of the one before it
-    out : float64 (S,)
     """
     n_states = scores.shape[0]
     span, there = np.empty(n_states), np.empty(n_states)

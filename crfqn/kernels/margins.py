@@ -1,10 +1,8 @@
 """Losses seen from one row of the weights: slopes, curvatures, and the margins' moves that follow the row's.
 
-For block coordinate descent (Blondel, Seki, Uehara 2013, Algorithm 3 and section 4.3). What each position keeps is
-laid out position-major, so that a row's update reads whole cache lines; a move of row j touches the positions that have
-feature j and nothing else. Branch-free where the paper's loop asks "is this pair violated?": a vector instruction
-answers eight times at once.
-
+For block coordinate descent (Blondel, Seki, Uehara 2013, Algorithm 3 and section 4.3). What each position keeps is laid
+out position-major: a row's update reads whole cache lines, and touches the positions that have the feature only.
+Branch-free where the paper's loop asks "is this pair violated?": a vector instruction answers eight times at once.
 Losses over label-major score arrays, further below, are for `objectives.losses`.
 
 Shapes: N positions, K states, width = K rounded up to LANES; s the scores, y the label, x the feature's value.
@@ -34,16 +32,15 @@ BATCH = 32  # positions whose exponentials are taken at once
 
 
 class MarginState(NamedTuple):
-    """The data by feature, and what each position keeps.
+    """Data by feature, and what each position keeps; loss : MULTICLASS ... RANKING.
 
-    loss : MULTICLASS ... RANKING
     indices, values : of the entries, positions and values; without values, (0,), all are 1
-    labels : int32 (N,), y; weights : float64 (N,), how often a position counts
-    margins : float64 (N, width), -inf beside the states: 1 + s_r - s_y, and -inf at y (MULTICLASS); 1 + s_r, and
-        1 - s_y (MULTITASK); s_r - s_y (LOGISTIC); s_r (RANKING)
-    probabilities, relevance : float64 (N, width) with LOGISTIC, and with RANKING, 1 where a label is relevant;
-        (0, width) with other losses
-    losses : float64 (N,), the loss of each position; up to date during a sweep for LOGISTIC and RANKING only
+    labels, weights : int32 (N,), y; float64 (N,), how often a position counts
+    margins : float64 (N, width), -inf beside the states: 1 + s_r - s_y, and -inf at y (MULTICLASS); 1 + s_r, and 1 -
+        s_y (MULTITASK); s_r - s_y (LOGISTIC); s_r (RANKING)
+    probabilities, relevance : float64 (N, width) with LOGISTIC, and with RANKING, 1 where a label is relevant, or
+        (0, width)
+    losses : float64 (N,), of each position; up to date during a sweep for LOGISTIC and RANKING only
     """
 
     loss: int
@@ -65,10 +62,7 @@ def value_of(values, e):
 
 @inner
 def add_hinge_slopes(state, begin, end, g, h, own):
-    """Add half of equations 5 and 6: c x max(A_r, 0) to g_r, c x^2 [A_r > 0] to h_r, the label's terms to own.
-
-    state : MarginState
-    """
+    """Add half of equations 5 and 6: c x max(A_r, 0) to g_r, c x^2 [A_r > 0] to h_r, the label's terms to own."""
     _, indices, values, labels, weights, margins = state[:6]
     numbers, stride = (values, 1) if values.size > 0 else (ONE, 0)
     width, column = margins.shape[1], 0
@@ -161,10 +155,8 @@ def logistic_slopes(state, begin, end, g, h, own):
 
 @subkernel
 def add_probabilities(rows, margins, probabilities, losses, scores, exponents):
-    """Compute probabilities and losses of the positions `rows` from their margins.
-
-    scores, exponents : float64 and int64 (rows * width,) at least, scratch
-    """
+    """Compute probabilities and losses of `rows` positions from their margins; scores, exponents : scratch
+    (rows * width,)."""
     width = margins.shape[1]
     for k in range(rows.size):
         a = margins[rows[k]]
@@ -187,10 +179,7 @@ def add_probabilities(rows, margins, probabilities, losses, scores, exponents):
 
 @subkernel
 def logistic_move(state, begin, end, step, d):
-    """Move the margins, probabilities and losses of the logistic loss, a batch of positions at a time.
-
-    Returns the change of the loss.
-    """
+    """Move the logistic loss's margins, probabilities and losses, a batch at a time; returns the change of the loss."""
     width, change = state.margins.shape[1], 0.0
     scores, exponents = np.empty(BATCH * width), np.empty(BATCH * width, np.int64)
     for start in range(begin, end, BATCH):
@@ -212,10 +201,8 @@ def logistic_move(state, begin, end, step, d):
 
 @inner
 def ranking_slopes(state, begin, end, g, h):
-    """Add half the slopes and curvatures of the squared hinges of all pairs of a relevant and an irrelevant label.
-
-    Section 4.7: a pair counts as the label and another class do in the multiclass loss.
-    """
+    """Add half the slopes and curvatures of the squared hinges of all pairs of a relevant and an irrelevant label: a
+    pair counts as the label and another class do in the multiclass loss (section 4.7)."""
     for e in range(begin, end):
         i = np.uint64(state.indices[e])
         s, is_relevant, x = state.margins[i], state.relevance[i], value_of(state.values, e)
@@ -285,10 +272,9 @@ def fill_losses(state, first, last):
 
 @bare_kernel
 def slopes(state, begin, end, g, h, own):
-    """Compute gradient and diagonal of the (generalised) Hessian of one row, over its entries begin ... end - 1.
+    """Compute gradient and diagonal of one row's (generalised) Hessian over its entries begin ... end - 1: Algorithm 3.
 
-    Algorithm 3. g, h: float64 (width,), out. own: float64 (2, width), scratch for the labels' terms: a number written
-    to g between two vectors of it that are read makes the second read wait.
+    own, float64 (2, width), is scratch for the labels' terms: a read waits for one written to g between two vectors.
     """
     g[:] = 0.0
     h[:] = 0.0
@@ -331,10 +317,8 @@ def move(state, begin, end, step, d):
 
 @kernel
 def multiclass_hinge(first, last, scores, labels, weights, losses, slacks, residual):
-    """Compute the multiclass loss and its residual (equations 2 and 5) at the positions first ... last - 1.
-
-    Without branches, and on arrays that start at `first`: the inner loop is compiled into vector instructions.
-    """
+    """Compute the multiclass loss and its residual (equations 2 and 5) at the positions first ... last - 1, without
+    branches, and on arrays that start at `first`: the inner loop is compiled into vector instructions."""
     n, y, twice = last - first, labels[first:last], 2.0 * weights[first:last]
     loss, slack, own = np.zeros(n), np.zeros(n), np.empty(n)
     for i in range(n):
@@ -374,10 +358,7 @@ def multitask_hinge(first, last, scores, labels, weights, losses, slacks, residu
 
 @kernel
 def ranking_hinge(first, last, scores, starts, sets, weights, losses, slacks, residual, curvature):
-    """Compute the ranking loss (section 4.7), its residual, and the diagonal of its generalised Hessian.
-
-    residual, curvature : zero before
-    """
+    """Compute the ranking loss (section 4.7), its residual and generalised Hessian's diagonal, both zero before."""
     n_states = scores.shape[0]
     is_relevant = np.zeros(n_states, np.bool_)
     for i in range(first, last):
@@ -415,12 +396,9 @@ def weighted_squares(indptr, indices, values, weights, out):
 def star_constants(indptr, indices, values, labels, weights, n_states, out):
     """Compute the block Lipschitz constants of the multiclass squared hinge (appendix A, sharpened), out (F,).
 
-    With c_y the sum of weight x^2 over the positions of class y, a row's generalised Hessian is at most twice
-    sum_y c_y sum_{r != y} (e_y - e_r)(e_y - e_r)' = K diag c + (sum c) I - c 1' - 1 c', stars around every y, and both
-
-        K sum_r c_r    and    K max_r c_r + sqrt(K) ||c||
-
-    bound its largest eigenvalue; the paper has 2 (K - 1) sum_r c_r.
+    With c_y the sum of weight x^2 over the positions of class y, a row's generalised Hessian is at most twice sum_y c_y
+    sum_{r != y} (e_y - e_r)(e_y - e_r)' = K diag c + (sum c) I - c 1' - 1 c', stars around every y; both K sum_r c_r
+    and K max_r c_r + sqrt(K) ||c|| bound its largest eigenvalue; the paper has 2 (K - 1) sum_r c_r.
     """
     squares = np.empty(n_states)
     for f in range(indptr.size - 1):

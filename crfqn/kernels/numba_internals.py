@@ -49,11 +49,8 @@ NO_ENTRIES = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 class KernelCompiler(Compiler):
-    """Numba's compiler of functions that hold loops and calls only.
-
-    Passes for what kernels don't contain, each of which analyses the function anew, are left out, and so is Python's
-    garbage collector, which walks over all objects of the compiler again and again and finds next to nothing.
-    """
+    """Numba's compiler of functions that hold loops and calls only: without passes for anything else, each of which
+    analyses a function anew, or the garbage collector, which walks over all objects again and again in vain."""
 
     def compile_extra(self, function: Any) -> Any:
         """Compile the function, and what it calls, without collections of garbage."""
@@ -151,11 +148,8 @@ def warn_not_kept(error: Exception) -> None:
 
 
 class KernelFiles(IndexDataCacheFile):
-    """Numba's files of one function, an index and machine code, whose damage is noticed before the code is run.
-
-    Machine code is stored with what it belongs to and a checksum: where the disk is full, an index may be new and
-    the code that it names old.
-    """
+    """Numba's files of one function, index and machine code, the latter with what it belongs to and a checksum: where
+    the disk is full, an index may be new and the code that it names old."""
 
     def save(self, key: Any, data: Any) -> None:
         """Write the machine code `data` of a signature and processor, in the place of what was there."""
@@ -193,11 +187,8 @@ class KernelFiles(IndexDataCacheFile):
 
 
 class KernelCache(FunctionCache):
-    """Numba's cache of one function of this package, stale once any kernel's source has changed.
-
-    Numba chooses the folder: NUMBA_CACHE_DIR, else beside the source, else the user's; RuntimeError if none can be
-    written.
-    """
+    """Numba's cache of one function of this package, stale once any kernel's source has changed. Numba chooses the
+    folder: NUMBA_CACHE_DIR, else beside the source, else the user's; RuntimeError if none can be written."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
@@ -434,10 +425,8 @@ def _first_lanes(builder: Any, count: Any) -> Any:
 
 
 def _store_first(builder: Any, value: Any, place: Any, count: Any) -> None:
-    """Store the first `count` lanes to a place; nothing behind them is written.
-
-    A masked store takes some processors ten times as long as a plain one: for what is not whole only.
-    """
+    """Store the first `count` lanes to a place, for what is not whole only: some processors take ten times as long for
+    a masked store as for a plain one. Nothing behind them is written."""
     with builder.if_else(builder.icmp_signed(">=", count, count.type(LANES))) as (whole, partly):
         with whole:
             builder.store(value, place, align=ALIGNMENT)
@@ -447,10 +436,8 @@ def _store_first(builder: Any, value: Any, place: Any, count: Any) -> None:
 
 
 def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
-    """Transpose LANES registers: entry j of register i becomes entry i of register j.
-
-    Blocks of 1, 2 and 4 lanes are exchanged between registers that are as far apart (Eklundh 1972).
-    """
+    """Transpose LANES registers: entry j of register i becomes entry i of register j, by exchanging blocks of 1, 2 and
+    4 lanes between registers that are as far apart (Eklundh 1972)."""
     step = 1
     while step < LANES:
         keeps = [i if not i & step else i - step + LANES for i in range(LANES)]
@@ -548,8 +535,7 @@ def add_outer_4_2(typing: Any, out: Any, place: Any, a: Any, first_a: Any, b: An
 def _row_sum(n_registers: int, is_indexed: bool, is_weighted: bool) -> Any:
     """Make an intrinsic that adds weighted rows e = begin ... end - 1 of a block of n_registers * LANES columns to out.
 
-    Row e is matrix[indices[e]] (indexed) or matrix[e]; its weight is weights[offset + e * stride], or 1. The block
-    begins at `column`.
+    Row e is matrix[indices[e]] (indexed) or matrix[e], from `column` on; its weight weights[offset + e * stride], or 1.
     """
 
     @intrinsic
@@ -622,11 +608,8 @@ def _positive_part(builder: Any, vector: Any) -> tuple[Any, Any]:
 
 
 def _hinge_slopes(n_registers: int) -> Any:
-    """Make an intrinsic that adds c x max(a, 0) and c x^2 [a > 0] of a column block to g and h; c the weight.
-
-    Minus the sum of the former over the block's states is added to own[0, y], the sum of the latter to own[1, y].
-    Margins are prefetched AHEAD.
-    """
+    """Make an intrinsic that adds c x max(a, 0) and c x^2 [a > 0] of a column block to g and h, c the weight, and
+    subtracts the sums over the block's states of the former from own[0, y], adds those of the latter to own[1, y]."""
 
     @intrinsic
     def add_slopes(typing: Any, g: Any, h: Any, own: Any, column: Any, margins: Any, indices: Any, begin: Any,

@@ -108,9 +108,7 @@ def sift_down(heap, root, n):
 @bare_subkernel
 def level_by_sorting(u, mass, slope):
     """Return pi(rho) for the last rho with mu_rho > pi(rho), mu being u in descending order (Algorithm 2); permutes u.
-
-    A heap hands out one mu after another: none beyond rho + 1 is asked for.
-    """
+    A heap hands out one mu after another: none beyond rho + 1 is asked for."""
     n, total, level = u.size, 0.0, -mass
     for root in range(n // 2 - 1, -1, -1):
         sift_down(u, root, n)
@@ -129,10 +127,8 @@ def level_by_sorting(u, mass, slope):
 
 @bare_subkernel
 def level_by_pivots(u, mass, slope, random):
-    """Return the level by random pivots in expected O(k) (Duchi et al. 2008, figure 2); permutes u.
-
-    The open entries are u[first] ... u[last - 1]; `total` is the sum of the `count` that are known to be above.
-    """
+    """Return the level by random pivots in expected O(k) (Duchi et al. 2008, figure 2); permutes u. The open entries
+    are u[first] ... u[last - 1]; `total` is the sum of the `count` that are known to be above."""
     first, last, total, count = 0, u.size, 0.0, 0
     while first < last:
         chosen = first + draw(random, last - first)
@@ -174,11 +170,8 @@ def level_by_bisection(u, below, mass, slope, tol):
 
 @inner
 def simplex_level(v, mass, slope, method, tol, workspace, random):
-    """Return max(v) and the level less max(v): the sum of both is the level, but for its rounding.
-
-    Where mass + slope max(v) <= 0 there is none below the largest entry: the sum is then -mass / slope, or max(v). nan
-    where an entry is not finite.
-    """
+    """Return max(v) and the level less it: their sum is the level, but for its rounding; nan where v is not finite.
+    Where mass + slope max(v) <= 0 none is below the largest entry: the sum is -mass / slope, or max(v)."""
     largest, total = largest_and_sum(v)
     if not abs(total) < np.inf:
         return np.nan, np.nan
@@ -217,9 +210,7 @@ def simplex_rows(x, radii, method, tol, out):
 @kernel
 def ball_rows(x, radii, method, tol, clips, out):
     """out[i] <- the projection of x[i] onto the L1 ball of radii[i], or x[i] less that (clips), the prox of its dual.
-
-    Returns the first row out of range, or -1.
-    """
+    Returns the first row out of range, or -1."""
     workspace, random = np.empty(x.shape[1] + 1), np.full(1, SEED, np.uint64)
     sizes = np.empty(x.shape[1])
     for i in range(x.shape[0]):
@@ -242,10 +233,8 @@ def ball_rows(x, radii, method, tol, clips, out):
 
 @kernel
 def epigraph_rows(x, heights, margins, method, tol, out, heights_out):
-    """out[i], heights_out[i] <- the projection of (x[i], heights[i]) onto {(p, t): max_k p_k + margins_ik <= t}.
-
-    margins : float64 (n, k) or (1, k) for all. Returns the first row out of range, or -1.
-    """
+    """out[i], heights_out[i] <- the projection of (x[i], heights[i]) onto {(p, t): max_k p_k + margins_ik <= t};
+    margins : (n, k), or (1, k) for all. Returns the first row out of range, or -1."""
     workspace, random = np.empty(x.shape[1] + 1), np.full(1, SEED, np.uint64)
     nu = np.empty(x.shape[1])
     for i in range(x.shape[0]):

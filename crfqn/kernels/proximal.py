@@ -20,10 +20,8 @@ AT_THE_TOP = 1.0 - 1e-10  # of the largest size: weights clipped at one level di
 
 @inner
 def simplex_level(v, mass):
-    """Return the level with sum_i max(v_i - level, 0) = mass > 0, by Michelot's finite fixed-point iteration (1986).
-
-    The values above the level become fewer until they stay; rounding may bring one back that lies at the level itself.
-    """
+    """Return the level with sum_i max(v_i - level, 0) = mass > 0, by Michelot's fixed-point iteration (1986): the
+    values above it become fewer until they stay; rounding may bring one back that lies at the level itself."""
     level, before = -np.inf, v.size + 1
     while True:
         total, n_above = 0.0, 0
@@ -105,11 +103,8 @@ def leave_euclidean(slope, w, group, norm):
 
 @inner
 def leave_largest(slope, w, group, largest, workspace):
-    """slope += the subgradient of group ||w||_inf that brings it nearest to 0, at w != 0.
-
-    The subgradients share `group` out among the coordinates of the largest size, each with the sign of its weight:
-    the nearest is a projection onto a simplex.
-    """
+    """slope += the subgradient of group ||w||_inf that brings it nearest to 0, at w != 0: `group` is shared out among
+    the coordinates of the largest size, with their signs, by a projection onto a simplex."""
     n = 0
     for i in range(w.size):
         if abs(w[i]) >= AT_THE_TOP * largest:
@@ -124,10 +119,8 @@ def leave_largest(slope, w, group, largest, workspace):
 
 @kernel
 def block_distances(order, starts, w, g, l1, group, l2, is_linf, out):
-    """out[b] = the distance of -g to the subdifferential of h + l2/2 ||.||^2 at w, block by block, (n_blocks,).
-
-    At w = 0 that is the length of the prox of -g, which is -g less its projection onto the subdifferential.
-    """
+    """out[b] = the distance of -g to the subdifferential of h + l2/2 ||.||^2 at w, block by block, (n_blocks,); at w =
+    0 the length of the prox of -g, which is -g less its projection onto the subdifferential."""
     slope, weights, workspace = np.empty(order.size), np.empty(order.size), np.empty(order.size)
     for b in range(starts.size - 1):
         begin, end = starts[b], starts[b + 1]

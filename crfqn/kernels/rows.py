@@ -48,10 +48,8 @@ def copy_rows(target, source):
 
 @inner
 def add_products(out, matrix, begin, end, weights, offset, stride):
-    """out += sum_e weights[offset + e * stride] matrix[e] over the rows e = begin ... end - 1.
-
-    out: float64 (width,); matrix: float64 (rows, width), C order, width a multiple of LANES.
-    """
+    """out += sum_e weights[offset + e * stride] matrix[e] over the rows e = begin ... end - 1; out : float64 (width,),
+    matrix : float64 (rows, width), C order, width a multiple of LANES."""
     width, column = out.size, 0
     while column + 4 * LANES <= width:
         products_4(out, column, matrix, out, begin, end, weights, offset, stride)
@@ -104,10 +102,8 @@ UNDERFLOW = -708.0
 def exp_in_place(x: np.ndarray, exponents: np.ndarray) -> None:
     """Replace x by exp(x) for x <= 0; values under -708 give 3e-308 instead of a denormal.
 
-    exp(x) = 2**n exp(r), n = round(x / ln 2), |r| <= ln(2) / 2, exp(r) by its Taylor polynomial of degree
-    12 (error below 2 units in the last place). 2**n is put together in the bits of `exponents`.
-
-    x: float64 (n,), changed in place. exponents: int64, at least (n,), scratch.
+    exp(x) = 2**n exp(r), n = round(x / ln 2), |r| <= ln(2) / 2, exp(r) by its Taylor polynomial of degree 12 (error
+    below 2 units in the last place). 2**n is put together in the bits of `exponents`, int64, as long as x at least.
     """
     powers = exponents.view(np.float64)
     for i in range(x.size):

@@ -1,14 +1,13 @@
 """Loops over sparse matrices: sweeps over columns, scores of single rows; and searches of sorted index sets.
 
-Sweeps over the feature-indexed store are gradients of coordinates, scores of a direction, full gradient scans, for
-`objectives.linear`. A coordinate is (state k, feature f); its column of the store lists the positions t with
-x_tf != 0. Active-set sweeps walk label-major arrays (K, N): one state's row stays in the L2 cache while its columns go
-by. Screening needs every state of a feature at once and walks a position-major copy (N, width) in slabs of positions
-that fit into the cache.
+For `objectives.linear`: gradients of coordinates, scores of a direction, full gradient scans. The column of a
+coordinate (state k, feature f) lists the positions t with x_tf != 0. Active-set sweeps walk label-major arrays (K, N):
+one state's row stays in the L2 cache while its columns go by. Screening needs every state of a feature at once and
+walks a position-major copy (N, width) in slabs of positions that fit into the cache.
 
-Speed: these loops are bound by latency and address arithmetic, not by bandwidth. Sums are split by hand into
-four, since the compiler's own vectorised gather is several times slower than four plain loads; the casts to
-unsigned save the test for negative indices.
+Speed: these loops are bound by latency and address arithmetic, not by bandwidth. Sums are split by hand into four,
+since the compiler's own vectorised gather is several times slower than four plain loads; the casts to unsigned save the
+test for negative indices.
 
 Shapes: F features, N positions, K states. indptr: int64 (F + 1,); indices: int32 or int64 (nnz,), ascending in a
 column; values: float64 (nnz,), or (0,) where every stored value is 1. states, features: the coordinates' (n,).
@@ -113,10 +112,8 @@ def add_columns(first, last, states, features, weights, indptr, indices, values,
 
 @strict_kernel
 def feature_ceilings(first, last, indptr, indices, values, largest, out):
-    """out[f] = sum_t |x_tf| largest[t] for f = first ... last - 1: no state's gradient is larger.
-
-    largest : float64 (N,), the largest size of a position's residuals
-    """
+    """out[f] = sum_t |x_tf| largest[t] for f = first ... last - 1: no state's gradient is larger; largest :
+    float64 (N,), the largest size of a position's residuals."""
     for f in range(first, last):
         total = 0.0
         for e in range(indptr[f], indptr[f + 1]):
@@ -127,10 +124,8 @@ def feature_ceilings(first, last, indptr, indices, values, largest, out):
 
 @bare_kernel
 def transpose_positions(first, last, rows, order, out, norms):
-    """out[t] = rows[:, t], and norms[t] its norm, for the positions t = first ... last - 1.
-
-    rows: float64 (K, N), out: float64 (N, at least K); order: of the norm, 1, 2 or inf
-    """
+    """out[t] = rows[:, t], and norms[t] its norm of the given order (1, 2 or inf), for t = first ... last - 1; rows :
+    float64 (K, N), out : float64 (N, at least K)."""
     for start in range(first, last, TRANSPOSED_TOGETHER):
         stop = min(start + TRANSPOSED_TOGETHER, last)
         norms[start:stop] = 0.0
@@ -161,10 +156,9 @@ def transpose(source, target):
 
 @kernel
 def feature_gradients(features, block, slab, indptr, indices, values, residual, out):
-    """out[i, k] = sum_t x_tf residual[t, k] for the features f = features[i] and every state.
+    """out[i, k] = sum_t x_tf residual[t, k] for the features f = features[i] and every state; out is zero before.
 
-    residual: float64 (N, width), position-major, width a multiple of LANES; `block`, `slab`: features and positions
-    visited at a time (their numbers stay in the caches); out: float64 (number of features, width), zero before.
+    residual : float64 (N, width), position-major; block, slab : features and positions at a time, to fit the caches
     """
     n_positions = residual.shape[0]
     cursor = indptr[features]
@@ -194,8 +188,8 @@ def add_powers(gradients, n_states, inside, order, totals):
 def add_position_rows(first, last, table, indptr, indices, values, scores):
     """scores[k, t] += sum_f x_tf table[f, k] for the positions t = first ... last - 1, by their rows (CSR).
 
-    table: float64 (F, width), width a multiple of LANES; scores: float64 (K, N), K <= width. A position's sums stay in
-    registers while its entries go by; over columns each entry would load and store them.
+    A position's sums stay in registers while its entries go by; over columns each entry would load and store them.
+    table : float64 (F, width), scores : float64 (K, N), K <= width.
     """
     sums = aligned_rows(TRANSPOSED_TOGETHER, table.shape[1])
     for start in range(first, last, TRANSPOSED_TOGETHER):
@@ -210,10 +204,8 @@ def add_position_rows(first, last, table, indptr, indices, values, scores):
 
 @kernel
 def add_feature_rows(first, features, table, indptr, indices, values, image):
-    """image[t - first] += sum_i x_tf table[i], f = features[i], for the positions t = first, first + 1, ... of `image`.
-
-    table: float64 (features, width), image: float64 (positions, width), both position-major.
-    """
+    """image[t - first] += sum_i x_tf table[i], f = features[i], for the positions t = first, first + 1, ... of `image`,
+    position-major; table : float64 (features, width)."""
     last = first + image.shape[0]
     for i in range(features.size):
         weights, end = table[i], indptr[features[i] + 1]
@@ -268,19 +260,12 @@ def row_keys(begin, end, columns, keys):
 def score_entries(first, last, row_ends, columns, values, heads, states, places, weights, initial, scores):
     """scores[k, t] = initial[k] + sum_f x_tf w_kf for t = first ... last - 1, x_tf the sum of the entries (t, f).
 
-    The sums are taken in the order of the features: bit by bit those of `add_columns`.
-
-    Parameters
-    ----------
-    row_ends, columns, values : int64 (N + 1,), int32 (entries,), float64 (entries,) or (0,) where all are 1; entries
-        in any order, those without a column have one below 0, the others one below F
+    The sums are taken in the order of the features: bit by bit those of `add_columns`. Returns whether all x_tf are
+    finite, and the rows ascend within the entries.
+    row_ends, columns, values : int64 (N + 1,), int32 (entries,), float64 (entries,) or (0,) where all are 1; in any
+        order; entries without a column have one below 0, the others one below F
     heads, states, places : int64 (F + 1,), int32 (weights,), int64 (weights,) or (0,): feature f has the weights
         weights[places[j]], or weights[j], for states[j], j = heads[f] ... heads[f + 1] - 1
-    initial, scores : float64 (K,) and (K, N), out
-
-    Returns
-    -------
-    bool, whether all x_tf are finite, and the rows ascend within the entries
     """
     longest, is_sound, low = 0, True, (np.int64(1) << LOW) - 1
     for t in range(first, last):
@@ -324,10 +309,8 @@ def found_in(numbers: np.ndarray, queries: np.ndarray) -> tuple[np.ndarray, np.n
 
 @bare_kernel
 def find(numbers, queries, place, is_there):
-    """place[j] = that of the first of the sorted `numbers` that is at least queries[j], the last if there is none.
-
-    Galloping search from the place of the query before: where the queries are sorted too, a few comparisons each.
-    """
+    """place[j] = that of the first of the sorted `numbers` that is at least queries[j], the last if there is none: a
+    galloping search from the last place, a few comparisons each where the queries are sorted too."""
     low, n = 0, numbers.size
     for j in range(queries.size):
         x, stride = queries[j], 1

@@ -8,15 +8,13 @@ For an item x with node scores s and nodes numbered parents first,
 (in print the exp of an upward message's leaf is missing). Every node is visited a fixed number of times: O(K) an item.
 A flat model is the taxonomy without parents.
 
-Numerics: exponents are taken less the item's largest label score, so that the largest term of Z is 1. A node that is
-no label gets the smallest exponential in the place of 0, 3e-308, which no sum beside a 1 can see: one branch-free
+Numerics: exponents are taken less the item's largest label score, so that the largest term of Z is 1. A node that is no
+label gets the smallest exponential in the place of 0, 3e-308, which no sum beside a 1 can see: one branch-free
 exponential over the whole tile is faster than a test at each node.
 
-Memory: scores and residual are label-major (K, N); a tile of items is worked on in a contiguous (K, width) buffer that
-stays in the L2 cache, whose inner loops run over the items of the tile. Main memory then only sees a score in and a
-residual out, 24 bytes a node and item (a line is read before it is written).
-
-Shapes: K nodes, N items. parents: int32 (K,), -1 at the top; scores, residual: float64 (K, N).
+Memory: scores and residual are label-major float64 (K, N), K nodes, N items; a tile of items is worked on in a
+contiguous (K, width) buffer that stays in the L2 cache. Main memory then only sees a score in and a residual out, 24
+bytes a node and item (a line is read before it is written). parents: int32 (K,), -1 at the top.
 """
 
 import numpy as np
@@ -52,10 +50,8 @@ def path_sums(first, last, parents, scores, out):
 
 @kernel
 def best_labels(first, last, is_label, sums, best, states):
-    """Find the label node with the largest path sum of the items first ... last - 1, ties to the lower number.
-
-    best : float64 (N,), the path sum, out; states : int32 (N,), the node, out
-    """
+    """Find the label node with the largest path sum of the items first ... last - 1, ties to the lower number; best :
+    float64 (N,), the path sum, states : int32 (N,), the node, out."""
     for t in range(first, last):
         best[t], states[t] = -np.inf, -1
     for k in range(is_label.size):
@@ -85,10 +81,8 @@ def tile_down(start, width, parents, is_label, scores, tile, largest):
 
 @subkernel
 def tile_exponentials(width, is_label, tile, largest, expected, shifted, exponents):
-    """Replace the labels' alpha by e = exp(alpha - largest); expected[t] = the sum of e (alpha - largest).
-
-    By groups of rows that fit the L1 cache. shifted, exponents: float64 and int64 scratch, a group at least.
-    """
+    """Replace the labels' alpha by e = exp(alpha - largest); expected[t] = the sum of e (alpha - largest). By groups of
+    rows that fit the L1 cache; shifted, exponents : scratch, a group at least."""
     n_nodes, n_rows = is_label.size, max(shifted.size // width, 1)
     for t in range(width):
         expected[t] = 0.0
@@ -129,11 +123,8 @@ def tile_up(width, parents, tile, total):
 
 @kernel
 def tree_marginals(first, last, parents, is_label, scores, targets, weights, residual, sums):
-    """Run inference over the items first ... last - 1.
-
-    residual[k, t] = weight * (p_t(k) - [k is the target or above it]); without `targets` nothing is subtracted.
-    sums: float64 (N, 3), in nats: log Z, the expected score and the target's score of each item, without its weight.
-    """
+    """Run inference: residual[k, t] = weight * (p_t(k) - [k is the target or above it]), without `targets` weight * p;
+    sums : float64 (N, 3), in nats: an item's log Z, expected score and target's score, without its weight."""
     n_nodes = parents.size
     widest = tile_width(n_nodes)
     tile = np.empty(n_nodes * widest)
@@ -170,10 +161,8 @@ def subtract_targets(first, last, parents, scores, targets, weights, residual, s
 
 @kernel
 def add_marginal_variance(first, last, states, residual, inverse_weights, out):
-    """out[t] += sum over the states of p_t(k) (1 - p_t(k)) for the positions t = first ... last - 1.
-
-    p is read off the residual r = weight (p - observed): with a = |r| / weight it is a or 1 - a.
-    """
+    """out[t] += sum over the states of p_t(k) (1 - p_t(k)) for t = first ... last - 1; p is read off the residual r =
+    weight (p - observed): with a = |r| / weight it is a or 1 - a."""
     for k in states:
         for t in range(first, last):
             a = abs(residual[k, t]) * inverse_weights[t]

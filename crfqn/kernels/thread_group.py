@@ -1,13 +1,12 @@
 """Thread groups: threads that run one kernel and wait for each other a hundred thousand times a second.
 
 A thread pool hands out parts in 50 microseconds; a row of block coordinate descent takes 5. So the members of a group
-run the same kernel on shares of the same row and wait for each other at barriers within it: each writes how many
-barriers it has come to, and watches the others' counts. Whatever a member has written before a barrier, the others read
-after it. Mellor-Crummey and Scott, "Algorithms for scalable synchronization on shared-memory multiprocessors" (1991).
+run the same kernel on shares of the same row and wait for each other at barriers within it: each writes how many it has
+come to, and watches the others' counts. Whatever a member has written before a barrier, the others read after it
+(Mellor-Crummey and Scott, "Algorithms for scalable synchronization on shared-memory multiprocessors", 1991).
 
-A member that fails comes to no barrier any more. It says so (`give_up`), and from then on nobody waits: the others run
-to the end of the kernel, or leave where they ask `has_failed`, their results are of no use, and the exception reaches
-whoever started the group.
+A member that fails says so (`give_up`), and from then on nobody waits: the others run to the end of the kernel, or
+leave where they ask `has_failed`, their results are of no use, and the exception reaches whoever started the group.
 
 group: int64, zeros before, from `new_group`: place 0 counts arrivals, place 1 is 1 once a member has failed; then a
 cache line for each member's slot: the barriers that it has come to.
@@ -42,10 +41,8 @@ def new_group(n_members: int) -> np.ndarray:
 
 
 def work_together(pool: Any, n_members: int, run: Callable[[np.ndarray, int], Any]) -> list[Any]:
-    """Return the results of run(group, rank) in n_members threads of a pool (`threads.Pool`), in no promised order.
-
-    A member's exception is raised once all have come back; what the group has written is then of no use.
-    """
+    """Return the results of run(group, rank) in n_members threads of a `threads.Pool`, in no promised order; a member's
+    exception is raised once all have come back, and what the group has written is then of no use."""
     group, found = new_group(n_members), []
 
     def come(_: int) -> None:

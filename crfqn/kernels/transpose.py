@@ -40,10 +40,9 @@ def scatter_rows(
     out_indices: NDArray,
     out_values: NDArray,
 ) -> None:
-    """Write a block of rows into the columns.
+    """Write a block of rows into the columns; heads (columns,) : where each column's next entry goes, moved in place.
 
-    `heads` (columns,), integers, says where the next entry of each column goes (moved in place). `out_values` of length
-    0: the result stores no values. Rare columns are in no cache: their places are prefetched AHEAD.
+    out_values of length 0 : the result stores no values. Rare columns are in no cache: places are prefetched AHEAD.
     """
     origin = indptr[0]
     for r in range(indptr.size - 1):
@@ -63,10 +62,8 @@ def scatter_rows(
 
 @kernel
 def has_duplicates(first: int, last: int, indptr: NDArray, indices: NDArray) -> bool:
-    """Return whether any of the columns first ... last - 1 has an entry twice.
-
-    A pass of its own: to read while scattering what was written just before takes longer than all the rest of it.
-    """
+    """Return whether any of the columns first ... last - 1 has an entry twice, in a pass of its own: to read while
+    scattering what was written just before takes longer than all the rest of it."""
     n_duplicates = 0
     for column in range(first, last):
         for j in range(indptr[column] + 1, indptr[column + 1]):
@@ -99,11 +96,8 @@ def merge_duplicates(indptr: NDArray, indices: NDArray, values: NDArray) -> int:
 
 @kernel
 def count_entries(rows, counts):
-    """Add the number of entries that are not 0 in each column of dense rows to `counts` (columns,), integers.
-
-    rows: float64 (R, columns), C order. Returns whether all entries are 1, and the place, row * columns + column, of
-    the first that is not finite, -1 if there is none.
-    """
+    """Add the number of entries that are not 0 in each column of dense rows, float64 (R, columns), to `counts`; returns
+    whether all are 1, and the place, row * columns + column, of the first that is not finite, or -1."""
     is_binary, fault = True, int64(-1)
     for r in range(rows.shape[0]):
         for j in range(rows.shape[1]):
@@ -133,10 +127,8 @@ def scatter_entries(rows, first_row, heads, out_indices, out_values):
 
 @kernel
 def count_taken(first, last, indptr, indices, new_index, counts):
-    """counts[f] = the number of entries of column f whose position is taken, for f = first ... last - 1.
-
-    new_index : each position's number in the result, -1 if it is not taken
-    """
+    """counts[f] = the number of entries of column f whose position is taken, for f = first ... last - 1; new_index :
+    each position's number in the result, -1 if it is not taken."""
     for f in range(first, last):
         n = 0
         for e in range(indptr[f], indptr[f + 1]):

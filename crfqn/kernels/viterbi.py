@@ -1,14 +1,12 @@
 """The best labellings of each chain (Viterbi 1967), in scores: sums and comparisons cannot overflow.
 
 The forward pass keeps the best scores only, no back pointers; on the way back the state before is found again, for the
-best labelling alone. That is K comparisons a position there, and none of the forward pass's K^2 has to keep its
-argument: it is one instruction for 8 states, four of them in flight (22 states: 110 ns a position instead of 240).
+best labelling alone. That is K comparisons a position, and none of the forward pass's K^2 has to keep its argument: it
+is one instruction for 8 states, four of them in flight (22 states: 110 ns a position instead of 240).
 
 The n best come from the same recursion with a sorted list of n in the place of one number: of a state's K n candidates
-it looks at about K + n. Ties go to the lower last state, and then to the lower state before.
-
-Rules on neighbouring labels are numbers that are added to scores: 0 where allowed, -inf where forbidden. Inference
-takes scores of -inf as they are: such a label or transition has the probability 0.
+it looks at about K + n. Ties go to the lower last state, and then to the lower state before. Rules on neighbouring
+labels are numbers that are added to scores: 0 where allowed, -inf where forbidden, which inference takes as they are.
 
 Shapes: K states, width = K rounded up to LANES, N positions, I items, T positions of an item, n labellings.
 """
@@ -22,11 +20,8 @@ from crfqn.kernels.rows import LANES
 
 
 class TransitionMask(NamedTuple):
-    """What is added to the scores of an item.
-
-    edges : float64 (K, width), of transitions from state to state, or (0, width): all are allowed
-    start, end : float64 (width,), of the states of an item's first and last position
-    """
+    """What is added to the scores of an item: edges : float64 (K, width), or (0, width): all are allowed; start, end :
+    float64 (width,), of the states of its first and last position."""
 
     edges: np.ndarray
     start: np.ndarray
@@ -161,12 +156,10 @@ def keep_best_of(previous, sizes, edges_to, values, states, ranks):
 
 @kernel
 def best_paths(first, last, offsets, scores, edges, n, states, best, counts):
-    """Find the n best labellings of the items first ... last - 1, or as many as there are.
+    """Find the n best labellings of the items first ... last - 1, or as many as there are; an edge or score of -inf
+    forbids.
 
-    Parameters
-    ----------
-    scores, edges : float64 (K, N) and (K, K); -inf forbids
-    states : int32 (n, N), out; best : float64 (n, I), out, their scores, falling; counts : int64 (I,), out
+    states, best, counts : int32 (n, N), float64 (n, I), scores, falling, and int64 (I,), out
     """
     n_states, longest = scores.shape[0], 1
     for i in range(first, last):

@@ -43,13 +43,9 @@ KEPT_NUMBERS = (
 class BlockedObjective(InMemory):
     """The sum of objectives over the same coordinates, evaluated one after the other.
 
-    Parameters
-    ----------
-    parts : iterable of Objective
     whole : Objective, optional: all of it in one piece, for what needs the data and no evaluation
-    most_kept : int
-        The numbers that its points may keep together. With 0 the parts may be made anew in every pass; then the method
-        has to do without bounds.
+    most_kept : the numbers that its points may keep together. With 0 the parts may be made anew in every pass; then the
+        method has to do without bounds
     """
 
     in_blocks: ClassVar[bool] = True
@@ -282,20 +278,15 @@ class SumPoint(Handle):
         return self.sums.gradient[place] if is_known.all() else self.sum(lambda p: p.gradient(coords))
 
     def _screen(self, threshold: float) -> Screening:
-        """Screen the parts, then add up the gradients of what may stand out in the sum.
-
-        A sum of n numbers exceeds the threshold only where one of them exceeds an n-th of it: the candidates of the
-        parts hold all that is sought, and a second sweep adds up their gradients.
-        """
+        """Screen the parts, then add up the gradients of what may stand out in the sum: a sum of n numbers exceeds the
+        threshold only where one of them exceeds an n-th of it, so the parts' candidates hold all."""
         share = threshold / len(self.objective.parts)
         coords = union(*[point.screen(share).coords for point in self.points()])
         return Screening(coords, self.gradient(coords)).above(threshold)
 
     def screen_rows(self, bound: float, inside: float, order: int) -> Screening:
-        """Return whole rows above the bound, and perhaps others.
-
-        Where the parts' rows all have || max(|g| - inside / n, 0) || <= bound / n, their sum is within the bound.
-        """
+        """Return whole rows above the bound, and perhaps others: where the parts' rows all have ||
+        max(|g| - inside / n, 0) || <= bound / n, their sum is within the bound."""
         n = len(self.objective.parts)
         coords = union(*[point.screen_rows(bound / n, inside / n, order).coords for point in self.points()])
         return Screening(coords, self.gradient(coords))
@@ -309,10 +300,8 @@ def build_objective(
     most_numbers: int = MOST_NUMBERS,
     block_numbers: int = BLOCK_NUMBERS,
 ) -> Objective | BlockedObjective:
-    """Build the objective of a loss over features; parameters as of `Objective`.
-
-    With more than `most_numbers` scores it comes in blocks of about `block_numbers`.
-    """
+    """Build the objective of a loss over features; parameters as of `Objective`. With more than `most_numbers` scores
+    it comes in blocks of about `block_numbers`."""
     whole = Objective(features, loss, weights, support)
     if loss.n_states * features.n_positions <= most_numbers:
         return whole

@@ -5,12 +5,11 @@ The token-wise model of a likelihood's Hessian is exact within a position, blind
     H ~ sum_t weight_t x_t x_t' (x) (P_t - p_t p_t'),   P_t(j, k) = P(states j and k are both true at t)
 
 P_t = diag p_t where states exclude each other; in a taxonomy a node and its ancestor are true together with the
-probability of the node, and P_t has entries for such pairs too. It needs no inference, only the marginals that the
-gradient has needed anyway. For a flat model and a taxonomy, whose items have one position, it is the exact Hessian.
-
-A sample of the positions is enough for a metric; the sampled matrix is then scaled to the exact diagonal, so that a
-rare feature that the sample missed still has its curvature. Of the two ways to form it the cheaper one is taken:
-matrix products of dense rows, or sums over the pairs of coordinates that meet at a position.
+probability of the node. It needs no inference, only the marginals of the gradient; where items have one position
+(flat models, taxonomies) it is the exact Hessian. A sample of the positions is enough for a metric; the sampled matrix
+is then scaled to the exact diagonal, so that a rare feature that the sample missed still has its curvature. Of the two
+ways to form it the cheaper one is taken: matrix products of dense rows, or sums over the pairs of coordinates that
+meet.
 
 Of losses of margins it is the generalised Hessian
 
@@ -19,9 +18,8 @@ Of losses of margins it is the generalised Hessian
 Where no pair changes sides this is the loss itself, up to a line. Off the diagonal H_i has entries at violated pairs
 only: a product for each pair of states takes the few positions where the pair is violated.
 
-A loss says its part of the bound, c_t for each position (`ScoreLoss.hessian_bounds`).
-The Gram matrix M = sum_t c_t x_t x_t', for steps in its metric (Agarwal et al. 2014), is the paper's L Sigma as a sum
-over the items.
+A loss says its part of the bound, c_t for each position (`ScoreLoss.hessian_bounds`). The Gram matrix M = sum_t c_t x_t
+x_t', for steps in its metric (Agarwal et al. 2014), is the paper's L Sigma as a sum over the items.
 
 Shapes: I items of T_i positions, N positions, F features, K states; others as in `point.py`.
 """
@@ -117,8 +115,7 @@ def hessian_bound(objective: Any) -> float:
     """Return a bound on the largest eigenvalue of the Hessian that holds at all weights.
 
     Of losses of single positions it is that of sum_t c_t x_t x_t', c_t = weight_t times the loss's own bound: of the
-    multiclass squared hinge 2 K ||X||_2^2, where the global constant of Blondel et al. (2013), appendix A, is
-    4 (K - 1) sum_tj x_tj^2.
+    multiclass squared hinge 2 K ||X||_2^2; Blondel et al. (2013), appendix A, have 4 (K - 1) sum_tj x_tj^2.
     """
     per_position, edges = objective.loss.hessian_bounds(objective.weights)
     return max(objective.map.eigenvalue_bound(per_position), edges)
@@ -223,11 +220,8 @@ def token_model(
 
 
 def count_pairs(marginals: Marginals, split: Split, n_dense: int, most: float) -> float:
-    """Count the pairs of coordinates that meet at a position, over all positions; inf where n_dense have too many.
-
-    By Cauchy and Schwarz these have more than `most` if the mean number of active coordinates is large: no need to
-    count then.
-    """
+    """Count the pairs of coordinates that meet at a position, over all positions; inf where n_dense have too many: by
+    Cauchy and Schwarz they do if the mean number of active coordinates is large, and need no count."""
     features = marginals.objective.map
     if features.count_entries(split) ** 2 * n_dense > most * features.n_positions**2:
         return np.inf

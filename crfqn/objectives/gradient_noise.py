@@ -33,16 +33,8 @@ ROUNDING = 1e-12  # of a sum of squares, that is no sign of a feature that varie
 def gradient_noise(objective: Any, unpenalised: Coords) -> float:
     """Return the standard deviation of a weight's gradient under labels that mean nothing, on average; 0 for one label.
 
-    The mean is over the features that occur; over the states it is that of squares.
-
-    Parameters
-    ----------
-    objective : Objective, BlockedObjective or BoundedObjective
-    unpenalised : int64, coordinates of weights without penalty: their features (the intercept's) do not count
-
-    Notes
-    -----
-    O(K N) and a pass over the data.
+    The mean is over the features that occur, without those of `unpenalised` coordinates (the intercept's); over the
+    states it is that of squares. O(K N) and a pass over the data.
     """
     parts = objective.parts
     occurring = np.sum([part.map.weighted_squares(part.position_weights) for part in parts], axis=0)
@@ -65,11 +57,8 @@ def about_means(parts: list[Objective], squares: Vector) -> Vector:
 
 
 def unit_information(objective: Any, unpenalised: Coords) -> float:
-    """Return the curvature of the loss by a weight at zero that one position brings, on average; 0 for one label.
-
-    That is v mean_f max_t x_tf^2 over the features that occur: a likelihood's curvature is its gradient's variance.
-    Parameters as in `gradient_noise`.
-    """
+    """Return the curvature of the loss by a weight at zero that one position brings, on average; 0 for one label: v
+    mean_f max_t x_tf^2 over the features that occur, as a likelihood's curvature is its gradient's variance."""
     parts = objective.parts
     scales = np.maximum.reduce([part.map.feature_scales for part in parts])
     scales[parts[0].split(unpenalised).features] = 0.0

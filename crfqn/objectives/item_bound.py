@@ -10,11 +10,9 @@ max(|.| - l1, 0)^2 / (2 l2). The multiplier of a constraint is the negative of i
 are 1, and the value is that of the point's objective.
 
 From there only the constraints are met, by Hildreth's method (1957): coordinate after coordinate outside of its bound
-moves its multiplier until it is inside. Optimality of the shares is not sought, nor needed for a bound. What is left
-outside then is brought in by lowering the shares that push. A full gradient scan finds the coordinates that
-have been left out, which join, and in the end one factor for all shares makes the bound strict.
-
-Shapes: I items, N positions, K states.
+moves its multiplier until it is inside. A bound does not need optimal shares. What is left outside is brought in by
+lowering the shares that push. A full gradient scan finds the coordinates that have been left out, which join, and in
+the end one factor for all shares makes the bound strict. Shapes: I items, N positions, K states.
 """
 
 from __future__ import annotations
@@ -52,12 +50,7 @@ DECIDED = 1e-12  # 1 - pi of an item whose share stays 1: the digits of its entr
 
 @dataclass(eq=False)
 class ItemMixtures:
-    """Mixtures of one point's distributions with the observed labels.
-
-    Attributes
-    ----------
-    point : a point of a likelihood
-    """
+    """Mixtures of the distributions at one point of a likelihood with the observed labels."""
 
     point: Point
 
@@ -78,10 +71,8 @@ class ItemMixtures:
         return int(np.minimum(self.owner.map.store.sizes, self.owner.n_items)[nodes.features].sum())
 
     def parts(self, coords: Coords) -> Parts:
-        """Return each item's part of the gradient by sorted coordinates.
-
-        In float32: they only steer the shares, which are checked in float64 before anything is called proved.
-        """
+        """Return each item's part of the gradient by sorted coordinates, in float32: they only steer the shares, which
+        are checked in float64 before anything is called proved."""
         owner = self.owner
         nodes, store = owner.split(coords), owner.map.store
         size = self._most_node_entries(nodes)

@@ -98,10 +98,10 @@ def sample_positions(
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Draw about `n_sampled` positions; returns them and the weight that each stands for, (S,) each.
 
-    A position adds to the Hessian what it leaves undecided: it is drawn with a probability in proportion to
-    weight_t sqrt(undecided_t), undecided_t = sum_k p_t(k) (1 - p_t(k)), systematically and without chance, and
-    counts by its inverse. Drawn evenly, the sample of a well-fitted model would consist of decided positions, which
-    have no curvature: on the digit strings that took 369 passes, against 220.
+    A position adds to the Hessian what it leaves undecided: it is drawn with a probability in proportion to weight_t
+    sqrt(undecided_t), undecided_t = sum_k p_t(k) (1 - p_t(k)), systematically and without chance, and counts by its
+    inverse. Drawn evenly, the sample of a well-fitted model would consist of decided positions, which have no
+    curvature: on the digit strings that took 369 passes, against 220.
     """
     if n_sampled >= weights.size:
         sampled = np.flatnonzero(weights > 0)
@@ -142,13 +142,9 @@ def edge_curvature(marginals: Marginals, edges: NDArray[np.int64]) -> NDArray[np
 
 
 class EdgeModel:
-    """The rows and columns of edges, from sampled positions; lists, since most positions allow few transitions.
+    """Rows and columns of edges of a chain, from sampled positions; lists, since most positions allow few transitions.
 
-    Parameters
-    ----------
-    marginals : Marginals of a chain
-    edges : int64 (E',), sorted, k K + l
-    sampled, shares : (S,): positions, and what each of them stands for
+    edges : int64 (E',), sorted, k K + l; sampled, shares : (S,), positions, and what each of them stands for
     """
 
     def __init__(

@@ -2,10 +2,9 @@
 
     F(w) = sum_i weight_i loss_i(scores(w)),   scores = X w + offset,   gradient = X' residual
 
-It evaluates at sparse weights; an evaluation is a handle, a `Point` (`point.py`): nothing has to be called in the
-right order. What one method keeps over the items is a state (`MethodState`).
-
-Shapes: I items, N positions, F features, K states, E edge weights; coordinates as in `coordinates.py`.
+It evaluates at sparse weights; an evaluation is a handle, a `Point` (`point.py`): nothing has to be called in the right
+order. What one method keeps over the items is a state (`MethodState`). Shapes: I items, N positions, F features, K
+states, E edge weights; coordinates as in `coordinates.py`.
 """
 
 from __future__ import annotations
@@ -44,10 +43,7 @@ REFUSALS = {
 class InMemory:
     """Base of objectives whose items are at hand, in one piece or in `parts`, whose bounds add up.
 
-    Attributes
-    ----------
     parts : the objectives that it is the sum of, over the same coordinates; may be made anew whenever iterated over
-    n_states, n_features, support : K, F, and the coordinates that may have a weight
     """
 
     in_blocks: ClassVar[bool] = False
@@ -333,15 +329,8 @@ class Objective(InMemory):
 
 
 class BoundedObjective(Objective):
-    """The indicator of {w: loss(w) <= eta}: 0 there, infinite elsewhere, without gradients; the penalty is minimised.
-
-    It stands in the place of the loss (Chierchia et al. 2015, equation 8).
-
-    Parameters
-    ----------
-    objective : Objective, the loss
-    budget : LossBudget
-    """
+    """The indicator of {w: loss(w) <= eta}: 0 there, infinite elsewhere, without gradients. The penalty is minimised,
+    and it stands in the place of the loss (Chierchia et al. 2015, equation 8)."""
 
     def __init__(self, objective: Objective, budget: LossBudget) -> None:
         super().__init__(

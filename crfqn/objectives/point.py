@@ -1,9 +1,8 @@
 """Points: the loss at sparse weights, and what one pass over the data tells about it. Rays: a point and a direction.
 
-A point is a handle: it keeps its scores and residuals where the items are, and reads off them what it is asked for. The
-points of sums over parts of the items are in `blocks.py`. No array of F x K numbers ever exists.
-
-Shapes: I items, N positions, F features, K states, E edge weights; coordinates as in `coordinates.py`.
+A point is a handle: it keeps its scores and residuals where the items are, and reads off them what it is asked for;
+those of sums over parts are in `blocks.py`. No array of F x K numbers ever exists. Shapes: I items, N positions, F
+features, K states, E edge weights; coordinates as in `coordinates.py`.
 """
 
 from __future__ import annotations
@@ -26,13 +25,8 @@ NO_SCORES = np.empty((0, 0))
 
 @dataclass(eq=False)
 class Handle:
-    """Base of points: the weights, and the last answers that others can be read off.
-
-    Attributes
-    ----------
-    objective : whose point it is; what the loss knows of curvature and bounds, it answers
-    coords, weights : sorted coordinates and the weights there
-    """
+    """Base of points: the weights at sorted `coords`, and the last answers that others can be read off; what the loss
+    knows of curvature and bounds, `objective` answers."""
 
     objective: Any
     coords: Coords
@@ -114,10 +108,6 @@ class Handle:
 class Point(Handle):
     """The loss at sparse weights over items in memory; everything is computed when it is asked for, once.
 
-    Parameters
-    ----------
-    objective : Objective
-    coords, weights : sorted coordinates and the weights there
     scores, edges : float64 (K, N) and (E,), optional: those of the weights, made when somebody asks
     """
 
@@ -197,11 +187,8 @@ class Point(Handle):
         return self._within_support(Screening(coords, joined(nodes.gradient, found.edge_residual[edges])))
 
     def screen_rows(self, bound: float, inside: float, order: int) -> Screening:
-        """Return whole rows, all weights of a feature: those with || max(|gradient| - inside, 0) || > bound.
-
-        And the point's own. The norm is the sum (order 1) or the Euclidean one (order 2); an edge is a row of its own.
-        A few rows below the bound may come with them.
-        """
+        """Return whole rows, all weights of a feature: those with || max(|gradient| - inside, 0) || > bound, the
+        point's own, and perhaps others; the norm is the sum (order 1) or Euclidean (2); an edge is a row of its own."""
         owner, own, found = self.objective, self.objective.split(self.coords), self.evaluation
         features, gradients = owner.map.screen_rows(
             found.residual, union(own.features), bound, RowNorm(inside, order)

@@ -2,9 +2,8 @@
 
 A problem answers eight messages: its facts, `at`, `along`, value and dual value, gradient, screening (with proofs),
 curvature, `sample`. Points are handles: scores and residuals stay where the items are. What one method keeps over the
-items is a *state*, asked for by its class. A solver names what it `requires`, and `minimize` asks for it first.
-
-Shapes: I items, N positions, F features, K states; coordinates as in `linear/coordinates.py`.
+items is a *state*, asked for by its class. A solver names what it `requires`, and `minimize` asks for it first. Shapes:
+I items, N positions, F features, K states; coordinates as in `linear/coordinates.py`.
 """
 
 from __future__ import annotations
@@ -28,13 +27,8 @@ class Operations(NamedTuple):
     """Operations of the passes over a problem: what solvers weigh their choices by, the same on every machine.
 
     Counts and no clocks: a choice by seconds would depend on the machine's mood, and the result with it. The unit is a
-    multiplication and addition in registers; what has to be fetched from all over memory counts for several.
-
-    Attributes
-    ----------
-    inference : messages and marginals of all items
-    entries : numbers of the data that are not zero
-    n_features, n_states : the features, and the weights of each
+    multiplication and addition in registers; what is fetched from all over memory counts for several.
+    inference, entries : messages and marginals of all items; numbers of the data that are not zero
     has_sequences : whether items have several positions, on average
     """
 
@@ -69,13 +63,8 @@ class Operations(NamedTuple):
 
 
 class Curvature(NamedTuple):
-    """Curvature of single coordinates at a point.
-
-    Attributes
-    ----------
-    diagonal : of the token-wise model of the Hessian
-    majorant : how much curvature a coordinate may meet on its way to a fit
-    """
+    """Curvature of single coordinates at a point: the diagonal of the token-wise model of the Hessian; majorant : how
+    much one may meet on its way to a fit."""
 
     diagonal: Vector
     majorant: Vector
@@ -159,8 +148,6 @@ class Point(Protocol):
     def unpenalised_reach(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
         """Return a bound on the unpenalised weights of some optimum, infinite where there is none.
 
-        Parameters
-        ----------
         value : the objective at any point, in nats: no item's loss at an optimum can be more
         norms : bounds on the sums of the penalised weights' sizes and on the root of the sum of their squares
         """
@@ -174,7 +161,7 @@ class Point(Protocol):
     def count_within(self, bound: float, scale: float, radius: float, besides: Coords) -> int:
         """Count the coordinates j, not those `besides` (sorted), with scale |g_j| + radius range_j < bound.
 
-        range_j = sqrt(sum_i weight_i r_ij^2), r_ij how far the count of j can move within item i; of objectives with
+        range_j = sqrt(sum_i weight_i r_ij^2), r_ij how far j's count can move within item i; of objectives that
         `proves_zeros`.
         """
 

@@ -40,10 +40,8 @@ class Ranges(NamedTuple):
 def count_within(
     point: Point, ranges: Ranges, bound: float, scale: float, radius: float, besides: Coords
 ) -> int:
-    """Count the coordinates j of the support, not `besides`, with scale |g_j| + radius range_j < bound; scale > 0.
-
-    A feature whose range leaves no room is not looked at; nor is one whose gradients cannot be that large.
-    """
+    """Count the coordinates j of the support, not `besides`, with scale |g_j| + radius range_j < bound; scale > 0. A
+    feature whose range leaves no room is not looked at; nor is one whose gradients cannot be that large."""
     owner, support, found = point.objective, point.objective.support, point.evaluation
     room = (bound - radius * ranges.features) / scale
     edges = slice(None) if support.edges is None else support.edges
@@ -65,10 +63,8 @@ def count_of(point: Handle, ranges: Ranges, bound: float, scale: float, radius: 
 def count_screened(
     point: Handle, ranges: Ranges, bound: float, scale: float, radius: float, besides: Coords
 ) -> int:
-    """Count them by a screening, as a sum over parts has it; a few with radius range_j > bound / 2 are missed.
-
-    All that are not within, and have room for half of the bound, stand out in it.
-    """
+    """Count them by a screening, as a sum over parts has it: all that are not within, and have room for half of the
+    bound, stand out in it; a few with radius range_j > bound / 2 are missed."""
     half, owner = 0.5 * bound, point.objective
     found = point.screen(half / scale)
     own = radius * ranges.at(owner.split(found.coords))

@@ -35,11 +35,8 @@ NO_BLOCK = np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32)
 class Lists:
     """Lists of the coordinates of nodes that each sampled position has: rows of the model are sums over these.
 
-    Attributes
-    ----------
     states, row : the states that have coordinates, ascending; and for each coordinate the number of its own
-    sampled, shares : int (S,), float64 (S,): positions, and what each of them stands for
-    starts, members, x, x_p, offsets, entries, stops : the lists, as in `kernels/curvature.py`
+    sampled, shares : (S,), positions, and what each of them stands for; others as in `kernels/curvature.py`
     """
 
     def __init__(self, marginals: Marginals, split: Split, n_sampled: int) -> None:

@@ -1,5 +1,4 @@
-"""The weights that the training data speak for: pairs of a feature and a label that occur together, transitions that
-occur.
+"""The weights that the training data speak for: pairs of a feature and a label, and transitions, that occur.
 
 A model over these only is what CRFsuite trains unless it is asked for more. It is smaller, and it cannot say that a
 label is unlikely beside a feature with which it was never seen.
@@ -23,15 +22,7 @@ MOST_FLAGS = (
 
 @dataclass(frozen=True, eq=False)
 class Support:
-    """The coordinates that may have a weight.
-
-    Attributes
-    ----------
-    n_node_coords, n_edges : int
-        K F and E: all there are.
-    nodes : sorted ndarray of int64 below K F, or None for all
-    edges : sorted ndarray of int64 below E, or None for all
-    """
+    """Coordinates that may have a weight, of n_node_coords = K F and n_edges = E: sorted int64 each, None for all."""
 
     n_node_coords: int
     n_edges: int
@@ -76,18 +67,10 @@ def observed_support(
     all_possible_states: bool,
     all_possible_transitions: bool,
 ) -> Support:
-    """Return the support of a chain's weights: all that the training data speak for.
+    """Return the support of a chain's weights, all that the training data speak for: with `all_possible_states` pairs
+    of feature and label, with `all_possible_transitions` pairs of labels, need not occur in them.
 
-    Parameters
-    ----------
-    store : FeatureStore of N positions and F features
-    targets : ndarray of int32, shape (N,), the observed labels
-    all_possible_states, all_possible_transitions : bool
-        Whether pairs of feature and label, and pairs of labels, need not occur in the data.
-
-    Notes
-    -----
-    O(nnz log nnz + N) time, 16 bytes an entry of memory for a while.
+    targets : int32 (N,), the observed labels. O(nnz log nnz + N) time, 16 bytes an entry of memory for a while.
     """
     return Support(
         n_states * store.n_features,

@@ -78,8 +78,8 @@ def most_losses(part: Any, value: float) -> Vector:
 def most_change(part: Any, norms: tuple[float, float]) -> Vector:
     """The most that penalised weights and the offset change by relabelling a position, (N,).
 
-    The counts of no coordinate change by more than the largest |x|, and by 2 of an edge; the squares of all changes
-    sum to at most those of x at the states on both labels' paths, and 8 for edges: two go, two come.
+    The counts of no coordinate change by more than the largest |x|, and by 2 of an edge; the squares of all changes sum
+    to at most those of x at the states on both labels' paths, and 8 for edges: two go, two come.
     """
     has_edges = part.loss.n_edges > 0
     n_states = 2 * longest_path(part)
@@ -169,11 +169,8 @@ def edge_changes(part: Any, edges: Coords, positions: Coords) -> Vector:
 
 
 def fixed_of_rows(part: Any, unpenalised: Coords) -> NDArray[np.bool_]:
-    """Whether each may be zero at some optimum because the others of a whole unpenalised row can do all it can.
-
-    So may those of states that are no labels, and that of the first label: a constant added to all labels' scores
-    changes no likelihood.
-    """
+    """Whether each may be zero at some optimum because the others of a whole unpenalised row can do all it can. So may
+    those of non-labels, and of the first label: a constant added to all labels' scores changes no likelihood."""
     nodes, labels = part.split(unpenalised), part.loss.position_labels
     out = np.zeros(unpenalised.size, bool)
     for feature in np.unique(nodes.features):

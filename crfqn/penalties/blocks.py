@@ -11,13 +11,8 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Blocks:
-    """A partition of n coordinates: block b has those in the places order[starts[b]] ... order[starts[b + 1] - 1].
-
-    Attributes
-    ----------
-    order : ndarray of int64, shape (n,), a permutation
-    starts : ndarray of int64, shape (n_blocks + 1,)
-    """
+    """Partition of n coordinates: block b has those in the places order[starts[b]] ... order[starts[b + 1] - 1]; order
+    : a permutation (n,), starts : (n_blocks + 1,)."""
 
     order: NDArray[np.int64]
     starts: NDArray[np.int64]

@@ -42,10 +42,8 @@ class ElasticNet(Penalty):
 
     @property
     def dual_radius(self) -> float:
-        """The largest |gradient| that a zero weight can have at an optimum, to which violations are compared.
-
-        Of strengths that differ it is the least, from which on zeros are looked at.
-        """
+        """Largest |gradient| that a zero weight can have at an optimum, to which violations are compared; of strengths
+        that differ the least, from which on zeros are looked at."""
         return self.l1
 
     @property
@@ -76,12 +74,7 @@ class ElasticNet(Penalty):
 
 @dataclass(frozen=True, eq=False)
 class LocalElasticNet:
-    """The elastic net at some coordinates, its strengths found once.
-
-    Parameters
-    ----------
-    l1, l2 : float64 (n,)
-    """
+    """The elastic net at some coordinates, its strengths l1 and l2 found once, (n,)."""
 
     l1: Vector
     l2: Vector
@@ -157,8 +150,6 @@ class LocalElasticNet:
         base_d: NDArray[np.float32],
         pool: Pool,
     ) -> int:
-        """Solve the quadratic model for d, by coordinate; returns the number of sweeps made.
-
-        Parameters as in `kernels.coordinate_descent.descend`; a coordinate is too little work for several threads.
-        """
+        """Solve the quadratic model for d, by coordinate, too little work for several threads; returns the number of
+        sweeps made. Parameters as in `kernels.coordinate_descent.descend`."""
         return descend(problem, self.l1, self.l2, d, base_d)

@@ -3,12 +3,11 @@
 The rows of the (features x states) weights are the groups: the sum of their Euclidean norms is the group lasso of Yuan
 and Lin (2006), as Blondel, Seki and Uehara (2013) use it for multiclass models, the sum of their largest sizes that of
 Turlach, Venables and Wright (2005); with an L1 term besides it is the sparse group lasso (Simon et al. 2013).
-
 `FeatureBlocks` has norms of blocks of features within a state, sum_k sum_b ||w_(k,b)||, as Chierchia et al. (2015) use
-them: a state keeps or drops a block of features by itself, where rows are kept by all states or none.
+them: a state keeps or drops a block by itself.
 
-Dual norm of a row's gradient: the Euclidean length, or the sum, of max(|g| - l1, 0).
-Shapes: n coordinates that are passed in as `coords`, sorted int64, with their weights w and gradients g, float64 (n,).
+Dual norm of a row's gradient: the Euclidean length, or the sum, of max(|g| - l1, 0). Shapes: n coordinates that are
+passed in as `coords`, sorted int64, with their weights w and gradients g, float64 (n,).
 """
 
 from __future__ import annotations
@@ -146,11 +145,8 @@ class GroupLasso(Penalty):
         return found.only(stays)
 
     def norm_bounds(self, value: float) -> tuple[float, float]:
-        """Return the largest L1 and Euclidean norms of penalised weights whose penalty is at most `value`.
-
-        The sum of the blocks' lengths bounds the Euclidean norm; a block's length is at most the root of its number of
-        weights times its largest size.
-        """
+        """Return the largest L1 and Euclidean norms of penalised weights whose penalty is at most `value`: blocks'
+        lengths sum to a bound of the latter, each at most the root of its number of weights times its largest size."""
         l1_norm, l2_norm = ElasticNet(self.l1, self.l2).norm_bounds(value)
         if self.group_l1 > 0:
             per_block = np.sqrt(self.largest_block) if self.norm == "linf" else 1.0
@@ -237,14 +233,8 @@ class FeatureBlocks(GroupLasso):
 
 @dataclass(frozen=True, eq=False)
 class LocalGroupLasso:
-    """The group lasso at some coordinates, their rows found once.
-
-    Parameters
-    ----------
-    blocks : Blocks of n coordinates
-    l1, group, l2 : float64 (n_blocks,)
-    norm : {"l2", "linf"}
-    """
+    """The group lasso at n coordinates, their rows (`blocks`) found once; l1, group, l2 : float64 (n_blocks,); norm :
+    {"l2", "linf"}."""
 
     blocks: Blocks
     l1: Vector
@@ -290,10 +280,11 @@ class LocalGroupLasso:
         return out
 
     def violation(self, w: Vector, g: Vector) -> Vector:
-        """Return the distance of -g to the subdifferential at w, in the Euclidean norm of a row, (n,).
+        """Return the distance of -g to the subdifferential at w, in the Euclidean norm of a row, (n,): rows move as a
+        whole.
 
-        Every coordinate of a row has the distance of the row: rows move as a whole. For a row of zeros under the
-        Euclidean norm it is ||max(|g| - l1, 0)|| - group_l1, if positive; for others ||g + group_l1 w / ||w|| + ...||.
+        For zeros under the Euclidean norm it is ||max(|g| - l1, 0)|| - group_l1, if positive; else ||g + group_l1 w /
+        ||w|| + ...||.
         """
         return self.blocks.spread(self.distances(w, g))
 
@@ -317,10 +308,8 @@ class LocalGroupLasso:
         return float(excess.max(initial=0.0))
 
     def conjugate(self, g: Vector) -> float:
-        """Return the conjugate at -g; infinite where a row is outside of the dual ball and has no l2.
-
-        A row adds the square of its distance to the dual ball over 2 l2, and this distance is the length of the prox.
-        """
+        """Return the conjugate at -g; infinite where a row is outside of the dual ball and has no l2. A row adds the
+        square of its distance to the dual ball, the length of the prox, over 2 l2."""
         is_outside = self.dual_norms(g) - self.group > ROUNDING * (self.group + self.l1)
         if not is_outside.any():
             return 0.0
@@ -340,8 +329,8 @@ class LocalGroupLasso:
     def largest_scale(self, g: Vector) -> float:
         """Return the largest s <= 1 with which s g obeys all bounds; 0 if only 0 does.
 
-        The excess of the worst row's dual norm is convex in s: Newton's method comes down from 1, and never too far.
-        Without L1 it is linear.
+        The excess of the worst row's dual norm is convex in s, linear without L1: Newton's method comes down from 1,
+        never too far.
         """
         if not self.l1.any():
             norms = self.dual_norms(g)
@@ -362,10 +351,8 @@ class LocalGroupLasso:
         return 0.0
 
     def gradient(self, w: Vector) -> Vector:
-        """Return the gradient (n,) at weights of which only unpenalised ones may be zero.
-
-        Under "linf" it is one of the subgradients: the largest weights of a row share its strength.
-        """
+        """Return the gradient (n,) at weights of which only unpenalised ones may be zero; under "linf" one of the
+        subgradients: the largest weights of a row share its strength."""
         of_single = self.blocks.spread(self.l1) * np.sign(w) + self.blocks.spread(self.l2) * w
         if self.is_linf:
             top = self.blocks.spread(self.blocks.largest(np.abs(w)))
@@ -376,9 +363,7 @@ class LocalGroupLasso:
 
     def hessian_times(self, w: Vector, d: Vector) -> Vector | None:
         """Return the Hessian at such weights times a direction, (n,); None for "linf", which has kinks at its minima.
-
-        The Hessian of group ||w_b|| is group (I - u u') / ||w_b||, u = w_b / ||w_b||.
-        """
+        That of group ||w_b|| is group (I - u u') / ||w_b||, u = w_b / ||w_b||."""
         if self.is_linf:
             return None
         blocks, (bend, norms) = self.blocks, self._bend(w)
@@ -397,10 +382,8 @@ class LocalGroupLasso:
         base_d: NDArray[np.float32],
         pool: Pool,
     ) -> int:
-        """Solve the quadratic model for d, row by row; returns the number of sweeps made.
-
-        Parameters as in `kernels.group_descent.descend_groups`; threads share a large dense B0.
-        """
+        """Solve the quadratic model for d, row by row, threads sharing a large dense B0; returns the number of sweeps
+        made. Parameters as in `kernels.group_descent.descend_groups`."""
         blocks = self.blocks
         penalty = BlockPenalty(blocks.order, blocks.starts, self.l1, self.group, self.l2, self.is_linf)
         n_members = pool.n_threads if problem.model.dense.shape[0] >= FEWEST_SHARED else 1

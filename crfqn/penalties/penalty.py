@@ -18,10 +18,8 @@ from crfqn.projections import project_halfspace
 
 
 class Layout(NamedTuple):
-    """Coordinates of a penalty: F features and K states, those without penalty, the norm of groups.
-
-    groups : int64 (F,), the block of each feature, where groups are blocks of features within a state
-    """
+    """Coordinates of a penalty: F features and K states, those without penalty, the norm of groups; groups :
+    int64 (F,), the block of each feature, where they are blocks of features within a state."""
 
     n_features: int
     n_states: int
@@ -135,15 +133,8 @@ def check_strengths(penalty: Penalty, *names: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class KernelNorm(Penalty):
-    """The norm of functions that a kernel expands: l2/2 sum_k a_k' K a_k over the states k, K the Gram matrix.
-
-    It is l2/2 ||w||^2 of the weights in the kernel's feature space, which nobody sees.
-
-    Parameters
-    ----------
-    product : function of sorted coordinates and values (n,) that returns K a at each of them, (n,)
-    l2 : float > 0
-    """
+    """Norm of functions that a kernel expands: l2/2 sum_k a_k' K a_k over the states k, K the Gram matrix (product :
+    sorted coordinates and values (n,) -> K a there); l2/2 ||w||^2 of the weights in its unseen feature space."""
 
     product: Callable[[NDArray[np.int64], Vector], Vector]
     l2: float

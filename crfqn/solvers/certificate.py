@@ -48,9 +48,7 @@ MOST_CHARGED = 0.01  # of the objective, for unpenalised coordinates: more leave
 
 def best_bound(point: Point, penalty: Penalty, screening: Screening) -> Bound:
     """Return the best lower bound that the point proves; -inf where it proves none (an unpenalised one is not solved).
-
-    `screening`: what `penalty.screen` has found at the point.
-    """
+    `screening`: what `penalty.screen` has found at the point."""
     charge = unpenalised_charge(point, penalty)
     if charge > 0.0 and not charge <= MOST_CHARGED * abs(value_at(point, penalty)):
         return NOTHING
@@ -120,16 +118,10 @@ def count_proved_zeros(
 ) -> int | None:
     """Count the point's zeros that are proved to be zero at the optimum; None where the gap is not known.
 
-    Parameters
-    ----------
-    value : float
-        The smallest value of objective and penalty that is known, at this point or another.
-    bound : what mixtures with a share for each item prove at this point; their gradient takes the place of s g
-
-    Notes
-    -----
     Two sweeps over the gradient at most, no inference pass. It proves nothing about groups of weights, nor where
     strengths differ: None.
+    value : the smallest value of objective and penalty that is known, at this point or another
+    bound : what mixtures with a share for each item prove at this point; their gradient takes the place of s g
     """
     has_one_bound = penalty.is_separable and penalty.is_uniform
     if not objective.proves_zeros or not has_one_bound:

@@ -16,10 +16,8 @@ class BoundSchedule:
         self.due, self.value = FEWEST_PASSES, np.inf
 
     def is_due(self, n_passes: float, value: float, tol: float) -> bool:
-        """Whether to look for a bound after so many passes; value: the least objective so far, asked at each scan.
-
-        It is while the objective still falls by more than the tolerance from scan to scan that no bound can be near.
-        """
+        """Whether to look for a bound after so many passes, asked with the least objective at each scan: while it still
+        falls by more than the tolerance from scan to scan no bound can be near."""
         has_settled = self.value - value <= tol * abs(value)
         self.value = value
         return has_settled and n_passes >= self.due

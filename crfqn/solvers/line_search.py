@@ -31,14 +31,8 @@ class Trial(NamedTuple, Generic[T]):
 
 
 class Found(NamedTuple, Generic[T]):
-    """The end of a search.
-
-    Attributes
-    ----------
-    outcome : what was accepted, or None
-    length : the last length that was tried
-    has_failed : no trial was good enough; without it and without an outcome, rounding hides all that could be won
-    """
+    """End of a search: what was accepted, or None, and the last length tried; has_failed : no trial was good enough;
+    without it and without an outcome, rounding hides all that could be won."""
 
     outcome: T | None
     length: float
@@ -58,16 +52,11 @@ def falls_enough(decrease: float, slope: float, sigma: float) -> bool:
 def decrease_by_slopes(decrease: float, value: float, slope: float, curvature: float) -> float:
     """Return the decrease of a convex objective, by the slopes at both ends where two values cannot tell it.
 
-    Heavy items that are fitted nearly without an error have a loss far below the rounding of their scores: the values
-    then differ by chance, the gradients do not (the "approximate" rule of Hager and Zhang 2005, section 2.1). Values
-    cannot tell where both the decrease and the slope are tiny, nor where they contradict the slopes: of a convex
-    function the decrease is at most -slope and at least -slope - curvature.
-
-    Parameters
-    ----------
-    decrease, value : the difference of the two values, and the first one
-    slope : g'd, and what the penalty changes by
-    curvature : (g+ - g)'d
+    Heavy items that are fitted nearly without an error have a loss far below the rounding of their scores: values then
+    differ by chance, gradients do not (the "approximate" rule of Hager and Zhang 2005, section 2.1). Values cannot tell
+    where both the decrease and the slope are tiny, nor where they contradict the slopes: of a convex function the
+    decrease is at most -slope and at least -slope - curvature.
+    slope, curvature : g'd, and what the penalty changes by; (g+ - g)'d
     """
     is_tiny = max(abs(decrease), -slope) <= CLOSE * abs(value)
     is_contradicted = not -slope - curvature <= decrease <= -slope
@@ -75,13 +64,8 @@ def decrease_by_slopes(decrease: float, value: float, slope: float, curvature: f
 
 
 def backtracking(attempt: Callable[[float], Trial[T] | None], length: float, factor: float) -> Found[T]:
-    """Return the first of length, factor * length, factor^2 * length, ... whose attempt is accepted.
-
-    Parameters
-    ----------
-    attempt : tries a length; None says that rounding hides what it could win, and shorter ones will not win more
-    factor : float within (0, 1)
-    """
+    """Return the first of length, factor * length, factor^2 * length, ... whose attempt is accepted; one that returns
+    None says that rounding hides what it could win, and shorter ones will not win more."""
     for _ in range(MOST_TRIALS):
         trial = attempt(length)
         if trial is None:
@@ -107,13 +91,7 @@ def strong_wolfe(
     """Return a length that the strong Wolfe conditions accept, or None (Nocedal and Wright, algorithms 3.5 and 3.6).
 
     Lengths grow to where the slopes say that the ray has its lowest point, instead of doubling: where a first step is
-    far too short that saves most of its trials.
-
-    Parameters
-    ----------
-    at : the value and the slope along the ray at a length
-    start : those at 0
-    c1, c2 : float, of the decrease and of the slope
+    far too short that saves most trials. at, start : value and slope at a length, and at 0.
     """
     origin = low = Tried(0.0, *start)
     high: Tried | None = None

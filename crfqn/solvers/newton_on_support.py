@@ -1,22 +1,20 @@
 """Newton's method on the support: a small problem that is nearly solved, solved until rounding is all that is left.
 
 A method that compares values sees no step shorter than some 1e-8 of the weights: the objective is flat there to the
-last digit. What it ends with depends on the order in which sums are taken, hence on the processor. Newton's method
-on the weights that are not zero,
+last digit, and where it ends depends on the order of sums, hence on the processor. Newton's method on the weights that
+are not zero, of which there are n with the unpenalised ones,
 
     (H + penalty'') d = -(g + penalty'),
 
 goes on until the gradient itself is rounding. Weights that would change sign, and rows that would turn round, become
 zero; zeros whose gradient is above its threshold enter by a proximal step. H of a hinge is the generalised Hessian.
 
-A second look at where a run is about to end (`second_look`) is for problems of any size. What a method's steps have
-won says nothing where the method itself is at fault: a metric in single precision that knows no direction but that of
-the features' mean, steps that a line search has cut to nothing. Here H p = (g(w + e p) - g(w)) / e, in double
-precision, in the Krylov space of as many directions as the look may cost (Nocedal and Wright 2006, section 7.1), and
-the minima of the quadratic model there are tried, from long steps to short ones (Levenberg and Marquardt). What the
-objective falls by is won for certain: a run that far from its optimum has not ended, whatever is estimated.
-
-Shapes: n weights that are not zero or unpenalised.
+A second look at where a run is about to end (`second_look`) is for problems of any size. What a method's steps have won
+says nothing where the method itself is at fault: a metric in single precision that knows no direction but that of the
+features' mean, steps that a line search has cut to nothing. Here H p = (g(w + e p) - g(w)) / e, in double precision, in
+the Krylov space of as many directions as the look may cost (Nocedal and Wright 2006, section 7.1), and the minima of
+the quadratic model there are tried, from long steps to short ones (Levenberg and Marquardt). What the objective falls
+by is won for certain: a run that far from its optimum has not ended, whatever is estimated.
 """
 
 from __future__ import annotations
@@ -144,10 +142,8 @@ def enter(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | None:
 def accepted(
     objective: Objective, here: ScreenedPoint, coords: Coords, v: Vector, predicted_decrease: float
 ) -> ScreenedPoint | None:
-    """Return the point with the weights v at `coords`, if it is better: by value, or where that is hidden, violation.
-
-    predicted_decrease : what the step would win to first order
-    """
+    """Return the point with the weights v at `coords`, if it is better: by value, or where that is hidden, violation;
+    predicted_decrease : what the step would win to first order."""
     w = here.w.copy()
     w[np.searchsorted(here.coords, coords)] = v
     used = np.flatnonzero(w)
@@ -161,21 +157,14 @@ def accepted(
 
 
 def steps_worth_taking(n_passes: float, of_pass: float) -> int:
-    """Return the directions of a look: some hundredths of the run's passes, more where they cost nothing.
-
-    of_pass : operations of a pass over the data
-    """
+    """Return the directions of a look: some hundredths of the run's passes, more where they cost nothing; of_pass :
+    operations of a pass over the data."""
     return int(max(SHARE * n_passes, min(CHEAP / of_pass, MOST_CHEAP), 1))
 
 
 def second_look(seen: ScreenedPoint, tol: float, most_steps: int) -> tuple[ScreenedPoint, float]:
-    """Return the lowest point found from a screened one, and what has been won, as a share of the objective there.
-
-    Parameters
-    ----------
-    tol : share of the objective: the looks go on from where they lead while they win more
-    most_steps : directions of a look, each of which takes a pass over the data
-    """
+    """Return the lowest point found from a screened one, and what has been won, as a share of the objective there;
+    looks go on while they win more than the share `tol`. Each direction of `most_steps` takes a pass over the data."""
     first = seen.value
     for _ in range(MOST_LOOKS):
         least = tol * abs(seen.value)

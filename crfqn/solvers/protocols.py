@@ -28,8 +28,8 @@ __all__ = [
 class LocalPenalty(Protocol):
     """A penalty at some coordinates: what belongs to the coordinates, but not to the weights, is found once.
 
-    Weights leave zero in `blocks`, all of a block or none. A block of zeros stays where it is while its `dual_norm` is
-    below its `threshold`; both are told at each of its coordinates, and the dual norm of other blocks is infinite.
+    Weights leave zero in `blocks`, all of a block or none: zeros stay while their block's `dual_norm` is below its
+    `threshold`; both are told at each of its coordinates, and the dual norm of other blocks is infinite.
     """
 
     @property
@@ -129,8 +129,7 @@ class Requirements(NamedTuple):
 class Solver(Protocol):
     """Settings of a method; `steps` yields one state an iteration, for ever or until it can do no more.
 
-    A solver that asks for more than every objective and penalty have says so by `requires(objective, penalty)`; one
-    that runs another passes on what that one asks for.
+    One that asks for more than every objective and penalty have, or runs another that does, says so by `requires`.
     """
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]: ...

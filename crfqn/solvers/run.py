@@ -1,8 +1,7 @@
 """Record of one run: the best weights and bounds so far, the trace, the log, and the verdict on each state.
 
 The log is the standard library's, logger `crfqn.training`. INFO: a line at the beginning and one at the end of each
-run; DEBUG: a line an iteration. Nothing is shown unless the program that uses the library asks for it; `verbose=1` of
-the estimators is another thing, a display for people.
+run; DEBUG: a line an iteration. `verbose=1` of the estimators is another thing, a display for people.
 """
 
 from __future__ import annotations
@@ -162,10 +161,8 @@ class RunRecord:
             self.watch.after_step(state.point.sparse_weights, self.n_iter, passes, state.value, violation)
 
     def with_best_score(self, status: Status) -> Status:
-        """Take the weights with the best score of the held-out items; returns why the run ended.
-
-        The proofs and estimates of a run that has reached its own end belong to its last weights.
-        """
+        """Take the weights with the best score of the held-out items; returns why the run ended. The proofs and
+        estimates of a run that has reached its own end belong to its last weights."""
         watch = self.watch
         if watch is None:
             return status
@@ -187,9 +184,9 @@ class RunRecord:
         """Estimate the distance to the optimum; returns the state of a look at all coordinates, where it takes one.
 
         What a solver has left out of its working set shows in no value, nor what its steps cannot win: before the
-        estimate ends a run, all coordinates are looked at, what the violating zeros promise is added, and a second look
-        must not find the objective lower; where the last steps have won nothing at all, the certificate must not say
-        otherwise either, which is tight at an optimum. Small problems are solved from there, whatever may end the run.
+        estimate ends a run, what the violating zeros promise is added, and a second look must not find the objective
+        lower; where the last steps have won nothing at all, the certificate, which is tight at an optimum, must not say
+        otherwise either. Small problems are solved from there, whatever may end the run.
         """
         estimate = self.distance.after_step(self.value)
         self.estimate, self.is_near = np.nan if self.is_discredited else estimate, False
@@ -277,10 +274,8 @@ class RunRecord:
         )
 
     def finish(self, status: Status) -> Status:
-        """Go on by Newton's method on the support, if the problem is small; returns why the run ended.
-
-        A run that has not moved is left alone: who starts at an optimum gets it back.
-        """
+        """Go on by Newton's method on the support, if the problem is small; returns why the run ended. A run that has
+        not moved is left alone: who starts at an optimum gets it back."""
         if self.n_iter == 0:
             return status
         seen = newton_on_support(self.objective, self.penalty, self._best_point())

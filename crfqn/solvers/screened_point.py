@@ -126,10 +126,8 @@ def screen_point(penalty: Penalty, point: Point, also: Coords = NO_COORDS) -> Sc
 def may_move(
     penalty: Penalty, point: Point, screening: Screening, also: Coords = NO_COORDS
 ) -> tuple[Coords, Vector, Vector]:
-    """Return all coordinates that may leave zero, or are not zero, and the weights and the gradient there.
-
-    screening : what `penalty.screen` has found at the point
-    """
+    """Return all coordinates that may leave zero, or are not zero, and the weights and the gradient there; screening :
+    what `penalty.screen` has found at the point."""
     coords, g = screening.coords, screening.gradient
     more = union(penalty.unpenalised, also)
     asked = union(point.coords, more) if more.size else point.coords

@@ -73,8 +73,8 @@ class SmoothPoint:
     def dual_value(self) -> float:
         """Return the lower bound on the optimum that the point proves.
 
-        Where the loss has a dual and no weight is unpenalised it is known without one: the loss and its conjugate
-        at the residual add up to <scores, residual> = w'g, which leaves ||g + l2 w||^2 / (2 l2) between the bounds.
+        Where the loss has a dual and no weight is unpenalised it is known without one: the loss and its conjugate at
+        the residual add up to <scores, residual> = w'g, which leaves ||g + l2 w||^2 / (2 l2) between the bounds.
         """
         if (
             self.penalty.unpenalised.size
@@ -97,12 +97,9 @@ class SmoothPoint:
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """The Cholesky factor of a matrix with a ridge; build it with `of`.
+    """Cholesky factor of a matrix with a ridge; build it with `of`.
 
-    Attributes
-    ----------
-    lower : float64 (F, F), lower triangular
-    scales : float64 (F,): of the variables in which the diagonal is 1
+    lower, scales : float64 (F, F), lower triangular; (F,), of the variables in which the diagonal is 1
     shift : what was added to that diagonal, so that a matrix without full rank has a factor: some roundings
     """
 
@@ -112,10 +109,8 @@ class Factor:
 
     @classmethod
     def of(cls, matrix: Vector, ridge: Vector | float = 0.0) -> Factor:
-        """Factorise matrix + diag(ridge), positive semidefinite (F, F): F^3 / 3 operations.
-
-        The diagonal is scaled to 1 before, so that the units of the features make no difference.
-        """
+        """Factorise matrix + diag(ridge), positive semidefinite (F, F), in F^3 / 3 operations, the diagonal scaled to 1
+        before, so that the units of the features make no difference."""
         diagonal = np.diag(matrix) + ridge
         scales = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
         scaled = matrix * scales[:, None] * scales

@@ -103,10 +103,8 @@ class DistanceEstimate:
 
 
 def promise_of_zeros(seen: ScreenedPoint) -> float:
-    """What the zeros that ask to leave zero would win, each block alone: violation^2 / (2 curvature), in nats.
-
-    A zero within a block that is not zero is one alone.
-    """
+    """What the zeros that ask to leave zero would win, each block alone: violation^2 / (2 curvature), in nats. A zero
+    within a block that is not zero is one alone."""
     local, blocks = seen.local, seen.local.blocks
     is_alone = blocks.spread(blocks.largest(np.abs(seen.w))) > 0
     excess = np.maximum(np.abs(seen.g) - seen.penalty.l1_of(seen.coords), 0.0)

@@ -1,8 +1,7 @@
 """Early stopping by a score of held-out items: the weights that score best are kept, and in time the run ends.
 
 A look costs inference over the held-out items. Looks are due by the run's passes over the data, so that they cost no
-more than a share of it whatever the sizes are: by passes and not by seconds, as the same run has to look at the same
-weights again.
+more than a share of it: not by seconds, as the same run has to look at the same weights again.
 """
 
 from __future__ import annotations
@@ -22,12 +21,8 @@ SHARE = 0.1  # of the run's passes, that looks may cost
 class ValidationSet:
     """Held-out items that a run is watched by.
 
-    Attributes
-    ----------
-    score : called with sparse weights; the larger, the better
-    cost : of a look, in passes over the training data
-    patience : looks in a row without a better score, after which the run ends
-    metric : name of the score
+    score, metric : called with sparse weights, the larger, the better; its name
+    cost, patience : of a look, in passes over the training data; looks in a row without a better score that end the run
     """
 
     score: Callable[[SparseWeights], float]
@@ -38,13 +33,8 @@ class ValidationSet:
 
 @dataclass
 class ValidationMonitor:
-    """The looks of one run, and the best weights so far.
-
-    Attributes
-    ----------
-    best : SparseWeights or None before the first look
-    value, violation : float, those of the run at `best`, nan where nobody has computed them
-    """
+    """Looks of one run; best : the weights that scored best, None before the first look; value, violation : those of
+    the run at `best`, nan where nobody has computed them."""
 
     held_out: ValidationSet
     best: SparseWeights | None = None

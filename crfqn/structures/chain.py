@@ -33,17 +33,10 @@ PASS = 4  # operations of an inference pass for each product of Viterbi's
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """Items laid out by `offsets`, each a chain over the same K states.
+    """Items laid out by `offsets`, (I + 1,), each a chain over the same K states, within `rules` if given.
 
-    Parameters
-    ----------
-    offsets : ndarray of int64, shape (I + 1,)
-    n_states : int
-    n_parts : int, optional
-        Runs of items that threads share out; by default as many as the items are worth. Edge counts are summed run by
-        run, so that their last digits depend on it.
-    rules : TransitionRules, optional
-        What no labelling may do; all labellings are allowed by default.
+    n_parts : runs of items that threads share out, by default as many as the items are worth; edge counts are summed
+        run by run, so that their last digits depend on it
     """
 
     offsets: NDArray[np.int64]
@@ -123,13 +116,10 @@ class Chain:
     ) -> Inference:
         """Run one inference pass: log partitions, node and edge residuals, expected and target scores.
 
-        Without `targets` nothing is subtracted: the residuals are the marginals and the expected counts.
-
-        Notes
-        -----
-        O(N K^2), threaded over items, bit-identical for any number of threads. Scores of any finite size are
-        safe; their own rounding is not undone. A score of -inf forbids a state at a position. Results of an item that
-        has no allowed labelling mean nothing (`impossible` tells which these are).
+        Without `targets` nothing is subtracted: the residuals are the marginals and the expected counts. O(N K^2),
+        threaded over items, bit-identical for any number of threads. Scores of any finite size are safe; their own
+        rounding is not undone. A score of -inf forbids a state at a position. Results of an item that has no allowed
+        labelling mean nothing (`impossible` tells which these are).
         """
         scores, edges = self.ruled(scores, edges)
         if weights is None:
@@ -183,10 +173,8 @@ class Chain:
         return np.bincount(item_of, terms, self.n_items).astype(np.float64, copy=False)
 
     def edge_ranges(self, weights: Vector) -> Vector:
-        """Return sum_i weight_i r_i^2 for every edge, (E,): r_i is the range of the edge's count in item i.
-
-        The counts range from 0 to T - 1 from a label to itself, to T // 2 to another; with one label they are fixed.
-        """
+        """Return sum_i weight_i r_i^2 for every edge, (E,), r_i the range of its count in item i: 0 to T - 1 from a
+        label to itself, to T // 2 to another; with one label they are fixed."""
         lengths = np.diff(self.offsets)
         to_itself = weights @ np.maximum(lengths - 1, 0).astype(np.float64) ** 2
         result = np.full((self.n_states, self.n_states), weights @ (lengths // 2).astype(np.float64) ** 2)
@@ -194,10 +182,8 @@ class Chain:
         return result.reshape(-1)
 
     def decode(self, scores: Vector, edges: Vector, pool: Pool | None = None) -> Decoded:
-        """Return the best labelling of every item and its score (Viterbi); ties go to the lower state.
-
-        The score of an item that has no allowed labelling is -inf.
-        """
+        """Return the best labelling of every item and its score (Viterbi), -inf where none is allowed; ties go to the
+        lower state."""
         scores, edges = self.ruled(scores, edges)
         states = np.empty(scores.shape[1], np.int32)
         best = np.empty(self.n_items)
@@ -231,14 +217,8 @@ def count_parts(n_items: int, n_states: int, n_lanes: int) -> int:
 
 
 class ItemPart(NamedTuple):
-    """The items of a part, none of them empty.
-
-    Attributes
-    ----------
-    in_lanes : int64 (n,), from the longest to the shortest, so that neighbours are of similar length
-    longest : the largest of their lengths
-    one_by_one : int64 (n,), ascending
-    """
+    """Items of a part, none empty: those `one_by_one`, ascending, and those `in_lanes`, from the `longest` to the
+    shortest, so that neighbours are of similar length."""
 
     in_lanes: NDArray[np.int64]
     longest: int
@@ -246,11 +226,8 @@ class ItemPart(NamedTuple):
 
 
 def split_part(first: int, last: int, lengths: NDArray[np.int64], n_states: int, n_lanes: int) -> ItemPart:
-    """Share out the items first ... last - 1 of the given lengths, (I,).
-
-    Items of which eight would not fit into the cache go one by one, and so do all where on average fewer than
-    FEWEST_LANES lanes would be filled.
-    """
+    """Share out the items first ... last - 1 of the given lengths, (I,): those of which eight would not fit into the
+    cache go one by one, and so do all where on average fewer than FEWEST_LANES lanes would be filled."""
     items = first + np.flatnonzero(lengths[first:last])
     nothing = items[:0]
     if n_states > MOST_STATES:

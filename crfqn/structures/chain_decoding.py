@@ -1,9 +1,7 @@
 """What chains can tell besides their best labelling: the n best ones, pairs of neighbours, whole spans.
 
-Scores and edges as in `chain.py`, (K, N) and (K, K), in nats; -inf forbids. Items without any allowed labelling have no
-labellings, and their probabilities mean nothing.
-
-Shapes: K states, N positions, I items, S spans.
+Scores (K, N) and edges (K, K) in nats; -inf forbids. Items without any allowed labelling have none, and their
+probabilities mean nothing. Shapes: K states, N positions, I items, S spans.
 """
 
 from __future__ import annotations
@@ -26,13 +24,8 @@ BYTES = 8  # of a list's entry: the state before and its rank
 
 
 class BestLabellings(NamedTuple):
-    """The n best labellings of every item, the best one first.
-
-    Attributes
-    ----------
-    states : int32 (n, N); score : float64 (n, I), in nats
-    counts : int64 (I,), how many there are, where an item has fewer than n
-    """
+    """The n best labellings of every item, the best first: states (n, N), score (n, I), in nats, counts (I,), how many
+    there are, where an item has fewer than n."""
 
     states: NDArray[np.int32]
     score: Vector
@@ -41,13 +34,8 @@ class BestLabellings(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SpanRules:
-    """What makes a span of neighbouring states.
-
-    Attributes
-    ----------
-    type_of : int64 (K,), the type of span that a state belongs to, -1 for none
-    continues : bool (K, K), whether the second state belongs to the span of the first
-    """
+    """What makes a span of neighbouring states; type_of : int64 (K,), the type of each state, -1 for none; continues :
+    bool (K, K), whether the second state belongs to the span of the first."""
 
     type_of: NDArray[np.int64]
     continues: NDArray[np.bool_]
@@ -74,12 +62,8 @@ class Spans(NamedTuple):
 
 
 def n_best(chain: Chain, scores: Vector, edges: Vector, n: int, pool: Pool) -> BestLabellings:
-    """Return the n best labellings of every item; ties go to the lower last state, then to the lower one before.
-
-    Notes
-    -----
-    O(N K (K + n)) time, typically, and 8 T K n bytes for the longest item of T positions, in each thread.
-    """
+    """Return the n best labellings of every item; ties go to the lower last state, then to the lower one before. O(N K
+    (K + n)) time, typically, and 8 T K n bytes for the longest item, T positions, in each thread."""
     scores, edges = chain.ruled(scores, edges)
     longest = int(np.diff(chain.offsets).max(initial=0))
     n_bytes = max(BYTES * longest * chain.n_states * n, 4 * n * scores.shape[1])
@@ -119,12 +103,8 @@ def pairs_of(chain: Chain, scores: Vector, edges: Vector, pool: Pool) -> list[Ve
 def span_probabilities(
     chain: Chain, scores: Vector, edges: Vector, spans: Spans, rules: SpanRules, pool: Pool
 ) -> Vector:
-    """Return the probability that each span stands where it does, float64 (S,): that a labelling has exactly it.
-
-    Notes
-    -----
-    O(T K^2) for an item with spans, with K^2 exponentials a position: everything is in logarithms.
-    """
+    """Return the probability that each span stands where it does, (S,): that a labelling has exactly it. O(T K^2) for
+    an item with spans, with K^2 exponentials a position: everything is in logarithms."""
     scores, edges = chain.ruled(scores, edges)
     heads = np.searchsorted(spans.starts, chain.offsets)
     out = np.empty(spans.starts.size)

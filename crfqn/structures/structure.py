@@ -100,14 +100,10 @@ class Structure(Protocol):
         weights: Vector | None = None,
         pool: Pool | None = None,
     ) -> Inference:
-        """Run one inference pass.
+        """Run one inference pass; scores, edges : float64 (K, N) and (K, K) or (0,), in nats; weights : float64 (I,),
+        None: 1.
 
-        Parameters
-        ----------
-        scores, edges : float64 (K, N) and (K, K) or (0,), in nats
         targets : int32 (N,), the states to subtract from the marginals; (0,): nothing is subtracted
-        weights : float64 (I,), how often each item counts; None: once
-        pool : threads that share the items
         """
 
     def label_scores(self, labels: Labels, scores: Vector, edges: Vector) -> Vector:

@@ -1,8 +1,6 @@
 """Rules on the labels of a chain: which may begin an item, end it, and follow which.
 
-A labelling that breaks a rule has the score -inf: the partition function, marginals and best labellings are those of
-the others.
-
+A labelling that breaks one has the score -inf: the partition function, marginals and best labellings are the others'.
 Shapes: K states, N positions, I items.
 """
 
@@ -30,13 +28,8 @@ class Violation(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TransitionRules:
-    """The rules of a chain over K states.
-
-    Parameters
-    ----------
-    transitions : ndarray of bool, shape (K, K), whether the second state may follow the first
-    start, end : ndarray of bool, shape (K,), whether an item may begin, or end, with a state
-    """
+    """Rules of a chain over K states; transitions : bool (K, K), whether the second state may follow the first; start,
+    end : bool (K,), whether an item may begin, or end, with a state."""
 
     transitions: NDArray[np.bool_]
     start: NDArray[np.bool_]

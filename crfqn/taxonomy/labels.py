@@ -1,9 +1,7 @@
 """Labels of a taxonomy the way users have them: names, or rows of the parts of a path.
 
 Rows are tuples, or an array padded with "" as the library hiclass takes it; `PathLabels` turns them into names, and
-names back into rows.
-
-Shapes: n labels or paths, D levels.
+names back into rows. Shapes: n labels or paths, D levels.
 """
 
 from __future__ import annotations
@@ -22,11 +20,8 @@ from crfqn.messages import describe, shorten
 
 @dataclass(frozen=True, eq=False)
 class PathLabels:
-    """Labels as names of nodes, shape (n,): as given, or the parts of each row joined by the separator.
-
-    depth : columns of the rows: the longest, or the width of the array; 1 for names
-    is_rows : whether the labels came as rows
-    """
+    """Labels as names of nodes, (n,): as given, or the parts of each row joined by the separator (is_rows). depth :
+    columns of the rows: the longest, or the width of the array; 1 for names."""
 
     names: NDArray
     depth: int = 1
@@ -36,9 +31,8 @@ class PathLabels:
     def of(cls, y: Any, separator: str = "/") -> PathLabels:
         """Return labels that are names, or rows of the parts of a tree path, as names; InputError names the item.
 
-        y : array-like of shape (n,) or (n, D), or list of n tuples, lists or arrays
-            Names, or rows. The parts of a row are strings or whole numbers; "", None and NaN fill it up at the
-            end. One column (n, 1) is taken for names, as scikit-learn does.
+        The parts of a row of y, (n, D) or n sequences, are strings or whole numbers; "", None and NaN fill it up at the
+        end. One column (n, 1) is taken for names, as scikit-learn does.
         """
         check_separator(separator)
         if isinstance(y, (str, bytes, Mapping)) or not (isinstance(y, Iterable) or hasattr(y, "__array__")):

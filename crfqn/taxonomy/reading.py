@@ -261,8 +261,7 @@ def _file_edges(
 def path_edges(paths: Iterable[tuple[str, str]], separator: str) -> Iterator[tuple[str | None, str]]:
     """Yield (parent, child) for each node on the paths once, (None, top) first: "a/b" gives (None, "a"), ("a", "a/b").
 
-    paths : pairs (place, path); an InputError for an empty part, or paths too deep (MOST_ANCESTORS), begins with the
-        place
+    paths : pairs (place, path); an InputError for an empty part, or more than MOST_ANCESTORS, begins with the place
     """
     seen: set[str] = set()
     n_ancestors = 0

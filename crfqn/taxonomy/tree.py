@@ -1,9 +1,7 @@
 """Taxonomy of labels: a forest of named nodes in level order, checked once, when it is made.
 
-For the estimators, metrics and readers. Several tops make a forest; the virtual root above them is no node. Level
-order: nodes by depth, the children of a node side by side, otherwise in order of first appearance.
-
-Shapes: K nodes; the parent of node k is parents[k] < k, or -1 for a top node.
+Several tops make a forest; the virtual root above them is no node. Level order: nodes by depth, the children of a node
+side by side, otherwise in order of first appearance. Node k's parent is parents[k] < k, or -1 at the top; K nodes.
 """
 
 from __future__ import annotations
@@ -83,10 +81,7 @@ class LabelTree:
     def from_graph(cls, graph: nx.DiGraph) -> LabelTree:
         """Return the tree of a directed graph, its edges from parent to child, checked and put into level order.
 
-        Raises
-        ------
-        InputError
-            No directed graph, no nodes, names that cannot be used, a cycle, a node with two parents, all named.
+        InputError: no directed graph, no nodes, names that cannot be used, a cycle, a node with two parents, all named.
         """
         import networkx as nx
 
@@ -175,11 +170,8 @@ class LabelTree:
         check_depth_of(int(self.depths[-1]) + 1, int((self.depths + 1).sum(dtype=np.int64)))
 
     def ancestors(self) -> csr_array:
-        """Return the ancestors of all nodes: row k of a boolean (K, K) matrix holds k and all its ancestors.
-
-        Indices are sorted, so that a row is the tree path from the top to the node. Cost and size: the sum of the
-        depths.
-        """
+        """Return the ancestors of all nodes: row k of a boolean (K, K) matrix holds k and all its ancestors, indices
+        sorted, so that a row is the tree path from the top to the node. Cost and size: the sum of the depths."""
         from scipy.sparse import csr_array
 
         self.check_depth()

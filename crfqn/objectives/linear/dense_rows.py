@@ -29,12 +29,9 @@ BLOCK = 64  # features whose sums stay in the cache while a slab's positions go 
 
 @dataclass(frozen=True, eq=False)
 class DenseRows:
-    """Coordinates of nodes as places in a table of rows.
+    """Coordinates of nodes as places in a table of rows; row, states : int64 (n,), of each coordinate.
 
-    Attributes
-    ----------
-    features : int64 (rows,), sorted; width : K rounded up to whole registers
-    row, states : int64 (n,), of each coordinate
+    features, width : sorted int64 (rows,); K rounded up to whole registers
     is_everything : whether these are all coordinates of nodes, which are the table's columns one after another
     """
 

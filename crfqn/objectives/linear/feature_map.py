@@ -2,8 +2,8 @@
 
     scores[k, t] = sum_f w[k, f] x[t, f]
 
-Shapes: I items, N positions, F features, K states; tables by state are float64 (K, N). `nodes` are sorted coordinates
-(k, f) taken apart (`coordinates.Split`), n of them; edges are no business of a map.
+Shapes: I items, N positions, F features, K states; tables by state are float64 (K, N). `nodes` are n sorted coordinates
+(k, f) taken apart (`coordinates.Split`); edges are no business of a map.
 """
 
 from __future__ import annotations
@@ -21,20 +21,16 @@ from crfqn.threads import Pool
 
 
 class FeatureMap(Protocol):
-    """A linear map from the weights of all (state, feature) pairs to scores, and its adjoint.
+    """Linear map from the weights of all (state, feature) pairs to scores, and its adjoint; results do not depend on
+    the number of threads in `pool`.
 
-    Attributes
-    ----------
-    pool : the threads that share the work; results do not depend on their number
     offsets : int64 (I + 1,): item i is made of the positions offsets[i] ... offsets[i + 1]
-    store : the entries that are not zero as index arrays, for kernels that walk them; a map without index arrays
-        makes them when they are asked for
+    store : the entries that are not zero as index arrays; a map without these makes them when they are asked for
     feature_scales : float64 (F,), max_t x_tf^2: the square of the unit that each feature is measured in
     centre : float64 (F,) or None: what has been taken off each feature as it was given, so that all of the above and
         below is of x - centre, 0 where nothing was; scores are the same with other weights of the constant, the last
         feature (`centred_weights`)
-    largest_value : float, the largest |x_tf|
-    mean_occurrence : float, the positions that have a feature, on average over the features
+    largest_value, mean_occurrence : the largest |x_tf|; the positions that have a feature, on average over the features
     """
 
     pool: Pool
@@ -116,7 +112,7 @@ def centred_weights(features: FeatureMap, weights: Any) -> Any:
     """Return weights of the features as they were given as weights of the map's, x - m.
 
     Implicit centring, w . x + b = w . (x - m) + b', b' = b + w . m: values are the same whatever m is; what changes is
-    how far the constant and the other features are from orthogonal, and so how many iterations a training takes.
+    how far the constant and the others are from orthogonal, and so how many iterations a training takes.
     """
     return _with_constant_moved(features, weights, 1.0)
 

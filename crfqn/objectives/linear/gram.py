@@ -28,17 +28,7 @@ SMALLEST = 1e-6  # of v, its largest entry 1: features that never meet the other
 
 class GramSum:
     """A Gram matrix while it is summed up; the order of the rows is the order of the sums, whatever the threads.
-
-    Parameters
-    ----------
-    n_features : F
-    pool : Pool
-
-    Raises
-    ------
-    InputError
-        For more features than such a matrix is sensible for.
-    """
+    InputError for more features than such a matrix is sensible for."""
 
     def __init__(self, n_features: int, pool: Pool) -> None:
         check_width(n_features)
@@ -87,14 +77,11 @@ def check_width(n_features: int) -> None:
 
 
 def collatz_wielandt(times: Callable[[Vector], Vector], n: int) -> float:
-    """Return at most 1 % above the largest eigenvalue of a matrix A >= 0, (n, n), unless rounds run out.
+    """Return at most 1 % above the largest eigenvalue of a matrix A >= 0, (n, n), given by v -> A v, unless rounds run
+    out.
 
-    Power iteration gives a bound in every round (Collatz and Wielandt): where v > 0, no eigenvalue is above
-    max_f (A v)_f / v_f.
-
-    Parameters
-    ----------
-    times : returns A v
+    Power iteration gives a bound in every round (Collatz and Wielandt): where v > 0, no eigenvalue is above max_f
+    (A v)_f / v_f.
     """
     v, bound = np.ones(n), np.inf
     for _ in range(MOST_ROUNDS):

@@ -2,8 +2,7 @@
 
 No array of F x K numbers exists: the gradients of a share of the features live in a small buffer until those above the
 threshold are picked out. A tile's residuals are copied position by position, so that a feature's entries pick up whole
-rows. In full this is the most expensive sweep of all, every stored entry of the data times K; so a solver screens a
-handful of times in a run, and what cannot stand out is left out without loss:
+rows. This is the most expensive sweep, every stored entry times K; so what cannot stand out is left out without loss:
 
     |g_fk| = |sum_t x_tf r_t(k)| <= sum_t |x_tf| max_k |r_t(k)|,   the largest over the states k of the tile
 
@@ -86,10 +85,8 @@ def each_share(
     residual: NDArray[np.float64],
     visit: Callable[[slice, NDArray[np.float64]], None],
 ) -> None:
-    """Call visit(share, gradients (features of the share, width)) for share after share of the features, in threads.
-
-    residual : float64 (N, width), position-major; what is beside the states comes along
-    """
+    """Call visit(share, gradients (features of the share, width)) for share after share of the features, in threads;
+    residual : float64 (N, width), position-major; what is beside the states comes along."""
     width = residual.shape[1]
     block, slab = max(1, BLOCK_NUMBERS // width), max(64, SLAB_NUMBERS // width)
     size = share_of(features.size, SHARE_NUMBERS // width)
@@ -220,10 +217,8 @@ def possible_features(
 def by_position(
     rows: NDArray[np.float64], pool: Pool, order: float = np.inf
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Copy label-major (K, N) to position-major (N, width), width = K rounded up to whole registers.
-
-    Returns the copy, and the norm of the given order in each position, (N,).
-    """
+    """Copy label-major (K, N) to position-major (N, width), width = K rounded up to whole registers; returns the copy,
+    and the norm of the given order in each position, (N,)."""
     n_states, n_positions = rows.shape
     width = -(-n_states // LANES) * LANES
     out, norms = aligned_rows(n_positions, width), np.empty(n_positions)

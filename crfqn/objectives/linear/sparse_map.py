@@ -219,8 +219,8 @@ def add_image(
 def add_node_image(store: FeatureStore, nodes: Split, weights: Vector, scores: Vector, pool: Pool) -> None:
     """Add X w to the scores, float64 (K, N), in place: O(entries of the columns that have a weight).
 
-    Threads share out the states, or stretches of positions where whole rows have weights (`dense_rows.py`); a score
-    is summed in the order of the features, so the result does not depend on their number.
+    Threads share out the states, or stretches of positions where whole rows have weights (`dense_rows.py`); a score is
+    summed in the order of the features, so the result does not depend on their number.
     """
     rows = DenseRows.of(store, nodes, scores.shape[0])
     if rows is not None:

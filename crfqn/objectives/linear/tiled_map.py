@@ -1,7 +1,7 @@
 """Feature maps by matrix products over tiles, some positions of some features: no index arrays.
 
-Tiles are fixed and shared out among threads, so that results do not depend on their number; sums are taken in float64,
-tile by tile. What a tile is made of, the variants in `dense_map.py` know. Shapes as in `feature_map.py`.
+Tiles, whose making the variants in `dense_map.py` know, are fixed and shared out among threads, and sums taken in
+float64, tile by tile, so that results do not depend on the number of threads. Shapes as in `feature_map.py`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,10 @@ MOSTLY = (
 
 
 class TiledMap(ABC):
-    """Base of the maps whose tiles are arrays of numbers.
+    """Base of the maps whose tiles are arrays of numbers; offsets : int64 (I + 1,); centre : as of `FeatureMap`, tiles
+    are centred.
 
-    Attributes
-    ----------
-    offsets : int64 (I + 1,)
     has_constant : whether there is one more feature, the last, that is 1 at every position and in no tile
-    pool : Pool
-    centre : as of `FeatureMap`; tiles are centred
     """
 
     offsets: NDArray[np.int64]

@@ -1,10 +1,9 @@
 """Hinges of margins, for items of one position each: squared ones with curvature, and the largest, which has none.
 
 Multiclass and multitask squared hinge are equations 2 and 11 of Blondel, Seki and Uehara (2013), as sums: the paper has
-means. `ranking.py` has the loss of multilabel data, `likelihood.py` equation 12. The multiclass hinge is that of
-Crammer and Singer (2002).
-
-Shapes: N positions, K states, F features; scores, residual, curvature float64 (K, N); weights float64 (N,).
+means (`likelihood.py` has equation 12, `ranking.py` multilabel data). The multiclass hinge is that of Crammer and
+Singer (2002). Shapes: N positions, K states, F features; scores, residual, curvature float64 (K, N); weights
+float64 (N,).
 """
 
 from __future__ import annotations
@@ -25,27 +24,18 @@ from crfqn.threads import Pool
 
 @dataclass(frozen=True, eq=False)
 class HingeEvaluation(Evaluation):
-    """Margins compared with 1.
-
-    Attributes
-    ----------
-    slacks : float64 (N,): sum of max(1 - margin, 0) over the pairs of each position
-    """
+    """Margins compared with 1; slacks : float64 (N,), sum of max(1 - margin, 0) over the pairs of each position."""
 
     slacks: Vector
 
 
 @dataclass(frozen=True)
 class HingeDual:
-    """The dual of a sum of max(1 - margin, 0)^2, at the best multiple of the point's own dual variables up to a scale.
+    """Dual of a sum of max(1 - margin, 0)^2, at the best multiple of the point's own dual variables up to a scale.
 
     The conjugate gives sum alpha - alpha^2 / 4 over the pairs. At alpha = 2 s max(1 - margin, 0) this is 2 s slack -
     s^2 loss, largest for s = slack / loss; the gradient is s g, and a smaller s never costs a penalty more.
-
-    Attributes
-    ----------
-    slack : float, half of the slope at s = 0: the weighed sum of the slacks, unless scores are fixed
-    loss : float, the sum over the items, weighed
+    slack, loss : half of the slope at s = 0, the weighed sum of the slacks, unless scores are fixed; the weighed sum
     """
 
     slack: float
@@ -165,7 +155,7 @@ class MultitaskSquaredHinge(SquaredHinge):
 def evaluate_hinge(
     kernel: Callable[..., object], labels: Labels, scores: Vector, weights: Vector, pool: Pool
 ) -> HingeEvaluation:
-    """Run a kernel of `kernels.margin_losses` over all positions."""
+    """Run a kernel of `kernels.margins` over all positions."""
     losses, slacks, residual = np.empty(labels.size), np.empty(labels.size), np.empty_like(scores)
     arrays = (labels, weights, losses, slacks, residual)
     pool.each_stretch(labels.size, lambda first, last: kernel(first, last, scores, *arrays))
@@ -174,12 +164,7 @@ def evaluate_hinge(
 
 @dataclass(frozen=True, eq=False)
 class SubgradientEvaluation(Evaluation):
-    """A loss and a subgradient.
-
-    Attributes
-    ----------
-    violated : bool (N,): whether the subgradient is that of another state than the label
-    """
+    """A loss and a subgradient; violated : bool (N,), whether the latter is that of another state than the label."""
 
     violated: Vector
 

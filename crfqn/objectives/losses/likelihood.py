@@ -2,22 +2,15 @@
 
     loss_i = log Z_i - score_i(y_i)    (Zhong et al. 2014, equations 7 and 19),    residual = expected - observed
 
-Where only some labels are known it is a sum over all labellings that fit:
+Where only some labels are known it is a sum over all labellings that fit (Tsuboi, Kashima, Mori, Oda, Matsumoto:
+Training conditional random fields using incomplete annotations, COLING 2008, equations 3 to 5):
 
     loss_i = log Z_i - log Z_i(Y_i),   Z_i(Y_i) = sum_{y in Y_i} exp(score_i(y)),   Y_i = {y : y_t in S_t for every t}
-
     residual = expected - expected within Y_i
 
-S_t is what position t may be: one label, some or all of them. With one label everywhere it is the likelihood. It is a
-difference of two convex functions and not convex itself: there is no dual, hence no certificate, and a small gradient
-shows a stationary point, not an optimum.
-
-References
-----------
-Tsuboi, Kashima, Mori, Oda, Matsumoto: Training conditional random fields using incomplete annotations. COLING 2008,
-equations 3 to 5.
-
-Shapes as in `score_loss.py`.
+S_t is what position t may be: one label, some or all of them. It is a difference of two convex functions and not convex
+itself unless each is one label: there is no dual, hence no certificate, and a small gradient shows a stationary point,
+not an optimum. Shapes as in `score_loss.py`.
 """
 
 from __future__ import annotations
@@ -64,13 +57,8 @@ class LogPartition(OverStructure):
 
 @dataclass(frozen=True, eq=False)
 class LikelihoodEvaluation(Evaluation):
-    """One inference pass over all items.
-
-    Attributes
-    ----------
-    log_partition, target_score : float64 (I,), in nats
-    entropy : float, the weighted sum of the entropies of the items' distributions, in nats
-    """
+    """One inference pass over all items; log_partition, target_score : float64 (I,), in nats; entropy : the weighted
+    sum of those of the items' distributions, in nats."""
 
     log_partition: Vector
     target_score: Vector
@@ -79,14 +67,8 @@ class LikelihoodEvaluation(Evaluation):
 
 @dataclass(frozen=True, eq=False)
 class MixtureDual:
-    """The entropy of the mixtures s p_i + (1 - s) delta(y_i), each item weighed.
-
-    Attributes
-    ----------
-    entropy : float, the weighted sum of the entropies of the p_i, and what is proportional to s as well
-    item_losses : float64 (I,), -log p_i(y_i)
-    weights : float64 (I,)
-    """
+    """The entropy of the mixtures s p_i + (1 - s) delta(y_i), each item weighed; item_losses : float64 (I,), -log
+    p_i(y_i); entropy : the weighted sum of those of the p_i, and what is proportional to s as well."""
 
     entropy: float
     item_losses: Vector
@@ -134,11 +116,8 @@ class Likelihood(StructuredLoss, LogPartition):
         return MixtureDual(evaluation.entropy, evaluation.item_losses, weights)
 
     def leads(self, losses: Vector, rest: Vector, x: Vector) -> Vector:
-        """Return how far labels may lead a position's own, by label: see `reach.py`.
-
-        To relabel one position of an item gains no more than the item's loss, which is that of the likeliest labelling
-        and more.
-        """
+        """Return how far labels may lead a position's own, by label (`reach.py`): to relabel one position of an item
+        gains no more than the item's loss, which is that of the likeliest labelling and more."""
         return label_leads(self.targets, self.n_states, losses + rest, x)
 
     def reach(self, table: Vector, step: float) -> float:
@@ -155,10 +134,8 @@ class Likelihood(StructuredLoss, LogPartition):
 
 @dataclass(frozen=True, eq=False)
 class MultinomialLogistic(Likelihood):
-    """sum_i c_i log(1 + sum_{r != y_i} exp(s_r - s_y)), equation 12 of Blondel, Seki and Uehara (2013) as a sum.
-
-    The likelihood of the flat structure, and a loss of margins for row descent; build it with `of_labels`.
-    """
+    """sum_i c_i log(1 + sum_{r != y_i} exp(s_r - s_y)), equation 12 of Blondel, Seki and Uehara (2013) as a sum: the
+    likelihood of the flat structure, and a loss of margins for row descent; build it with `of_labels`."""
 
     has_margins = True
     code = LOGISTIC
@@ -184,18 +161,8 @@ class MultinomialLogistic(Likelihood):
 
 @dataclass(frozen=True, eq=False)
 class PartialLikelihood(LogPartition):
-    """-log P(y in Y_i | x_i) under a chain.
-
-    Parameters
-    ----------
-    structure : Chain over I items and N positions
-    allowed : ndarray of bool, shape (K, N), whether state k is in S_t
-
-    Raises
-    ------
-    InputError
-        For another shape, and for an item of which no labelling is allowed.
-    """
+    """-log P(y in Y_i | x_i) under a chain; allowed : bool (K, N), whether state k is in S_t. InputError for another
+    shape, and for an item of which no labelling is allowed."""
 
     structure: Chain
     allowed: NDArray[np.bool_]

@@ -26,8 +26,6 @@ from crfqn.threads import Pool
 class LinkDual:
     """sum_i c_i (Phi*(y_i) - Phi*(q_i)) at the mixtures q = y + scale (g(s) - y).
 
-    Attributes
-    ----------
     parts : potential, targets and residual before weighing, and weights, of one objective after another
     fixed : what is gained per unit of the scale around fixed scores
     """

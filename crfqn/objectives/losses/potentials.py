@@ -1,9 +1,7 @@
 """Links of generalised linear models as gradients of convex functions: g = grad Phi, E[y | x] = g(W x).
 
-Any convex, differentiable Phi with a Lipschitz gradient will do: subclass `Potential`. What a subclass knows besides
-makes more of a training: a conjugate its certificate, second derivatives exact intercepts.
-
-Shapes: K states, N positions; scores, predictions and targets are float64 (K, N).
+Any convex, differentiable Phi with a Lipschitz gradient will do: subclass `Potential`; with a conjugate there are
+certificates, with second derivatives exact intercepts. K states, N positions; scores, predictions, targets are (K, N).
 """
 
 from __future__ import annotations
@@ -53,10 +51,8 @@ class Potential(ABC):
         return None
 
     def score_ranges(self, targets: Vector, losses: Vector) -> tuple[Vector, Vector]:
-        """Return the lowest and the highest scores, (K, N), with which a position loses no more than that, (N,).
-
-        Infinite ones, the default, where the loss says nothing about a single score.
-        """
+        """Return the lowest and the highest scores, (K, N), with which a position loses no more than that, (N,); by
+        default infinite: the loss says nothing about a single score."""
         return np.full(targets.shape, -np.inf), np.full(targets.shape, np.inf)
 
     def leads(self, targets: Vector, losses: Vector, rest: Vector, x: Vector) -> Vector:
@@ -102,10 +98,8 @@ class SquaredNorm(Potential):
 
 @dataclass(frozen=True)
 class LogSumExp(Potential):
-    """log sum_k exp(s_k), whose gradient is the softmax: the multinomial logit model.
-
-    No eigenvalue of diag p - p p' exceeds 1/2, which is its Lipschitz constant; the paper uses 1.
-    """
+    """log sum_k exp(s_k), whose gradient is the softmax: the multinomial logit model. No eigenvalue of diag p - p p'
+    exceeds 1/2, which is its Lipschitz constant; the paper uses 1."""
 
     lipschitz: float = 0.5
 

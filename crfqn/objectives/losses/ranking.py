@@ -25,15 +25,8 @@ from crfqn.threads import Pool
 class MultilabelRanking(PositionLoss):
     """sum_i c_i sum over r in Y_i, r' not in Y_i of max(1 - (s_r - s_r'), 0)^2, section 4.7 as a sum.
 
-    Parameters
-    ----------
-    starts, sets : ndarray of int64 (N + 1,) and int32: position i is labelled sets[starts[i] ... starts[i + 1]]
-    n_states : int, K >= 2
-
-    Raises
-    ------
-    InputError
-        For sets that do not fit, labels outside of 0 ... K - 1, or a label named twice at one position.
+    starts, sets : int64 (N + 1,) and int32: position i is labelled sets[starts[i] ... starts[i + 1]]; InputError for
+        sets that do not fit, labels outside of 0 ... K - 1, K < 2, or a label named twice at one position
     """
 
     starts: NDArray[np.int64]
@@ -118,11 +111,8 @@ class MultilabelRanking(PositionLoss):
         return pair_range(table, step)
 
     def score_bounds(self) -> Vector:
-        """Return 2 K for positions with pairs, 0 for others.
-
-        A position's pairs are all edges between two sets of K labels in total, and K is their Laplacian's largest
-        eigenvalue.
-        """
+        """Return 2 K for positions with pairs, 0 for others: a position's pairs are all edges between two sets of K
+        labels in total, and K is their Laplacian's largest eigenvalue."""
         sizes = np.diff(self.starts)
         return np.where((sizes > 0) & (sizes < self.n_states), 2.0 * self.n_states, 0.0)
 

@@ -31,9 +31,7 @@ class DualLoss(Protocol):
 
     def around(self, fixed: float) -> Self:
         """Return the dual loss where fixed scores are added to those of the weights; fixed: <residual, fixed scores>.
-
-        The loss is sup_q <q - y, scores> - conjugate(q), so its dual gains <q - y, fixed scores>.
-        """
+        The loss is sup_q <q - y, scores> - conjugate(q), so its dual gains <q - y, fixed scores>."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,17 +55,13 @@ class ScoreLoss:
 
     A subclass has `n_states`, `n_edges`, `n_items`, `n_positions`, `take`, `evaluate` and `dual`. Whatever else it has
     it says by the fields below, and solvers ask these, never for a class; the methods after them are theirs.
-
-    Attributes
-    ----------
     is_convex : whether a small gradient may say how far the optimum is
     has_dual : whether the conjugate is known, so that certificates can be given and 0 is the smallest loss
     is_smooth : whether its Hessian is bounded: `hessian_bounds`, for fixed steps
     has_curvature : whether there are second derivatives, `curvature` and `mixed`, for models of the Hessian
     has_margins : whether row descent can follow it by its margins: `code`, `labels`, `label_sets`, `margins`,
         `score_bounds`, `constants`
-    has_marginals : whether it is a likelihood, whose residual is what is expected less what is observed (`targets`,
-        `observed_at`)
+    has_marginals : whether it is a likelihood, whose residual is expected less observed (`targets`, `observed_at`)
     has_label_duals : whether the dual of an item is a polytope of one variable a label, as that of the multiclass hinge
     has_violations : whether it finds the labellings that violate their margins most: `loss_augmented_decode`
     """
@@ -177,21 +171,16 @@ class ScoreLoss:
         return np.arange(self.n_states)
 
     def leads(self, losses: Vector, rest: Vector, x: Vector) -> Vector:
-        """Return bounds on differences of intercepts, each the least that a position proves (`reach.py`).
+        """Return bounds on differences of intercepts, (N,), each the least that a position proves (`reach.py`).
 
-        Parameters
-        ----------
         losses : the most that the loss of each position's item can be, unweighted, infinite for items without weight
-        rest : the most that other weights can change the difference of two labels' scores, each position
-        x : the value of the constant feature; all (N,)
+        rest, x : the most that other weights can change the difference of two labels' scores; the constant feature
         """
         return np.full(1, np.inf)
 
     def reach(self, table: Vector, step: float) -> float:
-        """Return a bound on |b| at some optimum from the least `leads`; infinite where they prove nothing.
-
-        step : the largest (1 + rest) / x, infinite where an x is not positive.
-        """
+        """Return a bound on |b| at some optimum from the least `leads`; infinite where they prove nothing; step : the
+        largest (1 + rest) / x, infinite where an x is not positive."""
         return np.inf
 
 

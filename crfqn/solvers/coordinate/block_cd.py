@@ -1,11 +1,9 @@
 """Block coordinate descent by raw feature (Sokolovska, Lavergne, Cappe and Yvon 2010), as the paper compares with it.
 
 A block is all states' weights of one feature; the edges of a chain are one more. Its update needs inference on the
-items that hold the feature only: good where features are rare; where not, a sweep is many passes over the data.
-
-The paper (section 6) adds three things to the method: a line search in each update, without which it does not converge;
-shrinking (its section 2.3); and second derivatives of at least 1e-10, since without an L2 penalty a smaller one sends
-weights far away.
+items that hold the feature only: good where features are rare. The paper (section 6) adds a line search in each update,
+without which it does not converge; shrinking (its section 2.3); and second derivatives of at least 1e-10, since without
+an L2 penalty a smaller one sends weights far away.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """A point that moves: the loss while blocks of weights change one after the other, for block coordinate descent.
 
-A block is all states' weights of one raw feature; a chain has one block more, its edges. A move of a block re-runs
-inference on the items that hold the feature only, and in a chain on the stretch that is affected only
-(`feature_bcd_kernels.py`); the loss changes by what these items' losses do.
-
-Shapes: I items, B blocks, F features, K states, E edges.
+A move of a block (all states' weights of a feature, or a chain's edges) re-runs inference on the items that hold the
+feature only, in a chain on the affected stretch (`feature_bcd_kernels.py`); the loss changes by what theirs do. Shapes:
+I items, B blocks, F features, K states, E edges.
 """
 
 from __future__ import annotations
@@ -49,10 +47,7 @@ MOST_BLOCKS = 512  # of one call: an interrupt waits for its end
 class BlockSweep(NamedTuple):
     """Findings of the updates of B blocks.
 
-    Attributes
-    ----------
-    violations : float64 (B,), the largest KKT violation of each block before its update
-    is_kept : bool (B,), whether each stays after shrinking
+    violations, is_kept : (B,), the largest KKT violation before the update; whether each stays after shrinking
     n_moved, n_failed : blocks that have moved, and whose line search found no step
     """
 
@@ -65,12 +60,9 @@ class BlockSweep(NamedTuple):
 class BlockState(MethodState):
     """The loss of a likelihood, from a point on, while blocks of its weights move.
 
-    The weights of features that have been moved, or are not zero, are kept in rows, (features, K).
-
-    Notes
-    -----
-    Memory: 4 arrays of positions x states for chains, 2 for taxonomies. Passes are counted by messages: a forward (or
-    downward) message of one position is half of its inference, a backward (upward) one the other half.
+    Weights of features that have been moved, or are not zero, are kept in rows, (features, K). Memory: 4 arrays of
+    positions x states for chains, 2 for taxonomies. Passes are counted by messages: a forward (or downward) message of
+    one position is half of its inference, a backward (upward) one the other half.
     """
 
     def __init__(self, owner: Objective, point: Point) -> None:
@@ -164,10 +156,8 @@ class BlockState(MethodState):
 
     @property
     def rounding(self) -> float:
-        """The size of the numbers that a change of the loss is the sum of; its own rounding is that of this number.
-
-        Roundings of the items are independent: they add up like their squares.
-        """
+        """Size of the numbers that a change of the loss is the sum of; its own rounding is that of this number.
+        Roundings of the items are independent: they add up like their squares."""
         weight, log_z, observed = self._state.items[[WEIGHT, LOG_Z, OBSERVED]]
         return float(np.linalg.norm(weight * (np.abs(log_z) + np.abs(observed))))
 
@@ -178,8 +168,8 @@ class BlockState(MethodState):
     def derivatives(self, block: int) -> tuple[Vector, Vector]:
         """Return gradient and curvature of a block's weights; the gradient is 0 outside of the objective's support.
 
-        The curvature leaves out the covariance between positions: sum_t weight x_tf^2 p_t(k) (1 - p_t(k)), and
-        sum_t weight P_t(j, k) (1 - P_t(j, k)) for edges.
+        The curvature leaves out the covariance between positions: sum_t weight x_tf^2 p_t(k) (1 - p_t(k)), and sum_t
+        weight P_t(j, k) (1 - P_t(j, k)) for edges.
         """
         coords = self.coords(np.array([block]))
         g, h = np.empty((2, coords.size))

@@ -1,6 +1,6 @@
 """Block coordinate descent over the features of a CRF: the loss while blocks move, and a sweep over many in one call.
 
-A block is all states' weights of one feature; a chain has one block more, its edges. For each block in turn, with its
+A block is all states' weights of one feature; a chain has one block more, its edges. For each in turn, with its
 gradient g and curvature h (Sokolovska, Lavergne, Cappe and Yvon 2010, section 3.3: the covariance between positions is
 left out, and h is at least `floor`),
 
@@ -10,9 +10,8 @@ and a step along d, at first of length 1, that satisfies Armijo's rule: the obje
 predicted decrease. The change of the loss is computed on the feature's items only. A move is tried in place and then
 accepted, or tried again with another step, of which 0 undoes it.
 
-Either `chain` or `tree` is given, the state `s` of what is below, and the other is None: the compiler then leaves out
-what belongs to it. The first axis of the states' arrays is named by constants: few arrays, because every one that is
-handed on costs compilation.
+Either `chain` or `tree` is given and the other is None: the compiler then leaves out what belongs to it. The first axis
+of the states' arrays is named by constants: few arrays, because every one that is handed on costs compilation.
 
 Shapes: I items, N positions, K states, `width` = K rounded up to LANES, rows of states position-major. w, g, h, d and
 l1, l2 of a block: float64 (its coordinates,).
@@ -41,13 +40,13 @@ SUMS, P = range(2)  # of a tree's rows
 
 
 class ChainState(NamedTuple):
-    """The items of a chain, with the messages that are known.
+    """Items of a chain, with the messages that are known.
 
     indptr, indices, values : the feature store; offsets : int64 (I + 1,); item_of : int64 (N,); targets : int32 (N,)
     rows : float64 (4, N, width): known scores, psi, forward and backward messages
     positions : float64 (3, N): the largest score, the largest less the smallest, the message's log scale
-    items : float64 (7, I): weight, log Z, the targets' score; the last two after the latest trial; log Z less what
-        the feature's stretch adds to it, NaN between moves
+    items : float64 (7, I): weight, log Z, the targets' score; the last two after the latest trial; log Z less what the
+        feature's stretch adds to it, NaN between moves
     marks : int64 (3, I): the last valid forward and the first valid backward message; 1 for logarithms
     edges : float64 (3, K, K): as known, as tried last, observed counts, weighted
     factors : float64 (4, width, width): exp(edge - largest), its transpose, extremes, scratch
@@ -70,13 +69,12 @@ class ChainState(NamedTuple):
 
 
 class TreeState(NamedTuple):
-    """The items of a taxonomy, with their marginals.
+    """Items of a taxonomy, with their marginals; feature store, targets and items as in `ChainState`, and Z of the
+    latest trial, its largest term 1.
 
-    indptr, indices, values : the feature store; parents : int32 (K,); is_label : bool (K,); targets : int32 (N,)
+    parents, is_label : int32 (K,); bool (K,); n_steps : int64 (2,), ways down and ways up
     rows : float64 (2, N, K), path sums and marginals
-    items : float64 (7, N), as in `ChainState`, and Z of the latest trial, its largest term 1
-    paths : float64 (K,), path sums of the latest move; exponents : int64 (K,), scratch
-    n_steps : int64 (2,), ways down and ways up
+    paths, exponents : float64 (K,), path sums of the latest move; int64 (K,), scratch
     """
 
     indptr: np.ndarray
@@ -95,9 +93,8 @@ class TreeState(NamedTuple):
 class SweepRule(NamedTuple):
     """Constants of the line search and of shrinking.
 
-    armijo, backtrack : the required decrease, relative to the predicted one, and the factor of the next trial step
-    floor : least curvature
-    shrink_share, shrink_slack : see `block_violation`
+    armijo, backtrack : the required share of the predicted decrease, and the factor of the next trial step
+    floor, shrink_share, shrink_slack : least curvature; see `block_violation`
     noise : in nats; a predicted decrease below it cannot be told from rounding
     """
 
@@ -255,9 +252,7 @@ def needs_logarithms(s, i):
 @subkernel
 def choose_form(s, i):
     """Choose scaled messages or logarithms for item i by the spread of its scores; returns whether that is a change.
-
-    After a change no message but the last is valid, and `psi` holds the known scores.
-    """
+    After one no message but the last is valid, and `psi` holds the known scores."""
     start, stop, n_states, is_log = s.offsets[i], s.offsets[i + 1], s.edges.shape[1], needs_logarithms(s, i)
     if s.marks[IS_LOG, i] == is_log:
         return False
@@ -469,10 +464,7 @@ def sum_paths(parents, delta, out):
 
 @subkernel
 def go_down(s, t, step):
-    """Write exp(label score - largest) of item t's labels into its row of p; returns log Z.
-
-    The label scores are the item's path sums plus step * s.paths.
-    """
+    """Write exp(label score - largest) of item t's path sums plus step * s.paths into its row of p; returns log Z."""
     sums, p, paths = s.rows[SUMS, t], s.rows[P, t], s.paths
     largest, total = -np.inf, 0.0
     for k in range(sums.size):
@@ -586,10 +578,8 @@ def accept_block(chain, tree, block, delta, step, w):
 
 @subkernel
 def block_violation(w, g, l1, l2, shrink_share, shrink_slack):
-    """Return the largest KKT violation of a block, and whether the block stays in the working set.
-
-    It does not if all its weights are 0 and |g| <= (1 - shrink_share) l1 - shrink_slack for each.
-    """
+    """Return the largest KKT violation of a block, and whether the block stays in the working set: not if all its
+    weights are 0 and |g| <= (1 - shrink_share) l1 - shrink_slack for each."""
     largest, is_kept = 0.0, False
     for k in range(w.size):
         if w[k] != 0:
@@ -654,14 +644,10 @@ def search(chain, tree, block, w, d, slope, l1, l2, rule):
 def sweep(chain, tree, blocks, places, nodes, edges, l1, l2, rule, violations, is_kept):
     """Update the blocks one after the other; returns how many have moved, and how many searches failed.
 
-    Parameters
-    ----------
     blocks, places : int64 (B,), and each feature's row in `nodes`, -1 for the edges
     nodes, edges : float64 (rows, K) and (E,), the weights, in and out
     l1, l2 : float64 (coordinates of all blocks,), block after block; l1 is infinite where no weight may be
-    rule : SweepRule
-    violations : float64 (B,), is_kept : bool (B,), out: violation before the update, whether the block stays after
-        shrinking
+    violations, is_kept : (B,), out: violation before the update, whether the block stays after shrinking
     """
     n_moved = n_failed = first = 0
     workspace = np.empty((3, max(nodes.shape[1], edges.size)))

@@ -126,10 +126,8 @@ class RowDescent:
 
 
 class _Run:
-    """The rows of one run, which of them it visits, and what its sweeps have met.
-
-    total, largest : the violations of the last sweep: that of equation 10, and the largest of equation 9
-    """
+    """Rows of one run, which of them it visits, and what its sweeps have met; total, largest : the violations of the
+    last sweep: that of equation 10, and the largest of equation 9."""
 
     def __init__(self, settings: RowDescent, objective: Objective, penalty: Penalty, start: Point) -> None:
         self.settings, self.objective = settings, objective

@@ -102,9 +102,7 @@ def dual_norm(g, l1, is_linf):
 @inner
 def kkt_excess(w, g, penalty):
     """Return the dual norm less its threshold for a zero row, which stays zero unless this is positive; inf for others.
-
-    Below the L1 threshold it is smaller still, by how far the largest |g| is below l1.
-    """
+    Below the L1 threshold it is smaller still, by how far the largest |g| is below l1."""
     if not is_zero(w):
         return np.inf
     return dual_norm(g, penalty.l1, penalty.is_linf) - penalty.group + min(largest_of(g) - penalty.l1, 0.0)
@@ -112,10 +110,7 @@ def kkt_excess(w, g, penalty):
 
 @bare_subkernel
 def row_violation(w, g, penalty, slope, spare):
-    """Return the distance of -g to the subdifferential at w (equation 9, corrected), the length of `slope`, out.
-
-    spare : scratch as long as w
-    """
+    """Return the distance of -g to the subdifferential at w (equation 9, corrected), the length of `slope`, out."""
     l1, l2, group, is_linf = penalty
     for r in range(w.size):
         slope[r] = g[r] + l2 * w[r]
@@ -144,11 +139,9 @@ def shrink_row(v, curvature, penalty, spare):
 def shrink_in_metric(z, h, penalty):
     """z <- argmin_u 1/2 u' diag(h) u - z'u + penalty(u) for the Euclidean norm; h, positive, is overwritten.
 
-    Where ||soft(z, l1)|| > group, u_r = soft(z_r, l1) t / (h_r t + l2 t + group) with t = ||u||, the root of
-
-        phi(t) = sum_r soft(z_r, l1)^2 / ((h_r + l2) t + group)^2 = 1.
-
-    Newton's method on phi^(-1/2), nearly linear and concave, comes to it from the left (More and Sorensen 1983).
+    Where ||soft(z, l1)|| > group, u_r = soft(z_r, l1) t / (h_r t + l2 t + group) with t = ||u||, the root of phi(t) =
+    sum_r soft(z_r, l1)^2 / ((h_r + l2) t + group)^2 = 1. Newton's method on phi^(-1/2), nearly linear and concave,
+    comes to it from the left (More and Sorensen 1983).
     """
     l1, l2, group, _ = penalty
     squares = 0.0
@@ -182,12 +175,8 @@ MOST_TRIALS = 30
 
 
 class StoredRows(NamedTuple):
-    """The rows of the weights that are kept.
-
-    weights : float64 (rows, K)
-    ends : int64 (rows, PARTS + 1), where the first part's entries begin, and where each part's end
-    is_unpenalised : bool (rows,)
-    """
+    """Rows of the weights that are kept, float64 (rows, K), with is_unpenalised : bool (rows,), and ends :
+    int64 (rows, PARTS + 1), where the first part's entries begin, and where each part's end."""
 
     weights: np.ndarray
     ends: np.ndarray
@@ -197,9 +186,8 @@ class StoredRows(NamedTuple):
 class StepRule(NamedTuple):
     """Choice of L_j and alpha_j (section 4.4).
 
-    sigma, omega : of the line search, equation 7
+    sigma, omega, constants : of the line search, equation 7; float64 (rows,), Lipschitz constants in its place, or (0,)
     least_share : of the row's largest second derivative, what that of each state counts at least; 1 is the paper's L_j
-    constants : float64 (rows,), Lipschitz constants for steps without a search; (0,) for one
     """
 
     sigma: float
@@ -209,9 +197,8 @@ class StepRule(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """Results of parts that the threads of a group exchange, in two copies that take turns.
-
-    A copy that is read after a barrier is written again after the next one at the earliest.
+    """Results of parts that threads exchange, in two copies that take turns: a copy that is read after a barrier is
+    written again after the next one at the earliest.
 
     slopes : float64 (2, PARTS, 2, width), g and h of a part; changes : float64 (2, PARTS, LANES), of the loss
     """
@@ -221,11 +208,11 @@ class Shared(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """A thread's slot in its group (see `thread_group.py`), and vectors of its own, float64 (width,).
+    """A thread's slot in its group (`thread_group.py`) with barriers : int64 (1,), how many it has come to, and vectors
+    of its own, float64 (width,).
 
-    barriers : int64 (1,), how many it has come to
-    g, h : slopes and curvatures of the row; own : float64 (2, width), see `losses.slopes`
-    w, target : the row before the step and after it; d : the direction, zero beside the states; spare : scratch
+    g, h, own : slopes and curvatures of the row; float64 (2, width), see `margins.slopes`
+    w, target, d, spare : the row before and after the step; the direction, zero beside the states; scratch
     """
 
     group: np.ndarray
@@ -243,10 +230,8 @@ class Workspace(NamedTuple):
 
 @kernel
 def cut_rows(features, indptr, indices, cuts, ends):
-    """ends[i] = where the parts of the row features[i] begin and end, int64 (rows, PARTS + 1).
-
-    cuts : int64 (PARTS + 1,), the first position of each part
-    """
+    """ends[i] = where the parts of the row features[i] begin and end, int64 (rows, PARTS + 1); cuts :
+    int64 (PARTS + 1,), the first position of each part."""
     for i in range(features.size):
         begin, end = indptr[features[i]], indptr[features[i] + 1]
         ends[i, 0], ends[i, PARTS] = begin, end
@@ -262,10 +247,8 @@ def parts_of(work):
 
 @bare_subkernel
 def prepare_row(upcoming, state, shared, work):
-    """Compute the slopes of the upcoming row (Algorithm 3), each member its parts, and wait for the others.
-
-    A member's positions are the same in all rows: nobody moves what another one is reading.
-    """
+    """Compute the slopes of the upcoming row (Algorithm 3), each member its parts, and wait for the others. A member's
+    positions are the same in all rows: nobody moves what another one is reading."""
     work.barriers[0] += 1
     found = shared.slopes[work.barriers[0] % 2]
     first, last = parts_of(work)
@@ -307,10 +290,8 @@ def move_margins(ends, upcoming, step, state, shared, work):
 def propose(n, curvature, least, penalty, work):
     """Write target = prox(w - g / L_j) and d = target - w (equations 3 and 4); returns g'd, and whether d != 0.
 
-    With a state's own curvature in the place of L_j, where that is allowed to be less: rare states then take steps as
-    long as common ones. The largest size as norm keeps one for all.
-
-    curvature : L_j; least : of a state; penalty : RowStrengths
+    A state's own curvature, at least `least`, takes the place of L_j (`curvature`): rare states then take steps as long
+    as common ones. The largest size as norm keeps one for all.
     """
     w, g, target, d = work.w, work.g, work.target, work.d
     if least < curvature and not penalty.is_linf:
@@ -353,10 +334,8 @@ def search(ends, upcoming, n, slope, state, penalty, rule, shared, work):
 
 @bare_subkernel
 def update_row(row, upcoming, state, rows, penalty, rule, shared, work):
-    """Take the step of one row (Algorithm 2), its weights in work.w; returns its violation and `kkt_excess`.
-
-    The first step is nearly always taken. So all compute the slopes of the upcoming row before the barrier.
-    """
+    """Take the step of one row (Algorithm 2), its weights in work.w; returns its violation and `kkt_excess`. The first
+    step is nearly always taken: so all compute the slopes of the upcoming row before the barrier."""
     ends, n, has_search = rows.ends[row], rows.weights.shape[1], rule.constants.size == 0
     w, g, target, strengths = (
         work.w[:n],
@@ -389,12 +368,7 @@ def update_row(row, upcoming, state, rows, penalty, rule, shared, work):
 def sweep_rows(group, n_members, rank, order, state, rows, penalty, rule, shared, cuts, margins_out, found):
     """Update the rows order[0], order[1], ..., numbers in `rows`: the inner loop of Algorithm 1.
 
-    Parameters
-    ----------
-    group, n_members, rank : as in `thread_group.join`
-    state : MarginState, whose margins, probabilities and losses follow
-    rows : StoredRows; penalty : RowStrengths; rule : StepRule
-    cuts : int64 (PARTS + 1,), the first position of each part
+    group, n_members, rank : as in `thread_group.join`; cuts : int64 (PARTS + 1,), the first position of each part
     margins_out : float64 (N, width), out: a copy of the margins after the sweep; or (0, width) for none
     found : float64 (steps, 2), out: the row's violation before the step (equation 9), and its `kkt_excess`
     """
@@ -430,10 +404,8 @@ def sweep_rows(group, n_members, rank, order, state, rows, penalty, rule, shared
 
 @kernel
 def add_step_products(first, last, points, weights, gram):
-    """gram[a, b] += sum_i weight_i <u_a(i), u_b(i)> for a >= b over the positions i = first ... last - 1.
-
-    u_a : the step from point a to a + 1; gram : float64 (points - 1, points - 1)
-    """
+    """gram[a, b] += sum_i weight_i <u_a(i), u_b(i)> for a >= b over the positions i = first ... last - 1, u_a : the
+    step from point a to a + 1; gram : float64 (points - 1, points - 1)."""
     n_steps, width = points.shape[0] - 1, points.shape[2]
     steps = np.empty((n_steps, width))
     for i in range(first, last):
@@ -464,10 +436,8 @@ def combine(first, last, points, shares, out):
 
 @kernel
 def list_weights(features, n_features, table):
-    """Return the sorted coordinates state * n_features + feature of the weights that are not zero, and the weights.
-
-    features : sorted int64 (rows,), those of the rows of `table`, float64 (rows, K)
-    """
+    """Return the sorted coordinates state * n_features + feature of the weights that are not zero, and the weights;
+    features : sorted int64 (rows,), of the rows of `table`, float64 (rows, K)."""
     n_rows, n_states = table.shape
     n_found, place = 0, 0
     for i in range(n_rows):
@@ -508,11 +478,8 @@ def dual_slack(state, i, residual):
 def fill_residuals(state, first, last, order, residual, norms, slacks):
     """Write the weighted derivatives by the scores of the positions first ... last - 1, their norms, and `dual_slack`.
 
-    A position's residual is the gradient of a feature that is 1 there and 0 elsewhere.
-
-    state : a `MarginState` whose entries are those of such features: indices 0 ... N - 1, without values
-    order : of the norm, 1 or 2
-    residual : float64 (N, width), norms, slacks : float64 (N,), out
+    A position's residual is the gradient of a feature that is 1 there and 0 elsewhere: `state` has the entries of such
+    features, indices 0 ... N - 1, without values. residual : float64 (N, width); order : of the norms, 1 or 2.
     """
     h, own = np.empty(residual.shape[1]), np.empty((2, residual.shape[1]))
     for i in range(first, last):
@@ -526,14 +493,12 @@ def fill_residuals(state, first, last, order, residual, norms, slacks):
 def measure_rows(
     places, weights, gradients, is_unpenalised, penalty, has_groups, norms, violations, stands_out
 ):
-    """Compute the dual norms of rows' gradients, the rows' violations, and which rows stand out.
-
-    Those do that are unpenalised or not zero, and zero rows that may move.
+    """Compute the dual norms of rows' gradients, the rows' violations, and which rows stand out: those that are
+    unpenalised or not zero, and zero rows that may move.
 
     places : int64 (n,), of the rows in `weights`, float64 (rows, K), negative for rows of zeros
-    gradients : float64 (n, width); is_unpenalised : bool (n,)
+    gradients : float64 (n, width); norms, violations, stands_out : (n,), out
     has_groups : whether the violation is a row's, not its largest coordinate's
-    norms, violations : float64 (n,), stands_out : bool (n,), out
     """
     n_states = weights.shape[1]
     zeros, slope, spare = np.zeros(n_states), np.empty(n_states), np.empty(n_states)

@@ -1,9 +1,7 @@
 """The weights by feature, and margins that follow every change of a row: the view that row descent works on.
 
-For the row solvers (Blondel, Seki, Uehara 2013, sections 4.2 and 4.3). Everything that changes in a run is here, and
-nothing of it is kept on the objective: runs on one objective do not see each other.
-
-Shapes: N positions, K states, F features, width = K rounded up to LANES.
+For Blondel, Seki, Uehara (2013), sections 4.2 and 4.3. Everything that changes in a run is here, not on the objective:
+runs on one objective do not see each other. Shapes: N positions, K states, F features, width = K rounded up to LANES.
 """
 
 from __future__ import annotations
@@ -52,10 +50,8 @@ Indices = NDArray[np.int64]
 
 
 class RowPenalty(NamedTuple):
-    """l1 ||w||_1 + l2/2 ||w||^2 + group_l1 ||w|| of a row that is penalised.
-
-    `is_linf`: ||w|| is the largest size; `has_groups`: optimality is measured row by row, not weight by weight.
-    """
+    """l1 ||w||_1 + l2/2 ||w||^2 + group_l1 ||w|| of a penalised row. `is_linf`: ||w|| is the largest size;
+    `has_groups`: optimality is measured row by row, not weight by weight."""
 
     group_l1: float
     l1: float
@@ -109,15 +105,10 @@ def _unpenalised_rows(coords: Indices, n_features: int, n_states: int) -> Indice
 
 @dataclass(frozen=True, eq=False)
 class RowGradients:
-    """Gradients of unpenalised rows, of rows that are not zero, and of zeros that may move; n of them.
+    """Gradients of n rows, unpenalised, not zero, or zeros that may move; to be read before the next sweep.
 
-    To be read before the next sweep.
-
-    Attributes
-    ----------
-    penalty, dual : at the point: the penalty of rows, and the dual loss
-    value : the objective's, penalty included
-    features : sorted int64 (n,); dual_norms : float64 (n,), of their gradients
+    penalty, dual, value : at the point: the penalty of rows, the dual loss, the objective's value, penalty included
+    features, dual_norms : sorted int64 (n,); float64 (n,), of their gradients
     gradients : float64 (n, K); (0, K) where the norms tell all that a proof needs
     violation : the largest distance to the subdifferential, of a row or of a weight in no group
     """
@@ -218,11 +209,8 @@ MOST_COUNTED = 200_000  # entries that tell where the parts end
 
 
 class LineSearch(NamedTuple):
-    """Settings of the search along a row's step (equation 7); by default the paper's.
-
-    sigma, omega : the share of the predicted decrease that is asked for, and the backtracking factor
-    least_share : of the row's largest second derivative, what that of each state counts at least
-    """
+    """Settings of the search along a row's step (equation 7), by default the paper's: shares of the predicted decrease
+    (sigma) and of a failed length (omega); least_share : of the row's largest second derivative, a state's least."""
 
     sigma: float = 0.01
     omega: float = 0.5
@@ -230,10 +218,8 @@ class LineSearch(NamedTuple):
 
 
 class Swept(NamedTuple):
-    """Findings of a sweep over rows, (steps,): violations (equation 9), and the excess of zero rows, inf for others.
-
-    The excess is the gradient's dual norm less the threshold that it may reach while the row stays zero.
-    """
+    """Findings of a sweep over rows, (steps,): violations (equation 9), and the excess of zero rows, the gradient's
+    dual norm less the threshold that it may reach while the row stays zero, inf for others."""
 
     violations: Vector
     kkt_excess: Vector
@@ -246,12 +232,9 @@ PAPERS = LineSearch()
 class RowBlocks(MethodState):
     """Rows of the weights, the others being zero, and the margins.
 
-    Attributes
-    ----------
-    cuts : int64 (PARTS + 1,), the first position of each part of a row that threads share
+    cuts, row_weights : int64 (PARTS + 1,), the first position of each part of a row that threads share;
+        (stored rows, K)
     stored_rows : sorted int64, features, among them all whose rows are not zero
-    row_weights : float64 (stored rows, K)
-    state : MarginState
     """
 
     objective: Objective
@@ -334,10 +317,8 @@ class RowBlocks(MethodState):
         return np.concatenate([order[~is_small], order[is_small]])
 
     def interleaved(self, order: Indices, penalty: ElasticNet | GroupLasso, share: float) -> Indices:
-        """Return features with the unpenalised ones among them visited again and again, evenly.
-
-        So often that they take up to this share of the entries that all others have.
-        """
+        """Return features with the unpenalised ones among them visited again and again, evenly: so often that they take
+        up to this share of the entries that all others have."""
         is_free = self.local(penalty).is_unpenalised(order)
         if not share or not is_free.any():
             return order
@@ -355,11 +336,8 @@ class RowBlocks(MethodState):
         search: LineSearch | None = PAPERS,
         margins_out: Vector | None = None,
     ) -> Swept:
-        """Update the rows of the features `order`, one after another.
-
-        search : None for constant steps
-        margins_out : float64 (N, width), out: a copy of the margins after the sweep
-        """
+        """Update the rows of the features `order`, one after another, with constant steps if search is None;
+        margins_out : float64 (N, width), out: a copy of the margins after the sweep."""
         places, are_stored = found_in(self.stored_rows, order)
         if not are_stored.all():
             self.store(order)
@@ -438,11 +416,8 @@ def position_cuts(objective: Objective) -> Indices:
 class AndersonHistory:
     """Up to `n_points` points of sweeps with the same stored rows (Anderson acceleration; Bertrand and Massias 2021).
 
-    Margins are affine in the weights, so those of a combination whose shares add up to 1 are combined by the same ones.
-
-    Attributes
-    ----------
-    margins : float64 (n_points, N, width); row_weights : float64 (stored rows, K), of each point
+    Margins, (n_points, N, width), are affine in the weights, (n_points, stored rows, K), so those of a combination
+    whose shares add up to 1 are combined by the same ones.
     """
 
     def __init__(self, first: RowBlocks, n_points: int) -> None:
@@ -492,10 +467,8 @@ class AndersonHistory:
         return blocks.with_weights(np.asarray(weights), margins)
 
     def extrapolated(self, blocks: RowBlocks) -> RowBlocks | None:
-        """Return the point that all points but the first lead to: their combined step is the smallest. None at rest.
-
-        Steps U are those of the margins, which is where the loss sees them; the shares are those of (U U')^-1 1.
-        """
+        """Return the point that all but the first lead to: their combined step is the smallest; None at rest. Steps U
+        are those of the margins, where the loss sees them; the shares are those of (U U')^-1 1."""
         products = self.step_products(blocks)
         trace = float(np.trace(products))
         if trace == 0.0:

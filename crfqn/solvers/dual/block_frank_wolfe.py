@@ -1,8 +1,7 @@
 """Block-coordinate Frank-Wolfe for structured hinges: Algorithm 4 of Lacoste-Julien, Jaggi, Schmidt, Pletscher (2013).
 
 A step finds the labelling of one item that violates its margin most, and moves the item's dual variables towards it as
-far as is best: no step size has to be chosen. The objective at the weighted average of the weights, less the dual
-objective, is the certificate.
+far as is best: no step size is chosen. The certificate is the objective at the averaged weights, less the dual.
 """
 
 from __future__ import annotations

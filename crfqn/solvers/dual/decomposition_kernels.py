@@ -37,10 +37,7 @@ METHODS = {"sort": SORT, "pivot": PIVOT, "bisection": BISECTION, "smo": SMO, "fr
 
 
 class SubSolver(NamedTuple):
-    """How sub-problems are solved.
-
-    method : one of METHODS; tol : of the bisection; random : uint64 (1,), of the pivots
-    """
+    """How sub-problems are solved: method : of METHODS; tol : of the bisection; random : uint64 (1,), of the pivots."""
 
     method: int
     tol: float
@@ -48,9 +45,9 @@ class SubSolver(NamedTuple):
 
 
 class Optimality(NamedTuple):
-    """What equation 5 finds in the gradient of an item.
+    """What equation 5 finds in the gradient of an item: best : the state with the largest g; violation : v_i.
 
-    best : the state with the largest g; violation : v_i; gap : c max g - b'g, the item's part of the duality gap
+    gap : c max g - b'g, the item's part of the duality gap
     slack : where b is a vertex, how far its state is above all others (below 0: it is not above); else -inf
     """
 
@@ -220,8 +217,6 @@ def take_step(g, b, after, square, states, changes):
 def sweep_items(order, rows, items, weights, solver, moves, slacks, found):
     """Visit the items of `order` (Algorithm 1, the inner loop).
 
-    Parameters
-    ----------
     weights : float64 (F, width), in and out; moves : whether violated items are updated, or only looked at
     slacks : float64 (len(order),), out: `Optimality.slack` of each, before its update
     found : float64 (4,), out: the largest violation, the sum of the gaps, the decrease of the dual objective, updates
@@ -275,12 +270,9 @@ def find_violated(order, items, scores, violated):
 
 @kernel
 def visit_items(first, order, places, rows, diagonal, items, scores, solver, moves, slacks, found):
-    """Visit the items order[first], ... (Algorithm 1, the inner loop); returns the first whose row is not there.
-
-    Parameters
-    ----------
-    places : int64 (len(order),), where each item's row of the Gram matrix is in `rows`, -1: not there
-    moves, slacks, found : as in `linear.sweep_items`; what `found` has is added to
+    """Visit the items order[first], ...; returns the first whose row is not there. moves, slacks, found : as in
+    `sweep_items`; what `found` has is added to. places : int64 (len(order),), of items' rows of the Gram matrix in
+    `rows`, or -1.
     """
     n = items.b.shape[1]
     g, after, workspace = np.zeros(n), np.zeros(n), np.zeros(n + 1)

@@ -2,11 +2,9 @@
 
     W = sum_i alpha_i x_i,   C_i = c_i / l2   (Blondel, Fujino and Ueda 2014, equation 3; objectives here times l2)
 
-W is dense, a row a feature, all states side by side. An intercept without penalty asks for sum_i alpha_i = 0: it is the
-multiplier of this constraint, by the method of multipliers (Hestenes 1969). A constant feature is the quadratic term,
-and after a sweep the multiplier takes over what the constant feature has learnt.
-
-Shapes: N items, F features, K states, width = K rounded up to whole vector registers.
+W is dense, a row a feature. An intercept without penalty asks for sum_i alpha_i = 0: it is the multiplier of this
+constraint, by the method of multipliers (Hestenes 1969). A constant feature is the quadratic term, and after a sweep
+the multiplier takes over what it has learnt. Shapes: N items, F features, K states, width = K rounded up to LANES.
 """
 
 from __future__ import annotations
@@ -43,11 +41,8 @@ from crfqn.solvers.stochastic.state import check_memory, untouched_rows
 
 
 class ItemSweep(NamedTuple):
-    """Findings of a sweep over items with dual variables.
-
-    violation : the largest v_i met (equation 5); gap : the sum of the items' parts of the duality gap, each when it was
-    visited; n_updates; slacks : float64 (items,), how far each that is at a vertex is from leaving it, -inf for others
-    """
+    """Findings of a sweep over items: violation : the largest v_i (equation 5); gap : the sum of the items' parts, each
+    when visited; slacks : (items,), how far each at a vertex is from leaving it, -inf for others."""
 
     violation: float
     gap: float
@@ -86,10 +81,8 @@ def fixed_offsets(objective: Objective) -> Vector:
 
 
 class DualKernelItems:
-    """Dual variables of the items, zero at the start, and the scores of all that follow every change of one.
-
-    Parameters and attributes as of `DualItems`, with `scores`, float64 (K, N), in the place of the weights.
-    """
+    """Dual variables of the items, zero at the start, and the scores of all, float64 (K, N), that follow every change
+    of one, in the place of the weights of `DualItems`."""
 
     def __init__(self, objective: Objective, penalty: Any, method: str, tol: float) -> None:
         self.objective, self.l2 = objective, penalty.l2
@@ -143,10 +136,8 @@ class DualKernelItems:
         return -self.l2 * (0.5 * float(np.vdot(alpha.T, self.scores)) + linear)
 
     def certify(self, order: NDArray[np.int64]) -> Certified:
-        """Evaluate both objectives; variables that are off their simplex are projected back first.
-
-        The scores are made anew: each change of a variable has left its rounding in them, of terms as large as C.
-        """
+        """Evaluate both objectives, variables that are off their simplex projected back and the scores made anew: each
+        change of a variable has left its rounding in them, of terms as large as C."""
         state = self.state
         if self.solver.method == METHODS["bisection"]:
             simplex_rows(state.b, state.masses, METHODS["pivot"], 0.0, state.b)
@@ -226,18 +217,10 @@ def is_constant(map: FeatureMap) -> bool:
 class DualItems(MethodState):
     """Dual variables of the items, zero at the start, and the weights that follow every change of one.
 
-    Parameters
-    ----------
-    objective : Objective of a loss with `has_label_duals`
-    penalty : ElasticNet with l2 > 0 and without L1; unpenalised may be the weights of a last feature that is 1
-    method : {"sort", "pivot", "bisection", "smo", "frank-wolfe"}
-    tol : float, of the bisection
-
-    Attributes
-    ----------
-    items : int64, those with a weight
-    weights : float64 (F, width)
-    multiplier : float64 (K,), of the intercepts
+    objective, penalty : of a loss with `has_label_duals`; ElasticNet with l2 > 0 and without L1; unpenalised may be the
+        weights of a last feature that is 1
+    method, tol : {"sort", "pivot", "bisection", "smo", "frank-wolfe"}, tol of the bisection
+    items, weights, multiplier : int64, those with a weight; float64 (F, width); float64 (K,), of the intercepts
     """
 
     def __init__(self, objective: Objective, penalty: Any, method: str, tol: float) -> None:
@@ -313,10 +296,8 @@ class DualItems(MethodState):
         return -self.l2 * (0.5 * square + linear)
 
     def certify(self, order: NDArray[np.int64]) -> Certified:
-        """Evaluate both objectives; variables that are off their simplex are projected back first.
-
-        The weights are made anew: each change of a variable has left its rounding in them, of terms as large as C.
-        """
+        """Evaluate both objectives, variables that are off their simplex projected back and the weights made anew: each
+        change of a variable has left its rounding in them, of terms as large as C."""
         state = self.state
         if self.solver.method == METHODS["bisection"]:
             simplex_rows(state.b, state.masses, METHODS["pivot"], 0.0, state.b)

@@ -36,10 +36,10 @@ from crfqn.solvers.stochastic.perceptron_kernels import (
 
 @subkernel
 def step_on_rows(chosen, sums, gap, mass, rows):
-    """Move the weights along the best part of the way to y', and return gamma.
+    """Move the weights along the best part of the way to y', and return gamma; gap : gap_i / c_i > 0; mass : c_i / l2.
 
-    chosen : int64 (n,), the rows that may move; sums : float64 (n or more, width), X_i' Delta of each; gap : gap_i /
-    c_i > 0; mass : c_i / l2; rows : `AveragedRows`, whose `corrections` are what the weighted average lacks
+    chosen, sums : int64 (n,), the rows that may move; float64 (n or more, width), X_i' Delta of each
+    rows : `AveragedRows`, whose `corrections` are what the weighted average lacks
     """
     square = mass * free_square(chosen, sums, rows)
     gamma = gap / square if gap < square else 1.0
@@ -71,15 +71,11 @@ def violated_margin(states, scores, edges, change, edge_change):
 
 @kernel
 def improve_chains(order, data, node_counts, edge_counts, moves, gaps, rows, mask):
-    """Measure the duality gap of each item of `order`, and take a step on it if asked.
+    """Measure the duality gap of each item of `order`, and, if it `moves`, take a step on it.
 
-    Parameters
-    ----------
-    order : items; data : ItemData, whose weights are c_i / l2, above 0 for the items of `order`
+    data : ItemData, whose weights are c_i / l2, above 0 for the items of `order`; gaps : float64 (I,), gap_i / l2, out
     node_counts, edge_counts : float64 (N, width) and (I, K, width), mu; they change in place
-    moves : bool
-    gaps : float64 (I,), out, gap_i / l2 before the step
-    rows : AveragedRows, of whose counters N_SEEN counts the steps; mask : TransitionMask
+    rows : AveragedRows, of whose counters N_SEEN counts the steps
     """
     weights, masses, targets = rows.weights, data.weights, data.targets
     n_states, width = edge_counts.shape[1], weights.shape[1]

@@ -1,9 +1,8 @@
 """Dual variables of structured hinges: what each item's distribution over labellings expects, and the weights.
 
-Distributions are over all labellings, but weights and bounds take no more of one than the expected counts of states
-and edges: N K + I E numbers in the place of I K^T. The kernels (`frank_wolfe_kernels.py`) have the equations.
-
-Shapes: I items, N positions, F features, K states, E edge weights; width = K rounded up to whole vector registers.
+Weights and bounds take no more of a distribution than the expected counts of states and edges: N K + I E numbers in the
+place of I K^T. The kernels (`frank_wolfe_kernels.py`) have the equations. Shapes: I items, N positions, F features, K
+states, E edge weights; width = K rounded up to LANES.
 """
 
 from __future__ import annotations
@@ -28,13 +27,8 @@ from crfqn.structures.taxonomy import Taxonomy
 
 
 class ExpectedCounts:
-    """What the distributions of a part's items expect, at first what was observed.
-
-    Attributes
-    ----------
-    nodes : float64 (N, width); edges : float64 (I, K, width), (0, K, width) without edges
-    masses : float64 (I,), c_i / l2
-    """
+    """What the distributions of a part's items expect, at first what was observed: nodes (N, width), edges
+    (I, K, width), or (0, K, width) without; masses : float64 (I,), c_i / l2."""
 
     def __init__(self, part: Objective, width: int, l2: float) -> None:
         loss = hinge_of(part)
@@ -55,14 +49,8 @@ class ExpectedCounts:
 class FrankWolfeState(LearnedRows):
     """Dual variables of the items, and the weights that they make; both expect at first what is observed, w = 0.
 
-    Parameters
-    ----------
-    owner : the objective, in one piece or in blocks, with structured hinges
-    penalty : l2/2 ||w||^2 with l2 > 0; InputError for others
-
-    Attributes
-    ----------
-    rows : AveragedRows, w and what their weighted average lacks (`frank_wolfe_kernels.py`)
+    owner, penalty : the objective with structured hinges; l2/2 ||w||^2 with l2 > 0, InputError for others
+    rows : AveragedRows, w and what their weighted average lacks
     """
 
     def __init__(self, owner: Objective | BlockedObjective, penalty: Any) -> None:
@@ -98,10 +86,8 @@ class FrankWolfeState(LearnedRows):
         return self.l2 * self._gaps[self.items]
 
     def visit(self, order: NDArray[np.integer], moves: bool = True) -> None:
-        """Measure the gaps of the items `order`, numbers below `n_items`, and take a step on each if it moves.
-
-        Sequential, whatever the number of threads.
-        """
+        """Measure the gaps of the items `order`, numbers below `n_items`, and take a step on each if it moves;
+        sequential, whatever the number of threads."""
         for which, items in self.runs(order):
             part, counts = self.parts[which], self.counts[which]
             gaps = self._gaps[self.bounds[which] : self.bounds[which + 1]]

@@ -1,7 +1,5 @@
 """Proximal gradient descent, plain (the paper's Prox-GD) and accelerated: FISTA of Beck and Teboulle (2009).
 
-A step from y goes down the gradient and takes the penalty's proximal map:
-
     x+ = prox(y - t g(y), t penalty)
 
 Prox-GD goes on from y = x+; FISTA extrapolates, y = x+ + beta (x+ - x), and drops its momentum when it points uphill
@@ -32,13 +30,8 @@ RESTARTS = ("function", "gradient", None)
 
 @dataclass(eq=False)
 class StepSize:
-    """t, in units of weight a unit of gradient; fixed, or found by trial.
-
-    Attributes
-    ----------
-    is_fixed : no trial is refused
-    is_settled : a trial has been refused, or never will be
-    """
+    """t, in units of weight a unit of gradient; is_fixed : no trial is refused; is_settled : a trial has been refused,
+    or never will be."""
 
     t: float
     is_fixed: bool
@@ -64,14 +57,8 @@ class Step:
 
 
 class Predicted(NamedTuple):
-    """Prediction that a trial of length t is measured by.
-
-    Attributes
-    ----------
-    d : x+ - y, at the view's coordinates
-    bound : g'd + ||d||^2 / 2t; change : penalty(x+) - penalty(y)
-    rounding : of the objective at y
-    """
+    """Prediction that a trial of length t is measured by: d : x+ - y, at the view's coordinates; bound : g'd + ||d||^2
+    / 2t; change : penalty(x+) - penalty(y); rounding : of the objective at y."""
 
     t: float
     d: Vector
@@ -91,10 +78,8 @@ def proximal_step(
     origin: Point,
     accepts: Callable[[ScreenedPoint, Point, Predicted], bool],
 ) -> tuple[Step | None, bool]:
-    """Return the first trial that is accepted, or None; and whether there should have been one.
-
-    `origin`: where the ray to x+ begins.
-    """
+    """Return the first trial that is accepted, or None, and whether there should have been one; `origin`: where the ray
+    to x+ begins."""
     penalty, w, penalty_value = here.penalty, here.w, here.penalty.value(here.coords, here.w)
     value = here.point.value + penalty_value
 
@@ -235,11 +220,8 @@ class FISTA(ProxGD):
 
 
 def is_below(here: ScreenedPoint, trial: Point, predicted: Predicted) -> bool:
-    """Return whether the loss has risen by g'd + ||d||^2 / 2t at most.
-
-    Where rounding would decide, a condition that implies it, and has no differences of large numbers: the loss is
-    convex, so (g(x+) - g)'d is at least what it rises above g'd.
-    """
+    """Return whether the loss has risen by g'd + ||d||^2 / 2t at most; where rounding would decide, whether it must
+    have by convexity: (g(x+) - g)'d is at least what it rises above g'd, without differences of large numbers."""
     excess = trial.value - here.point.value - predicted.bound
     if excess > predicted.rounding or not np.isfinite(excess):
         return False

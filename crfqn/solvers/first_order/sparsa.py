@@ -3,8 +3,8 @@
     x+ = prox(x - g / alpha, penalty / alpha),   alpha = s'r / s's
 
 where s is the last step and r the change of the gradient along it: alpha I is the multiple of the identity nearest to
-the Hessian there. Such steps are long, and the objective need not fall at every one: it has to stay below the largest
-of the last values (equation 22), or below the very last one (monotone).
+the Hessian there. Such steps are long, and the objective need not fall at every one: it stays below the largest of the
+last values (equation 22), or below the very last one (monotone).
 """
 
 from __future__ import annotations

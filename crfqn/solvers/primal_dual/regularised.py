@@ -36,10 +36,8 @@ def forward_backward(penalty: Penalty, point: Point, tau: float) -> SparseWeight
 
 
 class Iterate(NamedTuple):
-    """Weights x, dual variables, and the images of the primal variables that these are paired with.
-
-    images : T x, and zeta; duals : y, and xi
-    """
+    """Weights x, dual variables y and xi (`duals`), and `images` of the primal variables that these are paired with: T
+    x, and zeta."""
 
     x: SparseWeights
     images: tuple[Vector, ...]
@@ -48,12 +46,7 @@ class Iterate(NamedTuple):
 
 @dataclass
 class StepSizes:
-    """tau and sigma, for tau sigma ||T||^2 = 1.
-
-    Attributes
-    ----------
-    norm : ||T||; omega : sigma ||T||
-    """
+    """tau and sigma, for tau sigma ||T||^2 = 1; norm : ||T||; omega : sigma ||T||."""
 
     norm: float
     omega: float
@@ -79,13 +72,8 @@ class StepSizes:
 
 @dataclass
 class Restarts:
-    """Halpern's iteration with restarts.
-
-    Attributes
-    ----------
-    anchor : z0; n_steps, k : steps of the run and since the anchor
-    adapts : whether omega follows the iterates
-    """
+    """Halpern's iteration with restarts; anchor : z0; n_steps, k : steps of the run and since the anchor; adapts :
+    whether omega follows the iterates."""
 
     size: StepSizes
     anchor: Iterate
@@ -123,12 +111,8 @@ class Restarts:
 
 @dataclass
 class Run:
-    """A run of either algorithm: where the next step begins, and what the last one led to.
+    """A run of either algorithm: z, where the next step begins, and what the last one led to (`moved`).
 
-    Attributes
-    ----------
-    z : where the next step begins; moved : what the last step led to
-    size : the steps tau and sigma
     restarts : Halpern's iteration; None for the algorithm as printed
     meets_rule : whether the last step changed the weights as little as the paper's rule asks
     """

@@ -5,7 +5,6 @@
 (Chierchia et al. 2015, equations 6 and 7, lambda being the weights c of the items.) T'y is the adjoint of the feature
 map at the residual y_i - (sum_k y_ik) e_y. On the simplex a constant added to an item's row changes no projection, so
 that Algorithm 1 takes the same steps with the scores themselves in the place of T, whose norm is up to sqrt(K) smaller.
-
 Shapes: N positions, one an item; K states; F features; images, y, margins float64 (N, K).
 """
 
@@ -37,11 +36,7 @@ NO_ITEMS = np.empty(0)
 class SplitPoint(Point):
     """Weights whose gradient T'y and whose bound are those of dual variables, not of a subgradient at the scores.
 
-    Parameters
-    ----------
-    y : float64 (N, K) >= 0
-    losses : float64 (N,), unweighted; empty where nobody asks for the value
-    slope : float, the dual loss at y
+    y, losses : float64 (N, K) >= 0; float64 (N,), unweighted; empty where nobody asks; slope : the dual loss at y
     """
 
     def __init__(self, objective: Any, x: SparseWeights, y: Vector, losses: Vector, slope: float) -> None:
@@ -65,13 +60,8 @@ class SplitPoint(Point):
 class HingeSplitting(MethodState):
     """The multiclass hinge h(T x), T x the differences of scores from the label's, split by items.
 
-    h_i(u) = max_k u_k + margin_k is the loss of item i; y, its dual variables, are in (S_c)^I, positive with the sum
-    c_i, the weight of the item.
-
-    Attributes
-    ----------
-    margins : float64 (N, K), r: 1, and 0 at the label; the offset's differences are in it
-    weights : float64 (N,), c
+    h_i(u) = max_k u_k + margin_k is the loss of item i; y, its dual variables, are positive with the sum c_i, its
+    weight. margins : float64 (N, K), r: 1, and 0 at the label; the offset's differences are in it.
     """
 
     def __init__(self, objective: Objective) -> None:
@@ -176,10 +166,8 @@ class BoundedSplitting(HingeSplitting):
         return self.objective.budget.excess(float(self.weights @ self.losses(image)))
 
     def priced(self, x: SparseWeights, y: Vector, xi: Vector, balanced: bool) -> SplitPoint:
-        """Return x with the bound at the price mu of the loss that is nearest to -xi: <r, y> - mu eta - g*(-T'y).
-
-        Its value stands for the loss and is eta: no loss at an optimum is more.
-        """
+        """Return x with the bound at the price mu of the loss that is nearest to -xi: <r, y> - mu eta - g*(-T'y). Its
+        value stands for the loss and is eta: no loss at an optimum is more."""
         price = max(float(-xi @ self.weights) / float(self.weights @ self.weights), 0.0)
         masses, y = price * self.weights, y.copy()
         simplex_rows(y, masses, PIVOT, 0.0, y)

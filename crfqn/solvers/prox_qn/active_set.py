@@ -22,16 +22,10 @@ from crfqn.solvers.settings import check_numbers
 
 @dataclass(frozen=True)
 class AllCoordinates:
-    """All coordinates open an epoch, as in the paper, up to 10 million of them: beyond, the violating ones.
+    """All coordinates open an epoch, as in the paper, up to `most`: beyond, with a warning, the violating ones.
 
-    Zeros that do not violate cannot leave zero in an epoch's first step, so that what is lost are the later steps of
-    some of them, until the next epoch. A warning says so.
-
-    Parameters
-    ----------
-    most : int
-        Coordinates, beyond which only the violating ones open an epoch: the vectors of a step take some 50 numbers
-        each, 4 GB for the default.
+    The vectors of a step take some 50 numbers a coordinate, 4 GB for 10 million. Zeros that do not violate cannot leave
+    zero in an epoch's first step, so that what is lost are the later steps of some, until the next epoch.
     """
 
     most: int = 10_000_000
@@ -61,14 +55,9 @@ class TopViolators:
 
     Without a bound the first step on OCR (l1 = 100) makes 59,000 weights non-zero, against 1,487 at the optimum, and a
     quarter of the run goes into getting rid of them.
-
-    Parameters
-    ----------
-    most : int or None
-        At most max(most, 2 non-zeros) coordinates are active in an epoch; None: all that violate.
-    outside : float
-        An epoch does not solve below this share of the largest violation left outside its active set: 53 passes to 1e-3
-        on OCR without a warm start, instead of 111.
+    most : at most max(most, 2 non-zeros) coordinates are active in an epoch; None: all that violate
+    outside : an epoch does not solve below this share of the largest violation left outside its active set: 53 passes
+        to 1e-3 on OCR without a warm start, instead of 111
     """
 
     most: int | None = 2000
@@ -99,10 +88,10 @@ class TopViolators:
 
 
 def top_violators(seen: ScreenedPoint, limit: int) -> tuple[NDArray[np.bool_], float]:
-    """Choose about `limit` coordinates, the blocks that promise most, (n,); and the largest violation left out.
+    """Choose about `limit` coordinates, the blocks that promise most, (n,), and the largest violation left out.
 
-    A block alone would win violation^2 / (2 curvature). Ranking by the violation instead lets the most frequent
-    features in, which are the most correlated ones.
+    A block alone would win violation^2 / (2 curvature); by violation the most frequent features, the most correlated
+    ones, come in.
     """
     blocks, violation = seen.local.blocks, seen.local.violation(seen.w, seen.g)
     gain = violation**2 / blocks.spread(blocks.largest(curvature_at_entry(seen.point, seen.coords)))
@@ -128,13 +117,8 @@ class ByLastViolation:
 
 @dataclass(frozen=True)
 class ByShareOfBound:
-    """A zero stays where |g| > (1 - margin) l1: the same for sums and for means over the items.
-
-    Parameters
-    ----------
-    margin : float
-    least : float, a share of the active set: a restriction copies the metric, and is not worth it for fewer coordinates
-    """
+    """A zero stays where |g| > (1 - margin) l1: the same for sums and for means over the items; least : a share of the
+    active set: a restriction copies the metric, and is not worth it for fewer coordinates."""
 
     margin: float = 0.1
     least: float = 0.1
@@ -148,10 +132,8 @@ class ByShareOfBound:
 
 
 def drop_zeros(active: ScreenedPoint, slack: float | Vector, least: float) -> NDArray[np.bool_] | None:
-    """Drop (blocks of) zeros whose dual norm is not above their threshold less the slack; returns what stays.
-
-    That is None for all: where there are none, and where they are a share of the set that is below `least`.
-    """
+    """Drop (blocks of) zeros whose dual norm is not above their threshold less the slack; returns what stays, None for
+    all: where there are none, or fewer than the share `least` of the set."""
     keep = active.local.dual_norm(active.w, active.g) > active.local.threshold - slack
     if keep.all() or keep.mean() > 1.0 - least:
         return None

@@ -7,12 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Constants:
-    """Constants of an epoch, of the metric, of the damping and of the start.
+    """Constants of an epoch, of the metric, of the damping and of the start; docs/numerics.md tables what they gain.
 
-    What they gain is tabled in docs/numerics.md: passes and seconds without each of them, over the development sets.
-
-    Attributes
-    ----------
     exhausted : of an epoch's largest gain: where others wait to come in, a step that wins less ends it
     progress : an epoch that has brought its violation to this share ends where its metric would be renewed
     to_the_end : of an epoch's first violation: a goal that rounding reaches first
@@ -20,8 +16,7 @@ class Constants:
         curvature falls by e with every step, and a metric of 20 steps before makes them as many times too short
     floor : of the curvature, in units of the feature's scale: where every position is decided there is none
     residual_share : of the sum of |residuals| of a coordinate, in the curvature that it may meet on its way to a fit
-    least_majorant : of that curvature, in units of the feature's scale; with 1e-9, features of decided positions send
-        weights to 1e9
+    least_majorant : of that curvature, in units of the feature's scale; 1e-9 sends weights of decided positions to 1e9
     sampled_positions : of a metric in the warm start; 1,500 took as many passes afterwards
     warm_share : of the majorant in the damping at first, where there are weights to start from
     least_share : of the majorant in the damping at last

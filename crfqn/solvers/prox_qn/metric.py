@@ -41,13 +41,9 @@ def bordered(matrix: Vector, column: Vector, row: Vector) -> Vector:
 
 
 class CompactBFGS:
-    """Secant pairs on top of a base metric B0.
+    """Secant pairs, `memory` of them (the paper's m), on top of a base metric B0.
 
-    Parameters
-    ----------
-    diagonal : ndarray of float64, shape (n,): B0, or the diagonal of the matrix B0
-    base : ndarray or scipy CSR array of float32, shape (n, n), symmetric; or (0, 0) where B0 is the diagonal
-    memory : int, the number of pairs kept (m of the paper)
+    diagonal : float64 (n,), B0 or its diagonal; base : float32 (n, n), dense or CSR, B0, or (0, 0) for a diagonal one
     """
 
     def __init__(self, diagonal: Vector, base: Matrix = NO_MATRIX, memory: int = 10) -> None:
@@ -87,10 +83,8 @@ class CompactBFGS:
         return NO_MATRIX, self.base.indptr, self.base.indices, self.base.data
 
     def rescale(self) -> None:
-        """Scale B0 to the newest pair, s'B0 s = s'y: where B0 = gamma I that makes it gamma = y's / s's.
-
-        All products stay those of the whole vectors, from before coordinates have left (Algorithm 2, line 40).
-        """
+        """Scale B0 to the newest pair, s'B0 s = s'y: where B0 = gamma I that makes it gamma = y's / s's. All products
+        stay those of the whole vectors, from before coordinates have left (Algorithm 2, line 40)."""
         if self.n_pairs == 0:
             return
         factor = self.s_y[-1, -1] / self.s_base_s[-1, -1]
@@ -99,10 +93,8 @@ class CompactBFGS:
         self._refresh()
 
     def update(self, s: Vector, y: Vector, base_s: NDArray[np.floating] | None = None) -> bool:
-        """Add a pair, the oldest leaving; a pair without positive curvature, by y or by B0, is refused (False).
-
-        `base_s`, where it is known, saves the product B0 s.
-        """
+        """Add a pair, the oldest leaving; one without positive curvature, by y or by B0, is refused (False). `base_s`,
+        where it is known, saves the product B0 s."""
         if self.memory == 0 or not has_curvature(s, y):
             return False
         if base_s is None or not self.has_matrix:
@@ -120,10 +112,8 @@ class CompactBFGS:
         return True
 
     def restrict(self, keep: NDArray[np.bool_]) -> None:
-        """Go on with a subset of the coordinates: the submatrix of B (paper, section 2.3, shrinking).
-
-        R stays that of the whole vectors, so B stays positive definite, and nothing is lost.
-        """
+        """Go on with a subset of the coordinates: the submatrix of B (paper, section 2.3, shrinking). R stays that of
+        the whole vectors, so B stays positive definite, and nothing is lost."""
         kept = np.flatnonzero(keep)
         if isinstance(self.base, np.ndarray):
             base = self.base.take(kept, axis=0).take(kept, axis=1) if self.has_matrix else self.base
@@ -189,13 +179,8 @@ class Identity:
 
 @dataclass(frozen=True)
 class Diagonal:
-    """The Hessian's diagonal as if positions were independent: 150 passes to 1e-3 on OCR (l1 = 100).
-
-    Parameters
-    ----------
-    refresh : int
-        Steps between two metrics within an epoch.
-    """
+    """The Hessian's diagonal as if positions were independent, renewed after `refresh` steps of an epoch: 150 passes to
+    1e-3 on OCR (l1 = 100)."""
 
     refresh: int = 20
     uses_curvature: ClassVar[bool] = True
@@ -222,18 +207,12 @@ class Diagonal:
 class TokenWise:
     """The Hessian without the covariance between positions: 14 passes to 1e-3 on OCR (l1 = 100), 150 with its diagonal.
 
-    Parameters
-    ----------
-    n_positions : int
-        Positions that are sampled: 1,500 of 47,144 take as many passes as all on OCR, at 1/30 of the time that forming
-        the matrix takes.
-    max_dense : int
-        The largest active set with a dense matrix (n^2 float32: 144 MB); beyond, a sparse one where few active features
-        meet, or else the diagonal.
-    refresh : int
-        Steps between two metrics within an epoch: 20 to 40 were equally good, 8 cost time.
-    growing_share : float
-        Of the positions of a sparse matrix while coordinates wait to come in: LSHTC1 takes two thirds of the time.
+    n_positions : sampled ones: 1,500 of 47,144 take as many passes as all on OCR, and forming the matrix 1/30 of the
+        time
+    max_dense : the largest active set with a dense matrix (n^2 float32: 144 MB); beyond, a sparse one where few active
+        features meet, or else the diagonal
+    refresh : steps between two metrics within an epoch: 20 to 40 were equally good, 8 cost time
+    growing_share : of the positions of a sparse matrix while coordinates wait to come in: LSHTC1 takes 2/3 of the time
     """
 
     n_positions: int = 1500

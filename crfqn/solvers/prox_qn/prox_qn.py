@@ -1,11 +1,10 @@
 """Prox-QN: the proximal quasi-Newton method of Zhong, Yen, Dhillon and Ravikumar (2014), Algorithm 2.
 
-An epoch opens with a full gradient scan, works on an active set that only shrinks, and ends when that set is
-solved well enough; the next one takes every coordinate back. A step solves the quadratic model by coordinate descent,
-makes sure that the objective falls, and adds a secant pair to the metric.
-
-`ProxQN.paper()` is the method as printed; the default exchanges its parts for others that make it an order of magnitude
-faster, each with its reason. "OCR" there: handwritten words, l1 = 100, 215,358 weights.
+An epoch opens with a full gradient scan, works on an active set that only shrinks, and ends when that set is solved
+well enough; the next one takes every coordinate back. A step solves the quadratic model by coordinate descent, makes
+sure that the objective falls, and adds a secant pair to the metric. `ProxQN.paper()` is the method as printed; the
+default exchanges parts for others that make it an order of magnitude faster, each with its reason. "OCR" there:
+handwritten words, l1 = 100, 215,358 weights.
 """
 
 from __future__ import annotations
@@ -194,13 +193,8 @@ class ProxQN:
 
 
 class EpochStopping:
-    """When an epoch ends: the shrinking stopping criterion (line 13), and ends before that.
-
-    Parameters
-    ----------
-    active : the working set that the epoch opens with
-    goal : float, the violation at which it ends (line 18)
-    """
+    """When an epoch ends: the shrinking stopping criterion (line 13), and ends before that; active : the working set
+    that it opens with; goal : the violation at which it ends (line 18)."""
 
     def __init__(self, active: ScreenedPoint, goal: float, constants: Constants) -> None:
         self.goal, self.constants = goal, constants

@@ -44,10 +44,8 @@ from crfqn.solvers.settings import check_numbers, check_shares
 
 @dataclass(frozen=True)
 class PaperSweeps:
-    """The paper's inner_iter = min(max_inner, floor(d / |A|)) sweeps (line 22).
-
-    It leaves one sweep where all coordinates are active: on a small problem 300 steps did not do what 50 do.
-    """
+    """The paper's inner_iter = min(max_inner, floor(d / |A|)) sweeps (line 22): one where all coordinates are active,
+    so that on a small problem 300 steps did not do what 50 do."""
 
     max_inner: int = 10
 
@@ -60,21 +58,14 @@ class PaperSweeps:
 
 @dataclass(frozen=True)
 class PricedSweeps:
-    """Sweeps until one moves little, or wins less for its price than the step so far.
+    """At most `most` sweeps, until one moves little (`tolerance`: of the first's largest move), or wins less for its
+    price than the step so far.
 
     A metric as good as the token-wise one deserves to be solved where a pass is dear: on OCR (l1 = 100) 10 sweeps took
     116 passes to a gap of 1e-3 where 30 took 39; on LSHTC1 30 took 127 to 1e-4 where 60 took 102. Where a pass takes
-    hardly longer than a sweep, as in text, steps of fewer sweeps are the cheaper way: the first 2,000 sentences of
-    CoNLL-2000 (l1 = .1, l2 = .2) took 27 s with 60, and take 7 s with those that pay.
-
-    Parameters
-    ----------
-    most : int
-    tolerance : float
-        Stop when a sweep's largest move is below this share of the first one's.
-    is_priced : bool
-        Whether sweeps are weighed against the pass after them; if not, equal problems in other forms, whose passes take
-        other numbers of operations, take the same steps.
+    hardly longer than a sweep, as in text, fewer sweeps are the cheaper way: the first 2,000 sentences of CoNLL-2000
+    (l1 = .1, l2 = .2) took 27 s with 60, and take 7 s with those that pay. Without `is_priced` equal problems in other
+    forms, whose passes take other numbers of operations, take the same steps.
     """
 
     most: int = 60
@@ -94,13 +85,8 @@ Sweeps: TypeAlias = PaperSweeps | PricedSweeps
 
 
 class QuadraticModel:
-    """The model at an active set.
-
-    Attributes
-    ----------
-    d : float64 (n,), the direction, zero until it is solved for
-    base_d : float32 (n,), B0 d where B0 is a matrix
-    """
+    """The model at an active set; d : float64 (n,), the direction, zero until it is solved for; base_d : float32 (n,),
+    B0 d where B0 is a matrix."""
 
     def __init__(self, active: ScreenedPoint, metric: CompactBFGS, limits: Limits, pool: Any) -> None:
         self.active, self.metric, self.limits, self.pool = active, metric, limits, pool
@@ -148,13 +134,7 @@ class Globalised(NamedTuple):
 
 @dataclass(frozen=True)
 class Backtracking:
-    """The paper's line search along d (lines 31-35): alpha = 1, beta, beta^2, ... until Armijo's rule holds.
-
-    Parameters
-    ----------
-    armijo : float, sigma
-    beta : float
-    """
+    """The paper's line search along d (lines 31-35): alpha = 1, beta, beta^2, ... until Armijo's rule (sigma) holds."""
 
     armijo: float = 0.01
     beta: float = 0.5
@@ -193,14 +173,10 @@ class Backtracking:
 
 @dataclass(frozen=True)
 class DampedResolve:
-    """Solve the model again with a larger diagonal when a step fails.
+    """Solve the model again with a larger diagonal when a step fails Armijo's rule.
 
     w + a d with a < 1 never makes a weight exactly zero: on OCR (l1 = 100) backtracking kept 72,000 coordinates active
     for 300 iterations, where this has 1,500 to 2,600.
-
-    Parameters
-    ----------
-    armijo : float, sigma of the sufficient decrease
     """
 
     armijo: float = 0.01
@@ -295,11 +271,11 @@ class TriedStep(NamedTuple):
 class Damping:
     """Diagonal that is added to B0.
 
-    The majorant is the curvature that a coordinate may meet on its way to a fit (`majorant_curvature`). It is
-    needed while the model is poor: at w = 0 a rare label has hardly any curvature, and a Newton step sends its weights
-    far beyond the optimum (LSHTC1, 2387 nodes: 145 passes to 1e-4 with a constant in its place, 51 with it). Where the
-    model is good it would make the last digits linear: `majorant_share` falls with every step that does what was
-    predicted of it, and comes back to `initial` with new coordinates.
+    The majorant, the curvature that a coordinate may meet on its way to a fit (`majorant_curvature`), is needed while
+    the model is poor: at w = 0 a rare label has hardly any curvature, and a Newton step sends its weights far beyond
+    the optimum (LSHTC1, 2387 nodes: 145 passes to 1e-4 with a constant in its place, 51 with it). Where the model is
+    good it would make the last digits linear: `majorant_share` falls with every step that does what was predicted, and
+    comes back to `initial` with new coordinates.
     """
 
     uses_majorant: bool = True

@@ -1,8 +1,8 @@
 """Starting points: the optimum of a sample, under a penalty that weakens to the asked one.
 
-A pass over every 16th item costs 1/16. The sample's optimum is near the whole's: what is left above it is the
-sampling error, and the steps on all items begin close to the end. The stronger penalties come first because
-their active sets are small and each is nearly solved when the next opens. Text is learned item by item instead.
+A pass over every 16th item costs 1/16, and the sample's optimum is as near the whole's as the sampling error. The
+stronger penalties come first because their active sets are small and each is nearly solved when the next opens. Text is
+learned item by item instead.
 """
 
 from __future__ import annotations
@@ -27,14 +27,10 @@ class Stage(NamedTuple):
 class WarmStart:
     """Samples of the items under stronger penalties, or a few epochs item by item: 9 passes to 1e-2 on OCR, 46 without.
 
-    Parameters
-    ----------
-    stages : tuple of Stage
-    fewest_positions : int
-        A smaller sample tells too little, and a smaller problem needs no warm start.
-    fewest_by_weight : float
-        A sample of fewer positions than this share of the weights is fitted by heart, its optimum far from the whole's:
-        on 20 newsgroups (2.6 million weights) a start with every 4th text took 1.4 s to 1e-3, one from zero 0.6 s.
+    fewest_positions : a smaller sample tells too little, and a smaller problem needs no warm start
+    fewest_by_weight : a sample of fewer positions than this share of the weights is fitted by heart, its optimum far
+        from the whole's: on 20 newsgroups (2.6 million weights) a start with every 4th text took 1.4 s to 1e-3, one
+        from zero 0.6 s
     """
 
     stages: tuple[Stage, ...] = (Stage(16, 10.0), Stage(16, 3.0), Stage(4, 1.0))
@@ -44,10 +40,8 @@ class WarmStart:
     def states(
         self, solver: Solver, objective: Objective, penalty: Penalty, start: Point, constants: Constants
     ) -> Generator[State, None, Point]:
-        """Run the stages; yields their states, marked with the sample's share, and returns where to start.
-
-        Counts a sample's passes as its share of a pass over all items.
-        """
+        """Run the stages; yields their states, marked with the sample's share, and returns where to start. Counts a
+        sample's passes as its share of a pass over all items."""
         online = OnlineStart(constants.online_epochs, constants.dearest_epoch)
         if online.suits(objective, penalty):
             return (yield from online.states(objective, penalty, start))

@@ -1,9 +1,9 @@
-"""L-BFGS for smooth objectives: pure L2, or no penalty at all (Liu and Nocedal 1989).
+"""L-BFGS for smooth objectives: pure L2, or no penalty at all (Liu and Nocedal 1989), by the recursion of
+`SecantPairs`.
 
-Without an L1 term no weight is zero, and vectors have all coordinates: about 2 m + 8 numbers for each.
-
-The recursion is that of `SecantPairs`. scipy's own driver returns when it is
-done: between two iterations it could only be held in a thread of its own, out of reach of limits and interrupts.
+Without an L1 term no weight is zero, and vectors have all coordinates: about 2 m + 8 numbers for each. scipy's own
+driver returns when it is done: between two iterations it could only be held in a thread of its own, out of reach of
+limits and interrupts.
 """
 
 from __future__ import annotations

@@ -97,8 +97,8 @@ class OWLQN:
 def remember(pairs: SecantPairs, here: ScreenedPoint, there: ScreenedPoint) -> None:
     """Add the pair of a step, from the smooth part: the loss and l2/2 ||w||^2.
 
-    Of a coordinate that has come into view the earlier gradient is unknown, and its change left out: found out, at
-    the price of another sweep, it saved no pass.
+    Of a coordinate that has come into view the earlier gradient is unknown, and its change left out: to find it out
+    took another sweep and saved no pass.
     """
     place = np.searchsorted(there.coords, here.coords)
     s = there.w[place] - here.w

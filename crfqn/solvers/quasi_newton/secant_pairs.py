@@ -28,9 +28,6 @@ def has_curvature(s: Vector, y: NDArray[np.floating]) -> bool:
 class SecantPairs:
     """The newest `memory` pairs over sorted coordinates (n,).
 
-    Attributes
-    ----------
-    coords : sorted int64 (n,)
     vectors : float64 (2 m, n): the changes of the weights s in the even rows, those of the gradient y in the odd ones
     products : float64 (2 m, 2 m), of the rows y in use with each other and with the rows s that are no younger
     order : the pairs in use, oldest first: pair i has the rows 2 i and 2 i + 1

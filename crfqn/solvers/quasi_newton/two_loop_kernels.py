@@ -5,14 +5,11 @@ from crfqn.kernels import bare_kernel
 
 @bare_kernel
 def two_loops(order, products, onto, coefficients):
-    """Run the two loops of L-BFGS on the coefficients of H v; returns that of v.
+    """Run the two loops of L-BFGS on the coefficients of H v; returns that of v, and writes those of the rows.
 
-    Parameters
-    ----------
     order : int64 (pairs,), oldest first: pair i is the rows s = 2 i and y = 2 i + 1
     products : float64 (rows, rows), of rows y with each other, and with the rows s of no later pairs
     onto : float64 (rows,), the products of the rows with v
-    coefficients : float64 (rows,), those of the rows, out
     """
     newest = order[-1]
     scale = products[2 * newest + 1, 2 * newest] / products[2 * newest + 1, 2 * newest + 1]

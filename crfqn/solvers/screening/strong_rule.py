@@ -134,10 +134,8 @@ class StrongRule:
 
 
 def hoped_gap(state: State, penalty: Penalty, scale: float) -> float:
-    """Return the relative gap that a full scan would find if all coordinates violated no more than the active set.
-
-    It costs a sum over the items. Without certificate: the violation by `scale`.
-    """
+    """Return the relative gap that a full scan would find if all coordinates violated no more than the active set: a
+    sum over the items; without certificate the violation by `scale`."""
     if penalty.unpenalised.size > 0:
         return state.violation / scale
     dual_value = state.point.dual_value(penalty.dual_radius / (penalty.dual_radius + state.violation))
@@ -145,10 +143,8 @@ def hoped_gap(state: State, penalty: Penalty, scale: float) -> float:
 
 
 class Restricted:
-    """A penalty under which only the `candidates`, sorted coordinates, may leave zero: their gradients are a full scan.
-
-    The solver notices nothing. What it proves holds for the problem in these weights, whose optimum may lie higher.
-    """
+    """A penalty under which only the `candidates`, sorted, may leave zero: their gradients are a full scan. The solver
+    notices nothing; what it proves holds for the problem in these weights, whose optimum may lie higher."""
 
     def __init__(self, whole: Penalty, candidates: Coords) -> None:
         self.whole, self.candidates = whole, candidates

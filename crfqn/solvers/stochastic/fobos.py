@@ -2,8 +2,8 @@
 
     w <- prox(w - eta_t g_i, eta_t penalty / N),   eta_t = eta0 / sqrt(t)
 
-as Blondel, Seki and Uehara (2013, section 5.1) compare it: eta0 is the best of 1e-3, 1e-2, ..., 1e3 on items that are
-held out. Single items pull rows away from zero again and again, so the iterates have far more of them than the optimum.
+as Blondel, Seki and Uehara (2013, section 5.1) compare it: eta0 is the best of 1e-3, 1e-2, ..., 1e3 on held-out items.
+Single items pull rows away from zero again and again, so the iterates have far more than the optimum.
 """
 
 from __future__ import annotations
@@ -100,10 +100,8 @@ class FOBOS:
         origin: SparseWeights,
         random: np.random.Generator,
     ) -> Generator[State, None, float]:
-        """Return the rate that leaves the objective of the held-out items lowest, after an epoch over the others.
-
-        Steps are those that the run would begin with. Yields the held-out items' states, marked with their share.
-        """
+        """Return the rate that leaves the objective of the held-out items lowest, after an epoch over the others, by
+        steps as the run would begin with. Yields the held-out items' states, marked with their share."""
         drawn = random.permutation(objective.n_items)[: self.calibration_items]
         n_held = min(max(round(self.held_out * drawn.size), 1), drawn.size - 1)
         held, others = (objective.take(np.sort(items)) for items in (drawn[:n_held], drawn[n_held:]))

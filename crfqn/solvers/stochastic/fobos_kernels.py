@@ -39,12 +39,8 @@ AHEAD = 6  # rows between the one in work and the one fetched
 
 
 class RowData(NamedTuple):
-    """The items: their features, compressed by item (CSR), labels and weights.
-
-    indptr, features, values : int64, int32 and float64; values (0,): all are 1
-    labels : int32 (N,); starts, sets : the labels of items that have several (RANKING), empty otherwise
-    weights : float64 (N,)
-    """
+    """Items: their features, compressed by item (CSR), labels and weights; values (0,): all are 1; starts, sets : the
+    labels of items that have several (RANKING), empty otherwise."""
 
     indptr: np.ndarray
     features: np.ndarray
@@ -56,10 +52,10 @@ class RowData(NamedTuple):
 
 
 class ShrunkRows(NamedTuple):
-    """The weights, and the penalty that they have received.
+    """Weights, and the penalty that they have received.
 
-    table : float64 (F, width), rows as they were when last used; seen : float64 (F, 2), the accrued sum then, the scale
-    is_unpenalised : bool (F,); is_linf : whether the norm is the largest size
+    table, seen : float64 (F, width), rows as they were when last used; (F, 2), the accrued sum then, the scale
+    is_unpenalised, is_linf : bool (F,); whether the norm is the largest size
     counters : float64 (3,), steps done, accrued sum, scale
     rates : float64 (4,), eta0, and l1, l2 and group strength for an item, l1 or the group's being 0
     """
@@ -100,7 +96,7 @@ def apply_lazy_penalty_to_rows(rows):
 
 @inner
 def scores_to_margins(loss, n_states, label, margins, probabilities, losses, rows, scores, exponents):
-    """Turn the scores in margins[0] into margins as `losses.MarginState` has them, with LOGISTIC also probabilities."""
+    """Turn the scores in margins[0] into margins as in `margins.MarginState`, with LOGISTIC also probabilities."""
     s, own = margins[0], margins[0, label]
     if loss == MULTICLASS:
         for r in range(n_states):
@@ -122,9 +118,7 @@ def scores_to_margins(loss, n_states, label, margins, probabilities, losses, row
 @kernel
 def learn_rows(loss, order, data, n_states, rows):
     """Take a step on each of the items `order`, until the scale is too small to go on; returns the number of steps.
-
-    data : RowData; rows : ShrunkRows. Comparisons let NaN pass, so that a run that diverges is noticed.
-    """
+    Comparisons let NaN pass, so that a run that diverges is noticed."""
     indptr, features, values, labels, starts, sets, weights = data
     table, counters, rates = rows.table, rows.counters, rows.rates
     width = table.shape[1]

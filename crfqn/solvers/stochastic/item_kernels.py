@@ -1,17 +1,14 @@
 """What learning item by item takes whatever the structure: an item's entries by feature, and the lazy L1 penalty.
 
-Tsuruoka, Tsujii and Ananiadou (2009), Figure 2. With u the penalty that every weight could have received until now
-and q_j the one that weight j has received, ApplyPenalty is
+Tsuruoka, Tsujii and Ananiadou (2009), Figure 2. With u the penalty that every weight could have received until now and
+q_j the one that weight j has received, ApplyPenalty is
 
     w_j > 0:  w_j' = max(0, w_j - (u + q_j)),     w_j < 0:  w_j' = min(0, w_j + (u - q_j)),     q_j += w_j' - w_j
 
-An item touches the rows of the features that it has, and no others. A row gets its penalty when it is needed: all that
-has accrued since it was last used is applied before its weights are used, so that the iterates are those of a penalty
-applied to all weights after every step. (In print the penalty comes after the step only, and the weights of a rare
-feature are used without the penalty that they lack.)
-
-The quadratic penalty shrinks every weight in every step. It sits in one number, the scale s: w = s v, with v, u and q
-in units of s.
+An item touches the rows of its features only. All that has accrued since a row was last used is applied before its
+weights are used, so that the iterates are those of a penalty applied to all weights after every step. (In print it
+comes after the step only, and the weights of a rare feature are used without the penalty that they lack.) The quadratic
+penalty shrinks every weight in every step: it sits in the scale s: w = s v, with v, u and q in units of s.
 
 Memory: a step walks some thousand rows in no order that the processor could foresee, so weights and penalties of a row
 lie side by side, and a row is fetched while those before it are worked on.
@@ -37,7 +34,7 @@ WIDEST_FETCH = 256  # numbers of a row worth fetching: in longer rows the proces
 
 
 class LazyRows(NamedTuple):
-    """The weights with the penalties that they have received.
+    """Weights with the penalties that they have received.
 
     table : float64 (rows, 2 width), a row a feature, then a row for each state that an edge comes from: the weights v,
         zeros up to `width`, the penalties q received, zeros
@@ -54,11 +51,8 @@ class LazyRows(NamedTuple):
 
 
 class ItemData(NamedTuple):
-    """The items: their positions' features, compressed by position (CSR), what was observed, and their weights.
-
-    offsets : int64 (items + 1,); indptr, features, values : int64, int32 and float64; values (0,): all are 1
-    targets : int32 (positions,); weights : float64 (items,)
-    """
+    """Items: their positions' features, compressed by position (CSR; values (0,): all are 1), targets :
+    int32 (positions,), and weights : float64 (items,); offsets : int64 (items + 1,)."""
 
     offsets: np.ndarray
     indptr: np.ndarray
@@ -69,12 +63,11 @@ class ItemData(NamedTuple):
 
 
 class ItemColumns(NamedTuple):
-    """The entries of one item by feature, with room for the largest item.
+    """Entries of one item by feature, with room for the largest item.
 
     present : int64, the item's features, from the first on; behind them, in chains, the rows of the edges
     first_of : int64, the j-th feature has the entries first_of[j] ... first_of[j + 1] - 1
-    positions : int32, by entry, counted from the item's first position
-    x : float64, by entry, the value; (0,) where all are 1
+    positions, x : int32, by entry, counted from the item's first position; float64, the value, (0,) where all are 1
     index_of : int32 (F,), -1 between uses: scratch, each feature's index in `present`
     """
 
@@ -180,10 +173,7 @@ def new_item_columns(most, n_edge_rows, n_features, is_binary):
 
 @subkernel
 def transpose_item(a, b, data, columns):
-    """Sort the entries of the positions a ... b - 1 by feature; returns the number of features.
-
-    data : ItemData; columns : ItemColumns, out
-    """
+    """Sort the entries of the positions a ... b - 1 by feature into `columns`; returns the number of features."""
     indptr, features, values = data.indptr, data.features, data.values
     present, first_of, index_of = columns.present, columns.first_of, columns.index_of
     n = 0
@@ -235,10 +225,8 @@ def score_item(a, b, n, data, columns, rows, scores):
 
 @subkernel
 def learn_features(n, columns, residual, gradient, rows, eta, scaled_eta):
-    """Take a gradient step on the rows of an item's n features.
-
-    residual : float64 (positions, width), of the item; gradient : float64 (width,), scratch
-    """
+    """Take a gradient step on the rows of an item's n features; residual : float64 (positions, width), of the item;
+    gradient : float64 (width,), scratch."""
     table, chosen, first_of = rows.table, columns.present[:n], columns.first_of
     for j in range(n):
         if j + AHEAD < n and table.shape[1] <= WIDEST_FETCH:
@@ -260,10 +248,8 @@ def count_means(n_features, weights, corrections, share, counts):
 
 @kernel
 def write_means(n_features, weights, corrections, share, heads, coords, means):
-    """Write these numbers, and their coordinates k F + f, in ascending order of the coordinates.
-
-    heads : int64 (K,), where the numbers of each state begin, changed; coords, means : (total,), out
-    """
+    """Write these numbers, and their coordinates k F + f, in ascending order of the coordinates; heads : int64 (K,),
+    where each state's begin, changed."""
     for f in range(n_features):
         for k in range(heads.size):
             mean = weights[f, k] - share * corrections[f, k]

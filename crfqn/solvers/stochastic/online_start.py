@@ -22,13 +22,8 @@ ONLINE = SGDL1(calibration_items=300)
 
 @dataclass(frozen=True)
 class OnlineStart:
-    """A few epochs of stochastic gradients.
-
-    Parameters
-    ----------
-    epochs : int, item by item; 4 cost more passes than they save time
-    dearest : passes that an epoch may cost: six epochs save some 25, or else samples are the cheaper start
-    """
+    """A few epochs of stochastic gradients, item by item; 4 cost more passes than they save time. dearest : passes that
+    an epoch may cost: six epochs save some 25, or else samples are the cheaper start."""
 
     epochs: int = 6
     dearest: float = 4.0

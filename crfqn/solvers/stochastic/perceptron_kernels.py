@@ -28,12 +28,11 @@ N_SEEN, N_WRONG = 0, 1  # places in `counters`
 
 
 class AveragedRows(NamedTuple):
-    """The weights, and what their mean lacks.
+    """Weights, and what their mean lacks.
 
     weights : float64 (rows, width), a row a feature, then a row for each state that an edge comes from
     corrections : float64 (rows, width), the sum of k tau Delta
-    is_fixed : bool (patterns, width), weights that stay zero
-    pattern_of : int32 (rows,), each row's pattern
+    is_fixed, pattern_of : bool (patterns, width), weights that stay zero; int32 (rows,), each row's pattern
     counters : float64 (2,), items seen, positions that were wrong
     """
 
@@ -54,11 +53,8 @@ def change_weight(row, state, tau, rows):
 
 @subkernel
 def feature_changes(n, columns, change, sums):
-    """Write the part that each of an item's n features has in Phi's change: sums[j] = sum_t x_tj change[t].
-
-    columns : `ItemColumns`; change : float64 (positions, width), by position; sums : float64 (n or more, width), out. A
-    feature that is at several positions counts as one.
-    """
+    """Write the part that each of an item's n features has in Phi's change: sums[j] = sum_t x_tj change[t],
+    float64 (n or more, width). A feature that is at several positions counts as one."""
     first_of = columns.first_of
     for j in range(n):
         for k in range(sums.shape[1]):
@@ -68,10 +64,8 @@ def feature_changes(n, columns, change, sums):
 
 @subkernel
 def free_square(chosen, sums, rows):
-    """Set to 0 what belongs to weights that stay zero, and return the sum of the squares of the rest.
-
-    chosen : int64 (n,), rows; sums : float64 (n or more, width), a change of each
-    """
+    """Set to 0 what belongs to weights that stay zero, and return the sum of the squares of the rest; chosen :
+    int64 (n,), rows; sums : float64 (n or more, width), a change of each."""
     total = 0.0
     for j in range(chosen.size):
         is_fixed = rows.is_fixed[rows.pattern_of[chosen[j]]]
@@ -92,10 +86,8 @@ def step_size(aggressiveness, loss, square):
 
 @subkernel
 def label_item(scores, edges, mask, delta, states):
-    """Find the best labelling of an item: states int32 (T,); scores, delta : float64 (T, width); edges (K, width).
-
-    mask : TransitionMask, whose start and end are added here; those of `edges` are in them
-    """
+    """Find the best labelling of an item: states int32 (T,); scores, delta : float64 (T, width); edges (K, width) with
+    those of `mask`, whose start and end are added here."""
     length, n_states = scores.shape[0], edges.shape[0]
     for t in range(length):
         if t > 0:
@@ -141,7 +133,7 @@ def change_by_row(n, columns, change, edge_change, first, sums):
     """Write the change of each row of the weights that an item of n features has, and return the rows, int64.
 
     sums : float64 (features and K, width), out: first of the features in `columns.present`, which gets the edges' rows
-    behind them; these begin at `first`
+        behind them; these begin at `first`
     """
     n_states = edge_change.shape[0]
     feature_changes(n, columns, change, sums)
@@ -168,11 +160,8 @@ def correct_item(a, labels, states, tau, data, first, rows):
 
 @kernel
 def correct_chains(order, data, n_states, aggressiveness, rows, mask):
-    """Label each item of `order` and learn from its mistakes; weights, corrections and counters change in place.
-
-    aggressiveness : the largest step C of passive-aggressive learning; 0 for the perceptron
-    data : ItemData, by whose weights steps are multiplied; rows : AveragedRows; mask : TransitionMask
-    """
+    """Label each item of `order` and learn from its mistakes, by steps times its weight; `rows` change in place;
+    aggressiveness : the largest step C of passive-aggressive learning; 0 for the perceptron."""
     weights, counters = rows.weights, rows.counters
     width, n_features = weights.shape[1], weights.shape[0] - n_states
     edges = weights[n_features:]

@@ -86,10 +86,10 @@ class SGDL1:
     ) -> Generator[State, None, float]:
         """Return the learning rate whose half and double leave the objective of a sample higher after one pass over it.
 
-        The sample's steps are those that the run would begin with. The first candidate is `GUESS` / (mean over the
-        items of their sum of squares), the next ones are found by doubling or halving until the objective rises
-        (CRFsuite's way from a fixed guess). It has to fall below where it started. Yields the sample's states, marked
-        with its share, and returns the rate; no chance but the seed's.
+        The steps are those that the run would begin with. The first candidate is `GUESS` / (mean over the items of
+        their sum of squares), the next are found by doubling or halving until the objective, which has to fall below
+        where it started, rises (CRFsuite's way from a fixed guess). Yields the sample's states, marked with its share;
+        no chance but the seed's.
         """
         stride = max(1, objective.n_items // self.calibration_items)
         sample = objective.sample(stride) if stride > 1 else objective
@@ -126,14 +126,8 @@ class SGDL1:
 
 @dataclass
 class RateSearch:
-    """Doubling from a guess while the values fall, else halving until they do and for as long.
-
-    Attributes
-    ----------
-    eta : the rate to try next
-    lowest : the least value so far; before the first rate, the value to get below
-    best : the rate that had it
-    """
+    """Doubling from a guess while the values fall, else halving until they do and for as long; eta : the rate to try
+    next; lowest : the least value so far, at first the one to get below; best : the rate that had it."""
 
     guess: float
     lowest: float

@@ -1,9 +1,7 @@
 """Stochastic gradient steps over chains and taxonomies: the inference of one item, then its step.
 
-The recursions are those of `kernels/forward_backward.py` and `kernels/taxonomy.py`, called
-for a single item: scores come position by position, so nothing is transposed. Edge rows belong to every item, and come
-after the rows of the features.
-
+The recursions are those of `kernels/forward_backward.py` and `kernels/taxonomy.py`, for a single item: scores come
+position by position, so nothing is transposed. Edge rows belong to every item, and come after those of the features.
 Shapes: as in `item_kernels.py`; T positions of an item of a chain; K nodes of a taxonomy.
 """
 
@@ -37,10 +35,8 @@ from crfqn.solvers.stochastic.item_kernels import (
 
 @subkernel
 def centre_scores(scores, n_states, psi, exponents):
-    """Write psi = exp(score - largest score of the position); returns the widest range of a position's scores.
-
-    Scores of -inf are no part of the range; psi is 0 there.
-    """
+    """Write psi = exp(score - largest score of the position), 0 for -inf; returns the widest range of a position's
+    scores, without those of -inf."""
     length, width = scores.shape
     widest = 0.0
     for t in range(length):
@@ -121,10 +117,8 @@ def subtract_labels(labels, weight, residual, edge_counts):
 
 @kernel
 def learn_chains(order, data, n_states, rows, rates, mask):
-    """Take a step on each item of `order` while the scale is in range; returns the number of steps.
-
-    data : ItemData; rows : LazyRows, whose table and counters change in place; mask : TransitionMask
-    """
+    """Take a step on each item of `order` while the scale is in range; returns the number of steps; table and counters
+    of `rows` change in place."""
     table, shares, pattern_of, counters = rows
     width, n_features = shares.shape[1], table.shape[0] - n_states
     longest, most = largest_item(order, data)
@@ -165,10 +159,8 @@ def learn_chains(order, data, n_states, rows, rates, mask):
 
 @subkernel
 def node_residual(scores, parents, is_label, target, weight, tile, shifted, exponents, residual):
-    """residual[k] = weight * (P(the label is k or under it) - [the target is]), float64 (width,).
-
-    tile, shifted, exponents : float64, float64 and int64 (K,), scratch
-    """
+    """residual[k] = weight * (P(the label is k or under it) - [the target is]), float64 (width,); tile, shifted,
+    exponents : float64, float64 and int64 (K,), scratch."""
     n_nodes = parents.size
     largest, total, expected = np.empty(1), np.empty(1), np.empty(1)
     tile_down(0, 1, parents, is_label, scores[:n_nodes].reshape(n_nodes, 1), tile, largest)

@@ -1,9 +1,8 @@
 """Dense weights, a row a feature, that learn item by item: the states of SGD, perceptrons and FOBOS.
 
-Only the rows of the features that an item has are touched, so they are kept feature by feature. These are the only
-arrays of F x K numbers in the library; a problem for which they are too large is refused.
-
-Shapes: I items, F features, K states, E edge weights; width = K rounded up to whole vector registers.
+Only the rows of the features that an item has are touched, so they are kept feature by feature: the only arrays of F x
+K numbers in the library; a problem for which they are too large is refused. Shapes: I items, F features, K states, E
+edge weights; width = K rounded up to whole vector registers.
 """
 
 from __future__ import annotations
@@ -50,10 +49,8 @@ SHARES = np.array([0.0, 1.0, np.inf])  # of the penalty, for each of these kinds
 
 
 class LearnedRows(MethodState):
-    """The items that weights learn from, and where the weights of sorted coordinates stand in dense rows.
-
-    Items of weight 0 are left out: `n_items` counts the others. The order of the items is the caller's; where the data
-    come in blocks, an epoch goes through one block after the other.
+    """Items that weights learn from, `n_items` without those of weight 0, and where the weights of sorted coordinates
+    stand in dense rows; the order of the items is the caller's, block after block where the data come in blocks.
 
     InputError if two arrays of such rows would be larger than `LARGEST_BYTES`.
     """
@@ -142,10 +139,8 @@ class LearnedRows(MethodState):
         )
 
     def patterns(self, unpenalised: Coords) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-        """Return the different rows of kinds (FREE, PAID or FORBIDDEN), (patterns, K), and which is whose, (rows,).
-
-        Pattern 0 is PAID throughout. FORBIDDEN are the coordinates outside of the objective's support.
-        """
+        """Return the different rows of kinds (FREE, PAID or FORBIDDEN: outside of the objective's support),
+        (patterns, K), and which is whose, (rows,); pattern 0 is PAID throughout."""
         support = self.owner.support
         is_whole = support.nodes is None and support.edges is None
         pattern_of = np.zeros(self.n_rows, np.int32)
@@ -161,17 +156,11 @@ class LearnedRows(MethodState):
 
 
 class SGDState(LearnedRows):
-    """The weights under l1 ||w||_1 + l2/2 ||w||^2, changed by `learn` an item at a time (`sgd_kernels.py`).
+    """Weights under l1 ||w||_1 + l2/2 ||w||^2, changed by `learn` an item at a time (`sgd_kernels.py`).
 
-    Parameters
-    ----------
-    owner : the objective, in one piece or in blocks
-    start : sorted coordinates and their weights
-    l1, l2 : float >= 0
-    unpenalised : sorted int64: coordinates without penalty
-    share : float
-        Of the items that the penalty and the learning rate are meant for, N = n_items / share: a sample's steps are
-        those of the whole.
+    start, unpenalised : sorted coordinates and their weights; sorted int64, coordinates without penalty
+    share : of the items that the penalty and the learning rate are meant for, N = n_items / share: a sample's steps are
+        those of the whole
     """
 
     def __init__(
@@ -205,11 +194,8 @@ class SGDState(LearnedRows):
         return total / self.n_items
 
     def learn(self, order: NDArray[np.integer], eta0: float) -> None:
-        """Take a gradient step on each of the items `order`, numbers below `n_items`, with eta_k = eta0 / (1 + k / N).
-
-        k counts the steps since the start. Sequential, whatever the number of threads: the result depends on the
-        order alone. Afterwards no penalty is outstanding.
-        """
+        """Take a gradient step on each of the items `order`, with eta_k = eta0 / (1 + k / N), k the steps since the
+        start; sequential: the result depends on the order alone. Afterwards no penalty is outstanding."""
         self.rates[ETA0] = eta0
         for which, rest in self.runs(order):
             while rest.size:
@@ -232,11 +218,8 @@ class SGDState(LearnedRows):
 class Learned(NamedTuple):
     """What `PerceptronState` has learned, for more items of the same states, and perhaps of more features.
 
-    Attributes
-    ----------
     weights, corrections : float64 (F + K, width), dense rows of features and then of labels
-    counters : float64, of items and of mistakes
-    n_features : int, F
+    counters, n_features : float64, of items and of mistakes; F
     """
 
     weights: NDArray[np.float64]
@@ -246,14 +229,9 @@ class Learned(NamedTuple):
 
 
 class PerceptronState(LearnedRows):
-    """The weights, changed by `correct` an item at a time, and the mean of all that they have been.
+    """Weights, changed by `correct` an item at a time, and the mean of all that they have been, from `start` on.
 
     Penalties take no part; weights outside of the objective's support stay zero (`perceptron_kernels.py`).
-
-    Parameters
-    ----------
-    owner : the objective, in one piece or in blocks
-    start : sorted coordinates and their weights
     """
 
     def __init__(self, owner: Objective | BlockedObjective, start: tuple[Coords, Vector]) -> None:
@@ -262,17 +240,10 @@ class PerceptronState(LearnedRows):
         self.rows.weights[self.places(start[0])] = start[1]
 
     def correct(self, order: NDArray[np.integer], aggressiveness: float) -> int:
-        """Label the items `order`, numbers below `n_items`, and learn from each mistake at once.
+        """Label the items `order`, and learn from each mistake at once, in steps of at most `aggressiveness`, 0 for the
+        perceptron, whose steps are 1; returns the number of positions that were labelled wrongly.
 
         Sequential, whatever the number of threads: the result depends on the order alone.
-
-        Parameters
-        ----------
-        aggressiveness : the largest step C of passive-aggressive learning; 0 for the perceptron, whose steps are 1
-
-        Returns
-        -------
-        The number of positions that were labelled wrongly.
         """
         before, structure, rows = self.rows.counters[N_WRONG], self.structure, self.rows
         for which, items in self.runs(order):
@@ -306,22 +277,12 @@ class PerceptronState(LearnedRows):
 
 
 class FobosState(MethodState):
-    """The weights of a flat objective of margins under a penalty, changed by `learn` (`fobos_kernels.py`).
+    """Weights of a flat objective of margins under a penalty, changed by `learn` (`fobos_kernels.py`).
 
-    Items of weight 0 are left out: `n_items` counts the others.
-
-    Parameters
-    ----------
-    objective : Objective of a loss of margins
-    start : sorted coordinates and their weights
+    Items of weight 0 are left out: `n_items` counts the others. InputError for other penalties, and where the array
+    would be larger than `LARGEST_BYTES`.
     penalty : ElasticNet or GroupLasso, of which L1 or the groups' norm is zero; what is unpenalised must be whole rows
-    share : float
-        Of the items that the penalty is meant for: a step takes 1 / N of it, N = n_items / share.
-
-    Raises
-    ------
-    InputError
-        For other penalties, and where the array would be larger than `LARGEST_BYTES`.
+    share : of the items that the penalty is meant for: a step takes 1 / N of it, N = n_items / share
     """
 
     def __init__(
@@ -369,11 +330,8 @@ class FobosState(MethodState):
         return self.items.size
 
     def learn(self, order: NDArray[np.integer], eta0: float) -> None:
-        """Take a step on each of the items `order`, numbers below `n_items`, with eta_t = eta0 / sqrt(t).
-
-        t counts the steps since the start, from 1. Sequential, whatever the number of threads. Afterwards no penalty is
-        outstanding.
-        """
+        """Take a step on each of the items `order`, with eta_t = eta0 / sqrt(t), t the steps since the start, from 1.
+        Sequential, whatever the number of threads. Afterwards no penalty is outstanding."""
         self.rows.rates[fobos.ETA0] = eta0
         owner, rest, loss = self.objective, self.items[order], self.objective.loss
         data = fobos.RowData(*owner.map.store.by_position(), loss.labels, *loss.label_sets, owner.weights)
@@ -395,10 +353,8 @@ def untouched_rows(n_rows: int, width: int) -> Vector:
 
 
 def different_rows(kinds: NDArray[np.uint8]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Find equal rows in a table of numbers below 4: the first of each kind, and each row's kind.
-
-    32 numbers make a key of 64 bits: sorting keys takes 1/100 of the time of sorting rows.
-    """
+    """Find equal rows in a table of numbers below 4: the first of each kind, and each row's kind. 32 numbers make a key
+    of 64 bits: sorting keys takes 1/100 of the time of sorting rows."""
     which = np.zeros(len(kinds), np.intp)
     first = np.zeros(min(1, len(kinds)), np.intp)
     for begin in range(0, kinds.shape[1], 32):
