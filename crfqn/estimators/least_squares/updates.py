@@ -110,8 +110,7 @@ def fit_margins(
     maps: PartMaps, margins: Vector, penalty: ElasticNet, potential: Potential, most: int, tol: float
 ) -> Vector:
     """Return the weights (K, F) after up to `most` steps of Algorithm 1 on sum_i c_i loss(margins_i + W x_i) + penalty,
-    or sooner, at `tol` times the first gradient. With a link other than the identity, stages add up margins, not
-    predictions."""
+    or sooner, at `tol` times the first gradient. With a link, stages add up margins, not predictions."""
     blocks = Blocks(maps, margins, potential)
     objective = next(iter(blocks)) if maps.items.is_whole else BlockedObjective(blocks, most_kept=0)
     shape = objective.n_states, objective.n_features
