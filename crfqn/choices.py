@@ -18,7 +18,7 @@ def load_class(name: str) -> Any:
 
 
 @dataclass(frozen=True)
-class PenaltyChoice:
+class PenaltyRow:
     """A row of the table of penalties.
 
     says : what of the weights it adds up
@@ -39,13 +39,13 @@ class PenaltyChoice:
 
 
 _NET, _ROWS = "crfqn.penalties.elastic_net.ElasticNet", "crfqn.penalties.group_lasso.GroupLasso"
-PENALTIES: Mapping[str, PenaltyChoice] = {
-    "l1/l2": PenaltyChoice("the lengths of rows, a feature's weights for all classes", _ROWS, ("group_l1",)),
-    "l1/linf": PenaltyChoice("the largest sizes of rows", _ROWS, ("group_l1",), "linf"),
-    "sparse-group": PenaltyChoice("the lengths of rows and the sizes of weights", _ROWS, ("group_l1", "l1")),
-    "l1": PenaltyChoice("the sizes of weights", _NET, ("l1",)),
-    "elastic-net": PenaltyChoice("the sizes of weights and their squares", _NET, ("l1", "l2")),
-    "l2": PenaltyChoice("the squares of weights", _NET, ("l2",)),
+PENALTIES: Mapping[str, PenaltyRow] = {
+    "l1/l2": PenaltyRow("the lengths of rows, a feature's weights for all classes", _ROWS, ("group_l1",)),
+    "l1/linf": PenaltyRow("the largest sizes of rows", _ROWS, ("group_l1",), "linf"),
+    "sparse-group": PenaltyRow("the lengths of rows and the sizes of weights", _ROWS, ("group_l1", "l1")),
+    "l1": PenaltyRow("the sizes of weights", _NET, ("l1",)),
+    "elastic-net": PenaltyRow("the sizes of weights and their squares", _NET, ("l1", "l2")),
+    "l2": PenaltyRow("the squares of weights", _NET, ("l2",)),
 }
 
 
@@ -69,7 +69,7 @@ class Form:
 
 
 @dataclass(frozen=True)
-class LossChoice:
+class LossRow:
     """A row of the table of losses.
 
     says : what it is of an item
@@ -91,25 +91,25 @@ class LossChoice:
 
 
 _LOSSES = "crfqn.objectives.losses"
-LOSSES: Mapping[str, LossChoice] = {
-    "squared-hinge": LossChoice(
+LOSSES: Mapping[str, LossRow] = {
+    "squared-hinge": LossRow(
         "the squares of the violated margins to other labels",
         Form(f"{_LOSSES}.hinges.MulticlassSquaredHinge"),
         dense=("rows", "margins"),
     ),
-    "multitask-squared-hinge": LossChoice(
+    "multitask-squared-hinge": LossRow(
         "those of one classifier against the rest for each label",
         Form(f"{_LOSSES}.hinges.MultitaskSquaredHinge"),
         shifts_alike=False,
     ),
-    "logistic": LossChoice(
+    "logistic": LossRow(
         "-log of its probability",
         Form(f"{_LOSSES}.likelihood.MultinomialLogistic"),
         Form(f"{_LOSSES}.likelihood.Likelihood"),
         estimator="MulticlassCRF",
         dense=("likelihoods", "likelihoods"),
     ),
-    "hinge": LossChoice(
+    "hinge": LossRow(
         "the largest violation of a margin, without curvature",
         Form(
             f"{_LOSSES}.hinges.MulticlassHinge",
@@ -119,13 +119,13 @@ LOSSES: Mapping[str, LossChoice] = {
         Form(f"{_LOSSES}.structured.StructuralHinge", {"l2": ("block-frank-wolfe",)}),
     ),
     # Of dense features, each with an estimator of its own.
-    "generalized-least-squares": LossChoice(
+    "generalized-least-squares": LossRow(
         "that of a link, in steps with one metric", estimator="GeneralizedLeastSquares", ridge_only=True
     ),
-    "calibrated-least-squares": LossChoice(
+    "calibrated-least-squares": LossRow(
         "that of a link that is learnt", estimator="CalibratedLeastSquares", ridge_only=True
     ),
-    "stagewise-regression": LossChoice(
+    "stagewise-regression": LossRow(
         "that of a link, by stages of features", estimator="StagewiseRegression", ridge_only=True
     ),
 }

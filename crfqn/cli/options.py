@@ -46,7 +46,7 @@ def strength(text: str) -> float | str:
 
 
 def option_of(name: str, *names: str, more: str = "", is_number: bool = False) -> Any:
-    """Return the option of a parameter of the estimators, with the help of its row and `more`; `is_number`: no word for
+    """Return the option of an estimators' parameter, with its row's help and `more`; `is_number`: no word may stand for
     it."""
     rule = PARAMETERS[name]
     *others, last = rule.choices or ("",)

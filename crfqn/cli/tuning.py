@@ -37,8 +37,7 @@ def path(
     *,
     is_quiet: bool,
 ) -> int:
-    """Train the regularisation path of a recipe, `settings` other than None in the place of its parameters; return the
-    exit code."""
+    """Train the regularisation path of a recipe, `settings` other than None replacing its own; return the exit code."""
     recipe = chosen_recipe(name_or_path, data)
     if options.plot is not None:
         from crfqn.plot.canvas import check_picture
@@ -218,8 +217,8 @@ def cross_validate(
     as_json: bool,
     is_quiet: bool,
 ) -> int:
-    """Train on all folds but one and score on that, for each, with `settings` in the place of the recipe's (None keeps
-    them); return the exit code."""
+    """Train on all folds but one and score on that, for each, with `settings` other than None in the place of the
+    recipe's; return the exit code."""
     recipe = chosen_recipe(name_or_path, data)
     with Interrupts() as interrupts:
         prepared = prepare(recipe)

@@ -209,8 +209,7 @@ def open_matrix(matrix: Any, block: int = BLOCK) -> CompressedRows | CheckedDens
 
 
 def sort_by_column(source: CompressedRows | CheckedDenseRows, pool: Pool | None = None) -> Compressed:
-    """Sort the entries by column and, within one, by row, whatever the threads: count, then scatter, by parts of the
-    rows."""
+    """Sort the entries by column, then row, whatever the threads: count, then scatter, by parts of the rows."""
     pool = pool or Pool(1)
     n_parts = max(1, min(N_PARTS, source.n_entries // (COUNTERS * max(1, source.n_columns))))
     cuts = source.cuts(n_parts)

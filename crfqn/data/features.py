@@ -185,8 +185,7 @@ class FeatureStore:
         return FeatureStore(indptr, indices, values, offsets), positions
 
     def with_constant(self) -> "FeatureStore":
-        """Return the same store with one more feature, the last, that is 1 at every position; a copy, O(nnz + N +
-        F)."""
+        """Return a copy with one more feature, the last, that is 1 at every position: O(nnz + N + F)."""
         n = self.n_positions
         indptr = np.append(self.indptr, self.nnz + n)
         indices = np.concatenate([self.indices, np.arange(n, dtype=self.indices.dtype)])

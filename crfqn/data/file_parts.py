@@ -49,9 +49,8 @@ def cut_at_blank_lines(lines: Sequence[str]) -> tuple[int, int]:
 def read_parts(
     origin: str | Path, cut: Cut, read: Callable[[Part], Result]
 ) -> Iterator[tuple[Part, Result | None]]:
-    """Yield the parts of a file or of standard input with what `read` makes of each, None for one without items
-    (comments). Of a part with an error the items before come first; a file without items raises, and reading as
-    `text_lines` does."""
+    """Yield the parts of a file or of standard input with what `read` makes of each, None for one without items; of one
+    with an error the items before come first. A file without items raises, and reading as `text_lines` does."""
     part, n_read = Part(shown_name(origin), ""), 0
     for whole in cut_parts(origin, cut):
         for part, result in _results(whole, cut, read):

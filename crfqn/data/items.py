@@ -116,9 +116,8 @@ def check_item_weights(sample_weight: Any, n_items: int) -> NDArray[np.float64] 
 def item_weights(
     sample_weight: Any, class_weight: Mapping | str | None, classes: NDArray, codes: NDArray[np.int32]
 ) -> NDArray[np.float64] | None:
-    """Return the items' weights, float64 (I,), None where all are 1: `sample_weight` times that of its class (`codes`),
-    where "balanced" gives classes with positive weight the same total. InputError: out of range, or labels that do not
-    occur."""
+    """Return the items' weights, float64 (I,), None if all are 1: `sample_weight` times that of the class (`codes`),
+    equal totals if "balanced" (of positive weight). InputError for weights out of range, labels that do not occur."""
     weights = check_item_weights(sample_weight, codes.size)
     if class_weight is None:
         return weights

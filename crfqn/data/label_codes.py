@@ -21,9 +21,8 @@ from crfqn.messages import describe, shorten
 
 
 def encode_labels(y: Any, offsets: NDArray[np.int64]) -> tuple[NDArray, NDArray[np.int32]]:
-    """Return the distinct labels sorted, (K,), and the code of each position's label, int32 (N,). `y` is flat or a list
-    of I array-likes; InputError where numbers of labels do not fit, or labels are missing or of mixed kinds (place
-    named)."""
+    """Return the distinct labels sorted, (K,), and the code of each position's, int32 (N,); `y` is flat or a list of I
+    array-likes. InputError where numbers do not fit, or labels are missing or of mixed kinds (place named)."""
     labels = flat_labels(y, offsets)
     _check_labels(labels, offsets)
     if isinstance(labels, np.ndarray):

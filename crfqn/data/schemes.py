@@ -139,9 +139,8 @@ def find_scheme(name: str | Scheme) -> Scheme:
 
 
 def recognise_scheme(labels: Iterable[object]) -> Scheme | None:
-    """Return the scheme that labels seem to be written in, by their letters, None for none: the first that fits of
-    IOB2, IOE2, BIOES, BILOU, BMES. Labels but O must have a type, or names that happen to be letters would be taken for
-    spans."""
+    """Return the scheme that labels' letters fit, the first of IOB2, IOE2, BIOES, BILOU, BMES, or None. Labels but O
+    must have a type, or names that happen to be letters would be taken for spans."""
     names = {*map(str, labels)} - {OUTSIDE}
     return next(iter(fitting_schemes(names)), None) if names else None
 
@@ -157,9 +156,8 @@ def fitting_schemes(labels: Iterable[object]) -> list[Scheme]:
 
 
 def spans_of(labels: Iterable[object], scheme: str | Scheme, strict: bool = True) -> list[Span]:
-    """Return the spans of one item's labels in their order; InputError, naming the position, for a label that is not of
-    the scheme or, if `strict`, may not stand where it does: otherwise spans are runs of labels that continue each
-    other."""
+    """Return the spans of an item's labels in order; unless `strict` they are runs of labels that continue each other.
+    InputError, naming the position, for a label not of the scheme or, if strict, not allowed where it stands."""
     found = find_scheme(scheme)
     shown = list(labels)
     tags = [found.parse(label) for label in shown]

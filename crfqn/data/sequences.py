@@ -123,7 +123,7 @@ class Sequences(Items):
         )
 
     def with_names(self, names: list[str]) -> "Sequences":
-        """Return the same items with the columns of these names, empty for a new one; InputError if the columns have no
+        """Return the same items with the columns of these names, empty for a new one; InputError if columns have no
         names."""
         if self.feature_names is None:
             raise InputError("the columns have no names to choose them by")

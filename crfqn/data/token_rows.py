@@ -130,8 +130,7 @@ class _Buffers:
             self.offsets.append(len(self.row_ends) - 1)
 
     def _add_plain(self, items: Sequence[Any]) -> bool:
-        """Append lists of lists of strings, or of dicts to strings, booleans, 1 or 0; False, nothing appended, for
-        anything else."""
+        """Append lists of lists of strings, or of dicts to strings, booleans, 1 or 0; of others nothing: False."""
         if not LISTS.issuperset(map(type, items)):
             return False
         positions, before = list(chain.from_iterable(items)), len(self.columns)

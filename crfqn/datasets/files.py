@@ -84,8 +84,8 @@ class DataFile:
         limit: float | None = None,
         on_progress: OnProgress | None = None,
     ) -> None:
-        """Fetch the file from the first address that works, complete before it appears at `target`; `timeout` is
-        seconds to wait for a sign of life, `limit` for everything."""
+        """Fetch the file from the first address that works; nothing appears at `target` before it is complete.
+        `timeout` is seconds to wait for a sign of life, `limit` for everything."""
         import pooch
 
         try:

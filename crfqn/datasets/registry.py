@@ -107,8 +107,7 @@ class Verification:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Dataset of the registry; `shape` is rows and columns of an image, where features need it, and `by_hand` says how
-    to get files without address."""
+    """Dataset of the registry; `shape` is rows and columns of images, `by_hand` how to get files without address."""
 
     name: str
     title: str
@@ -133,8 +132,8 @@ class Dataset:
     def fetch(
         self, timeout: float = 5.0, limit: float | None = None, on_progress: OnProgress | None = None
     ) -> tuple[Path, ...]:
-        """Return the paths of the files, downloaded if not here, in seconds: `timeout` for a sign of life, `limit` for
-        all. DataUnavailableError names every address that failed; DataError where what came is not the dataset, and is
+        """Return the paths of the files, downloaded if not here; `timeout` is seconds to wait for a sign of life,
+        `limit` for all. DataUnavailableError names every failed address; DataError: not the dataset came, and is
         deleted."""
         end = None if limit is None else time.monotonic() + limit
         paths, came = [], {}

@@ -52,8 +52,7 @@ class AutoSolver:
     separable : for penalties that are a sum over single weights (L1, elastic net)
     few, sparse, dense, full : for penalties with groups: up to `few_weights` weights; with more, by the share of the
         entries that are not zero: less than 5 %, less than 50 %, and from 50 % on
-    nonconvex, nonconvex_groups : for losses that are not convex, under single weights or groups: gradients are
-    enough
+    nonconvex, nonconvex_groups : for losses that are not convex, by the same two kinds: gradients are enough
     """
 
     smooth: Solver = SMOOTH

@@ -20,7 +20,7 @@ ERROR, DROP = "error", "drop"
 
 
 class TrainingData(NamedTuple):
-    """Items that count and their labels; `weights` (I,) are None where each counts once, `rules` where everything is
+    """Items that count and their labels; `weights` (I,) are None where each counts once, `rules` where all is
     allowed."""
 
     sequences: Sequences

@@ -1,8 +1,7 @@
 """Base class of the estimators of single items: an item is a row of a matrix, and has a label or several.
 
-Here are reading, intercept, weights of items and classes, prediction by blocks and the model file; a subclass has the
-labels (`LabelSpace`) and what it minimises. Shapes: I items, F features, K nodes of the structure (flat: the
-classes).
+Here are reading, intercept, weights of items and classes, prediction by blocks and the model file; a subclass has its
+labels (`LabelSpace`) and objective. Shapes: I items, F features, K nodes of the structure (flat: the classes).
 """
 
 from __future__ import annotations

@@ -90,8 +90,7 @@ class LabelSpace:
 
     def centred(self, intercepts: Vector) -> Vector:
         """Return the intercepts (K,) of the same probabilities with mean 0 under each node that is no label: what its
-        children have in common can as well be its own. Without a penalty to choose, another order of the items would
-        end elsewhere."""
+        children share can be its own. Without a penalty to choose, another order of items would end elsewhere."""
         result, forest = intercepts.copy(), self.forest
         bounds = np.searchsorted(forest.parents, np.arange(-1, self.n_nodes + 1))
         for above in range(self.n_nodes - 1, -2, -1):

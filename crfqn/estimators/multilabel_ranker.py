@@ -47,8 +47,7 @@ INDEPENDENT = 1e-10  # of the largest singular value; one is always missing
 
 
 class Thresholds(NamedTuple):
-    """Thresholds t_ik = intercept_k + coef . s_i, both float64 (K,): label k of item i is relevant if s_ik is
-    larger."""
+    """Thresholds t_ik = intercept_k + coef . s_i, both float64 (K,): item i has label k if its score s_ik is larger."""
 
     coef: Vector
     intercept: Vector
@@ -274,8 +273,7 @@ def learn_thresholds(kind: str, scores: Vector, relevant: NDArray[np.bool_], wei
 
 def item_thresholds(scores: Vector, relevant: NDArray[np.bool_], weights: Vector) -> Thresholds:
     """Return the thresholds by item: weighted least squares of the items' best ones on their scores and a constant,
-    less the mean of an item's scores, on which rankings do not depend (under most penalties it is 0 but for
-    rounding)."""
+    less the mean of an item's scores, on which rankings do not depend (under most penalties 0, but for rounding)."""
     n_items, n_labels = scores.shape
     mean = scores.mean(axis=1)
     root = np.sqrt(weights)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.choices import PENALTIES, PenaltyChoice, load_class
+from crfqn.choices import PENALTIES, PenaltyRow, load_class
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.strengths import STRENGTHS, Strengths, is_auto
@@ -32,7 +32,7 @@ LINEAR_PARAMETERS = {
 DEFAULTS = {"l1": AUTO, "l2": 1.0, "group_l1": AUTO}
 
 
-def named_penalty(name: object) -> PenaltyChoice:
+def named_penalty(name: object) -> PenaltyRow:
     """Return the penalty of this name; InputError for another name."""
     if not isinstance(name, str) or name not in PENALTIES:
         raise InputError(f"penalty: expected one of {[*PENALTIES]}, got {name!r}")

@@ -91,9 +91,8 @@ def learn_online(
 
 
 def learn_in_dual(model: Any, checked: Any, objective: Objective) -> Any:
-    """Learn the items of an objective, whose offset are their scores so far, earlier dual variables staying what they
-    were; Table II of Blondel, Fujino and Ueda (2014) has the accuracy after one pass. Return the model of all items
-    seen."""
+    """Learn the items of an objective, whose offset are their scores so far, and keep earlier dual variables; return
+    the model of all seen. Table II of Blondel, Fujino and Ueda (2014) has the accuracy after one pass."""
     items = objective.state(DualItems, ElasticNet(0.0, model._strengths["l2"]), "pivot", 0.0)
     largest = items.sweep(items.items).violation
     learnt = items.point().sparse_weights

@@ -45,9 +45,8 @@ MOST_COUNTED = 2**53  # beyond, floats are not whole numbers one by one
 def save(
     model: Any, path: str | PathLike[str], extra: dict[str, Any] | None = None, dtype: str = "float64"
 ) -> None:
-    """Write a fitted model to one file, atomically, weights as `dtype`, `extra` as JSON; NotFittedError, InputError for
-    another dtype than float64 and float32 and weights too large for it, ModelFileError for an unwritable path or
-    `extra`."""
+    """Write a fitted model to one file, atomically, weights as `dtype`, `extra` as JSON; NotFittedError, InputError
+    unless float64 or float32 holds the weights, ModelFileError for a path or `extra` that cannot be written."""
     content = whole_content(model, extra, dtype)
     write_model(path, model.KIND, content.arrays, content.strings, content.metadata)
 

@@ -2,9 +2,9 @@
 
 A header of 24 bytes, 256 references to hash tables, the records (number, size, string with a zero byte at its end), the
 hash tables (open addressing, twice as many slots as strings), and an array of the record of each number. Integers are
-of 4 bytes, little-endian, positions from the start of the table. Hash values are Bob Jenkins's lookup3 (`hashlittle`,
-lookup3.c, May 2006, http://burtleburtle.net/bob/c/lookup3.c), strings of one length together, twelve bytes of each at a
-time. Source: Okazaki: CRFsuite, 2007; the format of its library CQDB.
+of 4 bytes, little-endian, positions from the start of the table. Hash values are those of Bob Jenkins's lookup3
+(`hashlittle`), of strings of one length together, twelve bytes of each at a time. Sources: Okazaki: CRFsuite, 2007, its
+library CQDB; lookup3.c, May 2006 (public domain), http://burtleburtle.net/bob/c/lookup3.c.
 """
 
 from __future__ import annotations

@@ -45,9 +45,8 @@ def chain_of(
     constants: set[str] | None,
     path: str,
 ) -> ChainWeights:
-    """Return the chain of the N weights that are not zero, by their numbers; `constants` are the bigram observations
-    that are the same at every position (None: told by names). ModelFileError for others, and numbers that come twice or
-    are no observation's."""
+    """Return the chain of the N weights that are not zero, by their numbers; `constants` are bigram observations that
+    are the same at every position, None: told by names. ModelFileError for others, repeated or unknown numbers."""
     names, n_labels = observations.names, len(labels)
     order = np.argsort(numbers, kind="stable")
     numbers, values = numbers[order], values[order]

@@ -224,9 +224,9 @@ def level_accuracy(
 
 @dataclass(frozen=True, eq=False)
 class ComparedPaths:
-    """Numbers of nodes, (I,), on the paths from the top to the true and predicted node, both ends included, and on both
-    paths. `has_root`: they begin with the taxonomy's only top; one made up from the labels has none, as others could
-    have others."""
+    """Numbers of nodes, (I,), on the paths from the top to the true and predicted node, both ends included, and on
+    both. `has_root`: all begin with the taxonomy's only top; one made up from labels has none, as others could
+    differ."""
 
     tree: LabelTree
     n_shared: NDArray[np.int64]

@@ -255,7 +255,7 @@ def chunk_scorer(average: str = "micro") -> Callable[..., float]:
 
 
 def label_score(y_true: Any, y_pred: Any, *, name: str, sample_weight: Any = None) -> float:
-    """Return the score `name` of labels, or of those of all positions of sequences, each with its item's
+    """Return the score `name` of labels, or of all positions' labels of sequences, which have their item's
     `sample_weight`."""
     is_table = isinstance(y_true, np.ndarray) and y_true.dtype != object
     if is_table or not any(isinstance(item, (list, tuple, np.ndarray)) for item in y_true):

@@ -43,13 +43,9 @@ KEPT_NUMBERS = (
 class BlockedObjective(InMemory):
     """The sum of objectives over the same coordinates, evaluated one after the other.
 
-    Parameters
-    ----------
-    parts : iterable of Objective
     whole : Objective, optional: all of it in one piece, for what needs the data and no evaluation
-    most_kept : int
-        The numbers that its points may keep together. With 0 the parts may be made anew in every pass; then the method
-        has to do without bounds.
+    most_kept : the numbers that its points may keep together. With 0 the parts may be made anew in every pass; then the
+        method has to do without bounds
     """
 
     in_blocks: ClassVar[bool] = True

@@ -8,13 +8,10 @@ sum_t c_t x_tf r_t less what the shares of the labels explain, would have on ave
     v sum_t c_t x_tf^2.
 
 Where unpenalised intercepts take up what a feature's mean brings, x_tf is taken less its mean over the positions: a
-shift of the features changes nothing, as it does not change the optimum.
-
-This is what a penalty has to hold against: Bickel, Ritov and Tsybakov (Annals of Statistics 2009) and Belloni and
-Chernozhukov (Bernoulli 2013) choose the strength of L1 penalties in proportion to it. It grows as the root of the
-number of items where features are dense, and stays as it is where new items bring new features, as words.
-
-Shapes: N positions, F features, K states.
+shift of the features does not change the optimum either. A penalty has to hold against this noise: Bickel, Ritov and
+Tsybakov (Annals of Statistics 2009) and Belloni and Chernozhukov (Bernoulli 2013) choose the strength of L1 penalties
+in proportion to it. It grows as the root of the number of items where features are dense, and stays as it is where new
+items bring new features, as words. Shapes: N positions, F features, K states.
 """
 
 from __future__ import annotations
@@ -33,16 +30,8 @@ ROUNDING = 1e-12  # of a sum of squares, that is no sign of a feature that varie
 def gradient_noise(objective: Any, unpenalised: Coords) -> float:
     """Return the standard deviation of a weight's gradient under labels that mean nothing, on average; 0 for one label.
 
-    The mean is over the features that occur; over the states it is that of squares.
-
-    Parameters
-    ----------
-    objective : Objective, BlockedObjective or BoundedObjective
-    unpenalised : int64, coordinates of weights without penalty: their features (the intercept's) do not count
-
-    Notes
-    -----
-    O(K N) and a pass over the data.
+    The mean is over the features that occur, without those of `unpenalised` coordinates (the intercept's); over the
+    states it is that of squares. O(K N) and a pass over the data.
     """
     parts = objective.parts
     occurring = np.sum([part.map.weighted_squares(part.position_weights) for part in parts], axis=0)

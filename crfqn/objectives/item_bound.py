@@ -10,11 +10,9 @@ max(|.| - l1, 0)^2 / (2 l2). The multiplier of a constraint is the negative of i
 are 1, and the value is that of the point's objective.
 
 From there only the constraints are met, by Hildreth's method (1957): coordinate after coordinate outside of its bound
-moves its multiplier until it is inside. Optimality of the shares is not sought, nor needed for a bound. What is left
-outside then is brought in by lowering the shares that push. A full gradient scan finds the coordinates that
-have been left out, which join, and in the end one factor for all shares makes the bound strict.
-
-Shapes: I items, N positions, K states.
+moves its multiplier until it is inside. A bound does not need optimal shares. What is left outside is brought in by
+lowering the shares that push. A full gradient scan finds the coordinates that have been left out, which join, and in
+the end one factor for all shares makes the bound strict. Shapes: I items, N positions, K states.
 """
 
 from __future__ import annotations

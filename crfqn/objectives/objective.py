@@ -2,10 +2,9 @@
 
     F(w) = sum_i weight_i loss_i(scores(w)),   scores = X w + offset,   gradient = X' residual
 
-It evaluates at sparse weights; an evaluation is a handle, a `Point` (`point.py`): nothing has to be called in the
-right order. What one method keeps over the items is a state (`MethodState`).
-
-Shapes: I items, N positions, F features, K states, E edge weights; coordinates as in `coordinates.py`.
+It evaluates at sparse weights; an evaluation is a handle, a `Point` (`point.py`): nothing has to be called in the right
+order. What one method keeps over the items is a state (`MethodState`). Shapes: I items, N positions, F features, K
+states, E edge weights; coordinates as in `coordinates.py`.
 """
 
 from __future__ import annotations

@@ -63,13 +63,8 @@ class Operations(NamedTuple):
 
 
 class Curvature(NamedTuple):
-    """Curvature of single coordinates at a point.
-
-    Attributes
-    ----------
-    diagonal : of the token-wise model of the Hessian
-    majorant : how much curvature a coordinate may meet on its way to a fit
-    """
+    """Curvature of single coordinates at a point: the diagonal of the token-wise model of the Hessian; majorant : how
+    much one may meet on its way to a fit."""
 
     diagonal: Vector
     majorant: Vector

@@ -1,11 +1,9 @@
 """Ranges of the features, and counts of gradients that stay away from a bound in spite of them.
 
 For proofs that zeros of a model are zeros of the optimum: a distribution over the labellings of item i that moves by
-some L1 distance moves the expectation of f_j by no more than half of it times the range
-r_ij = max_y f_j(x_i, y) - min_y f_j(x_i, y). A label (node) k with feature f can collect all positive or all negative
-x_tf of the item: r_ij = sum_t |x_tf|, one number for all k.
-
-Shapes: F features, E edges; no array of F x K numbers exists.
+some L1 distance moves the expectation of f_j by no more than half of it times the range r_ij = max_y f_j(x_i, y) -
+min_y f_j(x_i, y). A label (node) k with feature f can collect all positive or all negative x_tf of the item: r_ij =
+sum_t |x_tf|, one number for all k. Shapes: F features, E edges; no array of F x K numbers exists.
 """
 
 from __future__ import annotations

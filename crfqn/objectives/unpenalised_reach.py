@@ -1,11 +1,10 @@
 """How far from zero weights without penalty can be at an optimum: what a gradient that is not quite 0 may cost.
 
-A dual point whose gradient g_u by an unpenalised weight is not 0 proves F(w) >= D + sum_u g_u w_u.
-At an optimum the penalty and the loss of each item are at most F at any point, so that penalised weights are bounded,
-and by `losses/reach.py` so are intercepts, unpenalised weights of one feature for all states. Other unpenalised weights
-of a likelihood are bounded by relabelling one position of an item, which gains no more than the item's loss.
-
-Shapes: N positions, K states, n unpenalised coordinates.
+A dual point whose gradient g_u by an unpenalised weight is not 0 proves F(w) >= D + sum_u g_u w_u. At an optimum the
+penalty and the loss of each item are at most F at any point, so that penalised weights are bounded, and by
+`losses/reach.py` so are intercepts, unpenalised weights of one feature for all states. Others of a likelihood are
+bounded by relabelling one position of an item, which gains no more than the item's loss. N positions, K states, n
+unpenalised ones.
 """
 
 from __future__ import annotations

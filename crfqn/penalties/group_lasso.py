@@ -3,12 +3,11 @@
 The rows of the (features x states) weights are the groups: the sum of their Euclidean norms is the group lasso of Yuan
 and Lin (2006), as Blondel, Seki and Uehara (2013) use it for multiclass models, the sum of their largest sizes that of
 Turlach, Venables and Wright (2005); with an L1 term besides it is the sparse group lasso (Simon et al. 2013).
-
 `FeatureBlocks` has norms of blocks of features within a state, sum_k sum_b ||w_(k,b)||, as Chierchia et al. (2015) use
-them: a state keeps or drops a block of features by itself, where rows are kept by all states or none.
+them: a state keeps or drops a block by itself.
 
-Dual norm of a row's gradient: the Euclidean length, or the sum, of max(|g| - l1, 0).
-Shapes: n coordinates that are passed in as `coords`, sorted int64, with their weights w and gradients g, float64 (n,).
+Dual norm of a row's gradient: the Euclidean length, or the sum, of max(|g| - l1, 0). Shapes: n coordinates that are
+passed in as `coords`, sorted int64, with their weights w and gradients g, float64 (n,).
 """
 
 from __future__ import annotations

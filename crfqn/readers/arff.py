@@ -38,9 +38,8 @@ class Header:
 
 
 def read_hierarchical_arff(path: str | Path) -> Documents:
-    """Read an ARFF file with a hierarchical class (inputs: float64 csr_array; labels: paths such as "6/2/0"). The
-    taxonomy has the nodes that the header declares, or else those on the labels' paths; DataError names file and
-    line."""
+    """Read an ARFF file with a hierarchical class: float64 csr_array, paths such as "6/2/0", and a taxonomy of the
+    nodes that the header declares, or else of those on the paths; DataError names file and line."""
     from scipy.sparse import csr_array
 
     lines = _content(path)

@@ -2,8 +2,7 @@
 
 A table of letters (the publisher's `letter.data`) has a row a letter, tab-separated: id, letter, next_id (-1 ends the
 word), word_id, position, fold (these three are not used), then P grey values row by row (0/1, P = 128 for 16x8). Words
-are the chains of next_id, in the order of their first rows; a tab at a row's end and an empty letter (no label) may
-be.
+are chains of next_id, in the order of first rows; a tab at a row's end and an empty letter (no label) are allowed.
 """
 
 from __future__ import annotations
@@ -68,9 +67,8 @@ def read_labelled_images(images: str | Path, labels: str | Path) -> Documents:
 
 
 def read_cifar(path: str | Path) -> Documents:
-    """Read a binary file of CIFAR-10, records of a label and an image, a byte a number (Krizhevsky 2009): float32
-    csr_array (images, 3072), 0 to 1, and "0" to "9". DataError for a size that is no number of records, or a label
-    above 9."""
+    """Read a binary file of CIFAR-10, a byte for the label and 3072 of the image (Krizhevsky 2009): float32 csr_array,
+    0 to 1, and "0" to "9". DataError for a size that is no number of records, or a label above 9."""
     content = np.frombuffer(read_bytes(path), np.uint8)
     if content.size == 0 or content.size % (PIXELS + 1):
         raise DataError(f"{path}: expected records of {PIXELS + 1} bytes, got {content.size:,} bytes")

@@ -207,8 +207,7 @@ class Documents:
         return sorted(set(self.labels))
 
     def digest(self) -> str:
-        """Return the SHA-256 (hex) of labels and inputs, whatever the order of documents and how the matrix is
-        stored."""
+        """Return the SHA-256 (hex) of labels and inputs, whatever the order of documents and the form of the matrix."""
         contents = self.inputs if isinstance(self.inputs, list) else _rows(self.inputs)
         pairs = zip(self.labels, contents, strict=True)
         digests = sorted(

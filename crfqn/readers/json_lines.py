@@ -37,10 +37,9 @@ def read_json_lines(
     text: str = "text",
     label: str = "label",
 ) -> Labeled | Documents:
-    """Read JSON lines, whose first object says whether items are columns, attributes or documents; the parameters are
-    keys of sequences (words, which are the column "w", attributes, labels) and documents (text, label). Labels not
-    there are empty texts; DataError for no JSON object, no such key, lists of different lengths (file and line named),
-    no items."""
+    """Read JSON lines, whose first object says whether items are columns, attributes or documents, by the keys of
+    sequences (words, which are the column "w", attributes, labels) and documents (text, label). Labels not there are
+    empty texts; DataError for no JSON object, no such key, lists of different lengths (file and line named), none."""
     shown = shown_name(path)
     numbers: list[int] = []
     records: list[dict[str, Any]] = []

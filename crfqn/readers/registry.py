@@ -210,9 +210,8 @@ def _check_options(what: str, reader: Callable[..., Data], options: dict[str, An
 
 
 def rewritten(part: Part, data: Data | None, predicted: Sequence[Any] = ()) -> str:
-    """Return a part's text with `predicted` (of `data` read from it: labels a sequence, one or several a document) for
-    the labels, every other character as it was; InputError, naming the line, for a label that the format cannot
-    hold."""
+    """Return a part's text with `predicted` for the labels (a list for each sequence of `data`, one or several a
+    document) and nothing else changed; InputError, naming the line, for a label that the format cannot hold."""
     places = None if data is None else data.places
     if data is None or places is None or places.relabel is None:
         return part.mark + part.text

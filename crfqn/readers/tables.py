@@ -89,7 +89,7 @@ def read_delimited(
     columns : those read besides, default all; one of a usual name is then neither label nor sentence
     needs_named : whether a named label and sentence have to be there, as in data to train on
 
-    DataError for a row with another number of cells, an item whose rows stand apart (line named), no such column, no
+    DataError for a row of another length, an item whose rows stand apart (file and line named), no such column, no
     rows.
     """
     table = _read(path, delimiter)

@@ -56,7 +56,7 @@ def read_newsgroups(path: str | Path) -> Documents:
     .bz2, .tar), in one go and never unpacked to disk: `20news-bydate-train/GROUP/NUMBER` and `-test/`, one post a file.
 
     Texts keep their headers; training first, each part sorted by group and file name as text (as `load_files` does
-    before it shuffles). The taxonomy is `groups_tree`. DataError for a damaged archive, posts elsewhere, a missing
+    before it shuffles). The taxonomy is `groups_tree`. DataError: a damaged archive, posts elsewhere, a missing
     part.
     """
     posts = _posts(path)

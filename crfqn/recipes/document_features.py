@@ -38,8 +38,8 @@ def ascending_numbers(name: str, stored: Any, below: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class NumberFeatures:
-    """Columns of numbers that the training part uses, divided by their largest sizes if asked for; read from a model
-    file those with a weight."""
+    """Columns of numbers in use in training (from a file: those with weights), divided by their largest sizes if asked
+    for."""
 
     n_columns: int  # F
     columns: NDArray[np.int64]  # which of the F these are, ascending, (n,)
@@ -52,8 +52,7 @@ class NumberFeatures:
 
     @classmethod
     def fit(cls, train: Documents, scale: str) -> tuple[NumberFeatures, Any]:
-        """Learn the columns in use and their scales ("none", "max-abs"); return this and the training part's csr_array
-        (I, F)."""
+        """Learn used columns and scales ("none", "max-abs"); return this and the training part's csr_array (I, F)."""
         assert not isinstance(train.inputs, list)
         seen = drop_unseen_columns(train)
         n = len(seen.feature_names or ())

@@ -69,9 +69,8 @@ def recipe_of_options(
     features: str | None = None,
     **keys: Any,
 ) -> Recipe:
-    """Return the recipe of a training on a file, `-` for standard input. By default the name of `data` tells the
-    format, and this the structure (chain for sequences, flat for documents) and kind of features; `keys` are of
-    [features] and [data]."""
+    """Return the recipe of a training on a file, `-` for standard input, whose name tells the format by default, and
+    this the structure (chain for sequences, flat for documents) and features; `keys` are of [features] and [data]."""
     found = find_format(format, data)
     if structure is None:
         if len(found.holds) > 1:
@@ -106,7 +105,7 @@ def _whole_path(path: str) -> str:
 
 
 def skeleton(structure: str = "chain") -> str:
-    """Return a recipe to begin with: every key of a kind of structure, with default and meaning; InputError for no such
+    """Return a recipe to begin with: every key of a kind of structure, default and meaning; InputError for no such
     kind."""
     lines = ['name = "mine"', 'title = "A model of my own"', ""]
     kind = _shown_features(structure)

@@ -41,9 +41,9 @@ ONLY_WORDS = ("form",)  # of CoNLL-U: lemmas and tags are what a tagger is to fi
 
 @dataclass(frozen=True)
 class Observed:
-    """Features of new items as `predict` takes them, and labels: a list a sequence or a label a document, "" if
-    unknown, None if all are. `data` are the items as read, `texts` how positions read: a list of str an item, the first
-    column if any."""
+    """Features of new items as `predict` takes them, and labels: lists for sequences, "" if unknown, None if all are.
+    `data` are the items as read; `texts` how positions read: a list of str an item, the first column of data with
+    columns."""
 
     X: Any
     y: list[Any] | None
@@ -179,9 +179,8 @@ def read_items(
     is_new: bool = False,
     keeps_blank: bool = False,
 ) -> Any:
-    """Return the items of a file as the recipe's structure wants them; else RecipeError. `columns` are those that the
-    model reads; files for the model (`is_new`) may lack the label's column; `keeps_blank`: blank lines are
-    documents."""
+    """Return the items of a file as the recipe's structure wants them, else RecipeError: `columns` that the model
+    reads, labels optional if `is_new`, and a blank line among texts a document if `keeps_blank`."""
     name = format_of(recipe, path)
     options = reading_options(recipe, name, columns, is_new=is_new, keeps_blank=keeps_blank)
     data = formats.read(path, name, **options)

@@ -195,8 +195,7 @@ def worst_errors(
     pixels: Pixels | None,
 ) -> list[Error]:
     """Return at most `n_errors` wrong items whose given labels have the least probability, or else the most wrong
-    positions. `texts` says how items read: a str for each position of sequences, or each item; `pixels` shows
-    images."""
+    positions; `texts` says how items (a str) or positions (a list of str) read, `pixels` shows images."""
     pairs = list(zip(found.given, found.predicted, strict=True))
     wrong = [i for i, (a, b) in enumerate(pairs) if (set(a) != set(b) if found.has_sets else a != b)]
     if not wrong:

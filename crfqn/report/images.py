@@ -123,8 +123,7 @@ def _png(colours: NDArray[np.float64]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Pixels:
-    """Pixels that each feature with a weight looks at (`places`, by column), numbered row by row in an image of
-    `shape`."""
+    """Pixels of an image of `shape`, numbered row by row, that each feature with a weight (by column) looks at."""
 
     shape: tuple[int, int]
     places: dict[int, list[int]]

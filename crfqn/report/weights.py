@@ -112,7 +112,7 @@ class Tree(NamedTuple):
 def open_tree(
     subject: Subject, found: EvaluationSection | None, features: dict[str, list[Weighted]]
 ) -> Tree | None:
-    """Return the tree of a taxonomy, of a large one the MOST_NODES upper nodes, None without one; `features` are the
+    """Return the tree of a taxonomy, None without one, or the MOST_NODES upper nodes of a large one; `features` are the
     strongest by name of the node."""
     tree = subject.tree
     if tree is None:

@@ -1,8 +1,7 @@
 """Record of one run: the best weights and bounds so far, the trace, the log, and the verdict on each state.
 
 The log is the standard library's, logger `crfqn.training`. INFO: a line at the beginning and one at the end of each
-run; DEBUG: a line an iteration. Nothing is shown unless the program that uses the library asks for it; `verbose=1` of
-the estimators is another thing, a display for people.
+run; DEBUG: a line an iteration. `verbose=1` of the estimators is another thing, a display for people.
 """
 
 from __future__ import annotations

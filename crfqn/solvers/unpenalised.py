@@ -1,12 +1,9 @@
 """Unpenalised coordinates (intercepts) solved exactly, the other weights held: what a duality gap needs of them.
 
-At zero penalised weights the gradient then tells the largest useful strength of a penalty (`largest_strength`).
-
 An unpenalised coordinate has the conjugate 0 at a gradient of 0 and infinity elsewhere, so that a point proves a bound
-only where that gradient is zero. At min over b of loss(w, b) it is, for any w: K intercepts are found by Newton's
-method, in the scores only, at about the price of as many inference passes as it takes steps.
-
-Shapes: n unpenalised coordinates.
+only where that gradient is zero. At min over b of loss(w, b) it is, for any w: n of them are found by Newton's method,
+in the scores only, at about the price of as many inference passes as it takes steps. At zero penalised weights the
+gradient then tells the largest useful strength of a penalty (`largest_strength`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Early stopping by a score of held-out items: the weights that score best are kept, and in time the run ends.
 
 A look costs inference over the held-out items. Looks are due by the run's passes over the data, so that they cost no
-more than a share of it whatever the sizes are: by passes and not by seconds, as the same run has to look at the same
-weights again.
+more than a share of it: not by seconds, as the same run has to look at the same weights again.
 """
 
 from __future__ import annotations

@@ -193,9 +193,7 @@ def tables(monkeypatch):
     found = rows()
     for name, row in found.items():
         table, parameter = (
-            (choices.LOSSES, "loss")
-            if isinstance(row, choices.LossChoice)
-            else (choices.PENALTIES, "penalty")
+            (choices.LOSSES, "loss") if isinstance(row, choices.LossRow) else (choices.PENALTIES, "penalty")
         )
         monkeypatch.setitem(table, name, row)
         if parameter == "loss":

@@ -109,8 +109,14 @@ class RandomFourier:
 
 @dataclass(frozen=True)
 class RandomProjections:
-    """Projections in random directions with a non-linearity, f(x . omega + b), b normal; the variance of x . omega is
-    |x||^2 / scale (default: the mean of ||x||^2 over up to 1,000 rows)."""
+    """Generator of projections in random directions with a non-linearity, f(x . omega + b), b normal.
+
+    Parameters
+    ----------
+    nonlinearity : {"relu", "tanh", "abs", "square"}
+    scale : float > 0, optional
+        The variance of x . omega is ||x||^2 / scale; by default the mean of ||x||^2 over up to 1,000 rows.
+    """
 
     nonlinearity: str = "relu"
     scale: float | None = None

@@ -39,7 +39,7 @@ KINDS = (("A-Z", "X"), ("a-z", "x"), ("0-9", "d"))  # of characters that `word_s
 
 
 def word_shape(word: str) -> str:
-    """Return the kinds of a word's characters, runs cut to two: `Zeeland-1944` is `Xxx-dd`; letters beyond a to z
+    """Return the kinds of a word's characters (a to z), runs cut to two: `Zeeland-1944` is `Xxx-dd`; other letters
     stay."""
     for characters, kind in KINDS:
         word = re.sub(f"[{characters}]", kind, word)

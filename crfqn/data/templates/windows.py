@@ -54,9 +54,8 @@ BIAS, FIRST, LAST = "bias", "BOS", "EOS"
 
 
 def parse_windows(text: str, columns: Sequence[str], has_ends: bool = True) -> tuple[Pattern, ...]:
-    """Read window templates, separated by white space: `w[0] w[-1]|w[0]`; `has_ends` adds a feature of the first and
-    one of the last position. InputError for none, or one that is malformed, comes twice or asks for an unknown
-    column."""
+    """Read window templates between white space, `w[0] w[-1]|w[0]`, and with `has_ends` one feature each for the first
+    and the last position. InputError for none, or one that is malformed, repeated or of an unknown column."""
     patterns: list[Pattern] = []
     for word in text.split():
         matches = [PART.fullmatch(part) for part in word.split("|")]
@@ -122,9 +121,8 @@ def word_features(words: Sequence[str]) -> list[dict[str, str | float | bool]]:
 
 
 def word_patterns(word: str, others: Sequence[str] = ()) -> tuple[Pattern, ...]:
-    """Return these features' patterns for a column of words, named as in `word_features` (flags with value,
-    `title=true`), and for other columns up to two positions away, also with a neighbour: `pos[-1]=DT`,
-    `pos[-1]|pos[0]=DT|NN`."""
+    """Return these patterns for a column of words, named as in `word_features` (a flag with its value, `title=true`),
+    and for other columns up to two positions away, alone and with a neighbour: `pos[-1]=DT`, `pos[-1]|pos[0]=DT|NN`."""
     patterns = [
         Pattern((BIAS,)),
         Pattern((FIRST,), only=FIRST_POSITION),

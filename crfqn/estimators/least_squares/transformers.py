@@ -26,7 +26,7 @@ def dense(table: Any) -> NDArray:
 
 class Basis:
     """Functions of predictions that calibrate them, G(y) of Agarwal et al. (2014), Algorithm 2: powers, or a
-    transformer fitted to the first it sees, behind the predictions themselves, so that calibration cannot make these
+    transformer fitted to the first ones, behind the predictions themselves, so that calibration cannot make these
     worse."""
 
     def __init__(self, basis: Any) -> None:

@@ -30,15 +30,10 @@ SAME = 1e-12  # relative distance of a mean from a value that is rounding
 
 @dataclass(eq=False)
 class DenseMap(TiledMap):
-    """Scores from a dense array, by matrix products without index arrays; float32 stays as it is. Build it with `of`.
+    """Scores from a dense array (N, F), by matrix products without index arrays; float32 stays as it is. Build it with
+    `of`.
 
-    Parameters
-    ----------
-    matrix : ndarray of float32 or float64, shape (N, F) or, with a constant, (N, F - 1)
-    offsets : ndarray of int64, shape (I + 1,)
-    has_constant : bool
-        Whether there is one more feature, the last, that is 1 at every position; it takes no memory.
-    pool : Pool, optional: all cores by default
+    has_constant : whether there is one more feature than columns, the last, 1 at every position; it takes no memory
     centre : as of `FeatureMap`; it is taken off in float64, the array stays as it is
     """
 
@@ -152,16 +147,10 @@ class DenseMap(TiledMap):
 
 @dataclass(eq=False)
 class GeneratedMap(TiledMap):
-    """Scores from features that are functions of the rows, as random features of a seed: made anew in every pass.
+    """Scores from features that are functions (`batch`) of N rows, as random features of a seed: made anew in every
+    pass.
 
-    Parameters
-    ----------
-    rows : ndarray or CSR array of N rows
-    batch : Batch of F features, or F - 1 with a constant
-    offsets : ndarray of int64, shape (I + 1,)
-    has_constant : bool
-        Whether there is one more feature, the last, that is 1 at every position.
-    pool : Pool, optional: all cores by default
+    has_constant : whether there is one more feature than those of the batch, the last, that is 1 at every position
     """
 
     rows: Any
@@ -197,18 +186,10 @@ class GeneratedMap(TiledMap):
 
 @dataclass(eq=False)
 class JoinedMap(TiledMap):
-    """Scores from the features of all parts, in their order.
+    """Scores from the features of all parts, in their order, and perhaps a constant; InputError for parts that do not
+    fit.
 
-    Parameters
-    ----------
-    parts : sequence of TiledMap over the same items, none with a constant; their threads are the first one's
-    has_constant : bool
-        Whether there is one more feature, the last, that is 1 at every position.
-
-    Raises
-    ------
-    InputError
-        For parts that do not fit together.
+    parts : over the same items, none with a constant; their threads are the first one's
     """
 
     parts: Sequence[TiledMap]

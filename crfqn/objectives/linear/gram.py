@@ -1,7 +1,7 @@
 """Gram matrices, sum_t c_t x_t x_t', summed up tile of rows by tile, blocks of the result shared out among threads.
 
-Only blocks on and above the diagonal are computed (dsyrk and dgemm). Their largest eigenvalue is bounded without them.
-Shapes: N rows, F features.
+Only blocks on and above the diagonal are computed (dsyrk and dgemm), for N rows and F features. Their largest
+eigenvalue is bounded without them.
 """
 
 from __future__ import annotations

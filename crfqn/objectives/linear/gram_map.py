@@ -2,11 +2,9 @@
 
     scores[k, t] = sum_i w[k, i] kernel(x_i, x_t)
 
-A "feature" is an item. Rows are made when they are asked for, and those used last are kept in a memory of bounded size,
-in double precision, as the certificate's claim is (a score is a sum of terms as large as C); an array that is given
-whole is read where it lies.
-
-Shapes: N items, and as many features; K states; tables by state float64 (K, N).
+A "feature" is an item: N of both, K states. Rows are made when they are asked for, and those used last are kept in a
+memory of bounded size, in double precision, as the certificate's claim is (a score is a sum of terms as large as C); an
+array that is given whole is read where it lies.
 """
 
 from __future__ import annotations
@@ -28,21 +26,13 @@ BLOCK = 128  # rows made at a time: a matrix product
 
 @dataclass(eq=False)
 class GramMap:
-    """Rows of a Gram matrix with a bounded memory.
+    """Rows of a Gram matrix with a bounded memory; InputError for a diagonal below 0, and for numbers that are not
+    finite.
 
-    Parameters
-    ----------
     rows_of : function of items, int64 (n,), that returns their rows, (n, N); of few items at a time
-    diagonal : float64 (N,), kernel(x_i, x_i) >= 0
-    n_bytes : float, of the rows that are kept; one block of them is always
-    whole : ndarray (N, N), optional: the matrix itself; nothing is made or kept then
-    is_definite : bool, whether the matrix is positive semidefinite; nothing is proved with one that may not be
-    pool : Pool, optional
-
-    Raises
-    ------
-    InputError
-        For a diagonal below 0 or not finite; while training, for rows that are not finite.
+    diagonal, n_bytes : float64 (N,), kernel(x_i, x_i); of the rows that are kept; one block of them is always
+    whole : (N, N), optional: the matrix itself; nothing is made or kept then
+    is_definite : whether the matrix is positive semidefinite; nothing is proved with one that may not be
     """
 
     rows_of: Callable[[NDArray[np.int64]], NDArray]

@@ -1,7 +1,7 @@
 """Feature maps by matrix products over tiles, some positions of some features: no index arrays.
 
-Tiles are fixed and shared out among threads, so that results do not depend on their number; sums are taken in float64,
-tile by tile. What a tile is made of, the variants in `dense_map.py` know. Shapes as in `feature_map.py`.
+Tiles, whose making the variants in `dense_map.py` know, are fixed and shared out among threads, and sums taken in
+float64, tile by tile, so that results do not depend on the number of threads. Shapes as in `feature_map.py`.
 """
 
 from __future__ import annotations

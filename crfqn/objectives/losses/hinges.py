@@ -1,10 +1,9 @@
 """Hinges of margins, for items of one position each: squared ones with curvature, and the largest, which has none.
 
 Multiclass and multitask squared hinge are equations 2 and 11 of Blondel, Seki and Uehara (2013), as sums: the paper has
-means. `ranking.py` has the loss of multilabel data, `likelihood.py` equation 12. The multiclass hinge is that of
-Crammer and Singer (2002).
-
-Shapes: N positions, K states, F features; scores, residual, curvature float64 (K, N); weights float64 (N,).
+means (`likelihood.py` has equation 12, `ranking.py` multilabel data). The multiclass hinge is that of Crammer and
+Singer (2002). Shapes: N positions, K states, F features; scores, residual, curvature float64 (K, N); weights
+float64 (N,).
 """
 
 from __future__ import annotations
@@ -156,7 +155,7 @@ class MultitaskSquaredHinge(SquaredHinge):
 def evaluate_hinge(
     kernel: Callable[..., object], labels: Labels, scores: Vector, weights: Vector, pool: Pool
 ) -> HingeEvaluation:
-    """Run a kernel of `kernels.margin_losses` over all positions."""
+    """Run a kernel of `kernels.margins` over all positions."""
     losses, slacks, residual = np.empty(labels.size), np.empty(labels.size), np.empty_like(scores)
     arrays = (labels, weights, losses, slacks, residual)
     pool.each_stretch(labels.size, lambda first, last: kernel(first, last, scores, *arrays))

@@ -4,7 +4,6 @@
 
 Targets y_i are points of the simplex (a label each), of the hypercube (any labels), or any numbers that the link can
 predict. Phi*(y_i), which the paper leaves out, makes 0 the smallest loss; it is left out where it is not known, too.
-
 Shapes: N positions, K states; scores, targets and residual float64 (K, N).
 """
 

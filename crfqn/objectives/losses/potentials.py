@@ -1,9 +1,7 @@
 """Links of generalised linear models as gradients of convex functions: g = grad Phi, E[y | x] = g(W x).
 
-Any convex, differentiable Phi with a Lipschitz gradient will do: subclass `Potential`. What a subclass knows besides
-makes more of a training: a conjugate its certificate, second derivatives exact intercepts.
-
-Shapes: K states, N positions; scores, predictions and targets are float64 (K, N).
+Any convex, differentiable Phi with a Lipschitz gradient will do: subclass `Potential`; with a conjugate there are
+certificates, with second derivatives exact intercepts. K states, N positions; scores, predictions, targets are (K, N).
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
 """How far apart constants added to the scores can be where the loss of each item is bounded.
 
 Intercepts have no penalty that would bound them, but an item of label j whose loss is at most L does: under the
-multinomial likelihood no label leads it by more than L, under a squared hinge by more than sqrt(L) - 1. With
-scores = b x_t + others, the others' differences within `rest`, this is a *lead* for the intercepts,
+multinomial likelihood no label leads it by more than L, under a squared hinge by more than sqrt(L) - 1. With scores = b
+x_t + others, the others' differences within `rest`, this is a *lead* for the intercepts,
 
     b_k - b_j <= (lead_t + rest_t) / x_t    for every label k,
 
 or the other way round where x_t < 0. Where a hinge has no item that holds a label, the label's intercept can be moved
-until its hinges vanish and no farther: by (1 + rest_t) / x_t at most.
-
-Shapes: K states, N positions; `leads` is lead + rest, (N,), infinite for items without weight; x (N,).
+until its hinges vanish and no farther: by (1 + rest_t) / x_t at most. Shapes: K states, N positions; `leads` is lead +
+rest, (N,), infinite for items without weight; x (N,).
 """
 
 from __future__ import annotations

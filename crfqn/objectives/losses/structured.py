@@ -1,16 +1,13 @@
 """Losses over chains and taxonomies, whose labellings are compared by inference, and the hinge among them.
 
-The structured hinge is that of max-margin Markov networks, the largest violation of a margin that grows with the
-mistake:
+The structured hinge, of max-margin Markov networks, is the largest violation of a margin that grows with the mistake:
 
     loss_i = max_y (L(y_i, y) + score_i(y)) - score_i(y_i)    (Taskar, Guestrin and Koller 2003)
 
 L is half the number of states that hold under one of the labellings alone. For chains that is the Hamming loss, the
-number of wrong positions; for taxonomies half the number of nodes on one path alone, the length of the way from label
-to label through the tree (Dekel, Keshet and Singer 2004), halved: without a taxonomy, 1 for another label. L is a sum
-over nodes, so that the largest violation is found by the best labelling of other scores.
-
-Shapes as in `score_loss.py`.
+number of wrong positions; for taxonomies half the length of the way from label to label through the tree (Dekel, Keshet
+and Singer 2004): without a taxonomy, 1 for another label. L is a sum over nodes, so that the largest violation is found
+by the best labelling of other scores. Shapes as in `score_loss.py`.
 """
 
 from __future__ import annotations

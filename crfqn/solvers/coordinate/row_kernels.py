@@ -211,7 +211,7 @@ class RowWorkspace(NamedTuple):
     """A thread's slot in its group (`thread_group.py`) with barriers : int64 (1,), how many it has come to, and vectors
     of its own, float64 (width,).
 
-    g, h, own : slopes and curvatures of the row; float64 (2, width), see `losses.slopes`
+    g, h, own : slopes and curvatures of the row; float64 (2, width), see `margins.slopes`
     w, target, d, spare : the row before and after the step; the direction, zero beside the states; scratch
     """
 

@@ -209,8 +209,11 @@ MOST_COUNTED = 200_000  # entries that tell where the parts end
 
 
 class LineSearch(NamedTuple):
-    """Settings of the search along a row's step (equation 7), by default the paper's: shares of the predicted decrease
-    (sigma) and of a failed length (omega); least_share : of the row's largest second derivative, a state's least."""
+    """Settings of the search along a row's step (equation 7), by default the paper's.
+
+    sigma, omega : the share of the predicted decrease that is asked for, and the backtracking factor
+    least_share : of the row's largest second derivative, what that of each state counts at least
+    """
 
     sigma: float = 0.01
     omega: float = 0.5
@@ -232,12 +235,9 @@ PAPERS = LineSearch()
 class RowBlocks(MethodState):
     """Rows of the weights, the others being zero, and the margins.
 
-    Attributes
-    ----------
-    cuts : int64 (PARTS + 1,), the first position of each part of a row that threads share
+    cuts, row_weights : int64 (PARTS + 1,), the first position of each part of a row that threads share;
+        (stored rows, K)
     stored_rows : sorted int64, features, among them all whose rows are not zero
-    row_weights : float64 (stored rows, K)
-    state : MarginState
     """
 
     objective: Objective

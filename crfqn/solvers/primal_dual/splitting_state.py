@@ -5,7 +5,6 @@
 (Chierchia et al. 2015, equations 6 and 7, lambda being the weights c of the items.) T'y is the adjoint of the feature
 map at the residual y_i - (sum_k y_ik) e_y. On the simplex a constant added to an item's row changes no projection, so
 that Algorithm 1 takes the same steps with the scores themselves in the place of T, whose norm is up to sqrt(K) smaller.
-
 Shapes: N positions, one an item; K states; F features; images, y, margins float64 (N, K).
 """
 

@@ -96,7 +96,7 @@ def apply_lazy_penalty_to_rows(rows):
 
 @inner
 def scores_to_margins(loss, n_states, label, margins, probabilities, losses, rows, scores, exponents):
-    """Turn the scores in margins[0] into margins as `losses.MarginState` has them, with LOGISTIC also probabilities."""
+    """Turn the scores in margins[0] into margins as in `margins.MarginState`, with LOGISTIC also probabilities."""
     s, own = margins[0], margins[0, label]
     if loss == MULTICLASS:
         for r in range(n_states):
