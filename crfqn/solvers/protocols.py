@@ -151,3 +151,19 @@ def check_requirements(solver: Solver, objective: Objective, penalty: Penalty) -
                 f"{type(solver).__name__} needs a penalty {FORMS[name]} ({name}), "
                 f"got {type(penalty).__name__} of strength {penalty.dual_radius:g}"
             )
+    check_least_strength(objective, penalty)
+
+
+def check_least_strength(objective: Objective, penalty: Penalty) -> None:
+    """Raise InputError where a coordinate's L1 strength is below `l1`: zeros below it are looked at by no solver."""
+    if penalty.is_uniform:
+        return
+    coords = objective.all_coords()
+    strengths = penalty.l1_of(coords)
+    too_small = np.flatnonzero((strengths < penalty.l1) & ~np.isin(coords, penalty.unpenalised))
+    if too_small.size:
+        least = too_small[np.argmin(strengths[too_small])]
+        raise InputError(
+            f"{type(penalty).__name__}: expected l1 to be the least strength of any weight, got l1 = {penalty.l1:g} "
+            f"and l1_of = {strengths[least]:g} at coordinate {coords[least]}"
+        )

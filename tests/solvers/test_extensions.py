@@ -254,3 +254,14 @@ def test_blocks_of_features_are_no_rows():
             InputError, match=r"needs a penalty of single weights or of rows, .* got FeatureBlocks"
         ):
             minimize(objective_of(loss), groups, solver)
+
+
+def test_strengths_below_l1_are_refused():
+    small = np.where(np.arange(K * F) == 3, 0.5, FACTORS[: K * F])
+    store = FeatureStore.from_matrix(X, SINGLE)
+    objective = Objective(SparseMap(store), page().SquaredLoss(Y, K))
+    for solver in (ProxQN(), SOLVERS["fista"]()):
+        with pytest.raises(
+            InputError, match=r"the least .* l1 = 0.8 and l1_of = 0.4 at coordinate 3"
+        ):
+            minimize(objective, page().AdaptiveLasso(l1=0.8, factors=small), solver)
