@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -82,6 +83,7 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
     _space: LabelSpace = field(init=False)
 
     TAKES_SETS: ClassVar[bool] = False
+    IS_LINEAR: ClassVar[bool] = True
     SPACE: ClassVar[type[LabelSpace]] = LabelSpace
     NOT_SAVED: ClassVar[tuple[str, ...]] = (*SparseLinearModel.NOT_SAVED, "class_weight")
     BLOCK_NUMBERS: ClassVar[int] = 1 << 23
@@ -101,6 +103,7 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
         """The features that have a weight, sorted: what prediction reads of its data."""
         return np.unique(self.coef_.indices).astype(np.int64)
 
+    @available_if(attrgetter("IS_LINEAR"))
     def sparsify(self) -> Self:
         """Do nothing, as `coef_` is sparse from the start; for code that asks linear models of scikit-learn."""
         return self

@@ -148,6 +148,8 @@ class BlockedObjective(InMemory):
         """Return the handle of the sparse weights (sorted coordinates, values)."""
         return SumPoint(self, coords, weights)
 
+    later = at  # the passes of its points wait anyway
+
     @cached_property
     def keeps_points(self) -> bool:
         """Whether there is room for all residuals of a point."""

@@ -275,6 +275,10 @@ class Objective(InMemory):
         """Evaluate at the sparse weights (sorted coordinates, values)."""
         return Point(self, coords, weights, *self.image(coords, weights))
 
+    def later(self, coords: Coords, weights: Vector) -> Point:
+        """Return the point of the weights, whose pass waits until somebody asks for it."""
+        return Point(self, coords, weights)
+
     def image(self, coords: Coords, weights: Vector) -> tuple[Vector, Vector]:
         """Return the scores, (K, N), and those of the edges, (E,)."""
         nodes, edges = self.split(coords), np.zeros(self.loss.n_edges)

@@ -276,7 +276,7 @@ class TestEstimators:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({"group_l1": -1}, r"^group_l1: expected a finite number >= 0, got -1$"),
+            ({"group_l1": -1}, r"^group_l1: expected 'auto' or a finite number >= 0, got -1$"),
             ({"group_l1": "much"}, r"^group_l1: expected 'auto' or a finite number >= 0, got 'much'$"),
             ({"group_norm": "l1"}, r"^group_norm: expected one of \['l2', 'linf'\], got 'l1'$"),
             ({"group_norm": None}, r"^group_norm: expected one of \['l2', 'linf'\], got None$"),

@@ -54,7 +54,8 @@ class TestValues:
             assert len(objective.parts) > 1
             point = objective.at(*prepared.point.sparse_weights)
             l1_max = largest_strength("l1", objective, prepared.problem.penalty, point)
-            in_blocks = replace(prepared, objective=objective, point=point, l1_max=l1_max)
+            problem = replace(prepared.problem, objective=objective)
+            in_blocks = replace(prepared, problem=problem, point=point, l1_max=l1_max)
             values = [
                 step.model.result_.value for step in solve_path(in_blocks, whole.l1, Grid(inner_tol=1e-9))
             ]

@@ -235,7 +235,7 @@ def test_the_tree_opens_closes_and_is_searched(browser, pages):
 def test_errors_open_one_by_one(browser, pages):
     browser.open(pages["images"], NARROW, "dark")
     items = "#errors details.error"
-    n = browser.run("return document.querySelectorAll(arguments[0]).length", items)
+    n = browser.wait(lambda: browser.run("return document.querySelectorAll(arguments[0]).length", items), 0)
     assert n > 1
     assert browser.run("return document.querySelectorAll(arguments[0] + '[open]').length", items) == 1
     browser.click(f"{items}:nth-of-type(2) summary")

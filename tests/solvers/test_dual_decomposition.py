@@ -235,7 +235,7 @@ def test_the_loss_is_its_definition_and_has_no_curvature():
         there = MulticlassHinge(y, K).evaluate(other, np.empty(0), weights, Pool(1))
         tangent = weights * found.item_losses + (found.residual * (other - scores)).sum(axis=0)
         assert (weights * there.item_losses >= tangent - 1e-12).all()
-    assert not hasattr(MulticlassHinge(y, K), "curvature")
+    assert not MulticlassHinge(y, K).has_curvature
 
 
 class TestGram:

@@ -261,7 +261,5 @@ def test_strengths_below_l1_are_refused():
     store = FeatureStore.from_matrix(X, SINGLE)
     objective = Objective(SparseMap(store), page().SquaredLoss(Y, K))
     for solver in (ProxQN(), SOLVERS["fista"]()):
-        with pytest.raises(
-            InputError, match=r"the least .* l1 = 0.8 and l1_of = 0.4 at coordinate 3"
-        ):
+        with pytest.raises(InputError, match=r"the least .* l1 = 0.8 and l1_of = 0.4 at coordinate 3"):
             minimize(objective, page().AdaptiveLasso(l1=0.8, factors=small), solver)

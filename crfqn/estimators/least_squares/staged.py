@@ -216,6 +216,7 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
     n_iter_no_change: int = 5
     basis: Any = CUBIC
 
+    IS_LINEAR: ClassVar[bool] = False
     SOLVERS: ClassVar[dict[str, Any]] = {}
     NOT_SAVED: ClassVar[tuple[str, ...]] = (*LeastSquaresModel.NOT_SAVED, "basis")
 

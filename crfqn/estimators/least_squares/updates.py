@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from crfqn.arrays import NO_COORDS, NO_VALUES, Vector
-from crfqn.estimators.least_squares.items import Items
+from crfqn.estimators.least_squares.items import ItemStream
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.linear.coordinates import Split, split_coords
 from crfqn.objectives.linear.feature_map import FeatureMap
@@ -28,7 +28,7 @@ from crfqn.solvers.smooth_point import Factor
 class PartMaps:
     """The features of the items, part by part: kept where all items are one part, otherwise made anew in every pass."""
 
-    def __init__(self, items: Items, make: Callable[[Any, slice], FeatureMap]) -> None:
+    def __init__(self, items: ItemStream, make: Callable[[Any, slice], FeatureMap]) -> None:
         self.items = items
         self.make = make  # the features of some rows, and of the part of the items that they are
         self._kept: list[tuple[FeatureMap, slice]] | None = None

@@ -17,7 +17,7 @@ from crfqn.errors import InputError, ViewError
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.losses.structured import StructuralHinge
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.point import Point
+from crfqn.objectives.protocols import Point
 from crfqn.solvers.dual.frank_wolfe_kernels import improve_chains, improve_trees
 from crfqn.solvers.stochastic.item_kernels import ItemData
 from crfqn.solvers.stochastic.perceptron_kernels import N_SEEN
@@ -114,7 +114,7 @@ class FrankWolfeState(LearnedRows):
         """Return the point of the weights, or of their weighted average over the steps so far."""
         n = self.rows.counters[N_SEEN]
         share = 2.0 / (n * (n + 1.0)) if is_averaged and n > 0 else 0.0
-        return Point(self.owner, *self.sparse(self.rows.weights, self.rows.corrections, share))
+        return self.owner.later(*self.sparse(self.rows.weights, self.rows.corrections, share))
 
 
 def hinge_of(part: Objective) -> StructuralHinge:

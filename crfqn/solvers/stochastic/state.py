@@ -19,8 +19,7 @@ from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.point import Point
-from crfqn.objectives.protocols import MethodState
+from crfqn.objectives.protocols import MethodState, Point
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.solvers.coordinate.row_state import RowPenalty
 from crfqn.solvers.stochastic import fobos_kernels as fobos
@@ -273,7 +272,7 @@ class PerceptronState(LearnedRows):
     def point(self) -> Point:
         """Return the point of the mean of the weights after each item so far; its pass waits until it is needed."""
         share = 1.0 / max(self.rows.counters[N_SEEN], 1.0)
-        return Point(self.owner, *self.sparse(self.rows.weights, self.rows.corrections, share))
+        return self.owner.later(*self.sparse(self.rows.weights, self.rows.corrections, share))
 
 
 class FobosState(MethodState):

@@ -130,7 +130,7 @@ def test_only_the_hinge_learns_in_one_pass():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"solver": "l-bfgs"}, r"penalty='l2' expected one of \['auto', 'fbpd', 'dual'\]"),
+        ({"solver": "l-bfgs"}, r"penalty='l2' expected one of \['auto', 'dual', 'fbpd'\]"),
         ({"l2": 0.0}, "l2 > 0"),
     ],
 )

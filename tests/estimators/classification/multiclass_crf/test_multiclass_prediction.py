@@ -137,7 +137,7 @@ class TestMessages:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({"l1": -1}, r"^l1: expected a finite number >= 0, got -1$"),
+            ({"l1": -1}, r"^l1: expected None, 'auto' or a finite number >= 0, got -1$"),
             ({"fit_intercept": 1}, r"^fit_intercept: expected True or False, got 1$"),
             ({"penalize_intercept": "no"}, r"^penalize_intercept: expected True or False, got 'no'$"),
             (
