@@ -91,7 +91,7 @@ def test_a_breach_is_seen(tmp_path, capsys):
 
 
 def test_the_picture_shows_the_imports_of_today(monkeypatch):
-    monkeypatch.syspath_prepend(CONTRACTS.parent / "scripts")
+    monkeypatch.syspath_prepend(CONTRACTS.parent / "docs")
     import draw_architecture
 
     picture = draw_architecture.PICTURE.read_text(encoding="utf-8")

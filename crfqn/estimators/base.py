@@ -22,12 +22,11 @@ from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, SparseWeights, Vector
 from crfqn.choices import STRUCTURED, Form
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import EmptyModelWarning, is_called_from, warn_caller
-from crfqn.estimators.automatic_solver import AUTO
+from crfqn.estimators.automatic_solver import AUTO, SOLVERS, named_solver
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.callbacks import Callbacks, CallbackSupportMixin
 from crfqn.estimators.checks import check_parameters, check_size
-from crfqn.estimators.content import Content
-from crfqn.estimators.named_solvers import SOLVERS, named_solver
+from crfqn.estimators.content import ModelContent
 from crfqn.estimators.storage import save, stored_strengths
 from crfqn.estimators.strengths import Strengths, chosen_strengths, is_auto, print_strengths
 from crfqn.estimators.validation import OWN_SCORE, named_scorer
@@ -189,9 +188,9 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
             del known["solver"]
         return cls(**known)
 
-    def _content(self) -> Content:
+    def _content(self) -> ModelContent:
         """Return what a model file holds of the fitted model, besides settings and result."""
-        content = Content(metadata={"n_features": self.n_features_in_, "n_classes": len(self.classes_)})
+        content = ModelContent(metadata={"n_features": self.n_features_in_, "n_classes": len(self.classes_)})
         strengths = self._fitted_strengths
         if not any(map(is_auto, strengths.values())):  # of another tool's model nobody knows them
             content.metadata["strengths"] = strengths

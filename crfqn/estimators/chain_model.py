@@ -42,7 +42,7 @@ from crfqn.estimators.content import (
     FROM,
     STATE,
     TO,
-    Content,
+    ModelContent,
     add_labels,
     add_matrix,
     add_vocabulary,
@@ -392,7 +392,7 @@ class ChainModel(StructuredEstimator):
             SparseWeights(n_states * n_features + edges.coords, edges.weights),
         )
 
-    def _content(self) -> Content:
+    def _content(self) -> ModelContent:
         content = super()._content()
         add_matrix(content, "node", self.coef_, STATE, FEATURE)
         add_matrix(content, "edge", self.edge_coef_, FROM, TO)

@@ -22,7 +22,7 @@ from crfqn.messages import describe
 
 
 @dataclass
-class Content:
+class ModelContent:
     """Arrays, lists of strings and JSON values for `crfqn.data.model_file.write_model`, each by its name."""
 
     arrays: dict[str, NDArray] = field(default_factory=dict)
@@ -41,7 +41,7 @@ VALUE_STARTS, CRFSUITE_NAMING = "feature_value_start", "crfsuite"
 STATE, FEATURE, FROM, TO = "state", "feature", "from", "to"  # what a row or a column of a matrix stands for
 
 
-def add_matrix(content: Content, name: str, matrix: Any, row: str, column: str) -> None:
+def add_matrix(content: ModelContent, name: str, matrix: Any, row: str, column: str) -> None:
     """Add the non-zeros of a sparse matrix to the content, named as the module says."""
     found = matrix.tocoo()
     content.arrays[f"{name}_{row}"] = narrowed(found.row)
@@ -74,7 +74,7 @@ def finite(file: ModelFile, name: str, shape: tuple[int | None, ...]) -> NDArray
     return values
 
 
-def narrow_weights(content: Content, dtype: str) -> None:
+def narrow_weights(content: ModelContent, dtype: str) -> None:
     """Store weights (`*_weight`, `*_weights`, `intercept`) as `dtype`, float32 being off by up to 6e-8 of each (below
     1e-38 by up to 1e-45); InputError for another dtype, and for weights beyond it."""
     if dtype not in WEIGHT_TYPES:
@@ -88,7 +88,7 @@ def narrow_weights(content: Content, dtype: str) -> None:
         content.arrays[name] = array.astype(dtype)
 
 
-def add_labels(content: Content, labels: NDArray) -> None:
+def add_labels(content: ModelContent, labels: NDArray) -> None:
     """Add labels under the name `classes`: strings, or an array of numbers or booleans."""
     if labels.dtype.kind in "US":
         content.strings["classes"] = [str(label) for label in labels]
@@ -115,7 +115,7 @@ def read_labels(file: ModelFile, n_classes: int) -> NDArray:
     return classes
 
 
-def add_vocabulary(content: Content, vocabulary: Vocabulary | None, features: NDArray) -> None:
+def add_vocabulary(content: ModelContent, vocabulary: Vocabulary | None, features: NDArray) -> None:
     """Add the names of some features, or the templates that make them, and how names are made of dicts."""
     if isinstance(vocabulary, TemplateVocabulary):
         content.metadata["templates"] = vocabulary.stored_source()

@@ -31,7 +31,7 @@ from crfqn.estimators.base import Problem, SparseLinearModel
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.callbacks import with_tasks
 from crfqn.estimators.checks import check_classes
-from crfqn.estimators.content import FEATURE, STATE, Content, add_matrix, finite, read_matrix, read_size
+from crfqn.estimators.content import FEATURE, STATE, ModelContent, add_matrix, finite, read_matrix, read_size
 from crfqn.estimators.features import centred, item_features, warn_of_empty_rows
 from crfqn.estimators.labels import LabelSets, LabelSpace, TreeSpace, are_sets, check_names, check_no_rows
 from crfqn.estimators.scoring import Scorer
@@ -398,7 +398,7 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
         model.class_weight = dict(saved) if isinstance(saved, list) else saved
         return model
 
-    def _content(self) -> Content:
+    def _content(self) -> ModelContent:
         content = super()._content()
         self._add_weights(content)
         if hasattr(self, "feature_names_in_"):
@@ -406,7 +406,7 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
         self._space.add_to(content, self.TAKES_SETS)
         return content
 
-    def _add_weights(self, content: Content) -> None:
+    def _add_weights(self, content: ModelContent) -> None:
         """Add the weights to what a model file holds."""
         add_matrix(content, "node", self.coef_, STATE, FEATURE)
         content.arrays["intercept"] = self.intercept_

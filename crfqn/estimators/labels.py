@@ -25,7 +25,7 @@ from crfqn.data.csc_builder import check_sparse
 from crfqn.data.label_codes import encode_known_labels, encode_labels
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.content import LARGEST_TABLE, Content, add_labels, read_labels
+from crfqn.estimators.content import LARGEST_TABLE, ModelContent, add_labels, read_labels
 from crfqn.structures.taxonomy import Taxonomy, flat
 from crfqn.taxonomy.labels import check_separator
 from crfqn.taxonomy.tree import LabelTree
@@ -66,7 +66,7 @@ class LabelSpace:
         """Names of the nodes, K of them; without a taxonomy the labels."""
         return self.classes.tolist()
 
-    def add_to(self, content: Content, has_sets: bool) -> None:
+    def add_to(self, content: ModelContent, has_sets: bool) -> None:
         """Add the labels to what a model file holds; `has_sets`: of a model whose items may have several."""
         add_labels(content, self.classes)
         if has_sets:
@@ -133,7 +133,7 @@ class TreeSpace(LabelSpace):
         forest = Taxonomy(tree.parents, is_label, 0)
         return cls(name_array(names), tree.nodes_of(names), forest, tree, n_levels, separator)
 
-    def add_to(self, content: Content, has_sets: bool = False) -> None:
+    def add_to(self, content: ModelContent, has_sets: bool = False) -> None:
         content.arrays["parents"] = self.tree.parents
         content.arrays["label_node"] = self.nodes
         content.metadata |= {

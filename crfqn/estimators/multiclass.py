@@ -10,18 +10,17 @@ import numpy as np
 from crfqn.arrays import Coords, Vector
 from crfqn.choices import FLAT, LOSSES, PENALTIES, UNKNOWN, Form
 from crfqn.errors import InputError
-from crfqn.estimators.automatic_solver import AUTO, TUNED
+from crfqn.estimators.automatic_solver import AUTO, LINEAR_SOLVERS, TUNED, linear_solver, named_solver
 from crfqn.estimators.item_classifier import ItemClassifier
 from crfqn.estimators.labels import LabelSpace
-from crfqn.estimators.named_penalties import (
+from crfqn.estimators.strengths import (
     LINEAR_PARAMETERS,
+    Strengths,
     feature_blocks,
     make_penalty,
     named_penalty,
     strengths_of,
 )
-from crfqn.estimators.named_solvers import LINEAR_SOLVERS, linear_solver, named_solver
-from crfqn.estimators.strengths import Strengths
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.objective import BoundedObjective
 from crfqn.objectives.support import Support

@@ -22,15 +22,13 @@ from sklearn.utils.validation import check_is_fitted
 from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
-from crfqn.estimators.automatic_solver import FOR_MARGINS
+from crfqn.estimators.automatic_solver import FOR_MARGINS, LINEAR_SOLVERS, linear_solver
 from crfqn.estimators.base import Problem, given_result, pass_on_interrupt
 from crfqn.estimators.blas import single_threaded_blas
-from crfqn.estimators.content import Content, finite
+from crfqn.estimators.content import ModelContent, finite
 from crfqn.estimators.items import ItemModel
 from crfqn.estimators.labels import LabelSets, LabelSpace
-from crfqn.estimators.named_penalties import LINEAR_PARAMETERS, make_penalty, named_penalty, strengths_of
-from crfqn.estimators.named_solvers import LINEAR_SOLVERS, linear_solver
-from crfqn.estimators.strengths import Strengths
+from crfqn.estimators.strengths import LINEAR_PARAMETERS, Strengths, make_penalty, named_penalty, strengths_of
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights
 from crfqn.objectives.losses.ranking import MultilabelRanking
@@ -247,7 +245,7 @@ class MultilabelRanker(ItemModel):
     def _from_settings(cls, settings: dict[str, Any]) -> Self:
         return super()._from_settings(settings).set_params(cv=settings["cv"])
 
-    def _content(self) -> Content:
+    def _content(self) -> ModelContent:
         content = super()._content()
         if not self._space.has_one_label:
             content.arrays["threshold_coef"] = self.threshold_coef_

@@ -18,7 +18,7 @@ import crfqn
 from crfqn.data.model_file import ModelFile, read_model, write_model
 from crfqn.errors import CrfqnError, InputError, ModelFileError
 from crfqn.estimators.checks import check_nonnegative
-from crfqn.estimators.content import Content, narrow_weights
+from crfqn.estimators.content import ModelContent, narrow_weights
 from crfqn.estimators.strengths import STRENGTHS, Strengths, is_auto
 from crfqn.messages import describe
 from crfqn.result import HeldOutScores, Progress, Result, Status, Trace
@@ -51,7 +51,7 @@ def save(
     write_model(path, model.KIND, content.arrays, content.strings, content.metadata)
 
 
-def whole_content(model: Any, extra: dict[str, Any] | None = None, dtype: str = "float64") -> Content:
+def whole_content(model: Any, extra: dict[str, Any] | None = None, dtype: str = "float64") -> ModelContent:
     """Return all that a file of the fitted model holds, settings, result and trace included; raises as `save`."""
     check_is_fitted(model)
     result, content = model.result_, model._content()

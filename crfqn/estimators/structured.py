@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 from crfqn.arrays import Coords
 from crfqn.choices import STRUCTURED, UNKNOWN, Form
 from crfqn.errors import InputError
-from crfqn.estimators.automatic_solver import AUTO
+from crfqn.estimators.automatic_solver import AUTO, STRUCTURED_SOLVERS, named_solver
 from crfqn.estimators.base import SparseLinearModel
-from crfqn.estimators.named_solvers import STRUCTURED_SOLVERS, named_solver
 from crfqn.estimators.strengths import STRENGTHS, Strengths, is_auto
 from crfqn.parameters import PARAMETERS
 from crfqn.penalties import ElasticNet, GroupLasso

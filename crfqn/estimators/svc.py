@@ -24,7 +24,7 @@ from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.base import pass_on_interrupt
 from crfqn.estimators.checks import check_parameters, is_number
-from crfqn.estimators.content import Content, add_labels, add_matrix, finite, read_labels, read_matrix
+from crfqn.estimators.content import ModelContent, add_labels, add_matrix, finite, read_labels, read_matrix
 from crfqn.estimators.storage import save
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.linear.gram_map import GramMap
@@ -384,13 +384,13 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         saved = settings["class_weight"]
         return cls(**(settings | {"class_weight": dict(saved) if isinstance(saved, list) else saved}))
 
-    def _content(self) -> Content:
+    def _content(self) -> ModelContent:
         if callable(self.kernel):
             raise InputError(
                 "kernel: a model file holds no code, so a kernel that is a function cannot be saved"
             )
         n_support, n_features = self.support_.size, self.n_features_in_
-        content = Content(
+        content = ModelContent(
             metadata={
                 "n_classes": len(self.classes_),
                 "n_features": n_features,

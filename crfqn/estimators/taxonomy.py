@@ -15,7 +15,7 @@ from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
 from crfqn.estimators.base import has_probabilities
 from crfqn.estimators.checks import is_number
-from crfqn.estimators.content import Content
+from crfqn.estimators.content import ModelContent
 from crfqn.estimators.features import warn_of_empty_rows
 from crfqn.estimators.item_classifier import ItemClassifier
 from crfqn.estimators.labels import LabelSpace, TreeSpace, name_array
@@ -201,7 +201,7 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
         n_levels = self._space.n_levels
         return PathLabels.rows(labels, n_levels, self._space.separator) if n_levels else labels
 
-    def _content(self) -> Content:
+    def _content(self) -> ModelContent:
         content = super()._content()
         content.metadata["has_taxonomy"] = self.taxonomy is not None
         return content

@@ -13,7 +13,7 @@ from crfqn.arrays import Labels
 from crfqn.data.model_file import ModelFile, narrowed
 from crfqn.data.schemes import BORDER, Scheme, find_scheme
 from crfqn.errors import InputError, warn_caller
-from crfqn.estimators.content import FROM, TO, Content
+from crfqn.estimators.content import FROM, TO, ModelContent
 from crfqn.messages import describe, shorten
 from crfqn.structures.chain_decoding import SpanRules
 from crfqn.structures.transition_rules import TransitionRules
@@ -181,7 +181,7 @@ def as_transitions(constraints: Any, scheme: str | None) -> Transitions:
     )
 
 
-def add_rules(content: Content, rules: TransitionRules | None) -> None:
+def add_rules(content: ModelContent, rules: TransitionRules | None) -> None:
     """Add forbidden transitions, as pairs of states, and states that may not begin or end an item."""
     if rules is None:
         return

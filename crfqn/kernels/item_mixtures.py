@@ -1,4 +1,4 @@
-"""Mixtures of items' distributions with their observed labels, a share for each: the loops of `solvers/item_bound.py`.
+"""Mixtures of items' distributions with their observed labels, a share for each: the loops of `solvers/certificate.py`.
 
 Item i has the share s of its distribution p and 1 - s of its labels y, pi = p(y). Its part of the dual loss, the
 entropy of s p + (1 - s) delta(y), is concave in s, and where its slope is t / c,

@@ -117,7 +117,7 @@ def _settings(recipe: Recipe) -> dict[str, Any]:
 
 def _with_strengths_of(penalty: Any, settings: dict[str, Any]) -> dict[str, Any]:
     """Return the settings without the strengths that a penalty of this name does not have."""
-    from crfqn.estimators.named_penalties import named_penalty
+    from crfqn.estimators.strengths import named_penalty
 
     known = (*named_penalty(penalty).strengths, "l2")
     return {name: value for name, value in settings.items() if name not in STRENGTHS or name in known}

@@ -16,8 +16,7 @@ import numpy as np
 
 from crfqn.arrays import NO_WEIGHTS
 from crfqn.result import Progress, Result, Status, Trace
-from crfqn.solvers.certificate import best_dual_value, count_proved_zeros
-from crfqn.solvers.item_bound import PRICE, BoundSchedule
+from crfqn.solvers.certificate import PRICE, BoundSchedule, best_dual_value, count_proved_zeros
 from crfqn.solvers.newton_on_support import newton_on_support, second_look, steps_worth_taking
 from crfqn.solvers.protocols import Objective, Penalty, Point, SparseWeights, State
 from crfqn.solvers.screened_point import screen_point

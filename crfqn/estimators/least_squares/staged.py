@@ -24,7 +24,7 @@ from crfqn.estimators.base import Problem, pass_on_interrupt
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.callbacks import Callbacks, with_tasks
 from crfqn.estimators.checks import check_size
-from crfqn.estimators.content import Content, finite
+from crfqn.estimators.content import ModelContent, finite
 from crfqn.estimators.features import item_features
 from crfqn.estimators.items import adopt_columns
 from crfqn.estimators.labels import LabelSpace
@@ -125,7 +125,7 @@ class StageList(ABC):
         """Return the squared error of predictions (K, I), 1/2 sum_i c_i ||y_i - y^_i||^2."""
         return 0.5 * float(np.square(items.targets - predictions).sum(axis=0) @ items.weights)
 
-    def add_to(self, content: Content) -> None:
+    def add_to(self, content: ModelContent) -> None:
         """Add the tables to what a model file holds: of each list the widths, and all numbers in a row."""
         for name, tables in zip(self.TABLES, self._lists, strict=True):
             numbers = [np.empty(0), *(table.ravel() for table in tables)]
@@ -444,7 +444,7 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         super()._check_parameters()
         check_basis(self.basis)
 
-    def _add_weights(self, content: Content) -> None:
+    def _add_weights(self, content: ModelContent) -> None:
         self.stages_.add_to(content)
 
     def _settings(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from crfqn.data.generators import restored_source
 from crfqn.data.generators.sources import Source
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import ModelFileError
-from crfqn.estimators.content import Content
+from crfqn.estimators.content import ModelContent
 from crfqn.estimators.items import intercept_coords
 from crfqn.estimators.least_squares.base import LINK_OF, clipped
 from crfqn.estimators.least_squares.items import ItemStream
@@ -228,7 +228,7 @@ class StagewiseRegression(StagedModel[Stages]):
             super()._from_settings(settings).set_params(generator=restored_generator(settings["generator"]))
         )
 
-    def _add_weights(self, content: Content) -> None:
+    def _add_weights(self, content: ModelContent) -> None:
         super()._add_weights(content)
         table, arrays = self.stages_.source.content()
         content.metadata["source"] = {"kind": self.stages_.source.KIND, **table}

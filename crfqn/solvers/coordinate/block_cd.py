@@ -17,9 +17,19 @@ from crfqn.errors import InputError
 from crfqn.solvers.coordinate.block_cd_state import MOST_BLOCKS, BlockState, BlockSweep
 from crfqn.solvers.coordinate.feature_bcd_kernels import SweepRule
 from crfqn.solvers.line_search import ROUNDING, Trial, backtracking, falls_enough
-from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Requirements, State
+from crfqn.solvers.protocols import (
+    Coords,
+    Objective,
+    Penalty,
+    Point,
+    Requirements,
+    State,
+    check_integers,
+    check_positive,
+    check_shares,
+    is_number,
+)
 from crfqn.solvers.screened_point import screen_point
-from crfqn.solvers.settings import check_integers, check_positive, check_shares, is_number
 
 ORDERS = ("random", "cyclic")
 

@@ -14,8 +14,16 @@ from numpy.typing import NDArray
 
 from crfqn.errors import InputError
 from crfqn.solvers.dual.decomposition_state import DualItems, ItemSweep
-from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
-from crfqn.solvers.settings import check_integers, check_numbers, check_shares
+from crfqn.solvers.protocols import (
+    Objective,
+    Penalty,
+    Point,
+    Requirements,
+    State,
+    check_integers,
+    check_numbers,
+    check_shares,
+)
 
 FEW = 3000  # variables: a pass takes less than a millisecond, so there is no certificate before rounding ends it
 PASSES_OF_FEW = 3000

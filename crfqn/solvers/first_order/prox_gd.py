@@ -18,9 +18,18 @@ import numpy as np
 
 from crfqn.errors import InputError
 from crfqn.solvers.line_search import ROUNDING, Trial, backtracking, is_hidden, unit_length
-from crfqn.solvers.protocols import Objective, Penalty, Point, Ray, Requirements, State, Vector
+from crfqn.solvers.protocols import (
+    Objective,
+    Penalty,
+    Point,
+    Ray,
+    Requirements,
+    State,
+    Vector,
+    check_numbers,
+    check_shares,
+)
 from crfqn.solvers.screened_point import ScreenedPoint, entries, screen_point
-from crfqn.solvers.settings import check_numbers, check_shares
 
 SCREEN_EVERY = 10  # steps of FISTA between two full gradient scans of its iterate, not of the extrapolation
 DOUBLE = 2.0  # until a first trial fails: the first step is a guess

@@ -17,9 +17,8 @@ import numpy as np
 
 from crfqn.errors import InputError
 from crfqn.solvers.first_order.prox_gd import Predicted, ProximalStep, StepSize, first_length, proximal_step
-from crfqn.solvers.protocols import Objective, Penalty, Point, State
+from crfqn.solvers.protocols import Objective, Penalty, Point, State, check_integers, check_shares
 from crfqn.solvers.screened_point import ScreenedPoint, screen_point
-from crfqn.solvers.settings import check_integers, check_shares
 
 
 @dataclass(frozen=True)

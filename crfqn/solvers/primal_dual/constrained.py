@@ -15,9 +15,16 @@ import numpy as np
 
 from crfqn.solvers.primal_dual.regularised import Iterate, Run, StepSizes, forward_backward
 from crfqn.solvers.primal_dual.splitting_state import BoundedSplitting
-from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
+from crfqn.solvers.protocols import (
+    Objective,
+    Penalty,
+    Point,
+    Requirements,
+    State,
+    check_integers,
+    check_positive,
+)
 from crfqn.solvers.screened_point import screen_point
-from crfqn.solvers.settings import check_integers, check_positive
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,18 @@ import numpy as np
 
 from crfqn.errors import InputError
 from crfqn.solvers.primal_dual.splitting_state import HingeSplitting
-from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, SparseWeights, State, Vector
+from crfqn.solvers.protocols import (
+    Objective,
+    Penalty,
+    Point,
+    Requirements,
+    SparseWeights,
+    State,
+    Vector,
+    check_integers,
+    check_positive,
+)
 from crfqn.solvers.screened_point import aligned, may_move, screen_point
-from crfqn.solvers.settings import check_integers, check_positive
 
 # Of the residual at the anchor: when to restart at once, and when as soon as it rises; of all steps: the longest epoch.
 ENOUGH, SOME, LONGEST = 0.2, 0.8, 0.36

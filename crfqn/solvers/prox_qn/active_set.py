@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.solvers.certificate import best_dual_value
-from crfqn.solvers.protocols import Objective, Penalty, Point, Vector
+from crfqn.solvers.protocols import Objective, Penalty, Point, Vector, check_numbers
 from crfqn.solvers.screened_point import ScreenedPoint, curvature_at_entry, may_move, screen_point
-from crfqn.solvers.settings import check_numbers
 
 
 @dataclass(frozen=True)

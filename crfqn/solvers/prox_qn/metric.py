@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.solvers.protocols import Matrix, Vector
+from crfqn.solvers.protocols import Matrix, Vector, check_numbers
 from crfqn.solvers.prox_qn.constants import Constants
 from crfqn.solvers.quasi_newton.secant_pairs import has_curvature
 from crfqn.solvers.screened_point import ScreenedPoint
-from crfqn.solvers.settings import check_numbers
 
 NO_MATRIX = np.empty((0, 0), np.float32)
 NO_INDICES, NO_DATA = np.empty(0, np.int32), np.empty(0, np.float32)

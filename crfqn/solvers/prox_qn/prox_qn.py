@@ -15,7 +15,15 @@ from itertools import count
 
 import numpy as np
 
-from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
+from crfqn.solvers.protocols import (
+    Objective,
+    Penalty,
+    Point,
+    Requirements,
+    State,
+    check_numbers,
+    check_shares,
+)
 from crfqn.solvers.prox_qn.active_set import (
     AllCoordinates,
     ByLastViolation,
@@ -39,7 +47,6 @@ from crfqn.solvers.prox_qn.step import (
 )
 from crfqn.solvers.prox_qn.warm_start import WarmStart
 from crfqn.solvers.screened_point import ScreenedPoint
-from crfqn.solvers.settings import check_numbers, check_shares
 
 
 @dataclass

@@ -35,11 +35,10 @@ from crfqn.solvers.line_search import (  # fmt: skip
     falls_enough,
     is_hidden,
 )
-from crfqn.solvers.protocols import Blocks, Point, Vector
+from crfqn.solvers.protocols import Blocks, Point, Vector, check_numbers, check_shares
 from crfqn.solvers.prox_qn.constants import Constants
 from crfqn.solvers.prox_qn.metric import CompactBFGS, Metric, least_scale
 from crfqn.solvers.screened_point import ScreenedPoint
-from crfqn.solvers.settings import check_numbers, check_shares
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 
 from crfqn.errors import InputError
 from crfqn.solvers.line_search import BLURRED, ROUNDING, strong_wolfe, unit_length
-from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State, Vector
+from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State, Vector, check_numbers
 from crfqn.solvers.quasi_newton.secant_pairs import SecantPairs
-from crfqn.solvers.settings import check_numbers
 from crfqn.solvers.smooth_point import Factor, SmoothPoint, metric
 from crfqn.solvers.stochastic.online_start import OnlineStart
 

@@ -21,10 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.solvers.line_search import Found, Trial, backtracking, falls_enough, is_hidden, unit_length
-from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State, Vector
+from crfqn.solvers.protocols import (
+    Objective,
+    Penalty,
+    Point,
+    Requirements,
+    State,
+    Vector,
+    check_numbers,
+    check_shares,
+)
 from crfqn.solvers.quasi_newton.secant_pairs import SecantPairs
 from crfqn.solvers.screened_point import ScreenedPoint, screen_point
-from crfqn.solvers.settings import check_numbers, check_shares
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, SparseWeights, State
+from crfqn.solvers.protocols import (
+    Objective,
+    Penalty,
+    Point,
+    Requirements,
+    SparseWeights,
+    State,
+    check_integers,
+    check_positive,
+    check_shares,
+)
 from crfqn.solvers.screened_point import screen_point
-from crfqn.solvers.settings import check_integers, check_positive, check_shares
 from crfqn.solvers.stochastic.sgd import screen_unless_lost, value_at
 from crfqn.solvers.stochastic.state import FobosState
 

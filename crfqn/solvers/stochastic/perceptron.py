@@ -14,8 +14,15 @@ from typing import ClassVar
 import numpy as np
 
 from crfqn.errors import InputError
-from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
-from crfqn.solvers.settings import check_integers, check_positive
+from crfqn.solvers.protocols import (
+    Objective,
+    Penalty,
+    Point,
+    Requirements,
+    State,
+    check_integers,
+    check_positive,
+)
 from crfqn.solvers.stochastic.state import PerceptronState
 
 

@@ -13,9 +13,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from crfqn.errors import InputError
-from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, SparseWeights, State
+from crfqn.solvers.protocols import (
+    Objective,
+    Penalty,
+    Point,
+    Requirements,
+    SparseWeights,
+    State,
+    check_integers,
+    check_positive,
+)
 from crfqn.solvers.screened_point import screen_point
-from crfqn.solvers.settings import check_integers, check_positive
 from crfqn.solvers.stochastic.state import SGDState
 
 FACTOR = 2.0

@@ -1,7 +1,7 @@
 #!/usr/bin/env python
 """The rooms of the library and their imports, drawn from the imports themselves: docs/architecture.svg.
 
-    python scripts/draw_architecture.py
+    python docs/draw_architecture.py
 
 A box is a folder below `crfqn/`, or one of its files; what it imports stands below it. An arrow that
 follows from two others is left out: what a room imports, it may reach by going down.
@@ -19,7 +19,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-PICTURE = Path(__file__).parents[1] / "docs" / "architecture.svg"
+PICTURE = Path(__file__).with_name("architecture.svg")
 SPACING, HEIGHT = 1.25, 0.3  # of boxes; a floor is 1 high
 
 
