@@ -1,4 +1,4 @@
-"""Solvers by their names; that of `solver="auto"` is chosen by the penalty, the number of weights and the features' density."""
+"""Solvers by their names, and the choice behind `solver="auto"`: by penalty, number of weights and density of features."""
 
 from __future__ import annotations
 
