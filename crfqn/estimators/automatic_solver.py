@@ -1,4 +1,4 @@
-"""Solvers by their names, and the choice behind `solver="auto"`: by penalty, number of weights and density of features."""
+"""Solvers by their names; that behind `solver="auto"` is chosen by penalty, number of weights and density."""
 
 from __future__ import annotations
 
