@@ -350,7 +350,7 @@ REAL_KERNELS = """
 import threading
 import numpy as np
 from crfqn import MulticlassClassifier
-from crfqn.kernels.coordinate_descent import Limits, QuadraticModel, Subproblem
+from crfqn.kernels.coordinate_descent import Limits, QuadraticModelArrays, Subproblem
 from crfqn.kernels.thread_group import join, work_together
 from crfqn.solvers.coordinate import row_state as row_views
 from crfqn.penalties import GroupLasso, group_lasso
@@ -381,7 +381,7 @@ def quadratic_model():
     with Pool(2) as pool:
         d, base_d = np.zeros(n), np.zeros(n, np.float32)
         problem = Subproblem(
-            QuadraticModel(*metric), np.zeros(n), random.normal(size=n), np.zeros(n), Limits(4, 0.0, np.inf)
+            QuadraticModelArrays(*metric), np.zeros(n), random.normal(size=n), np.zeros(n), Limits(4, 0.0, np.inf)
         )
         local.descend(problem, d, base_d, pool)
 
