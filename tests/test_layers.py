@@ -90,7 +90,7 @@ def test_a_breach_is_seen(tmp_path):
     upside_down = (
         CONTRACTS.read_text(encoding="utf-8")
         .replace('"solvers | ', '"', 1)
-        .replace('"objectives | ', '"solvers",\n  "objectives | ', 1)
+        .replace('"objectives | taxonomy",', '"objectives | taxonomy",\n  "solvers",', 1)
     )
     (tmp_path / "pyproject.toml").write_text(upside_down, encoding="utf-8")
     found = lint(tmp_path / "pyproject.toml")
