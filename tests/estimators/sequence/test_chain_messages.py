@@ -32,7 +32,7 @@ class TestMessages:
             ({"l1": True}, r"^l1: expected 'auto' or a finite number >= 0, got True$"),
             ({"l2": -0.5}, r"^l2: expected 'auto' or a finite number >= 0, got -0.5$"),
             ({"l2": np.inf}, r"^l2: expected 'auto' or a finite number >= 0, got inf$"),
-            ({"tol": -1e-3}, r"^tol: expected a finite number >= 0, got -0.001$"),
+            ({"tol": -1e-3}, r"^tol: expected 'auto' or a finite number >= 0, got -0.001$"),
             ({"max_iter": 0}, r"^max_iter: expected an integer >= 1, got 0$"),
             ({"max_iter": 2.5}, r"^max_iter: expected an integer >= 1, got 2.5$"),
             ({"max_seconds": 0}, r"^max_seconds: expected None or a number > 0, got 0$"),
@@ -164,7 +164,7 @@ class TestMessages:
 class TestEnds:
     def test_max_iter_warns_at_the_caller(self):
         with pytest.warns(
-            ConvergenceWarning, match=r"limit of iterations .* tol 0.001, 2 iterations"
+            ConvergenceWarning, match=r"limit of iterations .* tol 0.03, 2 iterations"
         ) as caught:
             model = ChainCRF(l1=0.5, max_iter=2).fit(PROBLEM.sequences, PROBLEM.targets)
         assert model.result_.status is Status.MAX_ITER
