@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-
 OPTIMAL = 1e-3  # the tolerance of those who want the optimum itself: of proofs, of paths
 
 
