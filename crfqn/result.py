@@ -183,7 +183,7 @@ class Result:
         """The reason for which the run ended, for people."""
         if self.status is Status.ESTIMATED and self.tol > 0:
             within = self.status.value.replace("the tolerance", f"{100 * self.tol:.2g} %")
-            return within + (f"; tol={OPTIMAL:g} for more" if self.tol > OPTIMAL else "")
+            return within + ("; tol=1e-3 for more" if self.tol > OPTIMAL else "")
         if self.status is not Status.HELD_OUT or self.held_out is None:
             return self.status.value
         how = "stopped" if self.held_out.is_patience_over else "chosen"

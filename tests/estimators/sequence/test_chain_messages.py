@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -162,6 +163,30 @@ class TestMessages:
 
 
 class TestEnds:
+    def test_the_message_says_how_near(self):
+        result = replace(fitted(l1=0.1).result_, status=Status.ESTIMATED)
+        assert (
+            result.message
+            == "converged: within 3 % of the optimum by estimate, not proved; tol=1e-3 for more"
+        )
+        assert replace(result, tol=1e-3).message.endswith(
+            "within 0.1 % of the optimum by estimate, not proved"
+        )
+        assert "within the tolerance" in replace(result, tol=np.nan).message  # of older files
+
+    @pytest.mark.parametrize(
+        ("settings", "tol"),
+        [
+            ({}, 0.03),
+            ({"stop": "certificate"}, 1e-3),
+            ({"tol": 0.2}, 0.2),
+            ({"tol": 0.2, "stop": "certificate"}, 0.2),
+        ],
+    )
+    def test_who_asks_for_a_proof_asks_for_more(self, settings, tol):
+        model = fitted(l1=0.1, **settings)
+        assert model.tol_ == model.result_.tol == tol
+
     def test_max_iter_warns_at_the_caller(self):
         with pytest.warns(
             ConvergenceWarning, match=r"limit of iterations .* tol 0.03, 2 iterations"
