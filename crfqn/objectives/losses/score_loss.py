@@ -138,6 +138,10 @@ class ScoreLoss:
         """Return the states that the labels at some positions make true, and which of the positions each is at."""
         raise NotImplementedError
 
+    def marginal_residual(self, residual: Vector, weights: Vector) -> Vector:
+        """Return weight_t (p_t - [observed]) of the marginals p of the token-wise model, (K, N); weights : (N,)."""
+        return residual
+
     @property
     def label_sets(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Where positions have sets of labels: where each set starts, (N + 1,), and all of them; else nothing."""

@@ -71,9 +71,9 @@ class LearnedRows(MethodState):
     def check(cls, objective: Objective | BlockedObjective) -> None:
         """Raise ViewError for other losses than likelihoods, other structures and offsets: the kernels know none."""
         part = objective.parts[0]
-        if not part.loss.has_marginals:
+        if not (part.loss.has_marginals and part.loss.is_convex):
             raise ViewError(
-                f"learning item by item needs a likelihood; the loss is {type(part.loss).__name__}"
+                f"learning item by item needs a likelihood of known labels; the loss is {type(part.loss).__name__}"
             )
         check_structure("learning item by item", part.loss.structure)
         if part.offset is not None:
