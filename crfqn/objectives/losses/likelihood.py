@@ -196,6 +196,10 @@ class PartialLikelihood(LogPartition):
         """The first allowed label of each position, (N,)."""
         return self.allowed.argmax(axis=0).astype(np.int32)
 
+    @cached_property
+    def relevance(self) -> Vector:  # type: ignore[override]
+        return np.ascontiguousarray(self.allowed.T, np.float64)
+
     def observed_at(self, positions: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
         return self.targets[positions], np.arange(positions.size)
 

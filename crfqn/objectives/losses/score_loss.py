@@ -61,7 +61,8 @@ class ScoreLoss:
     has_curvature : whether there are second derivatives, `curvature` and `mixed`, for models of the Hessian
     has_margins : whether row descent can follow it by its margins: `code`, `labels`, `label_sets`, `margins`,
         `score_bounds`, `constants`
-    has_marginals : whether it is a likelihood, whose residual is expected less observed (`targets`, `observed_at`)
+    has_marginals : whether it is a likelihood, whose residual is expected less observed (`targets`, `observed_at`), or
+        can be told as one (`marginal_residual`)
     has_label_duals : whether the dual of an item is a polytope of one variable a label, as that of the multiclass hinge
     has_violations : whether it finds the labellings that violate their margins most: `loss_augmented_decode`
     """
