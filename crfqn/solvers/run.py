@@ -358,6 +358,7 @@ class RunRecord:
             n_iter=last.iteration,
             seconds=last.seconds,
             trace=self.trace,
+            tol=self.tol,
             held_out=None if self.watch is None or self.watch.best is None else self.watch.record(),
         )
 
