@@ -21,7 +21,7 @@ class Status(Enum):
         "converged: the penalty is proved to be within the tolerance of its least value, "
         "and the loss exceeds its bound by no more than the tolerance"
     )
-    STATIONARY = "stopped: the gradient is small, but nothing tells how far the optimum is"
+    STATIONARY = "stopped: further steps would win next to nothing, but nothing tells how far the optimum is"
     RULE_MET = "stopped: the method's own stopping rule is met"
     HELD_OUT = "stopped by the validation items"
     LEARNED = "finished: the online method made its passes; it minimises no objective"

@@ -178,7 +178,7 @@ class ChainCRF(ChainModel):
         y : list of label sequences, one an item, or a flat array of labels by position
             None stands for an unknown label, or for an item without known labels, and a set of labels for one of them:
             the loss is then -log of the probability of all labellings that fit, which is not convex
-            (`result_.status` is STATIONARY at best), and solvers have to do without curvature.
+            (`result_.status` is STATIONARY at best), and some solvers refuse it.
         sample_weight : array-like, shape (n_items,), optional
             How often each sequence counts; 0 is the same as leaving it out.
         start : fitted ChainCRF, optional
