@@ -185,7 +185,7 @@ class Objective(Protocol):
     n_features : int, F
     mean_occurrence : float, the positions that have a feature, on average over the features
     total_weight : float, the sum of the items' weights
-    is_convex : bool; of a loss that is not, nothing is proved or estimated, and its runs end at stationary points
+    is_convex : bool; of a loss that is not, nothing is proved, and its runs end at stationary points
     has_curvature, has_hessian_bound, has_gram, proves_zeros : bool, whether it has second-order information at points,
         a bound on it everywhere, that bound as a matrix over the features, and proofs that zeros are the optimum's
     operations : Operations, what a pass takes

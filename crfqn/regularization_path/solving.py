@@ -24,7 +24,7 @@ from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.strengths import automatic_strength
 from crfqn.objectives.linear.feature_map import centred_weights
 from crfqn.regularization_path.grid import Grid
-from crfqn.result import Result, Status
+from crfqn.result import OPTIMAL, Result, Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.screening.strong_rule import StrongRule
 from crfqn.solvers.unpenalised import largest_strength, solve_unpenalised
@@ -62,6 +62,7 @@ def prepare_path(
     estimator._check_parameters()
     solver = estimator._make_solver()
     quiet = {"verbose": 0, "callback": None, "warm_start": False, path_parameter: 1.0}
+    quiet["tol"] = estimator._tol_to(OPTIMAL)
     problem = clone(estimator).set_params(**quiet).prepare(X, y, sample_weight)
     del X, y
     same = ("callback", "verbose", "warm_start")  # a clone's callback would be another object

@@ -189,7 +189,8 @@ class ProxQN:
         of_step = objective.operations.of_pass + self.constants.overhead
         limits = self.sweeps.limits(of_step, objective.n_coords, active.coords.size)
         # Lines 21 and 23-30, the inner problem; 31-35, the line search; 36-38, g, y and s.
-        found = search.move(active, QuadraticModel(active, metric, limits, objective.pool))
+        model = QuadraticModel(active, metric, limits, objective.pool, objective.is_convex)
+        found = search.move(active, model)
         # Lines 39-41: S, Y, Q, D, L, S'S, R and Q^ on the working set.
         if found.step is not None:
             metric.update(found.step.s, found.step.y, found.step.base_s)
