@@ -122,7 +122,7 @@ class TrainOverrides:
         "penalty",
         more=", of flat and ranking recipes; strengths of the recipe that it does not have are left out",
     )
-    tol: float | None = parameter("tol")
+    tol: Any = parameter("tol", more="; auto: what predictions need")
     stop: str | None = parameter("stop")
     max_iter: int | None = parameter("max_iter")
     max_seconds: float | None = parameter("max_seconds", "--max-time")
@@ -163,7 +163,7 @@ class PathOverrides:
     """Parameters of the estimator that replace the recipe's in `crfqn path`; None keeps what the recipe says."""
 
     l2: float | None = parameter("l2", is_number=True)
-    tol: float | None = parameter("tol", more=", certified of the last and the best model")
+    tol: float | None = parameter("tol", is_number=True, more=", certified of the last and the best model")
     n_threads: int | None = parameter("n_threads", "--threads")
 
 

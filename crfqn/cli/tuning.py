@@ -226,7 +226,7 @@ def _number(value: float, pattern: str) -> str:
 
 def _json(models: "RegularizationPath") -> str:
     best = None if np.isnan(models.score).all() else models.best_index
-    content = {"l1_max": models.l1_max, "best": best, "best_end": models.best_end}
+    content: dict[str, Any] = {"l1_max": models.l1_max, "best": best, "best_end": models.best_end}
     content |= {"comparison": models.comparison, "path": models.rows()}
     return json.dumps(null_for_nan(content), indent=2)
 

@@ -75,9 +75,9 @@ class MulticlassClassifier(ItemClassifier):
         Penalise b as a feature that is always 1. Without, b is solved for given W whenever a certificate is due.
     class_weight : None, "balanced" or dict of label -> weight, optional
         As in `MulticlassCRF`.
-    tol : float, default 1e-3
-        Stop when objective - optimum <= tol * objective. Small problems are solved on by Newton's method, until
-        rounding is all that is left.
+    tol : float or "auto", default "auto"
+        Stop when objective - optimum <= tol * objective; "auto" is 1e-3. Small problems are solved on by Newton's
+        method, until rounding is all that is left.
     stop : {"estimate", "certificate"}, default "estimate"
         What has to say so: an estimate from what the steps have won, or the certified duality gap, a proof.
     max_iter : int, default 1000
@@ -245,9 +245,9 @@ class MulticlassCRF(MulticlassClassifier):
     class_weight : None, "balanced" or dict of label -> weight, optional
         A factor to `sample_weight`. "balanced" lets every class count the same in total; labels that a dict leaves
         out have 1.
-    tol : float, default 1e-3
-        Stop when objective - optimum <= tol * objective. Small problems are solved on by Newton's method, until
-        rounding is all that is left.
+    tol : float or "auto", default "auto"
+        Stop when objective - optimum <= tol * objective; "auto" is 1e-3. Small problems are solved on by Newton's
+        method, until rounding is all that is left.
     stop : {"estimate", "certificate"}, default "estimate"
         What has to say so: an estimate from what the steps have won, or the certified duality gap, a proof.
     solver, feature_groups, max_iter, random_state, warm_start

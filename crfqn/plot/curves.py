@@ -71,7 +71,7 @@ class ConvergenceDisplay:
             raise InputError(
                 f"expected an estimator that has been fitted and kept its trace, got {type(estimator).__name__}"
             )
-        x, tol = getattr(trace, unit).astype(np.float64), getattr(estimator, "tol", None)
+        x, tol = getattr(trace, unit).astype(np.float64), getattr(estimator.result_, "tol", None)
         name = type(estimator).__name__
         return cls(x, trace.value, trace.gap, trace.estimated_gap, unit=unit, tol=tol, name=name)
 

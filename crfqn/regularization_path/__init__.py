@@ -1,4 +1,4 @@
-"""Models for many strengths of the penalty, a descending path of l1 or a neighbourhood, and the one that predicts best."""
+"""Models for many strengths of the penalty, on a descending path or around a default, and the best of them."""
 
 from crfqn.regularization_path.grid import Around, Grid
 from crfqn.regularization_path.path import crf_path

@@ -122,7 +122,8 @@ class Around:
     default itself.
 
     l1 (group_l1 of penalties over rows) and l2, as far as they are not 0, are multiplied by powers of `factor`: the
-    nearest pairs first, so that 9 of them are a square.
+    nearest pairs first, so that 9 of them are a square. All are solved to the tolerance beyond which scores do not
+    change, the estimator's default; the best to its `tol`.
 
     Parameters
     ----------
@@ -130,10 +131,6 @@ class Around:
         The number of pairs.
     factor : float > 1, default 3.0
         From one value to the next.
-    inner_tol : float >= 0, default 0.03
-        The relative distance from the optimum to which all are solved, by proof or estimate as the estimator's `stop`
-        says; scores hardly change beyond it (docs/choosing-strengths.md). `tol` of the estimator where that is larger;
-        the best is solved to `tol`.
 
     Raises
     ------
@@ -143,14 +140,11 @@ class Around:
 
     n_values: int = 9
     factor: float = 3.0
-    inner_tol: float = 0.03
 
     def __post_init__(self) -> None:
         check_count("n_values", self.n_values)
         if not (is_number(self.factor) and 1 < self.factor < np.inf):
             raise InputError(f"factor: expected a finite number > 1, got {self.factor!r}")
-        if not (is_number(self.inner_tol) and 0 <= self.inner_tol < np.inf):
-            raise InputError(f"inner_tol: expected a number >= 0, got {self.inner_tol!r}")
 
     def values(self, centre: Strengths, parameter: str) -> list[Strengths]:
         """Return the pairs around `centre`, of `parameter` and l2; InputError where both are 0."""

@@ -9,7 +9,7 @@ encoded once, and each fold has one store of them.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -122,7 +122,8 @@ def crf_path(
     scorer = check_scoring(estimator, scoring) if is_scored else None
     if isinstance(estimator, ChainCRF) and not callable(scoring):
         X, _ = encode_sequences(X)  # once for all folds
-    score, rows, steps = score_on(scorer, validation), [], []
+    score, rows = score_on(scorer, validation), []
+    steps: list[PathStep] = []
     with prepare_for(estimator, X, y, sample_weight, grid) as prepared, ExitStack() as folds:
         values = values_of(grid, prepared, estimator)
         columns = []
@@ -175,8 +176,8 @@ def score_on(scorer: Any, items: tuple[Any, Any] | None) -> Score | None:
 
 def fold_scores_of(
     estimator: SparseLinearModel, fold: Fold, values: Any, grid: Grid | Around, scorer: Any
-) -> Iterator[float]:
-    """Yield the score of a fold under each value; it ends with the training that is cut off, unless that is the first."""
+) -> Generator[float]:
+    """Yield the score of a fold under each value; it ends with a training that is cut off, but for the first."""
     score, n_scores = score_on(scorer, (fold.X_test, fold.y_test)), 0
     with prepare_for(estimator, fold.X_train, fold.y_train, fold.weights, grid) as prepared:
         for step in solve(prepared, values, grid, score):
@@ -198,7 +199,7 @@ def prepare_for(
 def solve(prepared: Any, values: Any, grid: Grid | Around, score: Score | None) -> Iterator[PathStep]:
     """Yield the step of each value of a grid."""
     if isinstance(grid, Around):
-        return solve_around(prepared, values, grid, score)
+        return solve_around(prepared, values, score)
     return solve_path(prepared, values, grid, score)
 
 
@@ -208,7 +209,7 @@ def with_best_refined(
     """Return the path with its best model solved to `tol`, of descending values by proof and scored again on validation
     items; one that is cut off is left as it was."""
     best, is_around = path.best_index, path.has_default
-    model, tol = path.models[best], prepared.problem.model.tol
+    model, tol = path.models[best], prepared.problem.model.tol_
     strengths = {name: getattr(model, f"{name}_") for name in path.varied}
     result, distance = model.result_, model.result_.gap
     if not np.isfinite(distance):

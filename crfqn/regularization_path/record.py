@@ -71,8 +71,8 @@ class RegularizationPath:
 
     @property
     def best_index(self) -> int:
-        """Index of the best score, of equal ones the first: of a path the sparsest. A default stays unless the mean over
-        the folds is better by more than `NOISE` standard errors. InputError where nothing was scored."""
+        """Index of the best score, of equal ones the first: of a path the sparsest. A default stays unless the mean
+        over the folds is better by more than `NOISE` standard errors. InputError where nothing was scored."""
         if np.isnan(self.score).all():
             raise InputError(
                 "best model: expected scores to choose by, but the path was solved without validation"
@@ -87,8 +87,8 @@ class RegularizationPath:
 
     @property
     def _gain(self) -> tuple[float, float]:
-        """By how much the best score is above the default's, with the standard error of the mean over the folds, paired;
-        0 where there is no default, or no folds."""
+        """By how much the best score is above the default's, and the standard error of the mean over the folds,
+        paired; 0 where there is no default, or no folds."""
         if not self.has_default:
             return 0.0, 0.0
         best, n_folds = int(np.nanargmax(self.score)), self.fold_scores.shape[1]

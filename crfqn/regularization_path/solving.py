@@ -23,8 +23,8 @@ from crfqn.estimators.base import Problem, SparseLinearModel, given_result
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.strengths import Strengths, automatic_strength
 from crfqn.objectives.linear.feature_map import centred_weights
-from crfqn.regularization_path.grid import Around, Grid
-from crfqn.result import Result, Status
+from crfqn.regularization_path.grid import Grid
+from crfqn.result import OPTIMAL, Result, Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.screening.strong_rule import StrongRule
 from crfqn.solvers.stopping import Estimated
@@ -60,14 +60,14 @@ class Descent(PreparedPath):
 
 @contextmanager
 def prepare_around(
-    estimator: SparseLinearModel, X: Any, y: Any, sample_weight: Any = None, **strengths: float
+    estimator: SparseLinearModel, X: Any, y: Any, sample_weight: Any = None, **changes: Any
 ) -> Iterator[PreparedPath]:
-    """Prepare trainings of an estimator, some strengths of its penalty replaced; a context manager, whose threads are
-    there as long as the block runs."""
+    """Prepare trainings of an estimator, some parameters replaced; a context manager, whose threads are there as long
+    as the block runs."""
     estimator._check_parameters()
     solver = estimator._make_solver()
     quiet = {"verbose": 0, "callback": None, "warm_start": False}
-    problem = clone(estimator).set_params(**quiet, **strengths).prepare(X, y, sample_weight)
+    problem = clone(estimator).set_params(**quiet, **changes).prepare(X, y, sample_weight)
     del X, y
     # A clone's callback would be another object.
     problem.model.set_params(**{name: getattr(estimator, name) for name in quiet})
@@ -81,7 +81,8 @@ def prepare_path(
     estimator: SparseLinearModel, X: Any, y: Any, sample_weight: Any = None, path_parameter: str = "l1"
 ) -> Iterator[Descent]:
     """Prepare a regularisation path as `prepare_around` does, with the largest value of what varies."""
-    with prepare_around(estimator, X, y, sample_weight, **{path_parameter: 1.0}) as prepared:
+    changes = {path_parameter: 1.0, "tol": estimator._tol_to(OPTIMAL)}
+    with prepare_around(estimator, X, y, sample_weight, **changes) as prepared:
         problem = prepared.problem
         objective, penalty = problem.objective, problem.penalty
         point = solve_unpenalised(objective.at(*problem.start), penalty.unpenalised)
@@ -149,11 +150,13 @@ def solve_path(
 
 
 def solve_around(
-    prepared: PreparedPath, values: Sequence[Strengths], grid: Around, score: Score | None = None
+    prepared: PreparedPath, values: Sequence[Strengths], score: Score | None = None
 ) -> Iterator[PathStep]:
-    """Train under all strengths, each from the optimum of the nearest before it, as `solve_path` does."""
-    tol = max(grid.inner_tol, prepared.problem.model.tol)
-    stop = Estimated(tol) if prepared.problem.model.stop == "estimate" else tol
+    """Train under all strengths, each from the optimum of the nearest before it, as `solve_path` does; no nearer to the
+    optimum than scores can tell."""
+    model = prepared.problem.model
+    tol = max(model.tol_, model.ENOUGH)
+    stop = Estimated(tol) if model.stop == "estimate" else tol
     solved: list[tuple[NDArray[np.float64], SparseWeights]] = []
     for strengths in values:
         place = np.log([*strengths.values()])

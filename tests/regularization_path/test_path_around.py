@@ -36,7 +36,6 @@ class TestValues:
         [
             ({"n_values": 0}, "n_values: expected an integer >= 1"),
             ({"factor": 1.0}, "factor: expected a finite number > 1"),
-            ({"inner_tol": -1.0}, "inner_tol: expected a number >= 0"),
         ],
     )
     def test_bad_settings(self, settings, message):
@@ -46,10 +45,10 @@ class TestValues:
 
 class TestModels:
     def test_the_first_is_the_default(self):
-        path = quiet(ChainCRF(tol=1e-6), X, Y, grid=Around(5, inner_tol=1e-6), validation=(X, Y))
+        path = quiet(ChainCRF(), X, Y, grid=Around(5), validation=(X, Y))
         for model in path.models:
             alone = ChainCRF(model.l1_, model.l2_, tol=1e-6).fit(X, Y)
-            assert model.result_.value == pytest.approx(alone.result_.value, rel=3e-6)
+            assert model.result_.value == pytest.approx(alone.result_.value, rel=2 * ChainCRF.ENOUGH)
         default = ChainCRF().fit(X, Y)
         assert (path.l1[0], path.l2[0]) == pytest.approx((default.l1_, default.l2_))
         assert path.l2[0] > 0
@@ -59,9 +58,9 @@ class TestModels:
         assert not crf_path(ChainCRF(), X, Y, grid=Grid(2)).has_default
 
     def test_the_best_is_solved_to_the_tolerance(self):
-        path = quiet(ChainCRF(tol=1e-7, stop="certificate"), X, Y, grid=Around(3, inner_tol=0.1), cv=2,
-                     scoring=lambda model, *_: -model.l1_)  # fmt: skip
-        assert path.best_index == path.l1.argmin() == 0 or path.l1.argmin() != 0
+        path = quiet(ChainCRF(tol=1e-7, stop="certificate"), X, Y, grid=Around(3), cv=2,
+                     scoring=lambda model, *_: model.l1_)  # fmt: skip
+        assert path.best_index == path.l1.argmax() == 1
         assert path.best_model.result_.gap <= 1e-7
         assert path.gap.max() > 1e-7
 
@@ -71,7 +70,7 @@ class TestModels:
         path = quiet(model, problem.x, labels, grid=Around(3), cv=2)
         assert path.varied == (("l2",) if path.l1[0] == 0 else ("l1",))
         assert [path.values[n] / path.values[0] for n in (1, 2)] == pytest.approx([3, 1 / 3])
-        assert [*path.rows()[0]][0] == path.path_parameter
+        assert next(iter(path.rows()[0])) == path.path_parameter
 
     def test_features_are_encoded_once(self, monkeypatch):
         from crfqn.data import encoding
@@ -106,7 +105,7 @@ class TestChoice:
         assert path.comparison.startswith(
             "better than the default by 0.1100 (standard error 0.0058 over 3 folds)"
         )
-        assert path.note.endswith("larger l1 may be better still")
+        assert "larger l1" in path.note
         assert [row["is_best"] for row in path.rows()] == [False, True, False]
 
     def test_a_default_that_nothing_beats(self):

@@ -15,6 +15,11 @@ from crfqn.result import Status
 
 
 class TestEnds:
+    def test_a_path_asks_for_the_optimum(self):
+        path = crf_path(ChainCRF(), X, Y, grid=Grid(3))
+        assert path.models[-1].result_.tol == path.models[-1].tol == 1e-3
+        assert path.models[-1].result_.gap <= 1e-3
+
     def test_a_callback_ends_the_path(self):
         rows = []
         model = ChainCRF(tol=1e-9, callback=lambda row: rows.append(row) or len(rows) > 12)
