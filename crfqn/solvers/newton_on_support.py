@@ -27,6 +27,7 @@ from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Vector
 from crfqn.solvers.screened_point import ScreenedPoint, curvature_at_entry, screen_point
 
 MOST_OPERATIONS = 5e7  # of a step, multiplications for H and its factors: some milliseconds
+EDGE_PAIR = 30  # of them for what two edges have in common at a position
 MOST_STEPS = 30
 RIDGES = tuple(10.0**power for power in range(-8, 1))  # of the diagonal: H comes in single precision
 LEAST_GAIN = 0.9  # of the violation, where values say nothing any more
@@ -91,7 +92,9 @@ def newton_system(
 ) -> tuple[Vector, NDArray[np.float64]] | None:
     """Return gradient and Hessian of the whole objective, (n,) and (n, n), at the places `inside` of `here`."""
     n, coords = inside.size, here.coords[inside]
-    if n == 0 or n**2 * (n + objective.n_positions) > MOST_OPERATIONS:
+    n_edges = min(n, objective.n_coords - objective.n_node_coords)
+    of_model = objective.n_positions * (n**2 + EDGE_PAIR * n_edges**2)
+    if n == 0 or n**3 + of_model > MOST_OPERATIONS:
         return None
     local, w = here.penalty.at(coords), here.w[inside]
     columns = (local.hessian_times(w, one) for one in np.eye(n))
