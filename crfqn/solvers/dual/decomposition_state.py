@@ -139,7 +139,7 @@ class DualKernelItems:
                 find_violated(part[first:], self.state, self.scores, violated)
                 rest = first + np.flatnonzero(violated)
                 rows, places[rest] = self.gram.rows(part[rest])
-        return ItemSweep(*found[:3].tolist(), int(found[3]), slacks)
+        return ItemSweep(float(found[0]), float(found[1]), float(found[2]), int(found[3]), slacks)
 
     def _objective_value(self) -> float:
         """Minus l2 times equation 3."""
@@ -291,7 +291,7 @@ class DualItems(MethodState):
         slacks, found = np.empty(order.size), np.empty(4)
         sweep_items(order, self.rows, state, self.weights, self.solver, moves, slacks, found)
         self.objective.n_passes += order.size / max(self.items.size, 1)
-        return ItemSweep(*found[:3].tolist(), int(found[3]), slacks)
+        return ItemSweep(float(found[0]), float(found[1]), float(found[2]), int(found[3]), slacks)
 
     def descend_face(self, most: int) -> FaceDescent:
         """Minimise equation 3 over the variables within their bounds by conjugate gradients, at most so many steps;
