@@ -150,7 +150,7 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             expects="an integer or a splitter",
             is_optional=True,
         ),
-        "tol": Parameter("stop at this relative distance from the optimum", float, low=0.0),
+        "tol": Parameter("stop at this relative distance from the optimum", float, low=0.0, words=("auto",)),
         "stop": Parameter("whether an estimate or a proof has to say so", str, ("estimate", "certificate")),
         "max_iter": _count("stop after so many iterations"),
         "max_seconds": Parameter(

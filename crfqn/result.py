@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+OPTIMAL = 1e-3  # the tolerance of those who want the optimum itself: of proofs, of paths
+
 
 class Status(Enum):
     """The reason for which a run ended; the value is the message for people."""
 
     CONVERGED = "converged: the objective is proved to be within the tolerance of the optimum"
-    ESTIMATED = (
-        "converged by an estimate: the objective is probably within the tolerance of the optimum, not proved"
-    )
+    ESTIMATED = "converged: within the tolerance of the optimum by estimate, not proved"
     WITHIN_BOUND = (
         "converged: the penalty is proved to be within the tolerance of its least value, "
         "and the loss exceeds its bound by no more than the tolerance"
     )
-    STATIONARY = "stopped: the gradient is small, but nothing tells how far the optimum is"
+    STATIONARY = "stopped: further steps would win next to nothing, but nothing tells how far the optimum is"
     RULE_MET = "stopped: the method's own stopping rule is met"
     HELD_OUT = "stopped by the validation items"
     LEARNED = "finished: the online method made its passes; it minimises no objective"
@@ -149,6 +149,7 @@ class Result:
     n_proved_zeros : how many of the zeros are proved to be zeros of the optimum; None where nothing can be proved, and
         where the run was stopped before its end
     excess : where the loss has a bound, how far it is above, as a share of the bound; `value` is the penalty then
+    tol : the tolerance that was asked for, nan where it is not known
     held_out : scores of the validation items, None without any. Weights, value, gap and violation are those of the best
         score, whatever the reason for the end; passes, n_iter and seconds those of the whole run
     """
@@ -167,6 +168,7 @@ class Result:
     estimated_gap: float = float("nan")
     excess: float | None = None
     held_out: HeldOutScores | None = None
+    tol: float = float("nan")
 
     def __repr__(self) -> str:
         """Return the outcome in a line, without the weights and the trace."""
@@ -179,6 +181,9 @@ class Result:
     @property
     def message(self) -> str:
         """The reason for which the run ended, for people."""
+        if self.status is Status.ESTIMATED and self.tol > 0:
+            within = self.status.value.replace("the tolerance", f"{100 * self.tol:.2g} %")
+            return within + ("; tol=1e-3 for more" if self.tol > OPTIMAL else "")
         if self.status is not Status.HELD_OUT or self.held_out is None:
             return self.status.value
         how = "stopped" if self.held_out.is_patience_over else "chosen"

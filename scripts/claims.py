@@ -303,7 +303,10 @@ def flat_case(random: np.random.Generator, kind: str) -> Case:
     intercept = (
         str(random.choice(["free", "penalised", "none"])) if kind not in ("taxonomy", "svc") else "none"
     )
-    settings: dict[str, Any] = {"tol": float(random.choice([1e-2, 1e-3, 1e-4])), "max_iter": MAX_ITER}
+    settings: dict[str, Any] = {
+        "tol": float(random.choice([0.1, 0.03, 1e-2, 1e-3, 1e-4])),
+        "max_iter": MAX_ITER,
+    }
     given: Any = scipy.sparse.csr_array(x) if trouble == "sparse" or random.random() < 0.2 else x
     full = x if intercept == "none" else np.hstack([x, np.ones((n_items, 1))])
     others = (np.arange(n_classes) != y[:, None]).astype(float)
@@ -400,7 +403,7 @@ def chain_case(random: np.random.Generator) -> Case:
         {"l1": 0.0, "l2": 0.0} | strengths | {"solver": str(random.choice(solvers)), "max_iter": MAX_ITER}
     )
     settings |= {"stop": str(random.choice(["estimate", "estimate", "certificate"]))}
-    settings |= {"tol": float(random.choice([1e-2, 1e-3, 1e-4]))}
+    settings |= {"tol": float(random.choice([0.1, 0.03, 1e-2, 1e-3, 1e-4]))}
     paths = np.array([*product(range(CLASSES), repeat=LENGTH)])
     states = np.eye(CLASSES)[paths]
     x = x.reshape(n_items, LENGTH, -1)

@@ -27,7 +27,7 @@ from crfqn.result import Result
 
 FACTORS = [0.1, 0.3, 1.0, 3.0, 10.0]  # times the recipe's l1 (or l2)
 KINDS = ((1.0, 0.0), (0.5, 0.5), (0.0, 1.0))  # of which l1 and l2 take these shares
-TOLERANCES = (1e-2, 1e-3)
+TOLERANCES = (0.1, 0.03, 1e-2, 1e-3)
 FINE = 1e-6  # of the run to the optimum
 
 

@@ -237,7 +237,7 @@ def _describe(recipe: Recipe, prepared: Prepared, model: Any) -> str:
     return (
         f"{recipe.title}\n"
         f"{len(prepared.y_train):,} items, {sizes} for training; "
-        f"{described(model._strengths)}, tol = {model.tol:g}\n"
+        f"{described(model._strengths)}, tol = {model.tol_:g}\n"
     )
 
 
@@ -269,7 +269,8 @@ def summary_json(model: Any, output: Path, scores: "Scores | None", is_interrupt
     result = model.result_
     status = "INTERRUPTED" if is_interrupted else result.status.name
     numbers = ("value", "gap", "estimated_gap", "violation", "passes", "seconds")
-    facts: dict[str, Any] = {"status": status.lower(), "strengths": model._fitted_strengths, "tol": model.tol}
+    facts: dict[str, Any] = {"status": status.lower(), "strengths": model._fitted_strengths}
+    facts |= {"tol": model.tol_}
     facts |= {name: _known(getattr(result, name)) for name in numbers}
     facts |= {"n_iter": result.n_iter, "n_nonzero": result.n_nonzero, "n_proved_zeros": result.n_proved_zeros}
     if result.held_out is not None:

@@ -67,7 +67,8 @@ class AutoSolver:
     separable : for penalties that are a sum over single weights (L1, elastic net)
     few, sparse, dense, full : for penalties with groups: up to `few_weights` weights; with more, by the share of the
         entries that are not zero: less than 5 %, less than 50 %, and from 50 % on
-    nonconvex, nonconvex_groups : for losses that are not convex, by the same two kinds: gradients are enough
+    nonconvex, nonconvex_groups : for losses that are not convex, under L2 or without curvature, and under groups:
+        gradients are enough
     """
 
     smooth: Solver = SMOOTH
@@ -85,7 +86,7 @@ class AutoSolver:
         """Return the solver for this objective and penalty."""
         if not penalty.is_separable:
             return self.for_groups(objective, penalty)
-        if not objective.is_convex:
+        if not objective.is_convex and (penalty.is_quadratic or not objective.has_curvature):
             return self.nonconvex
         if not penalty.is_quadratic:
             return self.separable

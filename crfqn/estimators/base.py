@@ -36,7 +36,7 @@ from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.support import Support
 from crfqn.parameters import PARAMETERS, Parameter
 from crfqn.penalties import ElasticNet, GroupLasso
-from crfqn.result import Result, Status
+from crfqn.result import OPTIMAL, Result, Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.protocols import Objective, Penalty
 from crfqn.solvers.stopping import Estimated
@@ -99,7 +99,7 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     l2: float | str | None = 0.0
     _: KW_ONLY
     group_l1: float | str | None = 0.0
-    tol: float = 1e-3
+    tol: float | str = AUTO
     stop: str = "estimate"
     max_iter: int = 500
     max_seconds: float | None = None
@@ -126,6 +126,7 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     RANKS_LABELS: ClassVar[bool] = False  # an item may have several labels
     SOLVERS: ClassVar[dict[str, Callable[[], Any]]] = SOLVERS
     PARAMETERS: ClassVar[Mapping[str, Parameter]] = PARAMETERS
+    ENOUGH: ClassVar[float] = 0.01  # the loosest tolerance that costs no accuracy: docs/numerics.md
     NOT_SAVED: ClassVar[tuple[str, ...]] = ("solver", "random_state", "callback", "scoring")
 
     def save(
@@ -218,7 +219,15 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     @property
     def _tolerance(self) -> float | Estimated:
         """Relative distance from the optimum that ends a run, `Estimated` where no proof is asked for."""
-        return Estimated(self.tol) if self.stop == "estimate" else self.tol
+        return Estimated(self.tol_) if self.stop == "estimate" else self.tol_
+
+    @property
+    def tol_(self) -> float:
+        """Relative distance from the optimum that ends a fit: `tol`, or what "auto" stands for."""
+        return self._tol_to(self.ENOUGH if self.stop == "estimate" else OPTIMAL)
+
+    def _tol_to(self, automatic: float) -> float:
+        return automatic if is_auto(self.tol) else float(self.tol)
 
     @property
     @abstractmethod
@@ -351,7 +360,7 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
                 else f"no certified gap, largest violation {result.violation:.2g}"
             ) + ("" if np.isnan(result.estimated_gap) else f", by estimate {result.estimated_gap:.2g}")
             warn_caller(
-                f"{result.message} ({distance}, tol {self.tol:g}, {result.n_iter} iterations)",
+                f"{result.message} ({distance}, tol {self.tol_:g}, {result.n_iter} iterations)",
                 ConvergenceWarning,
             )
 

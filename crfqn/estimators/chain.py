@@ -85,8 +85,9 @@ class ChainCRF(ChainModel):
         -log P(y | x); or max over y' of (number of wrong positions of y' + score(y')) - score(y), the max-margin Markov
         network of Taskar et al. (2003), which needs l2 > 0 without l1 and has no probabilities. A sum over the items:
         C of a structural SVM with l2 = 1 is 1 / l2 here, and lambda of a mean over n items is l2 / n.
-    tol : float, default 1e-3
-        Stop when objective - optimum <= tol * objective.
+    tol : float or "auto", default "auto"
+        Stop when objective - optimum <= tol * objective. "auto" is .03, the loosest that costs no accuracy
+        (docs/numerics.md), and 1e-3 where the optimum itself is asked for: with stop="certificate", along a path.
     stop : {"estimate", "certificate"}, default "estimate"
         What has to say so: an estimate from what the steps have won (docs/training.md says how), or the certified
         duality gap: a proof, which on text takes many times as long.
@@ -177,7 +178,7 @@ class ChainCRF(ChainModel):
         y : list of label sequences, one an item, or a flat array of labels by position
             None stands for an unknown label, or for an item without known labels, and a set of labels for one of them:
             the loss is then -log of the probability of all labellings that fit, which is not convex
-            (`result_.status` is STATIONARY at best), and solvers have to do without curvature.
+            (`result_.status` is STATIONARY at best), and some solvers refuse it.
         sample_weight : array-like, shape (n_items,), optional
             How often each sequence counts; 0 is the same as leaving it out.
         start : fitted ChainCRF, optional

@@ -23,7 +23,7 @@ from crfqn.estimators.strengths import STRENGTHS, Strengths, is_auto
 from crfqn.messages import describe
 from crfqn.result import HeldOutScores, Progress, Result, Status, Trace
 
-SUMMARY = ("value", "gap", "estimated_gap", "violation", "passes", "seconds")
+SUMMARY = ("value", "gap", "estimated_gap", "violation", "passes", "seconds", "tol")
 TRACE = tuple(field.name for field in fields(Progress) if field.name != "held_out_score")
 # The class of each kind of model, a name of `crfqn`, which imports it when it is asked for.
 KINDS = {

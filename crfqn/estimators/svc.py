@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from os import PathLike
 from typing import Any, ClassVar, Self
 
@@ -191,7 +191,10 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
     KIND: ClassVar[str] = "multiclass-svc"
     LABELS_SEQUENCES: ClassVar[bool] = False
     RANKS_LABELS: ClassVar[bool] = False
-    PARAMETERS: ClassVar[Mapping[str, Parameter]] = PARAMETERS
+    PARAMETERS: ClassVar[Mapping[str, Parameter]] = {
+        **PARAMETERS,
+        "tol": replace(PARAMETERS["tol"], words=()),
+    }
 
     C: float = 1.0
     kernel: Any = "rbf"

@@ -174,13 +174,13 @@ class BlockedObjective(InMemory):
         return point.sum(lambda part: np.stack(part.curvature(coords)))
 
     def hessian_model(
-        self, point: SumPoint, coords: Coords, n_sampled: int, max_dense: int, share: float
+        self, point: SumPoint, coords: Coords, n_sampled: int, max_dense: int, share: float, passes: float
     ) -> Any:
         """Return the sum of the models, each part giving its share of the sampled positions."""
         total: Any = None
         for part in point.points():
             own = -(-n_sampled * part.objective.n_positions // self.n_positions)
-            model = part.hessian_model(coords, own, max_dense, share)
+            model = part.hessian_model(coords, own, max_dense, share, passes)
             if model is None:
                 return None
             total = model if total is None else total + model

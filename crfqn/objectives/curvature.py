@@ -35,17 +35,15 @@ from crfqn.arrays import Coords, Vector
 from crfqn.objectives.linear.coordinates import Split
 from crfqn.objectives.marginals import EdgeModel, Marginals, diagonal_scale, edge_curvature, sample_positions
 from crfqn.objectives.point import Point
-from crfqn.objectives.protocols import FETCHED, Matrix
+from crfqn.objectives.protocols import FETCHED, OVERHEAD, Matrix
 from crfqn.objectives.sparse_model import sparse_model
 
 BLOCK = 256  # rows of a tile of the product: big enough for BLAS, small enough to share out
 PAIR = 150  # multiplications in a matrix product take the time of one pair that meets
 MOST_PAIRS = 1e8  # for a model too large to be dense: a second's work
 PAIR_OPERATIONS = 14.0  # of a pair that meets: found in lists, multiplied and stored
-EDGE_OPERATIONS = 30.0  # of a sampled position, for each pair of edges: sparse products state by state
 STEPS, SWEEPS = 20, 10  # between two models, and about how often a step goes over the matrix
 DISTINCT = 0.2  # of the pairs that meet, those that neither meet again nor are too small to be kept
-SAVED = 6.0  # passes that a step with this model saves, against one with its diagonal: 3 to 10 where both were tried
 
 
 def squares(point: Point, coords: Coords) -> Vector:
@@ -66,12 +64,14 @@ def squares(point: Point, coords: Coords) -> Vector:
 
 
 def hessian_model(
-    point: Point, coords: Coords, n_sampled: int, max_dense: int, share: float = 1.0
+    point: Point, coords: Coords, n_sampled: int, max_dense: int, share: float, passes: float
 ) -> Matrix | None:
     """Return the token-wise model, or the generalised Hessian from a sample; None where it would be too large."""
     owner, diagonal = point.objective, point.curvature(coords).diagonal
     if owner.loss.has_marginals:
-        return token_model(Marginals(point), owner.split(coords), diagonal, n_sampled, max_dense, share)
+        return token_model(
+            Marginals(point), owner.split(coords), diagonal, n_sampled, max_dense, share, passes
+        )
     if coords.size > max_dense:
         return None
     return margin_model(point, coords, diagonal, n_sampled)
@@ -198,6 +198,7 @@ def token_model(
     n_sampled: int,
     max_dense: int,
     share: float = 1.0,
+    passes: float = np.inf,
     pair: float = PAIR,
     most_pairs: float = MOST_PAIRS,
 ) -> Matrix | None:
@@ -205,17 +206,19 @@ def token_model(
 
     The dense one comes from about `n_sampled` positions and O(n^2 n_sampled) multiplications; the sparse one from as
     many positions as cost no more, or a `share` of these. None: more than `max_dense` coordinates, and too many pairs
-    for a sparse one, `most_pairs`. `pair` is what one costs, in multiplications.
+    for a sparse one, `most_pairs`, or dearer than so many `passes`. `pair` is what one costs, in multiplications.
     """
     features, n = marginals.objective.map, diagonal.size
     n_dense = min(n_sampled, features.n_positions)
-    n_affordable = most_pairs if n > max_dense else n * n * n_dense / pair
-    n_pairs = count_pairs(marginals, split, n_dense, np.inf if n > max_dense else n_affordable)
-    if is_too_dear(marginals, split, min(n_pairs, n_affordable), n_dense):
+    of_dense = n * n * n_dense / pair if n <= max_dense else np.inf
+    worth = pairs_worth_a_pass(marginals, split)
+    n_affordable = min(of_dense if n <= max_dense else most_pairs, STEPS * worth)
+    n_pairs = count_pairs(marginals, split, n_dense, of_dense)
+    if passes < min(n_pairs, n_affordable) / worth:
         return None
     n_sparse = int(features.n_positions * min(1.0, n_affordable / max(n_pairs, 1.0)))
     if n_sparse < n_dense:
-        return None if n > max_dense else dense_model(marginals, split, diagonal, n_sampled)
+        return dense_model(marginals, split, diagonal, n_sampled) if of_dense <= n_affordable else None
     return sparse_model(marginals, split, diagonal, max(1, int(share * n_sparse)))
 
 
@@ -228,18 +231,16 @@ def count_pairs(marginals: Marginals, split: Split, n_dense: int, most: float) -
     return float(np.square(features.count_active(split), dtype=np.float64).sum())
 
 
-def is_too_dear(marginals: Marginals, split: Split, n_pairs: float, n_sampled: int) -> bool:
-    """Whether a model formed from so many pairs, and the steps with it, take longer than the passes that it saves.
+def pairs_worth_a_pass(marginals: Marginals, split: Split) -> float:
+    """Return of how many pairs a model, and the steps with it, cost as much as a pass; infinity where it is worth any.
 
-    The diagonal takes some times as many steps, each of one pass; where passes are cheap and active sets large these
-    are done before a matrix is formed. Of single positions the model is the Hessian itself, and frequent features
-    depend on each other so much that a diagonal takes ten times as many (OCR: 150 passes, and 14): worth their price.
+    A model serves `STEPS` steps, and may cost what their passes do. It saves steps, but where passes are cheap and
+    active sets large those of the diagonal are done before a matrix is formed: so none is until the passes have cost as
+    much. Of single positions the model is the Hessian itself, and frequent features depend on each other so much that a
+    diagonal takes ten times as many steps (OCR: 150 passes, and 14): worth its price at once.
     """
-    owner, n = marginals.objective, split.n_nodes
-    if marginals.loss.n_edges == 0 or not owner.operations.has_rare_features:
-        return False
+    owner = marginals.objective
+    if not (owner.operations.has_sequences and owner.operations.has_rare_features):
+        return np.inf
     of_pass = owner.operations.inference + 2.0 * FETCHED * owner.map.count_entries(split)
-    of_edges = EDGE_OPERATIONS * n_sampled * float(split.edges.size) ** 2
-    of_sweeps = STEPS * SWEEPS * min(DISTINCT * n_pairs, float(n) * n)
-    of_model = PAIR_OPERATIONS * n_pairs + of_edges + of_sweeps
-    return of_model > STEPS * SAVED * of_pass
+    return (of_pass + OVERHEAD) / (PAIR_OPERATIONS + STEPS * SWEEPS * DISTINCT)

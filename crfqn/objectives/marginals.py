@@ -61,10 +61,11 @@ class Marginals:
         """The likelihood."""
         return self.objective.loss
 
-    @property
+    @cached_property
     def residual(self) -> Vector:
         """Weighted marginals less the observed labels, (K, N)."""
-        return self.point.evaluation.residual
+        owner = self.objective
+        return self.loss.marginal_residual(self.point.evaluation.residual, owner.position_weights)
 
     def at(self, states: NDArray[np.integer], positions: NDArray[np.integer]) -> Vector:
         """Return P(state) of some states (ascending) at some positions, (states, positions); 0 at weight 0."""

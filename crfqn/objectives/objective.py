@@ -292,10 +292,10 @@ class Objective(InMemory):
         return curvature.squares(point, coords)
 
     def hessian_model(
-        self, point: Point, coords: Coords, n_sampled: int, max_dense: int, share: float
+        self, point: Point, coords: Coords, n_sampled: int, max_dense: int, share: float, passes: float
     ) -> Matrix | None:
         """Return the model at a point."""
-        return curvature.hessian_model(point, coords, n_sampled, max_dense, share)
+        return curvature.hessian_model(point, coords, n_sampled, max_dense, share, passes)
 
     def item_bound(self, point: Point, penalty: Any) -> ItemBound | None:
         """Return the bound that a point proves by mixtures with a share for each item."""

@@ -87,10 +87,11 @@ class Handle:
         return self.objective.unpenalised_reach(unpenalised, value, norms)
 
     def hessian_model(
-        self, coords: Coords, n_sampled: int, max_dense: int, share: float = 1.0
+        self, coords: Coords, n_sampled: int, max_dense: int, share: float = 1.0, passes: float = np.inf
     ) -> Matrix | None:
-        """Return the token-wise model from about n_sampled positions; None where it would be too large."""
-        return self.objective.hessian_model(self, coords, n_sampled, max_dense, share)
+        """Return the token-wise model from about n_sampled positions; None where it would be too large, or dearer than
+        so many passes."""
+        return self.objective.hessian_model(self, coords, n_sampled, max_dense, share, passes)
 
     def item_bound(self, penalty: Any) -> ItemBound | None:
         """Bound the optimum by mixtures with a share for each item (`item_bound.py`); None where they are no help."""

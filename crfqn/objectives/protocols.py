@@ -19,6 +19,7 @@ from crfqn.errors import ViewError
 
 STATE = 16.0  # of a position's messages, for each state: exponentials, scaling, marginals
 RARE = 50.0  # positions that have a feature, on average over the features: OCR 2,500, CoNLL-2000 11
+OVERHEAD = 1e6  # of a step beside its pass, however small the problem: half a millisecond
 FETCHED = 3.0  # of a number added to or taken from scores somewhere in memory
 Matrix: TypeAlias = NDArray[np.float32] | scipy.sparse.csr_array  # a metric: dense, or compressed by rows
 
@@ -141,9 +142,10 @@ class Point(Protocol):
         """Return the unit of each coordinate's curvature, max x^2; 1 for edges."""
 
     def hessian_model(
-        self, coords: Coords, n_sampled: int, max_dense: int, share: float = 1.0
+        self, coords: Coords, n_sampled: int, max_dense: int, share: float = 1.0, passes: float = np.inf
     ) -> Matrix | None:
-        """Return the token-wise model from about n_sampled positions; None where it would be too large."""
+        """Return the token-wise model from about n_sampled positions; None where it would be too large, or dearer than
+        so many passes."""
 
     def unpenalised_reach(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
         """Return a bound on the unpenalised weights of some optimum, infinite where there is none.
@@ -183,7 +185,7 @@ class Objective(Protocol):
     n_features : int, F
     mean_occurrence : float, the positions that have a feature, on average over the features
     total_weight : float, the sum of the items' weights
-    is_convex : bool; of a loss that is not, nothing is proved or estimated, and its runs end at stationary points
+    is_convex : bool; of a loss that is not, nothing is proved, and its runs end at stationary points
     has_curvature, has_hessian_bound, has_gram, proves_zeros : bool, whether it has second-order information at points,
         a bound on it everywhere, that bound as a matrix over the features, and proofs that zeros are the optimum's
     operations : Operations, what a pass takes

@@ -159,7 +159,7 @@ class SolverSection:
     """Solver and when it stops; keys beyond these (`settings`) are parameters of the estimator, which checks them."""
 
     name: str = parameter("solver", "auto", kind=str)
-    tol: float = parameter("tol", 1e-3, low=None, above=0.0)
+    tol: float | str = parameter("tol", "auto", low=None, above=0.0)
     stop: str = parameter("stop", "estimate")
     max_iter: int = parameter("max_iter", 500)
     settings: Mapping[str, Any] = field(default_factory=dict)

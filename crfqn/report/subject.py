@@ -197,12 +197,12 @@ def n_possible(subject: Subject) -> int:
     return n_rows * (subject.n_features + n_constant) + n_transitions
 
 
-def ending(result: Result, stop: str | None, tol: float | None) -> str:
+def ending(result: Result, stop: str | None) -> str:
     """Return sentences on what ended the training, and on what is known of the distance to the optimum."""
     if result.status in (Status.CONVERGED, Status.WITHIN_BOUND):
         who = "The certificate ended the run: the duality gap proves that the objective is within the tolerance."
     elif result.status is Status.ESTIMATED:
-        who = "The estimate ended the run before the certificate: probably within the tolerance, not proved."
+        who = f"The estimate ended the run before the certificate: {result.message.partition(': ')[2]}."
     elif result.status is Status.HELD_OUT:
         who = f"The validation items chose the weights, before the optimum: {result.held_out}."
     else:
@@ -212,8 +212,8 @@ def ending(result: Result, stop: str | None, tol: float | None) -> str:
         known.append(f"proved: the optimum is at most {100 * result.gap:.3g} % lower")
     if isfinite(result.estimated_gap):
         known.append(f"by estimate: {100 * result.estimated_gap:.3g} % lower")
-    if tol is not None:
-        known.append(f"asked for: {100 * tol:.3g} %" + (f', by stop="{stop}"' if stop else ""))
+    if isfinite(result.tol):
+        known.append(f"asked for: {100 * result.tol:.3g} %" + (f', by stop="{stop}"' if stop else ""))
     text = "; ".join(known)
     return f"{who} {text[:1].upper()}{text[1:]}." if known else who
 

@@ -32,7 +32,8 @@ def minimize(
     proved (no penalty at all, or a loss that is not convex) the run ends as `Status.STATIONARY` once the largest KKT
     violation has fallen below tol * l1, and below tol * its first value where it starts from zero or l1 = 0. With
     `Estimated(tol)` the run also ends as `Status.ESTIMATED`, when `stopping.py` estimates that the distance to the
-    optimum is within the tolerance.
+    optimum is within the tolerance; of a loss that is not convex that is what its steps would still win, and the run
+    ends as `Status.STATIONARY`.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ class RunRecord:
         self.objective, self.penalty = objective, penalty
         self.tol, may_estimate = as_tolerance(tol)
         self.is_convex = getattr(objective, "is_convex", True)
-        self.may_estimate = may_estimate and self.is_convex
+        self.may_estimate = may_estimate
         self.max_iter, self.max_seconds, self.to_rounding = max_iter, max_seconds, to_rounding
         self.distance = DistanceEstimate(objective, penalty, self.tol)
         self.estimate, self.is_near = np.nan, False  # is_near: all coordinates have been looked at
@@ -182,12 +182,13 @@ class RunRecord:
         otherwise either. Small problems are solved from there, whatever may end the run.
         """
         estimate = self.distance.after_step(self.value)
-        self.estimate, self.is_near = np.nan if self.is_discredited else estimate, False
-        asks = self.is_convex and self.excess is None and (self.may_estimate or self.to_rounding)
+        self.is_near, solves = False, self.to_rounding and self.is_convex
+        self.estimate = np.nan if self.is_discredited or not self.is_convex else estimate
+        asks = self.excess is None and (self.may_estimate or solves)
         if not (asks and self.distance.wants_look(estimate)):
             return state
         point = state.point if state.value == self.value else self._best_point()
-        solved = newton_on_support(self.objective, self.penalty, point) if self.to_rounding else None
+        solved = newton_on_support(self.objective, self.penalty, point) if solves else None
         seen = solved or screen_point(self.penalty, point)
         if not self.may_estimate:
             self.distance.put_off(RARELY)
@@ -196,10 +197,11 @@ class RunRecord:
         seen, found = second_look(
             seen, self.tol, steps_worth_taking(passes, self.objective.operations.of_pass)
         )
-        self.estimate += promise_of_zeros(seen) / abs(self.value) + found
+        further = promise_of_zeros(seen) / abs(self.value) + found
+        self.estimate += further
         gap = relative_gap(seen.value, max(self.dual_value, seen.dual_value))
         is_contradicted = self.distance.gains.are_rounding() and gap > GROSS * self.tol
-        self.is_near = self.estimate <= self.tol and not is_contradicted
+        self.is_near = estimate + further <= self.tol and not is_contradicted
         self.distance.put_off()
         if found > GROSS * self.tol and self.penalty.dual_radius > 0:
             self.is_discredited, self.may_estimate, self.estimate = True, False, np.nan
@@ -269,7 +271,7 @@ class RunRecord:
     def finish(self, status: Status) -> Status:
         """Go on by Newton's method on the support, if the problem is small; returns why the run ended. A run that has
         not moved is left alone: who starts at an optimum gets it back."""
-        if self.n_iter == 0:
+        if self.n_iter == 0 or not self.is_convex:
             return status
         seen = newton_on_support(self.objective, self.penalty, self._best_point())
         if seen is None:
@@ -312,7 +314,7 @@ class RunRecord:
             if state.is_final or not (can_tell and np.isfinite(self.estimate)):
                 return Status.STATIONARY
         if self.is_near and not self._is_contradicted:
-            return Status.ESTIMATED
+            return Status.ESTIMATED if self.is_convex else Status.STATIONARY
         if asked_to_stop:
             return Status.CALLBACK
         if state.meets_rule:
@@ -356,6 +358,7 @@ class RunRecord:
             n_iter=last.iteration,
             seconds=last.seconds,
             trace=self.trace,
+            tol=self.tol,
             held_out=None if self.watch is None or self.watch.best is None else self.watch.record(),
         )
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from harness.default_sets import QUICK, TunedSet, digits, docstrings, mnist, texts, web_pages, words
+from harness.default_sets import QUICK, TunedSet, digits, docstrings, mnist, texts, tree_of_recipe, words
 from harness.measuring import quietly, say
 from harness.options import Output, some_of
 from harness.problems import Problem
@@ -119,7 +119,7 @@ CASES = {
     "digits-weak": Case(digits, {"l1": 0.01}, FOR_FLAT),
     "mnist": Case(mnist, {"l1": 10.0}, FOR_FLAT),
     "ocr": Case(lambda: handwriting(NEVER), {"l1": 100.0}),
-    "lshtc1": Case(web_pages, {"l1": 1.0}),
+    "lshtc1": Case(lambda: tree_of_recipe("lshtc1-task1"), {"l1": 1.0}),
     "chunks-2000": Case(lambda: words("conll2000-2000"), {"l1": 1.0}),
 }
 QUICK_CASES = {

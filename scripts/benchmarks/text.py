@@ -194,7 +194,7 @@ def compare(
 def train(
     path: str, penalty: Penalty, all_pairs: bool, target: float, limit: float, **settings: Any
 ) -> tuple[Run, Run | None]:
-    """crfqn as it is by default until it stops, and, if it has not got so far, once more until `target`."""
+    """crfqn to 1e-3, and, if it has not got so far, once more until `target`."""
     problem: Problem = read_stored(path)
     make = maker(penalty, all_pairs)
     with quietly():  # the compiled code is loaded: some steps on a few items, and one on all
@@ -213,7 +213,7 @@ def maker(penalty: Penalty, all_pairs: bool) -> Any:
     from crfqn import ChainCRF
 
     pairs = {"all_possible_states": all_pairs, "all_possible_transitions": all_pairs}
-    return partial(ChainCRF, **penalty.strengths, **pairs, n_threads=1)
+    return partial(ChainCRF, **penalty.strengths, **pairs, n_threads=1, tol=1e-3)
 
 
 class Use(NamedTuple):

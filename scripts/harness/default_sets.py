@@ -1,7 +1,7 @@
 """The sets of `defaults.py`: items to train on and to test on, the estimator for them, and what is scored.
 
-All but leukemia and those of the Mulan collection are in the registry (`crfqn data get`, or a folder that CRFQN_DATA
-names); these are in that folder.
+All but leukemia, the entities and those of the Mulan collection are in the registry (`crfqn data get`, or a folder that
+CRFQN_DATA names); these are in that folder.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from crfqn.data.files import text_lines
 from crfqn.datasets import dataset
 from crfqn.errors import DataUnavailableError, InputError
 from crfqn.metrics import chunk_f1_score
+from crfqn.readers.conll import read_conll
 from harness import data
 from harness.problems import Problem
 from harness.texts import Texts
@@ -97,6 +98,15 @@ def words(name: str) -> TunedSet:
     return TunedSet(Texts.load(name).problem(), ChainCRF, measure=CHUNKS if name in CHUNKED else ACCURACY)
 
 
+def entities() -> TunedSet:
+    """GUM (Zeldes 2017), entities in eight genres; from the folder `gum_ner` below CRFQN_DATA."""
+    parts: list[Any] = []
+    for part in ("train", "test"):
+        labeled = read_conll(Path(os.environ.get("CRFQN_DATA", "")) / "gum_ner" / f"{part}.conll.gz", ("w",))
+        parts += [[[position["w"] for position in item] for item in labeled.inputs], labeled.labels]
+    return TunedSet(Texts("entities", *parts).problem(), ChainCRF, measure=CHUNKS)
+
+
 def texts(name: str, vectorizer: Any) -> TunedSet:
     """20 newsgroups by date, headers included, or BANKING77, questions to a bank of 77 intents; all words."""
     return TunedSet(data.vectorised(data.split_of(name), vectorizer), MulticlassCRF)
@@ -111,9 +121,9 @@ def docstrings(estimator: type, fewest: int = 8) -> TunedSet:
     return TunedSet(data.vectorised(data.parts_of(documents), TfidfVectorizer()), estimator, settings)
 
 
-def web_pages() -> TunedSet:
-    """LSHTC1, Task 1: the validation part trains; word counts by their largest, in a taxonomy of 2387 nodes."""
-    items = Problem.of_recipe("models/lshtc1-task1")
+def tree_of_recipe(name: str) -> TunedSet:
+    """A recipe's items in their taxonomy: LSHTC1, Task 1 (word counts by their largest, 2387 nodes), ImageCLEF (97)."""
+    items = Problem.of_recipe(f"models/{name}")
     return TunedSet(items, TaxonomyCRF, {"taxonomy": items.taxonomy})
 
 
@@ -185,6 +195,8 @@ SETS: dict[str, Callable[[], TunedSet]] = {
     "persons": lambda: words("person"),
     "dutch": lambda: words("dutch-upos"),
     "tweets": lambda: words("btc"),
+    "entities": entities,
+    "ocr": lambda: TunedSet(Problem.of_recipe("ocr"), ChainCRF),
     "chunks-500": lambda: words("conll2000-500"),
     "chunks-2000": lambda: words("conll2000-2000"),
     "news-counts": lambda: texts("newsgroups", CountVectorizer()),
@@ -193,7 +205,8 @@ SETS: dict[str, Callable[[], TunedSet]] = {
     "banking-tf-idf": lambda: texts("banking77", TfidfVectorizer()),
     "docstrings": lambda: docstrings(MulticlassCRF),
     "docstrings-tree": lambda: docstrings(TaxonomyCRF),
-    "lshtc1": web_pages,
+    "lshtc1": lambda: tree_of_recipe("lshtc1-task1"),
+    "imageclef": lambda: tree_of_recipe("imageclef"),
     "mnist": mnist,
     "digits": digits,
     "leukemia": lambda: TunedSet(data.leukemia(), MulticlassCRF),

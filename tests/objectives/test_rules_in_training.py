@@ -20,6 +20,7 @@ from crfqn.errors import InputError, ViewError
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import Likelihood, PartialLikelihood
 from crfqn.objectives.losses.structured import StructuralHinge
+from crfqn.objectives.marginals import Marginals
 from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
@@ -33,6 +34,8 @@ from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
 from crfqn.solvers.stochastic.perceptron import AveragedPerceptron, PassiveAggressive
 from crfqn.solvers.stochastic.sgd import SGDL1
+from crfqn.solvers.stochastic.state import SGDState
+from crfqn.solvers.stopping import Estimated
 from crfqn.structures.chain import Chain
 from crfqn.structures.transition_rules import TransitionRules
 from crfqn.threads import Pool
@@ -154,7 +157,7 @@ def test_partial_loss_and_gradient(problem, kind):
     np.testing.assert_allclose(full.value, point_at(objective_of(problem), w).value, rtol=1e-12)
 
 
-@pytest.mark.parametrize("solver", [OWLQN(), SpaRSA(), ProxGD(), FISTA()], ids=str)
+@pytest.mark.parametrize("solver", [ProxQN(), OWLQN(), SpaRSA(), ProxGD(), FISTA()], ids=str)
 def test_partial_training_is_stationary_and_says_so(problem, solver):
     allowed, penalty = partial(problem), ElasticNet(0.1, 0.05)
     objective = objective_of(problem, PartialLikelihood, allowed)
@@ -176,8 +179,43 @@ def test_a_certificate_is_not_claimed_where_nothing_is_violated(problem):
     assert result.status is Status.STATIONARY
 
 
-@pytest.mark.parametrize("solver", [ProxQN(), LBFGS(), SGDL1(), FeatureBCD(), AveragedPerceptron()], ids=str)
-def test_methods_that_need_more_than_gradients_refuse_partial_labels(problem, solver):
+def test_marginals_of_the_partial_model_are_those_of_known_labels_and_small_elsewhere(problem):
+    """p of a known label as ever; where several are allowed, what is expected beyond those, at most 1 together."""
+    allowed = partial(problem)
+    w = np.random.default_rng(2).normal(size=problem.n_coords)
+    found = Marginals(point_at(objective_of(problem, PartialLikelihood, allowed), w))
+    every = np.arange(N_STATES), np.arange(problem.targets.size)
+    p, is_known = found.at(*every), allowed.sum(axis=0) == 1
+    residual = found.point.evaluation.residual * found.objective.inverse_weights
+    expected = np.where(is_known, residual + allowed, np.maximum(residual, 0.0))
+    np.testing.assert_allclose(p, expected, atol=1e-12)
+    np.testing.assert_allclose(p.sum(axis=0)[is_known], 1.0)
+    assert p.min() >= -1e-12
+    assert p.sum(axis=0).max() <= 1.0 + 1e-12
+
+
+def test_learning_item_by_item_descends_the_partial_loss(problem):
+    """A step on one item is its gradient times the rate; many of them come near the optimum."""
+    objective = objective_of(problem, PartialLikelihood, partial(problem))
+    w = np.random.default_rng(3).normal(size=problem.n_coords)
+    coords = np.arange(w.size)
+    state = SGDState(objective, (coords, w), 0.0, 0.0, np.empty(0, np.int64))
+    items = np.flatnonzero(problem.item_weights > 0)
+    state.learn(np.array([1]), 1e-3)
+    gradient = point_at(objective.take(items[1:2]), w).gradient(coords)
+    moved = dense_weights(problem, *state.weights()) - w
+    np.testing.assert_allclose(moved, -1e-3 * gradient, atol=1e-12)
+
+
+def test_small_steps_end_a_partial_run_as_stationary_not_as_converged(problem):
+    objective = objective_of(problem, PartialLikelihood, partial(problem))
+    result = minimize(objective, ElasticNet(0.1, 0.05), ProxQN(), tol=Estimated(0.03))
+    assert result.status is Status.STATIONARY
+    assert np.isnan(result.estimated_gap)
+
+
+@pytest.mark.parametrize("solver", [FeatureBCD(), AveragedPerceptron(), PassiveAggressive()], ids=str)
+def test_methods_that_learn_from_single_labels_refuse_partial_labels(problem, solver):
     objective = objective_of(problem, PartialLikelihood, partial(problem))
     with pytest.raises(ViewError, match="PartialLikelihood"):
         minimize(objective, ElasticNet(0.0, 0.5), solver)

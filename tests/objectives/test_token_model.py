@@ -16,6 +16,7 @@ from problems import (
 )
 from references import finite_differences, random_problem
 
+from crfqn import ChainCRF
 from crfqn.data.features import FeatureStore
 from crfqn.kernels.curvature import FAINT
 from crfqn.objectives.curvature import dense_model, token_model
@@ -438,3 +439,19 @@ class TestWhichForm:
             return
         assert (found != sparse_form(point, coords, n_taken)).nnz == 0
         assert (found != sparse_form(point, coords, n_taken - 5)).nnz > 0
+
+    @pytest.mark.parametrize(("n_words", "is_priced"), [(10, True), (1, False)])
+    def test_of_text_it_waits_until_the_passes_have_cost_as_much(self, n_words, is_priced):
+        """Of sequences only: of single items it is the Hessian itself, and formed at once."""
+        random = np.random.default_rng(0)
+        words = np.minimum(random.zipf(1.3, (30_000 // n_words, n_words)), 2000)
+        items = [[{f"word {word}": 1.0} for word in row] for row in words]
+        labels = random.choice(list("abcdefghijklmnopqrst"), words.shape).tolist()
+        objective = ChainCRF().prepare(items, labels).objective
+        coords = np.arange(objective.n_coords)
+        point = objective.at(coords[::3], random.normal(size=coords[::3].size))
+        early, late = (point.hessian_model(coords, 1500, 10, passes=passes) for passes in (0, 20))
+        assert (early is None) == is_priced
+        assert sp.issparse(late)
+        samples = sparse_form(point, coords, objective.n_positions)
+        assert (late.nnz < samples.nnz) == is_priced  # from as many positions as 20 passes pay for

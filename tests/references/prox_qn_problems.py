@@ -48,7 +48,7 @@ class Priced(TokenWise):
     pair: float = PAIR
     most_pairs: float = MOST_PAIRS
 
-    def matrix(self, active):
+    def matrix(self, active, n_passes):
         point, coords = active.point, active.coords
         split, diagonal = point.objective.split(coords), point.curvature(coords).diagonal
         return token_model(

@@ -15,6 +15,11 @@ from crfqn.result import Status
 
 
 class TestEnds:
+    def test_a_path_asks_for_the_optimum(self):
+        path = crf_path(ChainCRF(), X, Y, grid=Grid(3))
+        assert path.models[-1].result_.tol == path.models[-1].tol == 1e-3
+        assert path.models[-1].result_.gap <= 1e-3
+
     def test_a_callback_ends_the_path(self):
         rows = []
         model = ChainCRF(tol=1e-9, callback=lambda row: rows.append(row) or len(rows) > 12)
@@ -104,7 +109,7 @@ def test_bad_grids(settings, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"grid": 20}, r"grid: expected a crfqn\.regularization_path\.Grid, got int"),
+        ({"grid": 20}, r"grid: expected a crfqn\.regularization_path\.Grid or Around, got int"),
         ({"grid": Grid(patience=2)}, "patience: expected validation items or cv to score by, got neither"),
         ({"validation": X}, r"validation: expected a pair \(X, y\), got list"),
         ({"validation": (X, Y), "cv": 3}, "got both"),

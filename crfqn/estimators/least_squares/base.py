@@ -46,9 +46,13 @@ class LeastSquaresModel(ItemModel):
     l1: float | str | None = field(default=0.0, init=False)
     l2: float | None = field(default=1.0, kw_only=False)
     group_l1: float | str | None = field(default=0.0, init=False)
+    tol: float = 1e-3
 
     TAKES_SETS: ClassVar[bool] = True
-    PARAMETERS: ClassVar = {**PARAMETERS, "l2": replace(PARAMETERS["l2"], words=())}
+    PARAMETERS: ClassVar = {
+        **PARAMETERS,
+        **{name: replace(PARAMETERS[name], words=()) for name in ("l2", "tol")},
+    }
 
     @abstractmethod
     def _probabilities(self, scores: Vector) -> Vector:

@@ -10,12 +10,15 @@ Training conditional random fields using incomplete annotations, COLING 2008, eq
 
 S_t is what position t may be: one label, some or all of them. It is a difference of two convex functions and not convex
 itself unless each is one label: there is no dual, hence no certificate, and a small gradient shows a stationary point,
-not an optimum. Shapes as in `score_loss.py`.
+not an optimum. Its Hessian is what the labels tell: a difference of two covariances, on average over the labels one
+covariance, that of expected - expected within Y_i. Of it the token-wise model takes what each position shows by itself,
+p (1 - p) for a known label as ever, and next to nothing for an unknown one. Shapes as in `score_loss.py`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -168,6 +171,7 @@ class PartialLikelihood(LogPartition):
     allowed: NDArray[np.bool_]
 
     is_convex = False
+    has_curvature = has_marginals = True
 
     @property
     def has_dual(self) -> bool:
@@ -186,6 +190,27 @@ class PartialLikelihood(LogPartition):
     @property
     def n_positions(self) -> int:
         return self.allowed.shape[1]
+
+    @cached_property
+    def targets(self) -> Labels:  # type: ignore[override]
+        """The first allowed label of each position, (N,)."""
+        return self.allowed.argmax(axis=0).astype(np.int32)
+
+    @cached_property
+    def relevance(self) -> Vector:  # type: ignore[override]
+        return np.ascontiguousarray(self.allowed.T, np.float64)
+
+    def observed_at(self, positions: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
+        return self.targets[positions], np.arange(positions.size)
+
+    def marginal_residual(self, residual: Vector, weights: Vector) -> Vector:
+        """Return residuals whose marginals are, where several labels are allowed, what is expected beyond those."""
+        unknown = np.flatnonzero(self.allowed.sum(axis=0) > 1)
+        beyond = np.maximum(residual[:, unknown], 0.0)
+        beyond[self.targets[unknown], np.arange(unknown.size)] -= weights[unknown]
+        out = residual.copy()
+        out[:, unknown] = beyond
+        return out
 
     def take(
         self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]

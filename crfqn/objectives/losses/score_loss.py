@@ -61,7 +61,8 @@ class ScoreLoss:
     has_curvature : whether there are second derivatives, `curvature` and `mixed`, for models of the Hessian
     has_margins : whether row descent can follow it by its margins: `code`, `labels`, `label_sets`, `margins`,
         `score_bounds`, `constants`
-    has_marginals : whether it is a likelihood, whose residual is expected less observed (`targets`, `observed_at`)
+    has_marginals : whether it is a likelihood, whose residual is expected less observed (`targets`, `observed_at`), or
+        can be told as one (`marginal_residual`)
     has_label_duals : whether the dual of an item is a polytope of one variable a label, as that of the multiclass hinge
     has_violations : whether it finds the labellings that violate their margins most: `loss_augmented_decode`
     """
@@ -137,6 +138,10 @@ class ScoreLoss:
     def observed_at(self, positions: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
         """Return the states that the labels at some positions make true, and which of the positions each is at."""
         raise NotImplementedError
+
+    def marginal_residual(self, residual: Vector, weights: Vector) -> Vector:
+        """Return weight_t (p_t - [observed]) of the marginals p of the token-wise model, (K, N); weights : (N,)."""
+        return residual
 
     @property
     def label_sets(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

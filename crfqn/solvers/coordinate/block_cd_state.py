@@ -85,9 +85,11 @@ class BlockState(MethodState):
     def check(cls, objective: Any) -> None:
         """Raise ViewError for other losses than likelihoods of chains and taxonomies."""
         loss = objective.loss
-        if not (loss.has_marginals and isinstance(loss.structure, (Chain, Taxonomy))):
+        is_likelihood = loss.has_marginals and loss.is_convex
+        if not (is_likelihood and isinstance(loss.structure, (Chain, Taxonomy))):
             raise ViewError(
-                f"feature blocks need a likelihood of chains or taxonomies; the loss is {type(loss).__name__}"
+                "feature blocks need a likelihood of chains or taxonomies, its labels known; "
+                f"the loss is {type(loss).__name__}"
             )
 
     @property

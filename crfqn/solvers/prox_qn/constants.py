@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from crfqn.objectives.protocols import OVERHEAD
+
 
 @dataclass(frozen=True)
 class Constants:
@@ -48,7 +50,7 @@ class Constants:
     first_scale: float = 0.1
     smallest_scale: float = 1e-3
     most_solutions: int = 20
-    overhead: float = 1e6
+    overhead: float = OVERHEAD
     online_epochs: int = 6
     dearest_epoch: float = 4.0
     stage_steps: int = 40

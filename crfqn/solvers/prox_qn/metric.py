@@ -164,11 +164,13 @@ class Identity:
     is_measured: ClassVar[bool] = False
     is_full: ClassVar[bool] = False
 
-    def base(self, active: ScreenedPoint, constants: Constants) -> tuple[Vector, Matrix]:
+    def base(self, active: ScreenedPoint, constants: Constants, n_passes: float) -> tuple[Vector, Matrix]:
         """Return gamma = 1 (line 3)."""
         return np.ones(active.coords.size), NO_MATRIX
 
-    def renew(self, metric: CompactBFGS, active: ScreenedPoint, constants: Constants) -> None:
+    def renew(
+        self, metric: CompactBFGS, active: ScreenedPoint, constants: Constants, n_passes: float
+    ) -> None:
         """Take the newest gamma (line 40)."""
         metric.rescale()
 
@@ -189,14 +191,16 @@ class Diagonal:
     def __post_init__(self) -> None:
         check_numbers(self, 1, "refresh")
 
-    def base(self, active: ScreenedPoint, constants: Constants) -> tuple[Vector, Matrix]:
+    def base(self, active: ScreenedPoint, constants: Constants, n_passes: float) -> tuple[Vector, Matrix]:
         """Return the curvature, not quite 0 anywhere."""
         return active.point.curvature(active.coords).diagonal + constants.floor * least_scale(
             active
         ), NO_MATRIX
 
-    def renew(self, metric: CompactBFGS, active: ScreenedPoint, constants: Constants) -> None:
-        metric.rebase(*self.base(active, constants))
+    def renew(
+        self, metric: CompactBFGS, active: ScreenedPoint, constants: Constants, n_passes: float
+    ) -> None:
+        metric.rebase(*self.base(active, constants, n_passes))
 
     def for_samples(self, constants: Constants) -> Diagonal:
         return self
@@ -230,22 +234,24 @@ class TokenWise:
                 f"growing_share: expected a number above 0, at most 1, got {self.growing_share!r}"
             )
 
-    def base(self, active: ScreenedPoint, constants: Constants) -> tuple[Vector, Matrix]:
+    def base(self, active: ScreenedPoint, constants: Constants, n_passes: float) -> tuple[Vector, Matrix]:
         """Return the matrix, dense or sparse, or the diagonal where it would be too large."""
-        floor, matrix = constants.floor * least_scale(active), self.matrix(active)
+        floor, matrix = constants.floor * least_scale(active), self.matrix(active, n_passes)
         if matrix is None:
             return active.point.curvature(active.coords).diagonal + floor, NO_MATRIX
         diagonal = matrix.diagonal() + floor
         add_to_diagonal(matrix, floor)
         return diagonal, matrix
 
-    def matrix(self, active: ScreenedPoint) -> Matrix | None:
-        """Return the token-wise model; None where it would be too large."""
+    def matrix(self, active: ScreenedPoint, n_passes: float) -> Matrix | None:
+        """Return the token-wise model; None where it would be too large, or still dearer than all passes so far."""
         share = self.growing_share if active.is_growing else 1.0
-        return active.point.hessian_model(active.coords, self.n_positions, self.max_dense, share)
+        return active.point.hessian_model(active.coords, self.n_positions, self.max_dense, share, n_passes)
 
-    def renew(self, metric: CompactBFGS, active: ScreenedPoint, constants: Constants) -> None:
-        metric.rebase(*self.base(active, constants))
+    def renew(
+        self, metric: CompactBFGS, active: ScreenedPoint, constants: Constants, n_passes: float
+    ) -> None:
+        metric.rebase(*self.base(active, constants, n_passes))
 
     def for_samples(self, constants: Constants) -> TokenWise:
         return replace(self, n_positions=min(self.n_positions, constants.sampled_positions))
@@ -261,8 +267,9 @@ def least_scale(active: ScreenedPoint) -> Vector:
     return np.minimum(scale, radius * np.sqrt(scale)) if radius > 0 else scale
 
 
-# B0: `base` returns its diagonal (n,) and, where it is more, the matrix; `renew` puts another B0 below the secant
-# pairs, every `refresh` steps; `for_samples` is the metric for the samples of a warm start, as rough as they are.
-# `uses_curvature`: whether it asks points for theirs; `is_measured`: B0 is curvature at the point, which may be damped
-# by other curvatures and grows old; `is_full`: B0 knows how coordinates depend on each other.
+# B0: `base` returns its diagonal (n,) and, where it is more, the matrix, given the passes of the run so far; `renew`
+# puts another B0 below the secant pairs, every `refresh` steps; `for_samples` is the metric for the samples of a warm
+# start, as rough as they are. `uses_curvature`: whether it asks points for theirs; `is_measured`: B0 is curvature at
+# the point, which may be damped by other curvatures and grows old; `is_full`: B0 knows how coordinates depend on each
+# other.
 Metric: TypeAlias = Identity | Diagonal | TokenWise

@@ -51,9 +51,11 @@ from crfqn.solvers.screened_point import ScreenedPoint
 
 @dataclass
 class EpochMemory:
-    """Memory from epoch to epoch: the search, and M^ of Algorithm 2, the largest violation an iteration before."""
+    """Memory from epoch to epoch: the search, the passes before the run, and M^ of Algorithm 2, the largest violation
+    an iteration before."""
 
     search: Search
+    passes_before: float
     last_violation: float = np.inf
 
 
@@ -124,13 +126,13 @@ class ProxQN:
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state for each step, and one each time all coordinates are screened."""
-        point, constants = start, self.constants
+        point, constants, passes_before = start, self.constants, objective.n_passes
         if self.warm_start is not None and start.coords.size == 0:
             sampled = replace(self, warm_start=None, metric=self.metric.for_samples(constants))
             point = yield from self.warm_start.states(sampled, objective, penalty, start, constants)
         is_warm, is_growing = point.coords.size > 0, False
         memory = EpochMemory(
-            self.globalisation.begin(self.metric, is_warm, constants)
+            self.globalisation.begin(self.metric, is_warm, constants), passes_before
         )  # line 3: M^ = infinity
         while True:
             # Lines 3 and 17: the gradient at all coordinates, and all of them in the working set.
@@ -150,7 +152,8 @@ class ProxQN:
         """Run lines 4-42; returns the number of steps made, and whether a search has failed."""
         end = EpochStopping(active, self.goal(objective, active), self.constants)
         # Lines 3 and 17: S, Y, Q, Q^ are empty.
-        metric = CompactBFGS(*self.metric.base(active, self.constants), self.memory)
+        n_passes = objective.n_passes - memory.passes_before
+        metric = CompactBFGS(*self.metric.base(active, self.constants, n_passes), self.memory)
         memory.search.open_epoch(active)
         for n in count():
             # Lines 5-12: shrink the working set, and take M^ for the next time.
@@ -165,7 +168,7 @@ class ProxQN:
             if n > 0 and n % self.metric.refresh == 0:
                 if self.metric.is_measured and end.spares_metric(active):
                     return n, False
-                self.metric.renew(metric, active, self.constants)
+                self.metric.renew(metric, active, self.constants, objective.n_passes - memory.passes_before)
             before = active.value
             step, has_failed = self.step(objective, active, metric, memory.search)
             if step is None:
@@ -186,7 +189,8 @@ class ProxQN:
         of_step = objective.operations.of_pass + self.constants.overhead
         limits = self.sweeps.limits(of_step, objective.n_coords, active.coords.size)
         # Lines 21 and 23-30, the inner problem; 31-35, the line search; 36-38, g, y and s.
-        found = search.move(active, QuadraticModel(active, metric, limits, objective.pool))
+        model = QuadraticModel(active, metric, limits, objective.pool, objective.is_convex)
+        found = search.move(active, model)
         # Lines 39-41: S, Y, Q, D, L, S'S, R and Q^ on the working set.
         if found.step is not None:
             metric.update(found.step.s, found.step.y, found.step.base_s)

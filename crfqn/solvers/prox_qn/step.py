@@ -87,8 +87,11 @@ class QuadraticModel:
     """The model at an active set; d : float64 (n,), the direction, zero until it is solved for; base_d : float32 (n,),
     B0 d where B0 is a matrix."""
 
-    def __init__(self, active: ScreenedPoint, metric: CompactBFGS, limits: Limits, pool: Any) -> None:
+    def __init__(
+        self, active: ScreenedPoint, metric: CompactBFGS, limits: Limits, pool: Any, is_convex: bool = True
+    ) -> None:
         self.active, self.metric, self.limits, self.pool = active, metric, limits, pool
+        self.is_convex = is_convex
         self.restart()
 
     def restart(self) -> None:
@@ -229,7 +232,8 @@ class DampedSearch:
             decrease, blocks = active.decrease(model.d, trial), active.local.blocks
             if not falls_enough(decrease, slope, self.armijo):
                 y = active.change_of_gradient(trial)
-                decrease = decrease_by_slopes(decrease, active.value, slope, float(y @ model.d))
+                if model.is_convex:
+                    decrease = decrease_by_slopes(decrease, active.value, slope, float(y @ model.d))
             if falls_enough(decrease, slope, self.armijo):
                 curvature = float(model.d @ model_d)
                 predicted = -slope - 0.5 * curvature

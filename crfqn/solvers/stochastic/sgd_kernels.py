@@ -10,7 +10,7 @@ import numpy as np
 from crfqn.kernels import kernel, subkernel
 from crfqn.kernels.forward_backward import LARGEST_RANGE, add_outer, forbid, padded_edges, pass_messages
 from crfqn.kernels.logarithms import log_item
-from crfqn.kernels.rows import aligned_rows, exp_in_place
+from crfqn.kernels.rows import aligned_rows, copy_rows, exp_in_place
 from crfqn.kernels.taxonomy import tile_down, tile_exponentials, tile_up
 from crfqn.kernels.viterbi import add_mask, mask_ends
 from crfqn.solvers.stochastic.item_kernels import (
@@ -109,10 +109,28 @@ def subtract_labels(labels, weight, residual, edge_counts):
             edge_counts[labels[t - 1], labels[t]] -= weight
 
 
+@subkernel
+def forbid_labels(relevance, scores):
+    """Write -inf to the scores of labels that are not possible."""
+    for t in range(relevance.shape[0]):
+        for k in range(relevance.shape[1]):
+            if relevance[t, k] == 0.0:
+                scores[t, k] = -np.inf
+
+
+@subkernel
+def subtract_from(whole, part):
+    """Replace `part` by whole - part, in all rows of `whole`."""
+    for j in range(whole.shape[0]):
+        for k in range(whole.shape[1]):
+            part[j, k] = whole[j, k] - part[j, k]
+
+
 @kernel
-def learn_chains(order, data, n_states, rows, rates, mask):
+def learn_chains(order, data, relevance, n_states, rows, rates, mask):
     """Take a step on each item of `order` while the scale is in range; returns the number of steps; table and counters
-    of `rows` change in place."""
+    of `rows` change in place. relevance : float64 (positions, K), 0 for labels that are not possible, or (0, K): those
+    of `data.targets` are."""
     table, shares, pattern_of, counters = rows
     width, n_features = shares.shape[1], table.shape[0] - n_states
     longest, most = largest_item(order, data)
@@ -122,7 +140,9 @@ def learn_chains(order, data, n_states, rows, rates, mask):
     edge_counts, gradient = aligned_rows(width, width), aligned_rows(1, width)[0]
     scale, exponents = np.empty(longest), np.empty(longest * width, np.int64)
     edge_rows, edges = n_features + np.arange(n_states), aligned_rows(n_states, width)
-    masked = aligned_rows(n_states, width)
+    masked, free_counts = aligned_rows(n_states, width), aligned_rows(width, width)
+    is_partial = relevance.shape[0] > 0
+    free = aligned_rows(longest if is_partial else 0, width)
     for done in range(order.size):
         i = order[done]
         a, b = data.offsets[i], data.offsets[i + 1]
@@ -135,11 +155,21 @@ def learn_chains(order, data, n_states, rows, rates, mask):
         load_edges(edge_rows, rows, edges)
         if length > 0:
             mask_ends(scores[:length], mask)
-        infer_item(
-            scores[:length], add_mask(edges, mask, masked), weight, psi[:length], alpha[:length], scale, p[:length],
-            exponents, edge_counts,
-        )  # fmt: skip
-        subtract_labels(data.targets[a:b], weight, p, edge_counts)
+        allowed_edges = add_mask(edges, mask, masked)
+        for turn in range(2 if is_partial else 1):  # all labellings, and those that fit
+            if turn == 1:
+                copy_rows(free, p[:length])
+                copy_rows(free_counts, edge_counts)
+                forbid_labels(relevance[a:b], scores)
+            infer_item(
+                scores[:length], allowed_edges, weight, psi[:length], alpha[:length], scale, p[:length], exponents,
+                edge_counts,
+            )  # fmt: skip
+        if is_partial:
+            subtract_from(free[:length], p)
+            subtract_from(free_counts, edge_counts)
+        else:
+            subtract_labels(data.targets[a:b], weight, p, edge_counts)
         eta = learning_rate(counters, rates)
         scaled_eta = eta / counters[SCALE]
         learn_features(n, columns, p, gradient, rows, eta, scaled_eta)

@@ -55,6 +55,7 @@ class LearnedRows(MethodState):
     """
 
     takes_blocks: ClassVar[bool] = True
+    needs_labels: ClassVar[bool] = True  # one a position
 
     def __init__(self, owner: Objective | BlockedObjective) -> None:
         self.owner, parts = owner, owner.parts
@@ -71,9 +72,10 @@ class LearnedRows(MethodState):
     def check(cls, objective: Objective | BlockedObjective) -> None:
         """Raise ViewError for other losses than likelihoods, other structures and offsets: the kernels know none."""
         part = objective.parts[0]
-        if not part.loss.has_marginals:
+        if not part.loss.has_marginals or (cls.needs_labels and not part.loss.is_convex):
             raise ViewError(
-                f"learning item by item needs a likelihood; the loss is {type(part.loss).__name__}"
+                f"learning item by item needs a likelihood{' of known labels' * cls.needs_labels}; "
+                f"the loss is {type(part.loss).__name__}"
             )
         check_structure("learning item by item", part.loss.structure)
         if part.offset is not None:
@@ -162,6 +164,8 @@ class SGDState(LearnedRows):
         those of the whole
     """
 
+    needs_labels = False
+
     def __init__(
         self,
         owner: Objective | BlockedObjective,
@@ -211,7 +215,8 @@ class SGDState(LearnedRows):
         data, structure, state = self.item_data(which), self.structure, (self.rows, self.rates)
         if isinstance(structure, Taxonomy):
             return int(learn_tree(order, data, structure.parents, structure.is_label, *state))
-        return int(learn_chains(order, data, self.n_states, *state, cast(Chain, structure).mask))
+        relevance, mask = self.parts[which].loss.relevance, cast(Chain, structure).mask
+        return int(learn_chains(order, data, relevance, self.n_states, *state, mask))
 
 
 class Learned(NamedTuple):

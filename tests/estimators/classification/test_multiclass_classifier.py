@@ -479,7 +479,7 @@ class TestMessages:
             ({"solver": "adam"}, r"^solver: expected one of \['auto', .*'bcd', .*\] or a solver object, got 'adam'$"),
             ({"solver": "sgd"}, r"^SGDL1 cannot train this: learning item by item needs a likelihood"),
             ({"solver": "l-bfgs"}, r"^LBFGS needs a penalty .* without L1 and groups"),
-            ({"tol": -1}, r"^tol: expected a finite number >= 0, got -1$"),
+            ({"tol": -1}, r"^tol: expected 'auto' or a finite number >= 0, got -1$"),
             ({"fit_intercept": 1}, r"^fit_intercept: expected True or False, got 1$"),
         ],
         ids=str,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,7 @@ class TestMessages:
             ({"l1": True}, r"^l1: expected 'auto' or a finite number >= 0, got True$"),
             ({"l2": -0.5}, r"^l2: expected 'auto' or a finite number >= 0, got -0.5$"),
             ({"l2": np.inf}, r"^l2: expected 'auto' or a finite number >= 0, got inf$"),
-            ({"tol": -1e-3}, r"^tol: expected a finite number >= 0, got -0.001$"),
+            ({"tol": -1e-3}, r"^tol: expected 'auto' or a finite number >= 0, got -0.001$"),
             ({"max_iter": 0}, r"^max_iter: expected an integer >= 1, got 0$"),
             ({"max_iter": 2.5}, r"^max_iter: expected an integer >= 1, got 2.5$"),
             ({"max_seconds": 0}, r"^max_seconds: expected None or a number > 0, got 0$"),
@@ -162,9 +163,33 @@ class TestMessages:
 
 
 class TestEnds:
+    def test_the_message_says_how_near(self):
+        result = replace(fitted(l1=0.1).result_, status=Status.ESTIMATED)
+        assert (
+            result.message
+            == "converged: within 3 % of the optimum by estimate, not proved; tol=1e-3 for more"
+        )
+        assert replace(result, tol=1e-3).message.endswith(
+            "within 0.1 % of the optimum by estimate, not proved"
+        )
+        assert "within the tolerance" in replace(result, tol=np.nan).message  # of older files
+
+    @pytest.mark.parametrize(
+        ("settings", "tol"),
+        [
+            ({}, 0.03),
+            ({"stop": "certificate"}, 1e-3),
+            ({"tol": 0.2}, 0.2),
+            ({"tol": 0.2, "stop": "certificate"}, 0.2),
+        ],
+    )
+    def test_who_asks_for_a_proof_asks_for_more(self, settings, tol):
+        model = fitted(l1=0.1, **settings)
+        assert model.tol_ == model.result_.tol == tol
+
     def test_max_iter_warns_at_the_caller(self):
         with pytest.warns(
-            ConvergenceWarning, match=r"limit of iterations .* tol 0.001, 2 iterations"
+            ConvergenceWarning, match=r"limit of iterations .* tol 0.03, 2 iterations"
         ) as caught:
             model = ChainCRF(l1=0.5, max_iter=2).fit(PROBLEM.sequences, PROBLEM.targets)
         assert model.result_.status is Status.MAX_ITER

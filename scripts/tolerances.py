@@ -1,0 +1,82 @@
+#!/usr/bin/env python
+"""How exact a training has to be: what looser tolerances than 1e-3 cost in accuracy, and what they save.
+
+    python scripts/tolerances.py --data companies --data entities --draws 10
+    python scripts/tolerances.py --items 500          # all sets, smaller
+
+Each draw trains on some of a set's items, to every tolerance with all other settings as they are by default, and scores
+the models on up to as many others. Differences are those to the score at 1e-3 on the same draw, in points, their mean
+with its standard error; seconds are the processor's, as shares of those at 1e-3.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from defaults import take
+from harness.default_sets import MULTILABEL, QUICK, SETS, TunedSet
+from harness.measuring import say
+from harness.options import command, some_of
+from harness.report import Table
+from sklearn.exceptions import ConvergenceWarning
+
+TOLERANCES = (0.3, 0.1, 0.03, 0.01, 1e-3)  # the last is what the others are compared with
+
+app = command()
+
+
+def measure(source: TunedSet, n_items: int, draws: int) -> np.ndarray:
+    """Score, seconds and ConvergenceWarnings of each draw and tolerance, (draws, tolerances, 3)."""
+    items, found = source.items, np.zeros((draws, len(TOLERANCES), 3))
+    for draw in range(draws):
+        order = np.random.default_rng(draw).permutation(source.n_items)
+        n_train = min(n_items, int(0.8 * source.n_items))
+        train, test = np.sort(order[:n_train]), np.sort(order[n_train : 2 * n_train])
+        X, y = take(items.X_train, train), take(items.y_train, train)
+        for i, tol in enumerate(TOLERANCES):
+            model, began = source.model(tol=tol, n_threads=1), time.process_time()
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                model.fit(X, y)
+            seconds = time.process_time() - began
+            score = source.score(model, take(items.X_train, test), take(items.y_train, test))
+            found[draw, i] = score, seconds, sum(issubclass(w.category, ConvergenceWarning) for w in caught)
+    return found
+
+
+def row_of(name: str, source: TunedSet, found: np.ndarray) -> dict[str, str]:
+    """The cells of a set."""
+    score, seconds, warned = (found[:, :, i] for i in range(3))
+    cells = {"set": name, "estimator": source.estimator.__name__, "at 1e-3": f"{score[:, -1].mean():.2f}"}
+    for i, tol in enumerate(TOLERANCES[:-1]):
+        lost = score[:, i] - score[:, -1]
+        error = lost.std(ddof=1) / np.sqrt(len(lost)) if len(lost) > 1 else np.nan
+        saved = f"{seconds[:, i].sum() / seconds[:, -1].sum():.2f}"
+        cells[f"{tol:g}: difference, time"] = f"{lost.mean():+.2f} ± {error:.2f}, {saved}"
+    return cells | {"seconds": f"{seconds[:, -1].mean():.2f}", "warnings": f"{warned.sum():.0f}"}
+
+
+@app.command()
+def main(
+    data: Annotated[list[str] | None, some_of([*SETS, *MULTILABEL, *QUICK])] = None,
+    items: Annotated[int, typer.Option(min=10, help="To train on, at most.")] = 1000,
+    draws: Annotated[int, typer.Option(min=1, help="Of items, a set.")] = 10,
+) -> None:
+    """Print the table, a set a row."""
+    known: dict[str, Callable[[], Any]] = SETS | MULTILABEL | QUICK
+    rows = []
+    for name in data or [*SETS, *MULTILABEL]:
+        source = known[name]()
+        rows.append(row_of(name, source, measure(source, items, draws)))
+        say(" | ".join(rows[-1].values()))
+    head = [*rows[0]]
+    print(Table("Accuracy by tolerance", head, [[*row.values()] for row in rows]).markdown())
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,23 @@
+"""The table of accuracy by tolerance, on digits that come with scikit-learn."""
+
+from __future__ import annotations
+
+import numpy as np
+import tolerances
+from harness.default_sets import QUICK
+
+
+def test_looser_fits_take_less_and_score_alike():
+    source = QUICK["few-digits"]()
+    found = tolerances.measure(source, 100, draws=2)
+    assert found.shape == (2, len(tolerances.TOLERANCES), 3)
+    score, seconds, warned = (found[:, :, i] for i in range(3))
+    assert (score > 50.0).all()
+    assert (seconds > 0).all()
+    assert not warned.any()
+    row = tolerances.row_of("few-digits", source, found)
+    assert row["at 1e-3"] == f"{score[:, -1].mean():.2f}"
+    lost = score[:, 2] - score[:, -1]
+    assert row["0.03: difference, time"].startswith(
+        f"{lost.mean():+.2f} ± {np.abs(np.diff(lost))[0] / 2:.2f}, "
+    )
