@@ -133,22 +133,25 @@ class TrainOverrides:
 class PathOptions:
     """The grid of `crfqn path`, how its models are scored, when to stop, and where the results go."""
 
-    n_values: int = option(
-        "So many values of l1 (group_l1 for a penalty over rows), evenly on a log scale.",
+    n_values: int | None = option(
+        "So many pairs of l1 and l2 around those of the recipe, the first, in steps of 3; 9 by default. With --l1 or "
+        "--patience so many values of l1 (20).",
         "--values",
-        default=20,
         min=1,
     )
     l1: float | None = option(
-        "The smallest l1 (group_l1 for a penalty over rows); default: a tenth of auto, or 1/100 of the "
-        "largest, at which all weights are zero.",
+        "Instead: descend from the l1 under which all weights are zero to this one (group_l1 for a penalty over rows).",
         min=0,
     )
     holdout: float = option(
         "The share of the training items that models are scored on.", default=0.1, min=0, max=1
     )
     cv: int | None = option("Score by cross-validation with so many folds instead.", min=2)
-    patience: int | None = option("Stop after so many values without a better score.", min=1)
+    patience: int | None = option(
+        "Descend, and stop after so many values without a better score; without --l1 at the latest at a tenth of auto "
+        "or 1/100 of the largest.",
+        min=1,
+    )
     max_seconds: float | None = parameter("max_seconds", "--max-time")
     csv: Path | None = option("Write the table here, as CSV.")
     plot: Path | None = option("Draw accuracy, non-zeros, gap and seconds here (.png, .svg, .pdf).")

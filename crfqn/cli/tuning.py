@@ -1,4 +1,4 @@
-"""`crfqn path` and `crfqn cv`: models for many strengths of the L1 penalty, or of many folds, and a table of them."""
+"""`crfqn path` and `crfqn cv`: models for many strengths of the penalty, or of many folds, and a table of them."""
 
 import json
 import math
@@ -19,10 +19,11 @@ from crfqn.cli.training import chosen_recipe, describe_accuracy, recipe_facts, s
 from crfqn.data.model_file import null_for_nan
 from crfqn.errors import InputError, RecipeError
 from crfqn.recipes import Prepared, build_estimator, prepare
+from crfqn.result import Status
 
 if TYPE_CHECKING:
     from crfqn.metrics.evaluation import Scores
-    from crfqn.regularization_path import RegularizationPath
+    from crfqn.regularization_path import Around, Grid, RegularizationPath
 
 SEED = 0  # for the choice of the items that are held out, and for their order before they are cut into folds
 COLUMNS = ("accuracy", "whole items", "F1", "non-zeros", "seconds")  # of a fold
@@ -37,7 +38,7 @@ def path(
     *,
     is_quiet: bool,
 ) -> int:
-    """Train the regularisation path of a recipe, `settings` other than None replacing its own; return the exit code."""
+    """Train a recipe under many strengths, `settings` other than None replacing its own; return the exit code."""
     recipe = chosen_recipe(name_or_path, data)
     if options.plot is not None:
         from crfqn.plot.canvas import check_picture
@@ -49,7 +50,8 @@ def path(
     with Interrupts() as interrupts:
         prepared = prepare(recipe)
         model: Any = build_estimator(recipe, taxonomy=prepared.given_taxonomy, **settings)
-        models = _train_path(model, prepared, options, interrupts, is_quiet)
+        deadline = Deadline(options.max_seconds)
+        models = _train_path(model, prepared, options, interrupts, deadline, is_quiet)
         if models is None:
             say("Interrupted before the first model; nothing was saved.")
             return interrupts.code
@@ -68,45 +70,63 @@ def path(
         print(_json(models) if options.as_json else _table(models, prepared, output), flush=True)
         if not is_quiet:
             _say_end(models)
-        return _code(models, interrupts)
+        return _code(models, interrupts, deadline)
+
+
+class Deadline:
+    """A limit of time in seconds, None for none; `is_over` is whether a training has seen it pass."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self.end = math.inf if seconds is None else time.perf_counter() + seconds
+        self.is_over = False
+
+    def passed(self) -> bool:
+        """Return whether the time is over now."""
+        self.is_over = self.is_over or time.perf_counter() >= self.end
+        return self.is_over
 
 
 def _train_path(
-    model: Any, prepared: Prepared, options: PathOptions, interrupts: Interrupts, is_quiet: bool
+    model: Any,
+    prepared: Prepared,
+    options: PathOptions,
+    interrupts: Interrupts,
+    deadline: Deadline,
+    is_quiet: bool,
 ) -> "RegularizationPath | None":
     from sklearn.exceptions import ConvergenceWarning
 
-    from crfqn.regularization_path import Grid, crf_path
+    from crfqn.regularization_path import crf_path
 
-    started = time.perf_counter()
-    model.set_params(
-        callback=lambda record: (
-            interrupts.is_requested
-            or (options.max_seconds is not None and time.perf_counter() - started >= options.max_seconds)
-        )
-    )
+    grid = _grid(options)
+    model.set_params(callback=lambda record: interrupts.is_requested or deadline.passed())
     X, y, weights, validation = prepared.take_train(), prepared.y_train, prepared.sample_weight, None
     if options.cv is None:
         X, y, weights, validation = _split_validation(X, y, weights, options.holdout)
-    with (
-        warnings.catch_warnings(),
-        interrupts.training(),
-        _progress(options.n_values, model._path_parameter, is_quiet) as callback,
-    ):
+    with warnings.catch_warnings(), interrupts.training(), _progress(grid.n_values, is_quiet) as callback:
         warnings.simplefilter("ignore", ConvergenceWarning)  # said by the table and by the exit code
-        warnings.filterwarnings("ignore", "the best score is that of the", UserWarning)
+        warnings.filterwarnings("ignore", "the best score is that of", UserWarning)
         warnings.filterwarnings("ignore", "The least populated class in y has only", UserWarning)
         models = crf_path(
             model,
             X,
             y,
             sample_weight=weights,
-            grid=Grid(options.n_values, smallest=options.l1, patience=options.patience),
+            grid=grid,
             validation=validation,
             cv=options.cv,
             callback=callback,
         )
     return models if len(models) else None
+
+
+def _grid(options: PathOptions) -> "Around | Grid":
+    from crfqn.regularization_path import Around, Grid
+
+    n_values = {} if options.n_values is None else {"n_values": options.n_values}
+    if options.l1 is None and options.patience is None:
+        return Around(**n_values)
+    return Grid(**n_values, smallest=options.l1, patience=options.patience)
 
 
 def _split_validation(
@@ -126,24 +146,24 @@ def _split_validation(
 
 
 @contextmanager
-def _progress(n_values: int, parameter: str, is_quiet: bool) -> Any:
-    """Return a callback that shows each step of the regularisation path: a bar on a terminal, lines elsewhere."""
+def _progress(n_values: int, is_quiet: bool) -> Any:
+    """Return a callback that shows each step of the search: a bar on a terminal, lines elsewhere."""
     if is_quiet:
         yield None
         return
     from rich.console import Console
     from rich.progress import Progress
 
+    from crfqn.estimators.strengths import described
+
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("path", total=n_values)
 
         def show(step: Any) -> None:
-            result, value = step.model.result_, getattr(step.model, parameter)
+            result, where = step.model.result_, described(step.model._fitted_strengths)
             accuracy = "" if math.isnan(step.score) else f", accuracy {step.score:.4f}"
-            text = (
-                f"{parameter} = {value:.4g}: {result.n_nonzero:,} non-zeros{accuracy}, {result.seconds:.2f} s"
-            )
+            text = f"{where}: {result.n_nonzero:,} non-zeros{accuracy}, {result.seconds:.2f} s"
             bar.update(task, advance=1, description=text)
             if not console.is_terminal:
                 say(text)
@@ -159,22 +179,32 @@ def _draw(models: "RegularizationPath", file: Path) -> None:
 
 
 def _table(models: "RegularizationPath", prepared: Prepared, output: Path | None) -> str:
-    name = models.path_parameter
-    lines = [f"{name:>12} {'accuracy':>9} {'non-zeros':>10} {'gap':>9} {'passes':>7} {'seconds':>8}"]
+    names = models.varied
+    heading = " ".join(f"{name:>12}" for name in names)
+    lines = [f"{heading} {'accuracy':>9} {'non-zeros':>10} {'gap':>9} {'passes':>7} {'seconds':>8}"]
     best = None if np.isnan(models.score).all() else models.best_index
     for i, row in enumerate(models.rows()):
-        note = "  best" if i == best else ""
-        note += "" if row["status"] == "converged" else f"  {row['status'].replace('_', ' ')}"
+        note = "  default" if models.has_default and i == 0 else ""
+        note += "  best" if i == best else ""
+        status = models.models[i].result_.status
+        if not status.is_success:  # the command's callback ends a training by the time, or by a signal
+            note += "  cut off" if status is Status.CALLBACK else f"  {row['status'].replace('_', ' ')}"
+        values = " ".join(f"{row[name]:12.6g}" for name in names)
         lines.append(
-            f"{row[name]:12.6g} {_number(row['score'], '.4f'):>9} {row['n_nonzero']:10,d} "
+            f"{values} {_number(row['score'], '.4f'):>9} {row['n_nonzero']:10,d} "
             f"{_number(row['gap'], '.2e'):>9} {row['passes']:7.1f} {row['seconds']:8.2f}{note}"
         )
-    lines.append(f"{'together':>12} {'':>30} {models.passes.sum():7.1f} {models.seconds.sum():8.2f}")
+    lines.append(
+        f"{'together':>{len(heading)}} {'':>30} {models.passes.sum():7.1f} {models.seconds.sum():8.2f}"
+    )
+    if models.comparison:
+        lines.append(f"\n{models.comparison}")
     if best is not None and prepared.y_test:
         from crfqn.metrics.evaluation import score
 
         found = score(models.best_model, prepared.X_test, prepared.y_test)
-        lines.append(f"\nbest       {name} = {models.values[best]:.6g}")
+        where = ", ".join(f"{name} = {getattr(models, name)[best]:.6g}" for name in names)
+        lines.append(f"\nbest       {where}")
         lines.append(f"accuracy   {describe_accuracy(found)} (test part)")
     if output is not None:
         lines.append(f"model      {output} ({output.stat().st_size:,} bytes)")
@@ -196,16 +226,21 @@ def _number(value: float, pattern: str) -> str:
 
 def _json(models: "RegularizationPath") -> str:
     best = None if np.isnan(models.score).all() else models.best_index
-    content = {"l1_max": models.l1_max, "best": best, "best_end": models.best_end}
-    return json.dumps(content | {"path": null_for_nan(models.rows())}, indent=2)
+    content: dict[str, Any] = {"l1_max": models.l1_max, "best": best, "best_end": models.best_end}
+    content |= {"comparison": models.comparison, "path": models.rows()}
+    return json.dumps(null_for_nan(content), indent=2)
 
 
-def _code(models: "RegularizationPath", interrupts: Interrupts) -> int:
-    statuses = {model.result_.status.name for model in models.models}
-    if interrupts.is_requested or "INTERRUPTED" in statuses:
+def _code(models: "RegularizationPath", interrupts: Interrupts, deadline: "Deadline") -> int:
+    """Say why the search ended early, if it did; return the exit code."""
+    statuses = [model.result_.status for model in models.models]
+    if interrupts.is_requested or Status.INTERRUPTED in statuses:
         say("Interrupted; the table has the values so far.")
         return interrupts.code
-    return ExitCode.OK if statuses == {"CONVERGED"} else ExitCode.NOT_CONVERGED
+    if deadline.is_over:
+        say("The time of --max-time is up; the table has the values so far.")
+    is_complete = not deadline.is_over and all(status.is_success for status in statuses)
+    return ExitCode.OK if is_complete else ExitCode.NOT_CONVERGED
 
 
 def cross_validate(

@@ -87,7 +87,7 @@ class ChainCRF(ChainModel):
         C of a structural SVM with l2 = 1 is 1 / l2 here, and lambda of a mean over n items is l2 / n.
     tol : float or "auto", default "auto"
         Stop when objective - optimum <= tol * objective. "auto" is .03, the loosest that costs no accuracy
-        (docs/training.md), and 1e-3 where the optimum itself is asked for: with stop="certificate", along a path.
+        (docs/numerics.md), and 1e-3 where the optimum itself is asked for: with stop="certificate", along a path.
     stop : {"estimate", "certificate"}, default "estimate"
         What has to say so: an estimate from what the steps have won (docs/training.md says how), or the certified
         duality gap: a proof, which on text takes many times as long.

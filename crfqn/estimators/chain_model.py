@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 import scipy.sparse
@@ -113,7 +113,6 @@ class ChainModel(StructuredEstimator):
     """Base class of `ChainCRF`, with all but its public methods."""
 
     l2: float | str | None = field(default=AUTO, kw_only=False)
-    ENOUGH: ClassVar[float] = 0.03
     all_possible_states: bool = True
     all_possible_transitions: bool = True
     scheme: str | None = None

@@ -46,7 +46,8 @@ class MulticlassClassifier(ItemClassifier):
     ----------
     l1, l2, group_l1 : float >= 0, or "auto" for l1 and group_l1, optional
         Strengths; of those that the penalty's name has l2 is 1 by default, l1 and group_l1 "auto", as in `ChainCRF`. l2
-        may be added to every penalty.
+        may be added to every penalty; beside an l1 left to the data it is there by default, as in `MulticlassCRF`, for
+        the penalty "l1" and the logistic loss.
     loss : {"squared-hinge", "multitask-squared-hinge", "logistic", "hinge"}, default "squared-hinge"
         Of an item of class y: the sum over r != y of max(1 - (s_y - s_r), 0)^2 (equation 2 of the paper); the squared
         hinge losses of one classifier against the rest for each class (11); -log P(y), P(k) ~ exp(s_k) (12); the
@@ -76,7 +77,8 @@ class MulticlassClassifier(ItemClassifier):
     class_weight : None, "balanced" or dict of label -> weight, optional
         As in `MulticlassCRF`.
     tol : float or "auto", default "auto"
-        Stop when objective - optimum <= tol * objective; "auto" is 1e-3. Small problems are solved on by Newton's
+        Stop when objective - optimum <= tol * objective. "auto" is 1e-2, the loosest that costs no accuracy
+        (docs/numerics.md), and 1e-3 with stop="certificate" and along a path. Small problems are solved on by Newton's
         method, until rounding is all that is left.
     stop : {"estimate", "certificate"}, default "estimate"
         What has to say so: an estimate from what the steps have won, or the certified duality gap, a proof.
@@ -138,7 +140,8 @@ class MulticlassClassifier(ItemClassifier):
 
     @property
     def _strengths(self) -> Strengths:
-        return strengths_of(self.penalty, l1=self.l1, l2=self.l2, group_l1=self.group_l1)
+        is_likelihood = self.loss == "logistic"
+        return strengths_of(self.penalty, is_likelihood, l1=self.l1, l2=self.l2, group_l1=self.group_l1)
 
     @property
     def _path_parameter(self) -> str:
@@ -234,8 +237,9 @@ class MulticlassCRF(MulticlassClassifier):
     Parameters
     ----------
     l1, l2 : float >= 0, or "auto" for l1, optional
-        Strengths of the penalties, in nats; by default "auto" (as in `ChainCRF`) and 1 where the penalty's name has
-        them, else 0.
+        Strengths of the penalties, in nats; by default "auto" (a tenth of the noise of gradients,
+        docs/choosing-strengths.md) and 1 where the penalty's name has them, else 0. The penalty "l1" has, as long as l1
+        is left to the data, an l2 beside it that is worth two items of a feature; `l2=0` for none.
     penalty : {"l1", "elastic-net", "l2", "l1/l2", "l1/linf", "sparse-group"}, default "l1"
     group_l1 : float >= 0 or "auto", optional
         As in `MulticlassClassifier`: under the penalty "l1/l2" a feature has weights for all classes or for none.
@@ -246,7 +250,8 @@ class MulticlassCRF(MulticlassClassifier):
         A factor to `sample_weight`. "balanced" lets every class count the same in total; labels that a dict leaves
         out have 1.
     tol : float or "auto", default "auto"
-        Stop when objective - optimum <= tol * objective; "auto" is 1e-3. Small problems are solved on by Newton's
+        Stop when objective - optimum <= tol * objective. "auto" is .03, the loosest that costs no accuracy
+        (docs/numerics.md), and 1e-3 with stop="certificate" and along a path. Small problems are solved on by Newton's
         method, until rounding is all that is left.
     stop : {"estimate", "certificate"}, default "estimate"
         What has to say so: an estimate from what the steps have won, or the certified duality gap, a proof.
@@ -285,6 +290,7 @@ class MulticlassCRF(MulticlassClassifier):
     """
 
     KIND = "multiclass-crf"
+    ENOUGH: ClassVar[float] = 0.03
 
     loss: str = field(default="logistic", init=False)
     penalty: str = "l1"

@@ -106,7 +106,9 @@ def edge_table(coef: Any) -> NDArray[np.float64]:
     if coef.format != "csr":
         return coef.toarray()
     table: Any = np.bincount(_flat_places(coef), coef.data, coef.shape[0] * coef.shape[1])
-    return table.reshape(coef.shape)
+    return table.astype(np.float64, copy=False).reshape(
+        coef.shape
+    )  # of no entries at all it is one of integers
 
 
 class Scorer(NamedTuple):

@@ -1,7 +1,7 @@
 """Choice of the strengths behind `l1="auto"`, `group_l1="auto"` and `l2="auto"`, by the noise of gradients.
 
     l1 = 0.1 noise,    group_l1 = 0.2 noise,    that of a single weight (`crfqn.objectives.gradient_noise`)
-    l2 = 2 x unit information,    and beside it l1 = 0.25 noise
+    l2 = 2 x unit information,    and beside it, of sequences, l1 = 0.25 noise
 
 Among K labels the gradient of a whole row of weights is sqrt(K) times as long, but a feature that matters matters to a
 few labels: a strength in proportion to the row's noise is too strong for these where labels are many.
@@ -44,7 +44,8 @@ from crfqn.penalties.penalty import Layout
 Strengths: TypeAlias = dict[str, Any]  # a float or "auto" by name: l1, l2, group_l1
 # docs/choosing-strengths.md: from .07 to .25, and from .11 to .33, all sets are within a point of their tuned strength.
 SHARES = {"l1": 0.1, "group_l1": 0.2}
-SHARE_WITH_L2 = 0.25  # the same page: from .1 to .5 text scores are the same, and the models ever smaller
+# The same page: from .1 to .5 scores of sequences are the same, and the models ever smaller; items lose from .1 on.
+SHARE_WITH_L2 = 0.25
 SEEN = 2  # positions that l2 = "auto" is worth
 AUTOMATIC = tuple(SHARES)
 STRENGTHS = ("l1", "l2", "group_l1")
@@ -67,7 +68,7 @@ def chosen_strengths(strengths: Strengths, objective: Any, unpenalised: Coords) 
     noise = gradient_noise(objective, unpenalised)
     chosen = {name: share * noise for name, share in SHARES.items()}
     if is_auto(strengths.get("l2")):
-        chosen["l1"] = SHARE_WITH_L2 * noise
+        chosen["l1"] = (SHARE_WITH_L2 if objective.operations.has_sequences else SHARES["l1"]) * noise
         chosen["l2"] = SEEN * unit_information(objective, unpenalised)
     return {name: chosen[name] if is_auto(value) else value for name, value in strengths.items()}
 
@@ -92,7 +93,7 @@ LINEAR_PARAMETERS = {
     **{name: replace(PARAMETERS[name], is_optional=True) for name in ("l1", "group_l1")},
     "l2": replace(PARAMETERS["l2"], words=(), is_optional=True),
 }
-# Of strengths that the penalty's name has.
+# Of strengths that the penalty's name has; "l1" has an l2 beside it, too, where l1 is not given.
 DEFAULTS = {"l1": AUTO, "l2": 1.0, "group_l1": AUTO}
 
 
@@ -103,10 +104,18 @@ def named_penalty(name: object) -> PenaltyRow:
     return PENALTIES[name]
 
 
-def strengths_of(name: str, **given: float | str | None) -> Strengths:
+def strengths_of(name: str, is_likelihood: bool = False, **given: float | str | None) -> Strengths:
     """Return every strength by name: as given, or the default where the penalty has it, else 0. Each may have an L2
-    term; InputError for any other strength > 0 that the penalty does not have."""
+    term; InputError for any other strength > 0 that the penalty does not have. Of a likelihood (Laplace's rule) l2 is
+    "auto" beside an automatic l1 alone: a penalty that is given is the whole penalty."""
     known = named_penalty(name).strengths
+    if (
+        is_likelihood
+        and name == "l1"
+        and given["l2"] is None
+        and (given["l1"] is None or is_auto(given["l1"]))
+    ):
+        given["l2"] = AUTO
     found: Strengths = {}
     for strength in STRENGTHS:
         value: Any = given[strength]

@@ -22,6 +22,7 @@ class StructuredEstimator(SparseLinearModel):
 
     group_norm: str = "l2"
     loss: str = "logistic"
+    ENOUGH: ClassVar[float] = 0.03
 
     PARAMETERS: ClassVar = {**PARAMETERS, "loss": replace(PARAMETERS["loss"], choices=(*STRUCTURED,))}
     SOLVERS: ClassVar = STRUCTURED_SOLVERS

@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
+from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.base import has_probabilities
 from crfqn.estimators.checks import is_number
 from crfqn.estimators.content import ModelContent
@@ -39,8 +40,9 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
 
     Parameters
     ----------
-    l1, l2 : float or "auto", default "auto", and float, default 0.0
-        Strengths of the penalties, >= 0, in nats; "auto" as in `ChainCRF`.
+    l1, l2 : float or "auto", default "auto"
+        Strengths of the penalties, >= 0, in nats; "auto" as in `MulticlassCRF`: l2 is 0 where another strength is
+        given.
     group_l1, group_norm : float or "auto", default 0.0, and {"l2", "linf"}, default "l2"
         As in `ChainCRF`: with l1 = 0 and group_l1 > 0 a feature has weights for all nodes or for none.
     loss : {"logistic", "hinge"}, default "logistic"
@@ -97,6 +99,7 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
     SPACE = TreeSpace
     NOT_SAVED: ClassVar[tuple[str, ...]] = (*ItemClassifier.NOT_SAVED, "taxonomy")
 
+    l2: float | str | None = field(default=AUTO, kw_only=False)
     taxonomy: Any = None
     labels: str = "leaves"
     separator: str = "/"

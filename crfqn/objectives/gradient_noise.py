@@ -54,13 +54,14 @@ def about_means(parts: list[Objective], squares: Vector) -> Vector:
 
 
 def unit_information(objective: Any, unpenalised: Coords) -> float:
-    """Return the curvature of the loss by a weight at zero that one position brings, on average; 0 for one label: v
-    mean_f max_t x_tf^2 over the features that occur, as a likelihood's curvature is its gradient's variance."""
+    """Return the curvature of the loss by a weight at zero that one position brings; 0 for one label: v median_f
+    max_t x_tf^2 over the features that occur, as a likelihood's curvature is its gradient's variance. Neither the few
+    features of a huge unit nor those of a tiny one, as words of long texts have by tf-idf, say what counts."""
     parts = objective.parts
     scales = np.maximum.reduce([part.map.feature_scales for part in parts])
     scales[parts[0].split(unpenalised).features] = 0.0
     occurring = scales[scales > 0]
-    return residual_variance(parts) * float(occurring.mean()) if occurring.size else 0.0
+    return residual_variance(parts) * float(np.median(occurring)) if occurring.size else 0.0
 
 
 def residual_variance(parts: list[Objective]) -> float:

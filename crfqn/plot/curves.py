@@ -135,7 +135,7 @@ PANELS = (
     ("gap", "Certificate", "certified relative gap", "log"),
     ("seconds", "Cost", "seconds, summed up", "linear"),
 )
-STRENGTHS = ("l1", "group_l1")
+STRENGTHS = ("l1", "group_l1", "l2")
 
 
 @dataclass(eq=False, repr=False)
@@ -190,7 +190,9 @@ class PathDisplay:
                 f"expected numbers {', '.join(names)} in each row of a path: {error!r}"
             ) from error
         score = columns[1]
-        best = None if np.isnan(score).all() else int(np.nanargmax(score))
+        best = next((number for number, row in enumerate(rows) if row.get("is_best")), None)
+        if best is None and not np.isnan(score).all():  # of files that do not say it
+            best = int(np.nanargmax(score))
         return cls(*columns, parameter=parameter, best=best)
 
     @classmethod
@@ -230,7 +232,9 @@ class PathDisplay:
         return self
 
     def _draw(self, axes: Any, name: str, scale: str, style: dict[str, Any]) -> None:
-        """Draw one panel, the strengths descending from left to right."""
+        """Draw one panel, the strengths descending from left to right; no lines between pairs around a default."""
+        if (np.diff(self.strength) > 0).any():
+            style = {"linestyle": "none"} | style
         values = getattr(self, name).astype(np.float64)
         if name == "seconds":
             values = np.cumsum(values)

@@ -1,8 +1,12 @@
-"""Grid of a regularisation path: values of l1 or group_l1, how precisely each is solved, when to stop early."""
+"""Strengths to train with: a descending grid of l1 or group_l1, or a lattice around the strengths that are given.
+
+Both know how precisely each is solved; `Strengths` are floats by parameter, of the parameters that vary.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from numbers import Integral
 from typing import Any
 
@@ -12,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from crfqn.errors import InputError
 from crfqn.estimators.base import SparseLinearModel
 from crfqn.estimators.checks import is_number
+from crfqn.estimators.strengths import Strengths
 
 LOOSER = 10.0  # times tol: the tolerance of all values but the last
 # Where the default grid ends at the latest: at this share of l1_max, where dense features have come in, and at this
@@ -109,6 +114,52 @@ class Grid:
     def tol(self, tol: float) -> float:
         """Return the tolerance of values on the way, for an estimator with this `tol`."""
         return LOOSER * tol if self.inner_tol is None else self.inner_tol
+
+
+@dataclass(frozen=True)
+class Around:
+    """Strengths around those that `fit` would train with, which are the first, for `crf_path`: what is compared is the
+    default itself.
+
+    l1 (group_l1 of penalties over rows) and l2, as far as they are not 0, are multiplied by powers of `factor`: the
+    nearest pairs first, so that 9 of them are a square. All are solved to the tolerance beyond which scores do not
+    change, the estimator's default; the best to its `tol`.
+
+    Parameters
+    ----------
+    n_values : int >= 1, default 9
+        The number of pairs.
+    factor : float > 1, default 3.0
+        From one value to the next.
+
+    Raises
+    ------
+    InputError
+        Says what was expected and what came.
+    """
+
+    n_values: int = 9
+    factor: float = 3.0
+
+    def __post_init__(self) -> None:
+        check_count("n_values", self.n_values)
+        if not (is_number(self.factor) and 1 < self.factor < np.inf):
+            raise InputError(f"factor: expected a finite number > 1, got {self.factor!r}")
+
+    def values(self, centre: Strengths, parameter: str) -> list[Strengths]:
+        """Return the pairs around `centre`, of `parameter` and l2; InputError where both are 0."""
+        names = [name for name in dict.fromkeys((parameter, "l2")) if centre[name] > 0]
+        if not names:
+            raise InputError(f"expected {parameter} > 0 or l2 > 0 to vary, got 0")
+        reach = 0
+        while (2 * reach + 1) ** len(names) < self.n_values:
+            reach += 1
+        steps = product(range(reach, -reach - 1, -1), repeat=len(names))
+        nearest = sorted(steps, key=lambda step: sum(number**2 for number in step))[: self.n_values]
+        return [
+            {name: centre[name] * self.factor**number for name, number in zip(names, step, strict=True)}
+            for step in nearest
+        ]
 
 
 def descending(values: ArrayLike, name: str) -> NDArray[np.float64]:

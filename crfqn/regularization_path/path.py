@@ -1,13 +1,16 @@
-"""`crf_path`: models for many l1 at hardly more than the cost of the last one, and the l1 that predicts best.
+"""`crf_path`: models for many strengths at hardly more than the cost of one, and the strengths that predict best.
 
-Values descend from l1_max, the smallest under which all weights are zero. Each training starts from the optimum of the
-one before, on the weights that the strong rule leaves (`solvers.screening.strong_rule`), over one store of the data.
+What is to be scored has the strengths around those that `fit` would train with, each from the optimum of a neighbour
+(`Around`). A path has values that descend from l1_max, the smallest under which all weights are zero, each from the
+optimum of the one before, on the weights that the strong rule leaves (`solvers.screening.strong_rule`). The data are
+encoded once, and each fold has one store of them.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,21 +22,25 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing as take
 
+from crfqn.data.encoding import encode_sequences
 from crfqn.data.label_codes import split_by_item
 from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError
 from crfqn.estimators.base import SparseLinearModel
 from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.labels import are_sets
-from crfqn.regularization_path.grid import Grid
+from crfqn.regularization_path.grid import Around, Grid
 from crfqn.regularization_path.record import RegularizationPath
 from crfqn.regularization_path.solving import (
+    CUT_OFF,
     PathStep,
     PreparedPath,
     Score,
     Waiting,
+    prepare_around,
     prepare_path,
     refine,
+    solve_around,
     solve_path,
 )
 from crfqn.result import Status
@@ -44,7 +51,7 @@ def crf_path(
     X: Any,
     y: Any,
     *,
-    grid: Grid | None = None,
+    grid: Around | Grid | None = None,
     sample_weight: ArrayLike | None = None,
     validation: tuple[Any, Any] | None = None,
     cv: Any = None,
@@ -52,7 +59,7 @@ def crf_path(
     scoring: Any = None,
     callback: Callable[[PathStep], object] | None = None,
 ) -> RegularizationPath:
-    """Train an estimator for a descending grid of l1, or of group_l1.
+    """Train an estimator under many strengths of its penalty, and choose by scores.
 
     Parameters
     ----------
@@ -60,13 +67,16 @@ def crf_path(
         Has the other parameters; it is left as it is. `tol`, `max_iter` and `max_seconds` belong to each value.
     X, y, sample_weight
         As in its `fit`. X and y have one entry an item; labels by position are cut into items.
-    grid : Grid, optional
-        The values, how precisely each is solved, and when to stop early; `Grid()` by default.
+    grid : Around or Grid, optional
+        The values, how precisely each is solved, and when to stop early. With items to score by `Around()`, l1 and l2
+        around those of the estimator, "auto" as `fit` would have it; else `Grid()`, a path of l1 (or of group_l1) from
+        the largest down, without the l2 that stands beside an automatic l1.
     validation : (X, y), optional
         Items to score each model on.
     cv : int, scikit-learn splitter or iterable of (train, test), optional
-        Score on folds of whole items instead, each trained for the same l1: as scikit-learn's searches have it, l1 is
-        not scaled by the share of the items that a fold trains on. The models are those of all items.
+        Score on folds of whole items instead, each trained under the same strengths: as scikit-learn's searches have
+        it, they are not scaled by the share of the items that a fold trains on. The models are those of all items. The
+        folds are trained side by side, all in memory.
     groups : array-like, optional, for splitters that keep groups of items together
     scoring : str or callable(estimator, X, y), optional
         The estimator's `score` by default.
@@ -76,7 +86,9 @@ def crf_path(
     Returns
     -------
     RegularizationPath
-        Ends early by `patience`, and where a training was interrupted or its callback asked to stop.
+        Ends early by `patience`, and where a training was interrupted or its callback asked to stop. With `Around` and
+        `cv` the best is the estimator as it is unless the mean over the folds is better by more than two standard
+        errors: `comparison` says it in words.
 
     Raises
     ------
@@ -103,33 +115,44 @@ def crf_path(
     ----------
     Tibshirani et al.: Strong rules for discarding predictors in lasso-type problems. JRSS B 2012.
     """
-    grid = Grid() if grid is None else grid
+    is_scored = validation is not None or cv is not None
+    if grid is None:
+        grid = Around() if is_scored else Grid()
     check_choices(estimator, grid, validation, cv)
-    scorer = check_scoring(estimator, scoring) if validation is not None or cv is not None else None
-    with prepare_path(estimator, X, y, sample_weight, grid.parameter(estimator)) as prepared:
-        values = grid.values(prepared.l1_max, prepared.automatic)
-        fold_scores = np.empty((values.size, 0))
+    scorer = check_scoring(estimator, scoring) if is_scored else None
+    if isinstance(estimator, ChainCRF) and not callable(scoring):
+        X, _ = encode_sequences(X)  # once for all folds
+    score, rows = score_on(scorer, validation), []
+    steps: list[PathStep] = []
+    with prepare_for(estimator, X, y, sample_weight, grid) as prepared, ExitStack() as folds:
+        values = values_of(grid, prepared, estimator)
+        columns = []
         if cv is not None:
-            y = labels_by_item(estimator, X, y)
-            folds = make_folds(estimator, X, y, sample_weight, cv, groups)
-            fold_scores = score_folds(estimator, folds, values, grid, scorer)
-            values = values[: len(fold_scores)]
-        score = score_on(scorer, validation)
-        steps, waiting = [], Waiting(grid.patience)
-        for step in solve_path(prepared, values, grid, score):
+            items = labels_by_item(estimator, X, y)
+            for fold in make_folds(estimator, X, items, sample_weight, cv, groups):
+                columns.append(fold_scores_of(estimator, fold, values, grid, scorer))
+                folds.callback(columns[-1].close)
+        waiting = Waiting(getattr(grid, "patience", None))
+        # All folds take a value before the next one comes, so that whatever ends the search leaves whole rows.
+        for *scores, step in zip(*columns, solve(prepared, values, grid, score), strict=False):
+            if step.is_cut_off and steps and is_scored:
+                break
+            rows.append(scores)
             steps.append(step)
             if callback is not None:
                 callback(step)
-            if waiting.is_over(step.score):
+            if waiting.is_over(float(np.mean(scores)) if scores else step.score):
                 break
-        fold_scores = fold_scores[: len(steps)]
+        fold_scores = np.array(rows).reshape(len(steps), -1)
         found = RegularizationPath(
             models=tuple(step.model for step in steps),
             score=fold_scores.mean(axis=1) if fold_scores.size else np.array([step.score for step in steps]),
             fold_scores=fold_scores,
-            l1_max=prepared.l1_max,
+            l1_max=getattr(prepared, "l1_max", np.nan),
             n_broken=np.array([step.n_broken for step in steps]),
-            path_parameter=prepared.path_parameter,
+            path_parameter=next(iter(values[0])) if isinstance(grid, Around) else prepared.parameter,
+            varied=tuple(values[0]) if isinstance(grid, Around) else (),
+            has_default=isinstance(grid, Around),
         )
         if not np.isnan(found.score).all():
             found = with_best_refined(prepared, found, score)
@@ -139,60 +162,77 @@ def crf_path(
     return found
 
 
+def values_of(grid: Grid | Around, prepared: Any, estimator: SparseLinearModel) -> Any:
+    """Return the values of a grid for data that have been prepared."""
+    if isinstance(grid, Around):
+        return grid.values(prepared.problem.model._fitted_strengths, estimator._path_parameter)
+    return grid.values(prepared.l1_max, prepared.automatic)
+
+
 def score_on(scorer: Any, items: tuple[Any, Any] | None) -> Score | None:
     """Return the scorer as a function of the model alone, on items (X, y); None without them."""
     return None if items is None else lambda model: float(scorer(model, *items))
 
 
-def score_folds(
-    estimator: SparseLinearModel, folds: Iterable[Fold], values: NDArray[np.float64], grid: Grid, scorer: Any
-) -> NDArray[np.float64]:
-    """Return the score of each value and fold, float64 (values, folds), as far as the grid's patience goes."""
-    paths = [fold_path(estimator, fold, values, grid, scorer) for fold in folds]
-    # Without patience one fold after the other: of the others no store is in memory.
-    columns = paths if grid.patience is not None else [[*each] for each in paths]
-    rows, waiting = [], Waiting(grid.patience)
-    for scores in zip(*columns, strict=False):  # the shortest ends it: one that was interrupted
-        rows.append(scores)
-        if waiting.is_over(float(np.mean(scores))):
-            break
-    for each in paths:
-        each.close()
-    return np.array(rows)
-
-
-def fold_path(
-    estimator: SparseLinearModel, fold: Fold, values: NDArray[np.float64], grid: Grid, scorer: Any
+def fold_scores_of(
+    estimator: SparseLinearModel, fold: Fold, values: Any, grid: Grid | Around, scorer: Any
 ) -> Generator[float]:
-    """Yield the score of a fold at each value."""
-    parameter = grid.parameter(estimator)
-    with prepare_path(estimator, fold.X_train, fold.y_train, fold.weights, parameter) as prepared:
-        for step in solve_path(prepared, values, grid, score_on(scorer, (fold.X_test, fold.y_test))):
+    """Yield the score of a fold under each value; it ends with a training that is cut off, but for the first."""
+    score, n_scores = score_on(scorer, (fold.X_test, fold.y_test)), 0
+    with prepare_for(estimator, fold.X_train, fold.y_train, fold.weights, grid) as prepared:
+        for step in solve(prepared, values, grid, score):
+            if step.is_cut_off and n_scores > 0:
+                return
+            n_scores += 1
             yield step.score
+
+
+def prepare_for(
+    estimator: SparseLinearModel, X: Any, y: Any, sample_weight: Any, grid: Grid | Around
+) -> AbstractContextManager[Any]:
+    """Return the context manager that prepares the trainings under the values of a grid."""
+    if isinstance(grid, Around):
+        return prepare_around(estimator, X, y, sample_weight)
+    return prepare_path(estimator, X, y, sample_weight, grid.parameter(estimator))
+
+
+def solve(prepared: Any, values: Any, grid: Grid | Around, score: Score | None) -> Iterator[PathStep]:
+    """Yield the step of each value of a grid."""
+    if isinstance(grid, Around):
+        return solve_around(prepared, values, score)
+    return solve_path(prepared, values, grid, score)
 
 
 def with_best_refined(
     prepared: PreparedPath, path: RegularizationPath, score: Score | None
 ) -> RegularizationPath:
-    """Return the regularisation path with its best model solved to `tol`, and scored again on validation items."""
-    best = path.best_index
-    model = path.models[best]
+    """Return the path with its best model solved to `tol`, of descending values by proof and scored again on validation
+    items; one that is cut off is left as it was."""
+    best, is_around = path.best_index, path.has_default
+    model, tol = path.models[best], prepared.problem.model.tol_
+    strengths = {name: getattr(model, f"{name}_") for name in path.varied}
     result, distance = model.result_, model.result_.gap
     if not np.isfinite(distance):
-        distance = result.violation / prepared.penalty_at(getattr(model, path.path_parameter)).dual_radius
-    if result.status is not Status.CONVERGED or distance <= prepared.problem.model.tol:
+        distance = result.estimated_gap
+    if not np.isfinite(distance):
+        distance = result.violation / replace(prepared.problem.penalty, **strengths).dual_radius
+    if not result.status.is_success or distance <= tol:
+        return path
+    refined = refine(prepared, strengths, result, prepared.problem.model._tolerance if is_around else tol)
+    if refined.result_.status in CUT_OFF:
         return path
     models, scores = list(path.models), path.score.copy()
-    models[best] = refine(prepared, model)
-    if score is not None:
-        scores[best] = score(models[best])
+    models[best] = refined
+    if score is not None and not is_around:
+        scores[best] = score(refined)
     return replace(path, models=tuple(models), score=scores)
 
 
 def warn_unless_converged(path: RegularizationPath) -> None:
     """Issue one ConvergenceWarning for all values whose training has not reached its tolerance."""
-    good = (Status.CONVERGED, Status.INTERRUPTED)
-    stopped = [model for model in path.models if model.result_.status not in good]
+    statuses = [model.result_.status for model in path.models]
+    is_good = [status.is_success or status is Status.INTERRUPTED for status in statuses]
+    stopped = [model for model, is_fine in zip(path.models, is_good, strict=True) if not is_fine]
     if stopped:
         first = f"{path.path_parameter} = {getattr(stopped[0], path.path_parameter):g}"
         message = f"{len(stopped)} of {len(path)} values did not converge, first {first}: {stopped[0].result_.message}"
@@ -205,13 +245,15 @@ def check_choices(estimator: Any, grid: Any, validation: Any, cv: Any) -> None:
         raise InputError(
             f"estimator: expected a ChainCRF, TaxonomyCRF or MulticlassCRF, got {type(estimator).__name__}"
         )
-    if not isinstance(grid, Grid):
-        raise InputError(f"grid: expected a crfqn.regularization_path.Grid, got {type(grid).__name__}")
+    if not isinstance(grid, Grid | Around):
+        raise InputError(
+            f"grid: expected a crfqn.regularization_path.Grid or Around, got {type(grid).__name__}"
+        )
     if validation is not None and cv is not None:
         raise InputError("expected validation items or cv to score by, got both")
     if validation is not None and not (isinstance(validation, (tuple, list)) and len(validation) == 2):
         raise InputError(f"validation: expected a pair (X, y), got {type(validation).__name__}")
-    if grid.patience is not None and validation is None and cv is None:
+    if getattr(grid, "patience", None) is not None and validation is None and cv is None:
         raise InputError("patience: expected validation items or cv to score by, got neither")
 
 

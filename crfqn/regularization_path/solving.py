@@ -1,12 +1,12 @@
-"""Trainings along a regularisation path, from the largest l1 down, each from the optimum of the one before.
+"""Trainings under many strengths over one store of the data, each from the optimum of one before.
 
-`prepare_path` builds the objective once, and finds the point of zero weights and the l1 that it is optimal for.
+`solve_path` descends from the largest l1, `solve_around` goes from the first strengths to their neighbours.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
@@ -21,55 +21,70 @@ from crfqn.arrays import SparseWeights
 from crfqn.errors import InputError
 from crfqn.estimators.base import Problem, SparseLinearModel, given_result
 from crfqn.estimators.blas import single_threaded_blas
-from crfqn.estimators.strengths import automatic_strength
+from crfqn.estimators.strengths import Strengths, automatic_strength
 from crfqn.objectives.linear.feature_map import centred_weights
 from crfqn.regularization_path.grid import Grid
 from crfqn.result import OPTIMAL, Result, Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.screening.strong_rule import StrongRule
+from crfqn.solvers.stopping import Estimated
 from crfqn.solvers.unpenalised import largest_strength, solve_unpenalised
 from crfqn.threads import Pool
 
 Score = Callable[[SparseLinearModel], float]
+CUT_OFF = (Status.INTERRUPTED, Status.CALLBACK)  # trainings that somebody has ended
 
 
 @dataclass
 class PreparedPath:
-    """Training before its first step, from which the values of `path_parameter` ("l1" or "group_l1") are trained.
-
-    `problem.model` is fitted except for its weights. At `point` all penalised weights are zero and the others
-    (intercepts) optimal for that; `l1_max` is the smallest value that keeps them zero, `automatic` the one that "auto"
-    stands for.
-    """
+    """Training before its first step, from which all strengths are trained; `problem.model` is fitted except for its
+    weights."""
 
     problem: Problem
     solver: Any
+
+
+@dataclass
+class Descent(PreparedPath):
+    """Training from which the values of `parameter`, "l1" or "group_l1", are trained from the largest down.
+
+    At `point` all penalised weights are zero and the others (intercepts) optimal for that; `l1_max` is the smallest
+    value that keeps them zero, `automatic` the one that "auto" stands for.
+    """
+
+    parameter: str
     point: Any
-    path_parameter: str
     l1_max: float
     automatic: float
 
-    def penalty_at(self, value: float) -> Any:
-        """Return the penalty with another value of the varying parameter."""
-        return replace(self.problem.penalty, **{self.path_parameter: float(value)})
+
+@contextmanager
+def prepare_around(
+    estimator: SparseLinearModel, X: Any, y: Any, sample_weight: Any = None, **changes: Any
+) -> Iterator[PreparedPath]:
+    """Prepare trainings of an estimator, some parameters replaced; a context manager, whose threads are there as long
+    as the block runs."""
+    estimator._check_parameters()
+    solver = estimator._make_solver()
+    quiet = {"verbose": 0, "callback": None, "warm_start": False}
+    problem = clone(estimator).set_params(**quiet, **changes).prepare(X, y, sample_weight)
+    del X, y
+    # A clone's callback would be another object.
+    problem.model.set_params(**{name: getattr(estimator, name) for name in quiet})
+    with single_threaded_blas(), Pool(estimator.n_threads) as pool:
+        problem.objective.pool = pool
+        yield PreparedPath(problem, solver)
 
 
 @contextmanager
 def prepare_path(
     estimator: SparseLinearModel, X: Any, y: Any, sample_weight: Any = None, path_parameter: str = "l1"
-) -> Iterator[PreparedPath]:
-    """Prepare a regularisation path; a context manager, whose threads are there as long as the block runs."""
-    estimator._check_parameters()
-    solver = estimator._make_solver()
-    quiet = {"verbose": 0, "callback": None, "warm_start": False, path_parameter: 1.0}
-    quiet["tol"] = estimator._tol_to(OPTIMAL)
-    problem = clone(estimator).set_params(**quiet).prepare(X, y, sample_weight)
-    del X, y
-    same = ("callback", "verbose", "warm_start")  # a clone's callback would be another object
-    problem.model.set_params(**{name: getattr(estimator, name) for name in same})
-    objective, penalty = problem.objective, problem.penalty
-    with single_threaded_blas(), Pool(estimator.n_threads) as pool:
-        objective.pool = pool
+) -> Iterator[Descent]:
+    """Prepare a regularisation path as `prepare_around` does, with the largest value of what varies."""
+    changes = {path_parameter: 1.0, "tol": estimator._tol_to(OPTIMAL)}
+    with prepare_around(estimator, X, y, sample_weight, **changes) as prepared:
+        problem = prepared.problem
+        objective, penalty = problem.objective, problem.penalty
         point = solve_unpenalised(objective.at(*problem.start), penalty.unpenalised)
         automatic = automatic_strength(path_parameter, objective, penalty.unpenalised)
         l1_max = largest_strength(path_parameter, objective, penalty, point)
@@ -77,17 +92,22 @@ def prepare_path(
             raise InputError(
                 f"{path_parameter}: expected features that tell the labels apart, but no weight would change the loss"
             )
-        yield PreparedPath(problem, solver, point, path_parameter, l1_max, automatic)
+        yield Descent(problem, prepared.solver, path_parameter, point, l1_max, automatic)
 
 
 @dataclass(frozen=True, eq=False)
 class PathStep:
-    """One value of a path: a fitted model, its score on the validation items (nan without), and `n_broken`, the weights
-    that the strong rule had left out and the check of all gradients added."""
+    """The training under one value: a fitted model, its score on the validation items (nan without), and `n_broken`,
+    the weights that the strong rule had left out and the check of all gradients added."""
 
     model: SparseLinearModel
     score: float
-    n_broken: int
+    n_broken: int = 0
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether somebody has ended the training: what comes after it would be, too."""
+        return self.model.result_.status in CUT_OFF
 
 
 @dataclass
@@ -110,7 +130,7 @@ class Waiting:
 
 
 def solve_path(
-    prepared: PreparedPath, values: NDArray[np.float64], grid: Grid, score: Score | None = None
+    prepared: Descent, values: NDArray[np.float64], grid: Grid, score: Score | None = None
 ) -> Iterator[PathStep]:
     """Train at every value, descending, yielding each step when done; end by an interrupt."""
     point, before = prepared.point, max(prepared.l1_max, float(values[0]))
@@ -118,49 +138,85 @@ def solve_path(
     for value, following in zip(values.tolist(), after.tolist(), strict=True):
         tol = grid.tol(prepared.problem.model.tol) if following > 0 else prepared.problem.model.tol
         rule = StrongRule(prepared.solver, before, following, tol)
-        result = train(prepared, value, rule, point)
-        model = fitted(prepared, value, result)
-        yield PathStep(model, np.nan if score is None else score(model), rule.n_broken)
-        if result.status in (Status.INTERRUPTED, Status.CALLBACK):
+        strengths = {prepared.parameter: value}
+        result = train(prepared, strengths, rule, point, tol, proves_zeros=following == 0)
+        step = PathStep(model := fitted(prepared, strengths, result), scored(model, score), rule.n_broken)
+        yield step
+        if step.is_cut_off:
             return
         point, before = rule.point, value
         if point is None or point.coords is not result.coords:
             point = prepared.problem.objective.at(result.coords, result.weights)
 
 
-def refine(prepared: PreparedPath, model: SparseLinearModel) -> SparseLinearModel:
-    """Return the model solved to `tol`; its passes, iterations and seconds are those of both trainings together."""
-    before = model.result_
-    rule = StrongRule(prepared.solver, np.inf, 0.0, prepared.problem.model.tol)
-    value = getattr(model, prepared.path_parameter)
+def solve_around(
+    prepared: PreparedPath, values: Sequence[Strengths], score: Score | None = None
+) -> Iterator[PathStep]:
+    """Train under all strengths, each from the optimum of the nearest before it, as `solve_path` does; no nearer to the
+    optimum than scores can tell."""
+    model = prepared.problem.model
+    tol = max(model.tol_, model.ENOUGH)
+    stop = Estimated(tol) if model.stop == "estimate" else tol
+    solved: list[tuple[NDArray[np.float64], SparseWeights]] = []
+    for strengths in values:
+        place = np.log([*strengths.values()])
+        start = prepared.problem.start
+        if solved:
+            _, start = min(solved, key=lambda one: float(np.square(one[0] - place).sum()))
+        result = train(prepared, strengths, prepared.solver, start, stop, proves_zeros=False)
+        solved.append((place, SparseWeights(result.coords, result.weights)))
+        yield (step := PathStep(model := fitted(prepared, strengths, result), scored(model, score)))
+        if step.is_cut_off:
+            return
+
+
+def scored(model: SparseLinearModel, score: Score | None) -> float:
+    """Return the model's score, nan without any."""
+    return np.nan if score is None else score(model)
+
+
+def refine(
+    prepared: PreparedPath, strengths: Strengths, before: Result, tol: float | Estimated
+) -> SparseLinearModel:
+    """Return the model of a result under strengths, solved to `tol`; its passes, iterations and seconds are those of
+    both trainings together."""
     start = centred_weights(prepared.problem.features, SparseWeights(before.coords, before.weights))
-    result = train(prepared, value, rule, prepared.problem.objective.at(*start))
+    result = train(prepared, strengths, prepared.solver, start, tol)
     total = {name: getattr(before, name) + getattr(result, name) for name in ("passes", "n_iter", "seconds")}
-    return fitted(prepared, value, replace(result, **total))
+    return fitted(prepared, strengths, replace(result, **total))
 
 
-def train(prepared: PreparedPath, value: float, rule: StrongRule, start: Any) -> Result:
-    """Train at one value from the point `start`, whose gradient at all coordinates is known; return the result."""
+def train(
+    prepared: PreparedPath,
+    strengths: Strengths,
+    solver: Any,
+    start: Any,
+    tol: float | Estimated,
+    proves_zeros: bool = True,
+) -> Result:
+    """Train under strengths from `start`, weights or a point of them; return the result."""
     settings = prepared.problem.model
     return minimize(
         prepared.problem.objective,
-        prepared.penalty_at(value),
-        rule,
+        replace(prepared.problem.penalty, **strengths),
+        solver,
         start,
-        tol=rule.tol,
-        proves_zeros=rule.after == 0,
+        tol=tol,
+        proves_zeros=proves_zeros,
         max_iter=settings.max_iter,
         max_seconds=settings.max_seconds,
         callback=settings.callback,
     )
 
 
-def fitted(prepared: PreparedPath, value: float, result: Result) -> SparseLinearModel:
-    """Return an estimator fitted at this value with the weights of `result`; it shares labels and names with others."""
+def fitted(prepared: PreparedPath, strengths: Strengths, result: Result) -> SparseLinearModel:
+    """Return an estimator fitted under strengths with the weights of `result`; it shares labels and names with
+    others."""
     problem = prepared.problem
     model = copy(problem.model)
-    setattr(model, prepared.path_parameter, value)
-    model._adopt_strengths({prepared.path_parameter: value})
+    for name, value in strengths.items():
+        setattr(model, name, value)
+    model._adopt_strengths(strengths)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # one for all, at the path's end
         model._keep(given_result(problem.features, result))

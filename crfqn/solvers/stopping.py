@@ -6,8 +6,16 @@ If every doubling of the steps goes on to win r times what the one before has wo
     d r + d r^2 + ... = d r / (1 - r),
 
 Aitken's extrapolation on the scale of doublings: it suits methods that converge linearly, whose r falls, and those
-that slow down. r is kept between 1/2 and .9, so that one lucky or unlucky doubling decides nothing. Zeros that a
-working set has left out are not in what was won: each adds violation^2 / (2 curvature), what it would win alone.
+that slow down. r is kept between 1/2 and .9, so that one lucky or unlucky doubling decides nothing.
+
+Where there are many steps the same over the last two quarters of them forgets sooner how slow the beginning was, but
+takes a pause for the end: three times that counts, and a third of the first estimate at least. On recorded runs over
+text (18, of 31 to 809 steps) this takes 1.42, 1.34, 1.33, 1.41 and 1.57 times the passes that .1, .03, 1e-2, 1e-3 and
+1e-4 need, where the first alone takes 1.46, 1.34, 1.45, 1.70 and 1.86; true distances are at most .6, .9, 1.2, 1.0 and
+.5 of these.
+
+Zeros that a working set has left out are not in what was won: each adds violation^2 / (2 curvature), what it would win
+alone.
 
 This is an estimate and no bound; `certificate.py` has the bound. `scripts/stopping.py` measures how far off it is.
 """
@@ -26,6 +34,8 @@ from crfqn.solvers.screened_point import ScreenedPoint, curvature_at_entry
 FEWEST_STEPS = 5  # that say something
 FASTEST, SLOWEST = 0.5, 0.9  # what a doubling of the steps may win, as a share of the one before
 FEW_STEPS, FASTEST_OF_FEW = 10, 0.7
+MANY_STEPS, SLOWEST_OF_MANY = 30, 0.95
+CAUTION = 3.0  # times the extrapolation over quarters
 PATIENCE = 1.1  # times as many steps until the next look, where what waits outside forbids to stop
 
 
@@ -71,10 +81,18 @@ class Gains:
         n = len(self.values)
         if n < FEWEST_STEPS:
             return np.inf
-        quarter, half, last = (self.values[max(-(-n // share) - 1, 0)] for share in (4, 2, 1))
-        newer, older = half - last, quarter - half
         fastest = FASTEST_OF_FEW if n < FEW_STEPS else FASTEST
-        share = min(max(newer / older, fastest), SLOWEST) if older > 0 else SLOWEST
+        by_doublings = self._extrapolated(-(-n // 4), -(-n // 2), fastest, SLOWEST)
+        if n < MANY_STEPS:
+            return by_doublings
+        by_quarters = self._extrapolated(n - 2 * (n // 4), n - n // 4, FASTEST, SLOWEST_OF_MANY)
+        return max(by_doublings / CAUTION, CAUTION * by_quarters)
+
+    def _extrapolated(self, first: int, second: int, fastest: float, slowest: float) -> float:
+        """Return d r / (1 - r), from what was won between two numbers of steps and since, r kept within limits."""
+        start, middle, last = (self.values[n - 1] for n in (first, second, len(self.values)))
+        newer, older = middle - last, start - middle
+        share = min(max(newer / older, fastest), slowest) if older > 0 else slowest
         return newer * share / (1.0 - share)
 
 

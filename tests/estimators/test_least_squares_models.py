@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,11 +19,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import crfqn
 from crfqn import CalibratedLeastSquares, GeneralizedLeastSquares, MulticlassClassifier, StagewiseRegression
-from crfqn.data.generators.projections import RandomFourier, RandomProjections, median_distance
+from crfqn.data.generators.projections import Projections, RandomFourier, RandomProjections, median_distance
 from crfqn.data.generators.sources import ByFrequency, RandomSubsets
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators import least_squares
 from crfqn.estimators.automatic_solver import is_narrow
+from crfqn.estimators.least_squares import stagewise
 from crfqn.estimators.least_squares.base import clipped
 from crfqn.objectives.losses.potentials import Potential
 
@@ -262,6 +264,19 @@ class TestGenerators:
         rows = sp.csr_array(np.array([[1, 0, 2], [0, 0, 3], [5, 1, 1]]))
         source = ByFrequency().fit([rows], 0)
         assert [source.batch(n, 1).chosen.tolist() for n in range(4)] == [[2], [0], [1], [2]]
+
+    @pytest.mark.parametrize("room", [stagewise.MOST_KEPT, 2 * 64 * 10])
+    def test_random_numbers_of_the_first_stages_are_kept_while_there_is_room(self, room, monkeypatch):
+        monkeypatch.setattr(stagewise, "MOST_KEPT", room)
+        model = StagewiseRegression(batch_size=10, max_iter=5, random_state=1).fit(X[:200] / 16, Y[:200])
+        scores, made, draw = model.decision_function(X[:5] / 16), [], Projections.batch
+        monkeypatch.setattr(Projections, "batch", lambda *args: made.append(args[1]) or draw(*args))
+        np.testing.assert_array_equal(model.decision_function(X[:5] / 16), scores)
+        assert made == [*range(len(model.stages_.batches), 5)]
+        assert len(made) == (0 if room > 1e6 else 3)
+        copied = pickle.loads(pickle.dumps(model))
+        assert copied.stages_.batches == {}
+        np.testing.assert_array_equal(copied.decision_function(X[:5] / 16), scores)
 
 
 class TestAutomatic:

@@ -270,6 +270,7 @@ def test_edges_as_a_table():
     np.testing.assert_array_equal(edge_table(coef), coef.toarray())
     np.testing.assert_array_equal(edge_table(coef.tocsc()), coef.toarray())
     np.testing.assert_array_equal(edge_table(sp.csr_array((3, 3))), np.zeros((3, 3)))
+    assert edge_table(sp.csr_array((3, 3))).dtype == np.float64  # integers would compile inference anew
 
 
 TRAIN = (

@@ -59,7 +59,7 @@ class TestConvergence:
         found = curves(gaps)
         known = np.isfinite(trace.gap) & (trace.gap > 0)
         assert found["certified"] == pytest.approx(np.column_stack([getattr(trace, unit), trace.gap])[known])
-        assert f"tol = {flat.model.tol:g}" in found
+        assert f"tol = {flat.model.tol_:g}" in found
         assert gaps.get_yscale() == "log"
         assert all(map(is_complete, display.ax_))
         display.figure_.canvas.draw()

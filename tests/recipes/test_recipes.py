@@ -103,7 +103,7 @@ BAD = [
     (DIGITS.replace("l1 = 2", "l1 = -2"), r'\[objective\] l1 = -2: expected "auto" or number >= 0'),
     (DIGITS.replace("l1 = 2", "l1 = nan"), r'\[objective\] l1 = nan: expected "auto" or number >= 0'),
     (DIGITS.replace("l1 = 2", "l1 = true"), r"\[objective\] l1 = true: expected .auto. or number"),
-    (DIGITS + "[solver]\ntol = 0", r"\[solver\] tol = 0: expected number > 0"),
+    (DIGITS + "[solver]\ntol = 0", r"\[solver\] tol = 0: expected \"auto\" or number > 0"),
     (DIGITS + "[solver]\nmax_iter = 2.5", r"\[solver\] max_iter = 2.5: expected integer >= 1"),
     (DIGITS + "[solver]\nspeed = [1]", r"\[solver\] speed = \[1\]: expected a number, a text, true or false"),
     (DIGITS + "[structure]\nkind = 'tree'", r'\[structure\] kind = "tree": expected one of "chain"'),

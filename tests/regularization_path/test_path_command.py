@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from command_line import run_here
 
@@ -50,12 +51,12 @@ class TestCommand:
             '[features]\nkind = "given"\n'
             '[structure]\nkind = "flat"\n[objective]\nloss = "squared-hinge"\npenalty = "l1/l2"\n'
         )
-        run = here("recipe.toml", "--values", 3, "--csv", "p.csv")
+        run = here("recipe.toml", "--patience", 5, "--values", 3, "--csv", "p.csv")
         assert run.returncode == 0, run.stderr
         lines = run.stdout.splitlines()
         assert lines[0].split()[0] == "group_l1"
         assert "best       group_l1 = " in run.stdout
-        assert run.stderr.startswith("group_l1 = ")
+        assert "group_l1 = " in run.stderr
         values = [float(line.split(",")[0]) for line in (tmp_path / "p.csv").read_text().splitlines()[1:]]
         assert [float(line.split()[0]) for line in lines[1:4]] == pytest.approx(values, rel=1e-5)
         assert values[0] >= 99.9 * values[-1]
@@ -63,7 +64,26 @@ class TestCommand:
     def test_time_is_up(self, here):
         run = here("digits", "--values", 4, "--max-time", 0.01, "-q")
         assert run.returncode == 4
-        assert "callback" in run.stdout
+        assert "cut off" in run.stdout
+        assert run.stderr == "The time of --max-time is up; the table has the values so far.\n"
+
+    def test_pairs_around_the_default(self, here, tmp_path):
+        items = ["Ada\tB\nCurie\tI\nworked\tO\n", "in\tO\nParis\tB\n", "Noether\tB\nproved\tO\nit\tO\n"] * 4
+        (tmp_path / "train.conll").write_text("\n".join(items))
+        run = here("--data", "train.conll", "--cv", 3, "--values", 5, "-o", "best", "-q")
+        assert run.returncode == 0, run.stderr
+        assert run.stderr == ""
+        lines = run.stdout.splitlines()
+        assert lines[0].split()[:3] == ["l1", "l2", "accuracy"]
+        assert "default" in lines[1]
+        rows = [[float(number) for number in line.split()[:2]] for line in lines[1:6]]
+        steps = [(l1 / rows[0][0], l2 / rows[0][1]) for l1, l2 in rows]
+        expected = [(1, 1), (3, 1), (1, 3), (1, 1 / 3), (1 / 3, 1)]
+        assert np.ravel(steps) == pytest.approx(np.ravel(expected), rel=1e-4)
+        (best,) = (row for row, line in zip(rows, lines[1:6], strict=True) if line.endswith("best"))
+        model = crfqn.load(tmp_path / "best")
+        assert [model.l1_, model.l2_] == pytest.approx(best, rel=1e-4)
+        assert "default is kept" in run.stdout or "better than the default by" in run.stdout
 
     @pytest.mark.parametrize(
         ("arguments", "message"),

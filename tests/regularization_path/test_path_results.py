@@ -109,7 +109,7 @@ def test_bad_grids(settings, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"grid": 20}, r"grid: expected a crfqn\.regularization_path\.Grid, got int"),
+        ({"grid": 20}, r"grid: expected a crfqn\.regularization_path\.Grid or Around, got int"),
         ({"grid": Grid(patience=2)}, "patience: expected validation items or cv to score by, got neither"),
         ({"validation": X}, r"validation: expected a pair \(X, y\), got list"),
         ({"validation": (X, Y), "cv": 3}, "got both"),

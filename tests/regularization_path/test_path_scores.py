@@ -11,6 +11,7 @@ from crfqn import ChainCRF, MulticlassCRF, MultilabelRanker, crf_path
 from crfqn.errors import InputError
 from crfqn.regularization_path import Grid
 from crfqn.regularization_path.solving import Waiting
+from crfqn.result import Status
 
 
 class TestScores:
@@ -108,16 +109,24 @@ class TestScores:
         np.testing.assert_allclose(path.score, scripted[:6].mean(axis=1))
         assert path.best_index == 3
 
-    def test_without_patience_folds_come_one_after_the_other(self):
+    def test_folds_take_a_value_before_the_next_comes(self):
         calls = iter(range(6))
         with pytest.warns(UserWarning, match="the best score is that of the smallest of the 3 values"):
             path = crf_path(ChainCRF(), X, Y, grid=Grid(3), cv=2, scoring=lambda *_: float(next(calls)))
-        assert path.fold_scores.tolist() == [[0, 3], [1, 4], [2, 5]]
+        assert path.fold_scores.tolist() == [[0, 1], [2, 3], [4, 5]]
 
-    def test_folds_side_by_side_find_the_same(self):
-        alone, together = (quiet(ChainCRF(), X, Y, grid=Grid(l1=[3.0, 1.0, 0.5, 0.3], patience=patience), cv=3)
-                           for patience in (None, 9))  # fmt: skip
-        np.testing.assert_array_equal(alone.fold_scores, together.fold_scores)
+    def test_what_is_cut_off_is_no_row(self):
+        """The callback ends everything while the second fold is at the third value."""
+        calls = []
+
+        def scorer(*_):
+            calls.append(None)
+            return float(len(calls))
+
+        model = ChainCRF(callback=lambda row: len(calls) >= 5)
+        path = quiet(model, X, Y, grid=Grid(6), cv=2, scoring=scorer)
+        assert path.fold_scores.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+        assert {model.result_.status for model in path.models} == {Status.CONVERGED}
 
     @pytest.mark.parametrize(
         ("scores", "end"),

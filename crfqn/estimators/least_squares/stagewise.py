@@ -7,7 +7,8 @@ A stage makes a batch of features x~ and fits what the stages before have left o
     logistic    f <- f + W x~,   some steps of Algorithm 1 with f as a constant offset;   y^ = g(f)
 
 With a link other than the identity, a residual y - y^ cannot be fitted as if it were a label: margins f are kept.
-Features are made when they are asked for, from a seed and the number of the stage, and never kept.
+Features are made from a seed and the number of the stage when they are asked for. Models in memory keep what makes the
+first stages', as far as there is room; files, pickles and copies do not.
 
 Shapes: K labels, I items, p features of a batch.
 """
@@ -22,7 +23,7 @@ import numpy as np
 
 from crfqn.arrays import NO_COORDS, NO_VALUES, Vector
 from crfqn.data.generators import restored_source
-from crfqn.data.generators.sources import Source
+from crfqn.data.generators.sources import Batch, Source
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import ModelFileError
 from crfqn.estimators.content import ModelContent
@@ -40,6 +41,9 @@ from crfqn.penalties import ElasticNet
 from crfqn.threads import Pool
 
 UPDATES = ("calibrated", "linear", "logistic")
+MOST_KEPT = (
+    1 << 26
+)  # random numbers of all stages: 512 MB; a prediction takes them in turn, so that the first stay
 SOURCE = "source_"  # before the names of a source's arrays in a model file
 
 
@@ -55,6 +59,19 @@ class Stages(StageList):
     most_steps: int  # of Algorithm 1 in a logistic update
     tol: float  # decrease of its gradient that ends them sooner
     weights: list[Vector] = field(default_factory=list)  # (K, p + ...)
+    batches: dict[int, Batch] = field(default_factory=dict, repr=False)  # by stage, those that are kept
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"batches": {}}
+
+    def batch(self, number: int) -> Batch:
+        """Return what makes the features of stage `number`; drawing that takes longer than the features of an item."""
+        found = self.batches.get(number)
+        if found is None:
+            found = self.source.batch(number, self.batch_size)
+            if (len(self.batches) + 1) * self.source.n_inputs * self.batch_size <= MOST_KEPT:
+                self.batches[number] = found
+        return found
 
     @property
     def n_features(self) -> int:
@@ -71,7 +88,7 @@ class Stages(StageList):
     def features(self, rows: Any, number: int, predictions: Vector, pool: Pool, keeps: bool) -> TiledMap:
         """Return the features of stage `number` for rows, functions of the predictions (K, N) included."""
         offsets, is_plain = np.arange(rows.shape[0] + 1), self.update != "calibrated"
-        batch = self.source.batch(number, self.batch_size)
+        batch = self.batch(number)
         made = GeneratedMap(rows, batch, offsets, self.has_constant and is_plain, pool)
         if is_plain:
             return made.kept() if keeps else made

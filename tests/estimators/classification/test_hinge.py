@@ -77,7 +77,7 @@ def test_the_gap_is_that_of_the_model_that_is_returned(C, fit_intercept):
     assert found.value == pytest.approx(value, rel=1e-7)
     better = min(objective(1.0 + sign * share) for sign in (-1, 1) for share in np.geomspace(1e-12, 1e-1, 60))
     assert value - better <= found.gap * value + 1e-7 * value
-    assert (found.status is Status.CONVERGED) == (found.gap <= model.tol)
+    assert (found.status is Status.CONVERGED) == (found.gap <= model.tol_)
 
 
 def test_one_pass_over_batches(digits):

@@ -190,8 +190,9 @@ class TestFit:
 class TestThreads:
     @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
     def test_bit_identical_for_any_number_of_threads(self):
-        # Large enough for every part to have items, for samples to start from and for several blocks.
-        problem = make_problem(15, n_items=4000, n_features=12, n_states=4, longest=5)
+        # Large enough for every part to have items, for samples to start from and for several blocks, and too large for
+        # Newton's method on the support, which would take most of the time.
+        problem = make_problem(15, n_items=4000, n_features=16, n_states=4, longest=5)
         models = [fitted(problem, l1=3.0, n_threads=n, max_iter=15) for n in (1, 2, 3)]
         assert models[0].result_.trace.passes[0] > 1.0
         for other in models[1:]:

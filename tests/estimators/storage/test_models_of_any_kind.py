@@ -101,7 +101,7 @@ class TestContentThatDoesNotFit:
 @pytest.mark.parametrize(
     ("kind", "name", "value", "message"),
     [
-        ("chain", "tol", "much", r"expected a finite number >= 0, got 'much'"),
+        ("chain", "tol", "much", r"expected 'auto' or a finite number >= 0, got 'much'"),
         ("chain", "l1", "x", r"expected 'auto' or a finite number >= 0, got 'x'"),
         ("chain", "l2", [1], r"expected 'auto' or a finite number >= 0, got \[1\]"),
         ("chain", "max_iter", 2.5, r"expected an integer >= 1, got 2\.5"),
