@@ -27,6 +27,8 @@ from crfqn.solvers.protocols import (
 
 FEW = 3000  # variables: a pass takes less than a millisecond, so there is no certificate before rounding ends it
 PASSES_OF_FEW = 3000
+FEWEST_STEPS, MOST_STEPS = 4, 1000  # of conjugate gradients at a time
+LONGEST_WAIT = 16  # epochs
 SUB_SOLVERS = ("pivot", "sort", "bisection", "smo", "frank-wolfe")
 
 
@@ -53,6 +55,9 @@ class DualDecomposition:
         the way has fallen to this share of that of the epoch's first pass.
     max_passes : int
         Or after so many passes.
+    faces : bool
+        Between epochs solve for the variables within their bounds by conjugate gradients, as long as those win more by
+        item than the passes do; of the hinge alone.
     random_state : int
         Seed of the order of the items.
 
@@ -72,6 +77,7 @@ class DualDecomposition:
     reshuffle: bool = True
     cooling: float = 0.2
     max_passes: int = 10
+    faces: bool = True
     random_state: int = 0
 
     def __post_init__(self) -> None:
@@ -95,11 +101,13 @@ class DualDecomposition:
         # Where nothing is proved, an early look tells the violation that the later ones are compared to.
         active, is_small = order, blocks.n_variables <= FEW and objective.is_convex
         most = PASSES_OF_FEW if is_small else self.max_passes
+        faces = FaceSchedule()
         while True:
-            first_gap = np.nan
+            first_gap, n_visits, decrease = np.nan, 0, 0.0
             for n_passes in range(1, most + 1):
                 active = random.permutation(active) if self.reshuffle else active
                 n_visited, seen = active.size, blocks.sweep(active)
+                n_visits, decrease = n_visits + n_visited, decrease + seen.decrease
                 first_gap = seen.gap if n_passes == 1 else first_gap
                 share = 0.0 if is_small else self.cooling
                 if (
@@ -110,6 +118,8 @@ class DualDecomposition:
                     break
                 active = self.left_over(active, seen.slacks, seen.violation)
                 yield passed(blocks, order, n_visited, seen)
+            if self.faces and isinstance(blocks, DualItems) and blocks.has_faces and seen.n_updates > 0:
+                faces.descend(blocks, decrease / n_visits)
             state, found = certified(blocks, order, n_visited)
             # A first pass begins with scores made anew; those that passes leave have their rounding.
             is_still = seen.n_updates == 0 and n_passes == 1 and n_visited == order.size
@@ -121,6 +131,28 @@ class DualDecomposition:
     ) -> NDArray[np.int64]:
         """Return the items that the next pass visits."""
         return order[slacks <= violation] if self.shrink else order
+
+
+@dataclass
+class FaceSchedule:
+    """When conjugate gradients are due, and how many steps they may take: twice as many after each time that they have
+    won more by item than the passes of the epoch before; less, and later again, after others."""
+
+    most: int = FEWEST_STEPS
+    wait: int = 1
+    n_left: int = 1
+
+    def descend(self, blocks: DualItems, won_by_item: float) -> None:
+        """End an epoch of passes; descend if it is time."""
+        self.n_left -= 1
+        if self.n_left > 0:
+            return
+        seen = blocks.descend_face(self.most)
+        if seen.decrease > won_by_item * seen.n_items * (seen.n_steps + 1):
+            self.most, self.wait = min(2 * self.most, MOST_STEPS), 1
+        else:
+            self.most, self.wait = max(self.most // 2, FEWEST_STEPS), min(2 * self.wait, LONGEST_WAIT)
+        self.n_left = self.wait
 
 
 def certified(blocks: DualItems, order: NDArray[np.int64], n_visited: int) -> tuple[State, ItemSweep]:

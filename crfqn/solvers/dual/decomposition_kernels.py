@@ -271,7 +271,8 @@ def sweep_items(order, rows, items, weights, solver, moves, slacks, found):
 
     weights : float64 (F, width), in and out; moves : whether violated items are updated, or only looked at
     slacks : float64 (len(order),), out: `Optimality.slack` of each, before its update
-    found : float64 (4,), out: the largest violation, the sum of the gaps, the decrease of the dual objective, updates
+    found : float64 (4,), out: the largest violation, the sum of the gaps, the decrease of the dual objective under the
+        hinge, updates
     """
     n, width, is_of_pairs = items.b.shape[1], weights.shape[1], items.damping.size > 0
     g, after, workspace = np.zeros(width), np.zeros(n), np.zeros(n + 1)

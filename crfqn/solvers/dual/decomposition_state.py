@@ -40,16 +40,28 @@ from crfqn.solvers.dual.decomposition_kernels import (
 from crfqn.solvers.stochastic.state import check_memory, untouched_rows
 
 EXACT = ("pivot", "sort")  # methods that squared hinges know
+ACCURACY = 0.1  # of conjugate gradients: what is to be left of the residual
+LEAVING = 0.02  # share of the free variables that may leave their bounds until they end
 
 
 class ItemSweep(NamedTuple):
     """Findings of a sweep over items: violation : the largest v_i (equation 5); gap : the sum of the items' parts, each
-    when visited; slacks : (items,), how far each at a vertex is from leaving it, -inf for others."""
+    when visited; decrease : of equation 3; slacks : (items,), how far each at a vertex is from leaving it, -inf for
+    others."""
 
     violation: float
     gap: float
+    decrease: float
     n_updates: int
     slacks: Vector
+
+
+class FaceDescent(NamedTuple):
+    """Steps taken over so many items, and what they have won of equation 3."""
+
+    n_steps: int
+    n_items: int
+    decrease: float
 
 
 class Certified(NamedTuple):
@@ -131,7 +143,7 @@ class DualKernelItems:
                 find_violated(part[first:], self.state, self.scores, violated)
                 rest = first + np.flatnonzero(violated)
                 rows, places[rest] = self.gram.rows(part[rest])
-        return ItemSweep(float(found[0]), float(found[1]), int(found[3]), slacks)
+        return ItemSweep(float(found[0]), float(found[1]), float(found[2]), int(found[3]), slacks)
 
     def _objective_value(self) -> float:
         """Minus l2 times equation 3."""
@@ -287,7 +299,40 @@ class DualItems(MethodState):
         slacks, found = np.empty(order.size), np.empty(4)
         sweep_items(order, self.rows, state, self.weights, self.solver, moves, slacks, found)
         self.objective.n_passes += order.size / max(self.items.size, 1)
-        return ItemSweep(float(found[0]), float(found[1]), int(found[3]), slacks)
+        return ItemSweep(float(found[0]), float(found[1]), float(found[2]), int(found[3]), slacks)
+
+    @property
+    def has_faces(self) -> bool:
+        """Whether the variables of an item lie in a simplex, those of the hinge."""
+        return self.state.damping.size == 0
+
+    def descend_face(self, most: int) -> FaceDescent:
+        """Minimise equation 3 over the variables within their bounds by conjugate gradients, at most so many steps;
+        then move towards the result, projected onto the simplices, as far as is best."""
+        state, n_states = self.state, self.n_states
+        is_free = state.b > 0
+        free = np.flatnonzero((is_free.sum(axis=1) > 1) & (self.rows.squares > 0))
+        if not free.size:
+            return FaceDescent(0, 0, 0.0)
+        is_free, b, x = is_free[free], state.b[free], table_of(self.rows, len(self.weights))[free]
+        offsets = state.offsets if len(state.offsets) == 1 else state.offsets[free]
+        g = x @ self.weights[:, :n_states] + offsets + 1.0  # equation 4
+        g[np.arange(free.size), state.labels[free]] -= 1.0
+        move, n_steps = solve_on_face(x, g, is_free, b, self.rows.squares[free, None], most)
+        target = b + move
+        masses = state.masses[free]
+        below = np.where(is_free, target, -np.inf).max(axis=1) - 2.0 * masses  # stays zero
+        target = np.where(is_free, target, below[:, None])
+        simplex_rows(target, masses, METHODS["pivot"], 0.0, target)
+        move = target - b
+        change = x.T @ move
+        slope, square = float(np.vdot(g, move)), float(np.vdot(change, change))
+        if not (slope > 0.0 and square > 0.0):
+            return FaceDescent(n_steps, free.size, 0.0)
+        share = min(1.0, slope / square)
+        state.b[free] = target if share == 1.0 else b + share * move
+        self.weights[:, :n_states] -= share * change
+        return FaceDescent(n_steps, free.size, share * (slope - 0.5 * share * square))
 
     def _constant_scores(self) -> Vector:
         """The scores that the constant feature has learnt, (K,)."""
@@ -370,13 +415,47 @@ class DualItems(MethodState):
         return table
 
 
+def table_of(rows: DualRows, n_features: int) -> Any:
+    """Return the features of the items as a matrix (N, F), dense or CSR."""
+    if rows.n_columns:
+        return rows.values.reshape(-1, rows.n_columns)
+    values = rows.values if rows.values.size else np.ones(rows.indices.size)
+    return scipy.sparse.csr_array((values, rows.indices, rows.indptr), (rows.squares.size, n_features))
+
+
 def transposed_product(rows: DualRows, alpha: Vector, n_features: int) -> Vector:
     """Return sum_i alpha_i x_i, (F, K)."""
-    if rows.n_columns:
-        return rows.values.reshape(-1, rows.n_columns).T @ alpha
-    values = rows.values if rows.values.size else np.ones(rows.indices.size)
-    x = scipy.sparse.csr_array((values, rows.indices, rows.indptr), (len(alpha), n_features))
-    return np.asarray(x.T @ alpha)
+    return np.asarray(table_of(rows, n_features).T @ alpha)
+
+
+def solve_on_face(
+    x: Any, g: Vector, is_free: NDArray[np.bool_], b: Vector, squares: Vector, most: int
+) -> tuple[Vector, int]:
+    """Return the move of b, (n, K), by conjugate gradients, preconditioned by ||x||^2, over moves of the free variables
+    that keep each item's sum, and the number of steps; they end early where more than LEAVING of them leave bounds."""
+    counts = is_free.sum(axis=1, keepdims=True)
+
+    def projected(v: Vector) -> Vector:
+        v = np.where(is_free, v, 0.0)
+        return np.where(is_free, v - v.sum(axis=1, keepdims=True) / counts, 0.0)
+
+    rest, move, n_steps = projected(g), np.zeros_like(b), 0
+    direction = rest / squares
+    first = product = float(np.vdot(rest, direction))
+    while n_steps < most and product > ACCURACY**2 * first:
+        change = x.T @ direction
+        square = float(np.vdot(change, change))
+        if not square > 0.0:
+            break
+        length = product / square
+        move += length * direction
+        rest -= length * projected(x @ change)
+        n_steps += 1
+        if np.count_nonzero(b + move < 0.0) > LEAVING * counts.sum():
+            break
+        before, product = product, float(np.vdot(rest, rest / squares))
+        direction = rest / squares + product / before * direction
+    return move, n_steps
 
 
 class TableWeights:
