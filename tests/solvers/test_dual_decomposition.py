@@ -14,18 +14,20 @@ from sklearn.datasets import load_digits
 import crfqn.objectives
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError, ViewError
+from crfqn.estimators.automatic_solver import for_items
 from crfqn.estimators.multiclass import MulticlassClassifier
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.gram_map import GramMap
 from crfqn.objectives.linear.sparse_map import SparseMap
-from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHinge
+from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHinge, MultitaskSquaredHinge
 from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.dual.decomposition import SUB_SOLVERS, DualDecomposition
-from crfqn.solvers.dual.decomposition_kernels import METHODS, SubSolver, solve_block
+from crfqn.solvers.dual.decomposition_kernels import METHODS, SubSolver, solve_block, solve_pairs
 from crfqn.solvers.dual.decomposition_state import DualItems
 from crfqn.solvers.minimize import minimize
+from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.threads import Pool
 
 assert crfqn.objectives  # registers the views
@@ -315,9 +317,68 @@ def test_problems_that_have_no_such_dual():
             minimize(objective, penalty, DualDecomposition())
     with pytest.raises(ViewError, match="without penalty"):
         minimize(objective, ElasticNet(0.0, 1.0, np.array([0])), DualDecomposition())
-    squared = Objective(objective.map, MulticlassSquaredHinge(data()[1], K))
-    with pytest.raises(ViewError, match="MulticlassSquaredHinge"):
-        minimize(squared, ElasticNet(0.0, 1.0), DualDecomposition())
+    multitask = Objective(objective.map, MultitaskSquaredHinge(data()[1], K))
+    with pytest.raises(ViewError, match="MultitaskSquaredHinge"):
+        minimize(multitask, ElasticNet(0.0, 1.0), DualDecomposition())
+    with pytest.raises(InputError, match="sub_solver"):
+        minimize(squared(objective), ElasticNet(0.0, 1.0), DualDecomposition("smo"))
+
+
+def squared(objective):
+    loss = MulticlassSquaredHinge(objective.loss.labels, K)
+    return Objective(objective.map, loss, objective.weights, offset=objective.offset)
+
+
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
+@pytest.mark.parametrize("has_free_intercept", [False, True])
+@pytest.mark.parametrize("sub_solver", EXACT)
+@pytest.mark.parametrize("seed", [None, 1])
+def test_squared_hinge_agrees_with_lbfgs(kind, has_free_intercept, sub_solver, seed):
+    offset = None if seed is None else offset_of(seed)
+    objective, penalty = problem(kind, has_free_intercept, offset)
+    objective = squared(objective)
+    found = minimize(objective, penalty, DualDecomposition(sub_solver), tol=1e-9, max_iter=5000)
+    expected = minimize(objective, penalty, LBFGS(), tol=1e-9)
+    assert found.status is expected.status is Status.CONVERGED
+    assert found.value == pytest.approx(expected.value, rel=2e-9)
+    assert found.value == pytest.approx(value_at(objective, penalty, found), rel=1e-12)
+
+
+@pytest.mark.parametrize("sub_solver", EXACT)
+def test_a_sub_problem_of_pairs_is_solved(sub_solver):
+    """Coordinate descent on the sub-problem as it is defined finds the same."""
+    random = np.random.default_rng(3)
+    for square in (0.0, 1e-3, 1.0, 50.0):
+        g, b, label, damping = random.normal(size=K), random.random(K), 2, 0.3
+        solver = SubSolver(METHODS[sub_solver], 0.0, np.full(1, 1, np.uint64))
+        after = np.empty(K)
+        from_python(solve_pairs)(g, b, label, square, damping, solver, after, np.empty(K + 1))
+        others = np.delete(np.arange(K), label)
+        x = b.copy()
+        for _ in range(3000):
+            for r in others:
+                moved = (x - b)[others].sum() - (x - b)[r]  # of the other pairs
+                slope = g[r] - g[label] - square * moved + 2.0 * square * b[r]
+                x[r] = max(slope / (2.0 * square + damping), 0.0)
+        np.testing.assert_allclose(after[others], x[others], rtol=1e-6, atol=1e-9)
+        assert after[label] == pytest.approx(-after[others].sum())
+
+
+def test_text_is_trained_by_dual_decomposition_and_dense_features_are_not():
+    penalty = ElasticNet(0.0, L2)
+    text = FeatureStore.from_matrix(
+        scipy.sparse.random_array((N, 400), density=0.01, rng=0).tocsr(), np.arange(N + 1), allow_empty=True
+    )
+    labels = data()[1]
+    flat = for_items()
+    assert isinstance(
+        flat.chosen(Objective(SparseMap(text, Pool(1)), MulticlassSquaredHinge(labels, K)), penalty),
+        DualDecomposition,
+    )
+    assert isinstance(
+        flat.chosen(Objective(SparseMap(text, Pool(1)), MultitaskSquaredHinge(labels, K)), penalty), LBFGS
+    )
+    assert isinstance(flat.chosen(squared(problem("dense")[0]), penalty), LBFGS)
 
 
 def test_conjugate_gradients_end_what_passes_alone_do_not() -> None:

@@ -86,6 +86,7 @@ class MulticlassSquaredHinge(SquaredHinge):
     """sum_i c_i sum_{r != y_i} max(1 - (s_y - s_r), 0)^2, equation 2 as a sum."""
 
     code = MULTICLASS
+    has_pair_duals = True
 
     def reach(self, table: Vector, step: float) -> float:
         return range_with_unseen(table, step)

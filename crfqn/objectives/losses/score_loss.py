@@ -64,6 +64,7 @@ class ScoreLoss:
     has_marginals : whether it is a likelihood, whose residual is expected less observed (`targets`, `observed_at`), or
         can be told as one (`marginal_residual`)
     has_label_duals : whether the dual of an item is a polytope of one variable a label, as that of the multiclass hinge
+    has_pair_duals : whether it is a variable >= 0 for each pair of the label and another, as that of its squares
     has_violations : whether it finds the labellings that violate their margins most: `loss_augmented_decode`
     """
 
@@ -73,6 +74,7 @@ class ScoreLoss:
     has_margins: ClassVar[bool] = False
     has_marginals: ClassVar[bool] = False
     has_label_duals: ClassVar[bool] = False
+    has_pair_duals: ClassVar[bool] = False
     has_violations: ClassVar[bool] = False
     code: ClassVar[int]  # which of the kernels' losses of margins it is (`kernels/margins.py`)
 

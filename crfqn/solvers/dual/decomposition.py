@@ -1,4 +1,4 @@
-"""Dual decomposition for the multiclass hinge: Algorithm 1 of Blondel, Fujino and Ueda (2014).
+"""Dual decomposition for the multiclass hinge and the squared hinge: Algorithm 1 of Blondel, Fujino and Ueda (2014).
 
 Every sub-problem, the dual variables of one item while all others are held, is a projection onto a simplex. Items are
 shuffled and visited in turn. The weights follow every update, so one pass over the data is a good model already.
@@ -41,7 +41,7 @@ class DualDecomposition:
     sub_solver : {"pivot", "sort", "bisection", "smo", "frank-wolfe"}
         How the sub-problem of an item is solved: exactly, by a projection onto the simplex with random pivots (Duchi et
         al. 2008) or by sorting (Algorithm 2); by bisection (Algorithm 3); one exchange between two states (supplement
-        A); one step to a vertex (supplement B).
+        A); one step to a vertex (supplement B). The squared hinge knows the first two.
     tau : float > 0
         Of bisection: the sum of the variables is right to within this share of the mass.
     shrink : bool
@@ -57,7 +57,7 @@ class DualDecomposition:
         Or after so many passes.
     faces : bool
         Between epochs solve for the variables within their bounds by conjugate gradients, as long as those win more by
-        item than the passes do.
+        item than the passes do; of the hinge alone.
     random_state : int
         Seed of the order of the items.
 
@@ -118,7 +118,7 @@ class DualDecomposition:
                     break
                 active = self.left_over(active, seen.slacks, seen.violation)
                 yield passed(blocks, order, n_visited, seen)
-            if self.faces and isinstance(blocks, DualItems) and seen.n_updates > 0:
+            if self.faces and isinstance(blocks, DualItems) and blocks.has_faces and seen.n_updates > 0:
                 faces.descend(blocks, decrease / n_visits)
             state, found = certified(blocks, order, n_visited)
             # A first pass begins with scores made anew; those that passes leave have their rounding.
@@ -158,7 +158,11 @@ class FaceSchedule:
 def certified(blocks: DualItems, order: NDArray[np.int64], n_visited: int) -> tuple[State, ItemSweep]:
     """Return the state with its value and bound, from a sweep over all items without updates, and its findings."""
     value, dual_value, found = blocks.certify(order)
-    return State(blocks.point(), value, found.violation, n_visited, dual_value, is_screening=True), found
+    left = value - dual_value if np.isfinite(dual_value) else 0.0  # the bound knows of intercepts already
+    state = State(
+        blocks.point(), value, found.violation, n_visited, dual_value, is_screening=True, least_gap=left
+    )
+    return state, found
 
 
 def passed(blocks: DualItems, order: NDArray[np.int64], n_visited: int, seen: ItemSweep) -> State:

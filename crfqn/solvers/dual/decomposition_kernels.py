@@ -11,6 +11,13 @@ states side by side, so that the scores of an item are a sum of contiguous rows,
 support only. With a kernel the scores of all items follow, by multiples of the item's row of the Gram matrix: only rows
 of items that are violated are ever needed.
 
+The squared hinge has a variable beta_r >= 0 for every pair of the label and another state instead, free of a sum: b_r =
+beta_r, b_y = -sum beta, C = 0, and the dual objective gains damping / 2 sum_r beta_r^2 (its conjugate). With margins'
+violations m_r = g_r - g_y the sub-problem is solved by
+
+    beta_r <- max(beta_r + (m_r - damping beta_r) / (||x||^2 + damping) - t, 0),
+    sum beta(t) = sum beta + (1 + damping / ||x||^2) t
+
 Shapes: N items, F features, K states, width = K rounded up to LANES; of one item b, g, after, workspace float64 (K,);
 with a kernel scores float64 (K, N); rows float32 or float64 (rows, N).
 """
@@ -32,6 +39,7 @@ from crfqn.kernels.projection import (
 )
 from crfqn.kernels.rows import add_picked, add_products
 
+ROUNDING = 1e-13  # of the largest g: a violation below is none
 SMO, FRANK_WOLFE = 3, 4
 METHODS = {"sort": SORT, "pivot": PIVOT, "bisection": BISECTION, "smo": SMO, "frank-wolfe": FRANK_WOLFE}
 
@@ -93,6 +101,49 @@ def project(g, b, c, square, solver, after, workspace):
 
 
 @inner
+def optimality_of_pairs(g, b, label, damping):
+    """Return the same of the squared hinge: each pair's derivative is 0, or not above 0 where beta is."""
+    best, violation, gap, largest, n_positive = 0, 0.0, 0.0, -np.inf, 0
+    for m in range(b.size):
+        best = m if g[m] > g[best] else best
+        if m == label:
+            continue
+        margin = g[m] - g[label]
+        slope = margin - damping * b[m]
+        if b[m] > 0.0:
+            n_positive += 1
+            violation = max(violation, abs(slope))
+        else:
+            violation = max(violation, slope)
+        gap += 0.5 * slope * slope / damping if margin > 0.0 else b[m] * (0.5 * damping * b[m] - margin)
+        largest = max(largest, margin)
+    return Optimality(best, violation, gap, -largest if n_positive == 0 else -np.inf)
+
+
+@bare_subkernel
+def solve_pairs(g, b, label, square, damping, solver, after, workspace):
+    """after <- the exact solution of an item's sub-problem under the squared hinge."""
+    n, mass = 0, 0.0
+    for m in range(b.size):
+        if m != label:
+            after[n] = b[m] + (g[m] - g[label] - damping * b[m]) / (square + damping)
+            mass += b[m]
+            n += 1
+    largest, level = 0.0, 0.0
+    if square > ROUNDING * damping:
+        slope = 1.0 + damping / square
+        largest, level = simplex_level(after[:n], mass, slope, solver.method, 0.0, workspace, solver.random)
+    total = 0.0
+    for m in range(b.size - 1, -1, -1):  # from the end, as the entries make room for that of the label
+        if m != label:
+            n -= 1
+            above = difference(difference(after[n], largest), level)
+            after[m] = above if above > 0.0 else 0.0
+            total += after[m]
+    after[label] = -total
+
+
+@inner
 def exchange(g, b, square, best, cursor, after):
     """after <- b with mass moved to the best state from the next positive one (supplement A); returns that one."""
     q = cursor
@@ -135,7 +186,6 @@ def solve_block(g, b, c, square, best, cursor, solver, after, workspace):
     return cursor
 
 
-ROUNDING = 1e-13  # of the largest g: a violation below is none
 VIOLATION, GAP, DECREASE, UPDATES = range(4)
 
 
@@ -159,6 +209,7 @@ class DualItemArrays(NamedTuple):
 
     labels : int32 (N,); masses : float64 (N,), C_i; offsets : float64 (N, K), or (1, K) for all
     b : float64 (N, K), as above; cursors : int32 (N,)
+    damping : float64 (N,), l2 / (2 c_i), of the squared hinge; (0,) for the hinge
     """
 
     labels: np.ndarray
@@ -166,6 +217,7 @@ class DualItemArrays(NamedTuple):
     offsets: np.ndarray
     b: np.ndarray
     cursors: np.ndarray
+    damping: np.ndarray
 
 
 @inner
@@ -219,9 +271,10 @@ def sweep_items(order, rows, items, weights, solver, moves, slacks, found):
 
     weights : float64 (F, width), in and out; moves : whether violated items are updated, or only looked at
     slacks : float64 (len(order),), out: `Optimality.slack` of each, before its update
-    found : float64 (4,), out: the largest violation, the sum of the gaps, the decrease of the dual objective, updates
+    found : float64 (4,), out: the largest violation, the sum of the gaps, the decrease of the dual objective under the
+        hinge, updates
     """
-    n, width = items.b.shape[1], weights.shape[1]
+    n, width, is_of_pairs = items.b.shape[1], weights.shape[1], items.damping.size > 0
     g, after, workspace = np.zeros(width), np.zeros(n), np.zeros(n + 1)
     states, changes = np.zeros(n, np.int64), np.zeros(n)
     found[:] = 0.0
@@ -229,15 +282,21 @@ def sweep_items(order, rows, items, weights, solver, moves, slacks, found):
         i = order[t]
         b, c, square = items.b[i], items.masses[i], rows.squares[i]
         scores_of(i, rows, weights, items, g)
-        seen = optimality(g[:n], b, c)
+        if is_of_pairs:
+            seen = optimality_of_pairs(g[:n], b, items.labels[i], items.damping[i])
+        else:
+            seen = optimality(g[:n], b, c)
         slacks[t] = seen.slack
         found[VIOLATION] = max(found[VIOLATION], seen.violation)
         found[GAP] += seen.gap
         if not moves or seen.violation <= ROUNDING * (1.0 + abs(g[seen.best])):
             continue
-        items.cursors[i] = solve_block(
-            g[:n], b, c, square, seen.best, items.cursors[i], solver, after, workspace
-        )
+        if is_of_pairs:
+            solve_pairs(g[:n], b, items.labels[i], square, items.damping[i], solver, after, workspace)
+        else:
+            items.cursors[i] = solve_block(
+                g[:n], b, c, square, seen.best, items.cursors[i], solver, after, workspace
+            )
         n_states, decrease = take_step(g, b, after, square, states, changes)
         move_weights(i, rows, n_states, states, changes, weights)
         found[DECREASE] += decrease

@@ -39,6 +39,7 @@ from crfqn.solvers.dual.decomposition_kernels import (
 )
 from crfqn.solvers.stochastic.state import check_memory, untouched_rows
 
+EXACT = ("pivot", "sort")  # methods that squared hinges know
 ACCURACY = 0.1  # of conjugate gradients: what is to be left of the residual
 LEAVING = 0.02  # share of the free variables that may leave their bounds until they end
 
@@ -74,10 +75,13 @@ class Certified(NamedTuple):
 def starting_items(objective: Objective, l2: float, offsets: Vector) -> DualItemArrays:
     """Return the items with dual variables of zero."""
     labels = objective.loss.labels
-    masses = objective.weights / l2
+    masses, damping = objective.weights / l2, np.empty(0)
+    if objective.loss.has_pair_duals:
+        damping = np.divide(0.5, masses, out=np.zeros(masses.size), where=masses > 0)
+        masses = np.zeros(masses.size)
     b = np.zeros((objective.n_items, objective.n_states))
     b[np.arange(objective.n_items), labels] = masses
-    return DualItemArrays(labels, masses, offsets, b, labels.copy())
+    return DualItemArrays(labels, masses, offsets, b, labels.copy(), damping)
 
 
 def dual_variables(items: DualItemArrays) -> Vector:
@@ -230,8 +234,8 @@ def is_constant(map: FeatureMap) -> bool:
 class DualItems(MethodState):
     """Dual variables of the items, zero at the start, and the weights that follow every change of one.
 
-    objective, penalty : of a loss with `has_label_duals`; ElasticNet with l2 > 0 and without L1; unpenalised may be the
-        weights of a last feature that is 1
+    objective, penalty : of a loss with `has_label_duals` or `has_pair_duals`; ElasticNet with l2 > 0 and without L1;
+        unpenalised may be the weights of a last feature that is 1
     method, tol : {"sort", "pivot", "bisection", "smo", "frank-wolfe"}, tol of the bisection
     items, weights, multiplier : int64, those with a weight; float64 (F, width); float64 (K,), of the intercepts
     """
@@ -239,6 +243,8 @@ class DualItems(MethodState):
     def __init__(self, objective: Objective, penalty: Any, method: str, tol: float) -> None:
         if not penalty.l2 > 0:
             raise InputError("dual decomposition needs a penalty l2/2 ||w||^2 with l2 > 0, got l2 = 0")
+        if objective.loss.has_pair_duals and method not in EXACT:
+            raise InputError(f"sub_solver: expected one of {EXACT} under a squared hinge, got {method!r}")
         self.objective, self.l2 = objective, penalty.l2
         map, self.n_states = objective.map, objective.n_states
         self.is_free = constant_feature(map, penalty.unpenalised, self.n_states)
@@ -250,15 +256,17 @@ class DualItems(MethodState):
         self.weights = untouched_rows(map.n_features, width)
         self.fixed, self.multiplier = fixed_offsets(objective), np.zeros(self.n_states)
         self.state = starting_items(objective, self.l2, self.fixed.copy())
-        self.items = np.flatnonzero(self.state.masses > 0)
+        self.items = np.flatnonzero(objective.weights > 0)
         self.solver = SubSolver(METHODS[method], tol, np.full(1, SEED, np.uint64))
 
     @classmethod
     def check(cls, objective: Objective) -> None:
-        """Raise ViewError for other losses than the multiclass hinge, and for supports."""
-        if not objective.loss.has_label_duals:
+        """Raise ViewError for other losses than the multiclass hinge and its squares, and for supports."""
+        loss, is_of_pairs = objective.loss, objective.loss.has_pair_duals
+        if not (loss.has_label_duals or is_of_pairs) or (is_of_pairs and isinstance(objective.map, GramMap)):
             raise ViewError(
-                f"dual variables need the multiclass hinge; the loss is {type(objective.loss).__name__}"
+                "dual variables need the multiclass hinge, squared without a kernel only; the loss is "
+                f"{type(loss).__name__}"
             )
         if not objective.support.is_everything:
             raise ViewError("dual variables need all weights; this objective has a support")
@@ -292,6 +300,11 @@ class DualItems(MethodState):
         sweep_items(order, self.rows, state, self.weights, self.solver, moves, slacks, found)
         self.objective.n_passes += order.size / max(self.items.size, 1)
         return ItemSweep(float(found[0]), float(found[1]), float(found[2]), int(found[3]), slacks)
+
+    @property
+    def has_faces(self) -> bool:
+        """Whether the variables of an item lie in a simplex, those of the hinge."""
+        return self.state.damping.size == 0
 
     def descend_face(self, most: int) -> FaceDescent:
         """Minimise equation 3 over the variables within their bounds by conjugate gradients, at most so many steps;
@@ -332,6 +345,9 @@ class DualItems(MethodState):
         b, labels = self.state.b, self.state.labels
         own = np.arange(len(b)), labels
         linear = float(b[own].sum() - b.sum())  # sum Delta alpha: alpha = C - b
+        if self.state.damping.size:
+            squares = np.einsum("ik,ik->i", b, b) - b[own] ** 2
+            square += float(self.state.damping @ squares)
         if self.objective.offset is not None:
             linear += float(self.state.masses @ self.fixed[own] - np.vdot(b, self.fixed))
         return -self.l2 * (0.5 * square + linear)
@@ -361,8 +377,24 @@ class DualItems(MethodState):
     def _feasible_value(self, surplus: Vector) -> float:
         """The bound after variables have been moved, in a copy, to where those of each state add up to zero."""
         moved, scratch = self.copied(), (np.zeros(2, np.int64), np.zeros(2))
+        if self.state.damping.size:
+            return moved._objective_value() if moved._share_out(surplus) else -np.inf
         balance(self.items, self.rows, moved.state, surplus.copy(), *scratch, moved.weights)
         return moved._objective_value()
+
+    def _share_out(self, surplus: Vector) -> bool:
+        """Make the surplus zero by pairs, which have no bound from above, of all items of the labels that have it;
+        returns whether there are such items."""
+        labels = self.state.labels[self.items]
+        given, taken = np.maximum(surplus, 0.0), np.maximum(-surplus, 0.0)
+        n_items = np.bincount(labels, minlength=self.n_states)
+        if not given.any():
+            return True
+        changes = np.outer(given / np.maximum(n_items, 1), taken / taken.sum())
+        np.fill_diagonal(changes, -changes.sum(axis=1))
+        self.state.b[self.items] += changes[labels]
+        self.weights[:, : self.n_states] = transposed_product(self.rows, self.alpha, len(self.weights))
+        return not given[n_items == 0].any()
 
     def copied(self) -> DualItems:
         """Return the same variables and weights, which may go their own way."""
