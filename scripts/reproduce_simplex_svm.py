@@ -130,7 +130,7 @@ def run(name: str, problem: Problem, C: float, method: Method, n_passes: int, se
 
 def optimum(problem: Problem, C: float) -> float:
     """The dual objective of the paper at its optimum, as the bound that a long run proves."""
-    penalty, solver = ElasticNet(0.0, 1.0 / C), DualDecomposition(faces=False, random_state=0)
+    penalty, solver = ElasticNet(0.0, 1.0 / C), DualDecomposition(random_state=0)
     result = minimize(hinge(problem), penalty, solver, tol=NEAR, max_iter=5000)
     return -C * result.value * (1.0 - result.gap)
 
