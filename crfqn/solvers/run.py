@@ -183,7 +183,8 @@ class RunRecord:
         """
         estimate = self.distance.after_step(self.value)
         self.is_near, solves = False, self.to_rounding and self.is_convex
-        self.estimate = np.nan if self.is_discredited or not self.is_convex else estimate
+        says_nothing = self.distance.gains.are_rounding() and self.gap > GROSS * self.tol
+        self.estimate = np.nan if self.is_discredited or not self.is_convex or says_nothing else estimate
         asks = self.excess is None and (self.may_estimate or solves)
         if not (asks and self.distance.wants_look(estimate)):
             return state

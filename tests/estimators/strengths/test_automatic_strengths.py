@@ -95,7 +95,13 @@ class TestChoice:
             (MulticlassClassifier(penalty="sparse-group", loss="logistic"), ["l1_", "group_l1_"]),
             (MulticlassCRF(penalty="elastic-net"), ["l1_"]),
             (MulticlassCRF(penalty="l2"), []),
-            (TaxonomyCRF(), ["l1_"]),
+            (TaxonomyCRF(), ["l1_", "l2_"]),
+            (TaxonomyCRF(l2=0.0), ["l1_"]),
+            (TaxonomyCRF(l1=1.0), []),
+            (MulticlassCRF(), ["l1_", "l2_"]),
+            (MulticlassCRF(l2=0.0), ["l1_"]),
+            (MulticlassCRF(l1=1.0), []),
+            (MulticlassClassifier(penalty="l1"), ["l1_"]),
             (TaxonomyCRF(l1=0.0, group_l1="auto"), ["group_l1_"]),
         ],
         ids=lambda value: repr(value) if hasattr(value, "fit") else None,
@@ -104,8 +110,15 @@ class TestChoice:
         model.fit(X[:100], Y[:100])
         strengths = {name: getattr(model, name) for name in ("l1_", "l2_", "group_l1_")}
         assert [name for name, value in strengths.items() if value not in (0.0, 1.0)] == chosen
-        if len(chosen) == 2:
+        if chosen == ["l1_", "group_l1_"]:
             assert strengths["group_l1_"] == pytest.approx(2 * strengths["l1_"], rel=1e-12)
+
+    def test_l2_of_items_is_that_of_the_median_feature(self):
+        """A few features in a huge unit, or in a tiny one, do not decide what all others have."""
+        units = np.ones(X.shape[1])
+        units[0], units[1] = 1e4, 1e-4
+        plain, odd = (MulticlassCRF().prepare(x, Y).penalty.l2 for x in (X, X * units))
+        assert odd == pytest.approx(plain, rel=0.2)
 
     def test_thresholds_of_a_ranker_are_those_of_its_strength(self):
         table = np.column_stack([Y[:60] % 2 == 0, Y[:60] > 4, Y[:60] < 7]).astype(int)
