@@ -44,7 +44,7 @@ from crfqn.penalties.penalty import Layout
 Strengths: TypeAlias = dict[str, Any]  # a float or "auto" by name: l1, l2, group_l1
 # docs/choosing-strengths.md: from .07 to .25, and from .11 to .33, all sets are within a point of their tuned strength.
 SHARES = {"l1": 0.1, "group_l1": 0.2}
-# The same page: from .1 to .5 scores of sequences are the same, and the models ever smaller; items lose from .1 on.
+# The same page: from .1 to .5 scores of sequences are the same, and the models ever smaller; texts as one item lose.
 SHARE_WITH_L2 = 0.25
 SEEN = 2  # positions that l2 = "auto" is worth
 AUTOMATIC = tuple(SHARES)

@@ -126,7 +126,7 @@ class InMemory:
 
     @cached_property
     def ranges(self) -> Ranges:
-        """How far the counts of features and edges can move within the items, of a likelihood."""
+        """Bounds on how far the counts of features and edges can move within the items, of a likelihood."""
         return Ranges.of(self.parts)
 
     def check_state(self, kind: type[MethodState]) -> None:
