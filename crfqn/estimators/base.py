@@ -19,11 +19,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, SparseWeights, Vector
+from crfqn.blas import single_threaded_blas
 from crfqn.choices import STRUCTURED, Form
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import EmptyModelWarning, is_called_from, warn_caller
 from crfqn.estimators.automatic_solver import AUTO, SOLVERS, named_solver
-from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.callbacks import Callbacks, CallbackSupportMixin
 from crfqn.estimators.checks import check_parameters, check_size
 from crfqn.estimators.content import ModelContent

@@ -18,6 +18,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import SparseWeights
+from crfqn.blas import single_threaded_blas
 from crfqn.data.encoding import encode_new, encode_sequences
 from crfqn.data.features import FeatureStore
 from crfqn.data.items import Items, check_item_weights
@@ -35,7 +36,6 @@ from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.base import Problem
-from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.chain_training import find_broken, items_that_stay, take_items, training_data
 from crfqn.estimators.content import (
     FEATURE,

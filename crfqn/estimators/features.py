@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
+from crfqn.blas import single_threaded_blas
 from crfqn.data.features import FeatureStore
 from crfqn.data.items import Items
 from crfqn.data.token_rows import TokenRows, known_rows
 from crfqn.data.vocabulary import UNSEEN, KnownNames
 from crfqn.errors import UnknownFeaturesWarning, is_called_from, warn_caller
-from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.checks import check_size
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.sparse_map import SparseMap

@@ -22,13 +22,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from crfqn.arrays import NO_COORDS, SparseWeights, Vector
+from crfqn.blas import single_threaded_blas
 from crfqn.data.csc_builder import check_sparse
 from crfqn.data.items import item_weights, set_weights
 from crfqn.data.label_codes import encode_labels
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import Problem, SparseLinearModel
-from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.callbacks import with_tasks
 from crfqn.estimators.checks import check_classes
 from crfqn.estimators.content import FEATURE, STATE, ModelContent, add_matrix, finite, read_matrix, read_size

@@ -202,11 +202,11 @@ class BlockedObjective(InMemory):
 
 
 class Sums(NamedTuple):
-    """What the first sweep over the parts tells: the loss of each item, (I,), value, dual loss, and a gradient."""
+    """What the first sweep over the parts tells: the loss of each item, (I,), value, dual losses, and a gradient."""
 
     item_losses: Vector
     value: float
-    dual: DualLoss
+    duals: tuple[DualLoss, ...]
     coords: Coords
     gradient: Vector
 
@@ -255,8 +255,7 @@ class SumPoint(Handle):
             for p in self.points()
         ]
         losses, values, duals, gradients = zip(*found, strict=True)
-        dual = reduce(add, duals)
-        return Sums(np.concatenate(losses), sum(values), dual, coords, np.sum(gradients, axis=0))
+        return Sums(np.concatenate(losses), sum(values), duals, coords, np.sum(gradients, axis=0))
 
     @property
     def item_losses(self) -> Vector:
@@ -268,10 +267,9 @@ class SumPoint(Handle):
         """The loss, in nats."""
         return self.sums.value
 
-    @property
-    def dual(self) -> DualLoss:
-        """The dual loss along the mixtures that the point proves bounds with."""
-        return self.sums.dual
+    def dual_value(self, scale: float) -> float:
+        """Return the dual loss at `scale` times the point's own dual variables; its gradient is scale * g."""
+        return sum(dual.value(scale) for dual in self.sums.duals)
 
     def gradient(self, coords: Coords) -> Vector:
         """Return the partial derivatives of the loss at `coords`."""
