@@ -16,20 +16,30 @@ from weakref import finalize
 import numpy as np
 
 from crfqn.arrays import Coords, Screening, SparseWeights, Vector
-from crfqn.distributed.shard import Along, Changed, Facts, Make, Question, Strides, changed
+from crfqn.distributed.shard import (
+    Along,
+    Changed,
+    Facts,
+    Make,
+    Question,
+    Strides,
+    changed,
+    facts_of,
+    feature_scale,
+)
 from crfqn.distributed.workers import Holder, Tally, Workers
 from crfqn.errors import ViewError
 from crfqn.kernels.sparse import union
 from crfqn.objectives.linear.coordinates import Split, split_coords
-from crfqn.objectives.objective import REFUSALS
+from crfqn.objectives.objective import REFUSALS, InMemory
 from crfqn.objectives.point import Handle, Ray
-from crfqn.objectives.protocols import MethodState, Operations, S
-from crfqn.objectives.proved_zeros import Ranges, count_screened
+from crfqn.objectives.protocols import MethodState, Operations
+from crfqn.objectives.proved_zeros import count_screened
 from crfqn.objectives.support import Support
 from crfqn.threads import Pool
 
 
-class DistributedObjective:
+class DistributedObjective(InMemory):
     """The sum of objectives over the same coordinates that workers hold.
 
     Parameters
@@ -69,33 +79,52 @@ class DistributedObjective:
     @cached_property
     def facts(self) -> list[Facts]:
         """The facts of each shard."""
-        return self.ask("facts")
+        return self.of_parts(facts_of)
 
     @cached_property
-    def first(self) -> Facts:
+    def first(self) -> Facts:  # type: ignore[override]
         """What all have in common is read off the first."""
         return self.facts[0]
 
-    def __getattr__(self, name: str) -> Any:
-        """Return a fact that all shards have in common."""
-        if name in COMMON:
-            return getattr(self.first, name)
-        raise AttributeError(name)
+    @property
+    def n_states(self) -> int:
+        """K."""
+        return self.first.n_states
 
     @property
-    def support(self) -> Support:
+    def n_features(self) -> int:  # type: ignore[override]
+        """F."""
+        return self.first.n_features
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether the loss is convex."""
+        return self.first.is_convex
+
+    @property
+    def has_hessian_bound(self) -> bool:
+        """Whether the Hessian is bounded over all weights."""
+        return self.first.has_hessian_bound
+
+    @property
+    def has_gram(self) -> bool:
+        """Whether that bound is a matrix over the features alone."""
+        return self.first.has_gram
+
+    @property
+    def has_curvature(self) -> bool:
+        """Whether the loss has second derivatives."""
+        return self.first.has_curvature
+
+    @property
+    def proves_zeros(self) -> bool:
+        """Whether the loss is a likelihood."""
+        return self.first.proves_zeros
+
+    @property
+    def support(self) -> Support:  # type: ignore[override]
         """The coordinates that may have a weight."""
         return self.first.support
-
-    @property
-    def n_coords(self) -> int:
-        """d, the number of weights."""
-        return self.support.n_coords
-
-    @property
-    def n_node_coords(self) -> int:
-        """K F, on whatever support."""
-        return self.support.n_node_coords
 
     @cached_property
     def n_items(self) -> int:
@@ -127,10 +156,6 @@ class DistributedObjective:
         """Return why a fact does not hold."""
         return f"{REFUSALS[fact]}; the loss is {self.first.loss}"
 
-    def all_coords(self) -> Coords:
-        """Return every coordinate that may have a weight, sorted."""
-        return self.support.coords()
-
     def split(self, coords: Coords) -> Split:
         """Take sorted coordinates apart."""
         return split_coords(coords, self.n_states, self.n_features)
@@ -141,20 +166,12 @@ class DistributedObjective:
             f"{type(self).__name__} has no {kind.__name__}, which is kept item by item: the items are on workers"
         )
 
-    def state(self, kind: type[S], *arguments: Any) -> S:
-        """Refuse every state."""
-        self.check_state(kind)
-        raise AssertionError
-
     # ---- questions
 
-    def ask(self, name: str, *args: Any, of: Sequence[Holder] | None = None) -> list[Any]:
-        """Ask every shard, or some, the same."""
+    def of_parts(self, question: Callable[..., Any], *args: Any) -> list[Any]:
+        """Return what a function of a module answers of each shard's objective, in their order."""
         return self.workers.ask(
-            [
-                (holder, lambda holder: self._question(holder, name, args, None))
-                for holder in of or self.holders
-            ]
+            [(holder, lambda holder: self._question(holder, question, args, None)) for holder in self.holders]
         )
 
     def ask_point(self, point: DistributedPoint, name: str, further: list[tuple[Any, ...]]) -> list[Any]:
@@ -172,7 +189,11 @@ class DistributedObjective:
         return answers
 
     def _question(
-        self, holder: Holder, name: str, args: tuple[Any, ...], point: DistributedPoint | None
+        self,
+        holder: Holder,
+        what: str | Callable[..., Any],
+        args: tuple[Any, ...],
+        point: DistributedPoint | None,
     ) -> Question:
         """Write a question down as short as what the shard knows allows."""
         released = tuple(holder.released.popleft() for _ in range(len(holder.released)))
@@ -183,13 +204,13 @@ class DistributedObjective:
             else:
                 holder.coords = args[0]
         if point is None:
-            return Question(self.strides, name, args, released=released)
+            return Question(self.strides, what, args, released=released)
         origin = None
         if point.number not in holder.known:
             origin = point.origin_for(holder)
             holder.known.add(point.number)
             holder.last = SparseWeights(point.coords, point.weights)
-        return Question(self.strides, name, args, point.number, origin, released)
+        return Question(self.strides, what, args, point.number, origin, released)
 
     def sample(self, stride: int) -> DistributedObjective:
         """Return the loss over every stride-th item of each shard."""
@@ -206,20 +227,7 @@ class DistributedObjective:
         """Return the unit of each coordinate's curvature: max_t x_tf^2; 1 for edges."""
         if all(facts.is_unit for facts in self.facts):
             return np.ones(coords.size)
-        return np.maximum.reduce(self.ask("feature_scale", coords))
-
-    def hessian_bound(self) -> float:
-        """Return at least the largest eigenvalue of the Hessian, at all weights."""
-        return sum(self.ask("hessian_bound"))
-
-    def gram(self) -> Vector:
-        """Return M, float64 (F, F): at all weights Hessian <= I_K (x) M."""
-        return reduce(add, self.ask("gram"))
-
-    @cached_property
-    def ranges(self) -> Ranges:
-        """Bounds on how far the counts of features and edges can move within the items, of a likelihood."""
-        return Ranges(*(np.sqrt(np.sum(both, axis=0)) for both in zip(*self.ask("ranges"), strict=True)))
+        return np.maximum.reduce(self.of_parts(feature_scale, coords))
 
     def squares(self, point: DistributedPoint, coords: Coords) -> Vector:
         """Return diagonal and majorant at a point, (2, coords)."""
@@ -248,29 +256,11 @@ class DistributedObjective:
         """Refuse."""
         raise ViewError("mixtures with a share for each item need all of them in one piece")
 
-    def unpenalised_reach(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
-        """Return a bound on the unpenalised weights of some optimum, infinite where there is none."""
-        leads = self.ask("row_leads", unpenalised, value, norms)
-        reach = self.ask("joint_reach", leads, of=self.holders[:1])[0]
-        return reach if np.isfinite(reach) else min(self.ask("relabelling_reach", unpenalised, value, norms))
-
     def count_within(
         self, point: DistributedPoint, bound: float, scale: float, radius: float, besides: Coords
     ) -> int:
         """Count the coordinates whose gradients at a point stay within a bound; a few are missed."""
         return count_screened(point, self.ranges, bound, scale, radius, besides)
-
-
-COMMON = (
-    "n_states",
-    "n_features",
-    "n_edges",
-    "is_convex",
-    "has_curvature",
-    "has_hessian_bound",
-    "has_gram",
-    "proves_zeros",
-)
 
 
 class DistributedPoint(Handle):

@@ -15,13 +15,11 @@ import numpy as np
 
 from crfqn.arrays import NO_WEIGHTS, Coords, SparseWeights, Vector
 from crfqn.blas import single_threaded_blas
-from crfqn.objectives.curvature import hessian_bound
 from crfqn.objectives.linear.coordinates import merge_weights
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
 from crfqn.objectives.protocols import Operations
 from crfqn.objectives.support import Support
-from crfqn.objectives.unpenalised_reach import joint_reach, relabelling_reach, row_leads
 from crfqn.threads import Pool
 
 Strides: TypeAlias = tuple[int, ...]  # of samples of samples; () for all items
@@ -35,7 +33,6 @@ class Facts(NamedTuple):
     n_positions: int
     n_states: int
     n_features: int
-    n_edges: int
     mean_occurrence: float
     operations: Operations
     total_weight: float
@@ -48,16 +45,20 @@ class Facts(NamedTuple):
     is_unit: bool  # every feature's scale is 1
     loss: str
 
-    @classmethod
-    def of(cls, part: Objective) -> Facts:
-        """Read them off an objective."""
-        names = [name for name in cls._fields if name not in ("n_edges", "is_unit", "loss")]
-        return cls(
-            **{name: getattr(part, name) for name in names},
-            n_edges=part.loss.n_edges,
-            is_unit=bool(np.all(part.map.feature_scales == 1.0)),
-            loss=type(part.loss).__name__,
-        )
+
+def facts_of(part: Objective) -> Facts:
+    """Read the facts off an objective."""
+    names = [name for name in Facts._fields if name not in ("is_unit", "loss")]
+    return Facts(
+        **{name: getattr(part, name) for name in names},
+        is_unit=bool(np.all(part.map.feature_scales == 1.0)),
+        loss=type(part.loss).__name__,
+    )
+
+
+def feature_scale(part: Objective, coords: Coords) -> Vector:
+    """Return the unit of each coordinate's curvature: max_t x_tf^2; 1 for edges."""
+    return part.feature_scale(coords)
 
 
 class Changed(NamedTuple):
@@ -80,13 +81,14 @@ class Question(NamedTuple):
     """A question to a shard.
 
     strides : of all items, or of which sample
-    name, args : which of `OF_POINTS`, or of `OF_PARTS` without a `point`; coordinates None: those of the one before
+    what, args : one of `OF_POINTS`, or without a `point` a function of the shard's objective, of a module; coordinates
+        None: those of the question before
     point, origin : the point's number, and how to make it if it is new
     released : numbers of points and rays, and strides of samples, that the client has dropped
     """
 
     strides: Strides
-    name: str
+    what: str | Callable[..., Any]
     args: tuple[Any, ...]
     point: int | None = None
     origin: SparseWeights | Changed | Along | None = None
@@ -111,16 +113,6 @@ OF_POINTS: dict[str, Callable[..., Any]] = {
     "hessian_model": lambda point, coords, *how: point.hessian_model(coords, *how),
     "screen": coords_above,
     "screen_rows": coords_of_rows,
-}
-OF_PARTS: dict[str, Callable[..., Any]] = {
-    "facts": Facts.of,
-    "feature_scale": lambda part, coords: part.feature_scale(coords),
-    "hessian_bound": hessian_bound,
-    "gram": lambda part: part.map.gram(part.loss.hessian_bounds(part.weights)[0]),
-    "row_leads": row_leads,
-    "joint_reach": joint_reach,
-    "relabelling_reach": relabelling_reach,
-    "ranges": lambda part: (part.map.item_ranges(part.weights), part.loss.edge_ranges(part.weights)),
 }
 
 
@@ -152,12 +144,13 @@ class Shard:
         elif args and isinstance(args[0], np.ndarray):
             self.coords = args[0]
         with single_threaded_blas():
-            if question.point is None:
-                return OF_PARTS[question.name](part, *args)
+            if callable(question.what):
+                return question.what(part, *args)
+            assert question.point is not None  # the others are of points
             if question.origin is not None:
                 self.points[question.point] = part.at(*self.weights(question.origin))
             point = self.points[question.point]
-            answer = OF_POINTS[question.name](point, *args)
+            answer = OF_POINTS[question.what](point, *args)
         point.forget_scores()
         return answer
 

@@ -111,6 +111,11 @@ def margin_model(point: Point, coords: Coords, diagonal: Vector, n_sampled: int)
     return scale_to_diagonal(model, diagonal)
 
 
+def gram(objective: Any) -> Vector:
+    """Return M, float64 (F, F): at all weights Hessian <= I_K (x) M."""
+    return objective.map.gram(objective.loss.hessian_bounds(objective.weights)[0])
+
+
 def hessian_bound(objective: Any) -> float:
     """Return a bound on the largest eigenvalue of the Hessian that holds at all weights.
 

@@ -9,7 +9,9 @@ states, E edge weights; coordinates as in `coordinates.py`.
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, reduce
+from operator import add
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,6 +42,11 @@ REFUSALS = {
 }
 
 
+def feature_scales(part: Any) -> Vector:
+    """Return max_t x_tf^2 of each feature, (F,)."""
+    return part.map.feature_scales
+
+
 class InMemory:
     """Base of objectives whose items are at hand, in one piece or in `parts`, whose bounds add up.
 
@@ -49,11 +56,16 @@ class InMemory:
     in_blocks: ClassVar[bool] = False
     parts: Any
     support: Support
+    n_features: Any
 
     @property
     def first(self) -> Objective:
         """The first of the parts: what all of them have in common is read off it."""
         return next(iter(self.parts))
+
+    def of_parts(self, question: Callable[..., Any], *args: Any) -> list[Any]:
+        """Return what a function that is no method answers of each part, in their order."""
+        return [question(part, *args) for part in self.parts]
 
     def split(self, coords: Coords) -> Split:
         """Take sorted coordinates apart."""
@@ -99,7 +111,7 @@ class InMemory:
 
     @cached_property
     def _feature_scales(self) -> Vector:
-        return np.maximum.reduce([part.map.feature_scales for part in self.parts])
+        return np.maximum.reduce(self.of_parts(feature_scales))
 
     def feature_scale(self, coords: Coords) -> Vector:
         """Return the unit of each coordinate's curvature: max_t x_tf^2; 1 for edges."""
@@ -108,26 +120,21 @@ class InMemory:
 
     def hessian_bound(self) -> float:
         """Return at least the largest eigenvalue of the Hessian, at all weights."""
-        return sum(curvature.hessian_bound(part) for part in self.parts)
+        return sum(self.of_parts(curvature.hessian_bound))
 
     def gram(self) -> Vector:
         """Return M, float64 (F, F): at all weights Hessian <= I_K (x) M."""
-        check_width(self.first.n_features)
-        total = None
-        for part in self.parts:
-            own = part.map.gram(part.loss.hessian_bounds(part.weights)[0])
-            total = own if total is None else total + own
-        assert total is not None  # there is a part
-        return total
+        check_width(self.n_features)
+        return reduce(add, self.of_parts(curvature.gram))
 
     def unpenalised_reach(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
         """Return a bound on the unpenalised weights of some optimum, infinite where there is none."""
-        return unpenalised_reach(self.parts, unpenalised, value, norms)
+        return unpenalised_reach(self, unpenalised, value, norms)
 
     @cached_property
     def ranges(self) -> Ranges:
         """Bounds on how far the counts of features and edges can move within the items, of a likelihood."""
-        return Ranges.of(self.parts)
+        return Ranges.of(self)
 
     def check_state(self, kind: type[MethodState]) -> None:
         """Raise ViewError unless the state of a method can be made."""

@@ -20,14 +20,11 @@ MOST_RELABELLINGS = 5000  # that are looked at, and their counts of each unpenal
 ROUNDED = 1.0 + 1e-6  # float32 values of a feature may be rounded by so much
 
 
-def unpenalised_reach(
-    parts: list[Any], unpenalised: Coords, value: float, norms: tuple[float, float]
-) -> float:
+def unpenalised_reach(objective: Any, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
     """Return a bound on the weights without penalty of some optimum of a sum; infinite where there is none."""
-    reach = joint_reach(parts[0], [row_leads(part, unpenalised, value, norms) for part in parts])
-    if np.isfinite(reach):
-        return reach
-    return min(relabelling_reach(part, unpenalised, value, norms) for part in parts)
+    limits = unpenalised, value, norms
+    reach = objective.of_parts(joint_reach, objective.of_parts(row_leads, *limits))[0]
+    return reach if np.isfinite(reach) else min(objective.of_parts(relabelling_reach, *limits))
 
 
 def is_apt(part: Any, value: float, norms: tuple[float, float]) -> bool:

@@ -10,7 +10,7 @@ QUIET = {"distributed.comm.timeouts.connect": "10s"}
 
 
 def connected(**how):
-    return LocalCluster(threads_per_worker=1, dashboard_address=None, silence_logs=50, **how)
+    return LocalCluster(threads_per_worker=1, dashboard_address=":0", silence_logs=50, **how)
 
 
 @pytest.fixture(scope="session")
