@@ -221,6 +221,40 @@ class Workers:
         raise WorkersLostError(f"no worker is left, and none has come within {PATIENCE:g} seconds")
 
 
+def run_tasks(
+    client: Any, name: str, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
+) -> list[Any]:
+    """Return what a function gives of each tuple of arguments, computed as tasks `name-0-...`, `name-1-...`."""
+    from distributed import wait
+
+    token = uuid4().hex[:8]
+    futures = [
+        client.submit(function, *args, key=f"{name}-{number}-{token}", pure=False)
+        for number, args in enumerate(arguments)
+    ]
+    waited = 0.0
+    while waited < PATIENCE:
+        try:
+            wait(futures, timeout=GLANCE)
+            return client.gather(futures, direct=True)
+        except TimeoutError:
+            waited = 0.0 if client.nthreads() else waited + GLANCE
+    raise WorkersLostError(f"no worker is left, and none has come within {PATIENCE:g} seconds")
+
+
+def connected(client: Any) -> Any:
+    """Return a client, connected to a scheduler where its address is given; InputError where that fails."""
+    if not isinstance(client, str):
+        check_client(client)
+        return client
+    from distributed import Client
+
+    try:
+        return Client(client, set_as_default=False, timeout=PATIENCE)
+    except (OSError, ValueError) as error:
+        raise InputError(f"client: there is no scheduler at {client!r}: {error}") from error
+
+
 def n_bytes(message: Any) -> int:
     """Return about how many bytes a message takes on the wire: its arrays, and 8 for every other thing."""
     if isinstance(message, np.ndarray):
@@ -233,7 +267,9 @@ def n_bytes(message: Any) -> int:
 def check_client(client: Any) -> None:
     """Refuse what is no connected, synchronous client of dask.distributed."""
     if not all(hasattr(client, name) for name in ("submit", "scheduler", "sync", "rpc")):
-        raise InputError(f"client: expected a dask.distributed.Client, got {type(client).__name__}")
+        raise InputError(
+            f"client: expected a dask.distributed.Client or the address of a scheduler, got {type(client).__name__}"
+        )
     if client.status != "running":
         raise InputError(f"client: expected one that is connected, got one that is {client.status}")
     if client._asynchronous:

@@ -285,9 +285,11 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         unpenalised: Coords = NO_COORDS,
         support: Support | None = None,
         validation: ValidationSet | None = None,
+        objective: Any = None,
     ) -> Problem:
         """Return the training of this model, which has its labels and columns, and set the strengths that are "auto".
-        `start` and `validation` are of the features as given; of `start` what is outside of `support` is left out."""
+        `start` and `validation` are of the features as given; of `start` what is outside of `support` is left out;
+        `objective`, where it is made already, in the place of the items."""
         check_size(features)
         if start is not None and support is not None:
             stays = support.contains(start.coords)
@@ -295,7 +297,8 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         if validation is not None:
             score = validation.score
             validation = replace(validation, score=lambda found: score(given_weights(features, found)))
-        objective = self._objective(features, structure, targets, item_weights, support)
+        if objective is None:
+            objective = self._objective(features, structure, targets, item_weights, support)
         strengths = chosen_strengths(self._strengths, objective, unpenalised)
         if self.verbose and strengths != self._strengths:
             print_strengths(strengths)
