@@ -9,6 +9,7 @@ numbers are the same to the bit. Sums run over the shards in their order, whoeve
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,10 @@ from crfqn.errors import CrfqnError, InputError
 
 GLANCE = 1.0  # seconds between two looks whether the worker that should answer is still there
 PATIENCE = 60.0  # seconds to wait for a worker where there is none, and for the scheduler
+MOMENT = 0.05  # seconds between two looks whether tasks are done
 MOST_LOSSES = 3  # workers in a row that a shard may lose without answering once
+
+NO_WORKER = "no worker is left, and none has come within {:g} seconds"
 
 
 class WorkersLostError(CrfqnError):
@@ -218,28 +222,26 @@ class Workers:
             if threads:
                 return threads
             await asyncio.sleep(GLANCE)
-        raise WorkersLostError(f"no worker is left, and none has come within {PATIENCE:g} seconds")
+        raise WorkersLostError(NO_WORKER.format(PATIENCE))
 
 
 def run_tasks(
     client: Any, name: str, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
 ) -> list[Any]:
     """Return what a function gives of each tuple of arguments, computed as tasks `name-0-...`, `name-1-...`."""
-    from distributed import wait
-
     token = uuid4().hex[:8]
     futures = [
         client.submit(function, *args, key=f"{name}-{number}-{token}", pure=False)
         for number, args in enumerate(arguments)
     ]
-    waited = 0.0
-    while waited < PATIENCE:
-        try:
-            wait(futures, timeout=GLANCE)
-            return client.gather(futures, direct=True)
-        except TimeoutError:
-            waited = 0.0 if client.nthreads() else waited + GLANCE
-    raise WorkersLostError(f"no worker is left, and none has come within {PATIENCE:g} seconds")
+    last_seen = time.monotonic()
+    while not all(future.done() for future in futures):
+        time.sleep(MOMENT)
+        if client.nthreads():
+            last_seen = time.monotonic()
+        elif time.monotonic() > last_seen + PATIENCE:
+            raise WorkersLostError(NO_WORKER.format(PATIENCE))
+    return client.gather(futures)
 
 
 def connected(client: Any) -> Any:
