@@ -74,6 +74,11 @@ class DistributedObjective(InMemory):
         """What has crossed the wire so far."""
         return self.workers.tally
 
+    @property
+    def n_bytes(self) -> int:
+        """What has crossed the wire so far."""
+        return self.tally.total
+
     # ---- facts
 
     @cached_property

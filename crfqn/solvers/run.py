@@ -74,7 +74,7 @@ class RunRecord:
         self.scale = (
             np.nan if self.is_cold or penalty.dual_radius == 0 else penalty.dual_radius
         )  # nan: not known yet
-        self.passes_before = objective.n_passes
+        self.passes_before, self.bytes_before = objective.n_passes, getattr(objective, "n_bytes", 0)
         self.started = time.perf_counter()
 
     @property
@@ -285,6 +285,7 @@ class RunRecord:
         return Status.CONVERGED if verdict is Status.CONVERGED else status
 
     def _progress(self, state: State, gap: float) -> Progress:
+        n_bytes, self.bytes_before = -self.bytes_before, getattr(self.objective, "n_bytes", 0)
         progress = Progress(
             iteration=self.n_iter,
             value=state.value,
@@ -299,6 +300,7 @@ class RunRecord:
             n_wrong=state.n_wrong,
             estimated_gap=self.estimate,
             held_out_score=np.nan if self.watch is None else self.watch.latest,
+            n_bytes=n_bytes + self.bytes_before,
         )
         log_progress(progress)
         return progress

@@ -123,7 +123,7 @@ def test_copies_of_a_model(threads):
             [labelled_arrays],
             "constraints: with a client they cannot be what was seen",
         ),
-        ({"scheme": "IOB2"}, [labelled_arrays], "expected"),
+        ({"scheme": "IOB2"}, [labelled_arrays], "label"),
     ],
 )
 def test_what_takes_all_data_in_one_place_is_refused(threads, settings, given, message):
@@ -137,11 +137,11 @@ def test_labels_come_with_the_shards(threads, files):
 
 
 def test_a_missing_file_is_named(threads, tmp_path):
-    with pytest.raises(crfqn.errors.DataUnavailableError, match="nowhere.conll"):
+    with pytest.raises(crfqn.errors.DataUnavailableError, match=r"nowhere\.conll"):
         ChainCRF(client=threads).fit([tmp_path / "nowhere.conll"])
 
 
 def test_no_scheduler_is_an_error(monkeypatch):
     monkeypatch.setattr("crfqn.distributed.workers.PATIENCE", 0.5)
-    with pytest.raises(InputError, match="client: there is no scheduler at 'tcp://127.0.0.1:9'"):
+    with pytest.raises(InputError, match=r"client: there is no scheduler at 'tcp://127.0.0.1:9'"):
         ChainCRF(client="tcp://127.0.0.1:9").fit([labelled_arrays])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ class Part:
 
 def parts_of(kind: str, cuts: Any = CUTS) -> list[Part]:
     """The shards of a problem."""
-    return [Part(kind, first, last, cuts[-1]) for first, last in zip(cuts[:-1], cuts[1:], strict=True)]
+    return [Part(kind, first, last, cuts[-1]) for first, last in pairwise(cuts)]
 
 
 def blocked(kind: str, cuts: Any = CUTS) -> BlockedObjective:
