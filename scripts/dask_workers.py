@@ -281,14 +281,14 @@ def cluster_of_hosts(n_workers: int, rate: str, delay: float) -> Iterator[Any]:
 # ---- the plan
 
 
-def simulate(n_positions: int, n_features: int, n_workers: int) -> None:
+def simulate(n_positions: int, n_features: int, n_shards: int) -> None:
     """Compare the bytes and the memory of a shard of random text with what the plan counts, and time a pass."""
     with tempfile.TemporaryDirectory() as folder:
         shards = [
             write_shard(
-                random_text(number, n_positions // n_workers, n_features), Path(folder) / f"{number}.npz"
+                random_text(number, n_positions // n_shards, n_features), Path(folder) / f"{number}.npz"
             )
-            for number in range(n_workers)
+            for number in range(n_shards)
         ]
         from distributed import Client, LocalCluster
 
@@ -297,10 +297,12 @@ def simulate(n_positions: int, n_features: int, n_workers: int) -> None:
             Client(cluster) as client,
         ):
             shared = DistributedObjective.of(client, shards)
-            print(f"{shared.n_positions:,} positions, {shared.n_features:,} features, {n_workers} shards")
-            store = sum(Path(shard.path).stat().st_size for shard in shards) / n_workers
-            counted = plan_of_shard(n_positions / n_workers, n_features)
+            print(f"{shared.n_positions:,} positions, {shared.n_features:,} features, {n_shards} shards")
+            store = sum(Path(shard.path).stat().st_size for shard in shards) / n_shards
+            counted = plan_of_shard(n_positions / n_shards, n_features)
             print(f"store of a shard: {store / 1e6:.2f} MB, planned {counted / 1e6:.2f} MB")
+            for threshold in (100.0, 10.0):
+                show_screening(shared, threshold)
             random = np.random.default_rng(0)
             for n_active in (1_000, 10_000, 100_000):
                 coords = np.sort(random.choice(shared.n_coords, n_active, replace=False))
@@ -310,6 +312,18 @@ def simulate(n_positions: int, n_features: int, n_workers: int) -> None:
                     ask(shared, point, coords, what, n_active)
                     if what == "step":
                         point = point.along(coords, weights).at(0.5)
+
+
+def show_screening(shared: DistributedObjective, threshold: float) -> None:
+    """Print what a look at all coordinates at zero weights sends, with all shards and with one in sixteen."""
+    for some in (shared, DistributedObjective(shared.workers, holders=shared.holders[::16])):
+        before, clock = some.n_bytes, time.perf_counter()
+        found = some.at(np.empty(0, np.int64), np.empty(0)).screen(threshold).coords.size
+        per_shard = (some.n_bytes - before) / len(some.holders)
+        print(
+            f"screening at {threshold:g}, {len(some.holders):2d} shards: {found:,} coordinates, "
+            f"{per_shard / 1e6:.3f} MB a shard, {time.perf_counter() - clock:.3f} s"
+        )
 
 
 def ask(shared: DistributedObjective, point: Any, coords: Any, what: str, n_active: int) -> None:

@@ -20,6 +20,7 @@ from crfqn.distributed.shard import (
     Along,
     Changed,
     Facts,
+    Halved,
     Make,
     Question,
     Strides,
@@ -250,7 +251,10 @@ class DistributedObjective(InMemory):
         """Return the sum of the models, each shard giving its share of the sampled positions."""
         sampled = [-(-n_sampled * facts.n_positions // self.n_positions) for facts in self.facts]
         args = [(coords, own, max_dense, share, passes) for own in sampled]
-        models = self.ask_point(point, "hessian_model", args)
+        models = [
+            model.whole() if isinstance(model, Halved) else model
+            for model in self.ask_point(point, "hessian_model", args)
+        ]
         return None if any(model is None for model in models) else reduce(add, models)
 
     def item_bound(self, point: DistributedPoint, penalty: Any) -> None:

@@ -105,12 +105,34 @@ def coords_of_rows(point: Point, bound: float, inside: float, order: int) -> Coo
     return point.screen_rows(bound, inside, order).coords
 
 
+class Halved(NamedTuple):
+    """A symmetric matrix as its rows up to the diagonal, one behind the other."""
+
+    size: int
+    rows: Any
+
+    @classmethod
+    def of(cls, matrix: Any) -> Any:
+        """Halve a dense matrix that is symmetric to the bit; others stay as they are."""
+        if not isinstance(matrix, np.ndarray) or not np.array_equal(matrix, matrix.T):
+            return matrix
+        return cls(len(matrix), np.concatenate([row[: i + 1] for i, row in enumerate(matrix)]))
+
+    def whole(self) -> Any:
+        """Return the matrix."""
+        out, end = np.empty((self.size, self.size), self.rows.dtype), 0
+        for i in range(self.size):
+            begin, end = end, end + i + 1
+            out[i, : i + 1] = out[: i + 1, i] = self.rows[begin:end]
+        return out
+
+
 OF_POINTS: dict[str, Callable[..., Any]] = {
     "value": lambda point: point.value,
     "dual_value": lambda point, scale: point.dual_value(scale),
     "gradient": lambda point, coords: point.gradient(coords),
     "squares": lambda point, coords: np.stack(point.curvature(coords)),
-    "hessian_model": lambda point, coords, *how: point.hessian_model(coords, *how),
+    "hessian_model": lambda point, coords, *how: Halved.of(point.hessian_model(coords, *how)),
     "screen": coords_above,
     "screen_rows": coords_of_rows,
 }

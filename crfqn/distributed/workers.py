@@ -173,7 +173,7 @@ class Workers:
             actor=True,
             pure=False,
         )
-        await self._watched(holder, future._state.wait())
+        await self._watched(holder, future._state.wait(), PATIENCE)  # one that is paused begins nothing
         if future.status != "finished":
             raise _LostWorker
         await self._call(holder, future.key, "open", holder.make)
@@ -196,13 +196,14 @@ class Workers:
             raise reply["exception"]
         return reply["result"]
 
-    async def _watched(self, holder: Holder, answer: Awaitable[Any]) -> Any:
-        """Wait for an answer as long as the worker is there."""
-        task = asyncio.ensure_future(answer)
+    async def _watched(self, holder: Holder, answer: Awaitable[Any], limit: float = np.inf) -> Any:
+        """Wait for an answer as long as the worker is there, and for so many seconds."""
+        task, begun = asyncio.ensure_future(answer), time.monotonic()
         try:
             while not task.done():
                 await asyncio.wait([task], timeout=GLANCE)
-                if not task.done() and holder.address not in await self._threads():
+                is_late = time.monotonic() > begun + limit
+                if not task.done() and (is_late or holder.address not in await self._threads()):
                     raise _LostWorker
             return task.result()
         finally:
