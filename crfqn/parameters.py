@@ -179,7 +179,9 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             "the score of validation items", expects="a name or a callable(estimator, X, y)", is_optional=True
         ),
         "patience": _count("stop after so many scores of validation items without a better one"),
-        "early_stopping": _flag("keep the stages up to the best score on held-out items"),
+        "early_stopping": Parameter(
+            "let held-out items tell how many stages are best", bool, words=("auto",)
+        ),
         "validation_fraction": Parameter(
             "share of the items that are held out",
             float,

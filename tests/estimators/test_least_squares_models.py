@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -36,7 +37,7 @@ SET_X = SETS @ np.random.default_rng(1).normal(size=(3, 5)) + 0.1 * np.random.de
     size=(90, 5)
 )
 STAGED = [
-    CalibratedLeastSquares(max_iter=6),
+    CalibratedLeastSquares(max_iter=6, early_stopping=False),
     *(StagewiseRegression(batch_size=40, max_iter=4, update=u) for u in ("calibrated", "linear", "logistic")),
     *(
         StagewiseRegression(batch_size=15, max_iter=6, generator=g)
@@ -179,6 +180,33 @@ class TestStages:
         assert model.score(X[TEST], Y[TEST]) == model.validation_score_.max()
         own = StagewiseRegression(batch_size=60, max_iter=3, early_stopping=True).fit(X[TRAIN], Y[TRAIN])
         assert own.validation_score_.size == 4
+
+    def test_held_out_items_tell_the_number_of_stages_and_all_are_learnt_from(self):
+        x, y = X[:1200], Y[:1200]
+        model = CalibratedLeastSquares().fit(x, y)
+        assert model.result_.status.name == "STAGES_MADE"
+        assert model.n_iter_ == max(1, model.validation_score_.argmax()) < model.validation_score_.size - 1
+        plain = CalibratedLeastSquares(early_stopping=False, tol=0.0, max_iter=model.n_iter_)
+        with pytest.warns(
+            ConvergenceWarning, match=rf"the limit of iterations is reached \({model.n_iter_} stages"
+        ):
+            plain.fit(x, y)
+        assert plain.result_.status.name == "MAX_ITER"
+        assert model.predict_proba(X[1200:]).tobytes() == plain.predict_proba(X[1200:]).tobytes()
+        assert not hasattr(CalibratedLeastSquares(tol=0.5).fit(X[:500], Y[:500]), "validation_score_")
+
+    def test_sparse_features_beyond_what_a_matrix_may_have(self):
+        random = np.random.default_rng(0)
+        rows = sp.random_array((90, 40_000), density=2e-4, rng=random, format="csr")
+        rows += sp.csr_array((np.ones(90), (np.arange(90), np.arange(90) % 3)), rows.shape)
+        weights, settings = random.random(90) + 0.5, {"l2": 0.1, "tol": 0.9}
+        wide = CalibratedLeastSquares(**settings).fit(rows, np.arange(90) % 3, sample_weight=weights)
+        used = np.flatnonzero(rows.sum(axis=0))
+        narrow = CalibratedLeastSquares(**settings).fit(
+            rows[:, used].toarray(), np.arange(90) % 3, sample_weight=weights
+        )
+        assert wide.n_iter_ == narrow.n_iter_
+        np.testing.assert_allclose(wide.predict_proba(rows), narrow.predict_proba(rows[:, used]), atol=1e-4)
 
     def test_warm_start_goes_on(self):
         model = StagewiseRegression(batch_size=40, max_iter=2, warm_start=True).fit(X[TRAIN], Y[TRAIN])
