@@ -36,6 +36,7 @@ SETS = (np.random.default_rng(0).normal(size=(90, 3)) > 0).astype(int)
 SET_X = SETS @ np.random.default_rng(1).normal(size=(3, 5)) + 0.1 * np.random.default_rng(2).normal(
     size=(90, 5)
 )
+pytestmark = pytest.mark.filterwarnings("ignore:stopped:sklearn.exceptions.ConvergenceWarning")  # few stages
 STAGED = [
     CalibratedLeastSquares(max_iter=6, early_stopping=False),
     *(StagewiseRegression(batch_size=40, max_iter=4, update=u) for u in ("calibrated", "linear", "logistic")),

@@ -2,7 +2,7 @@
 
 A stage makes a batch of features x~ and fits what the stages before have left over:
 
-    linear      y^ <- y^ + W x~,   W fits the residual y - y^
+    linear      y^ <- y^ + W x~,   W fits the residual y - y^ (the default)
     calibrated  y^ <- clip(y^ + W [x~, y^, y^^2, y^^3]),   W fits the residual
     logistic    f <- f + W x~,   some steps of Algorithm 1 with f as a constant offset;   y^ = g(f)
 
@@ -172,7 +172,9 @@ class StagewiseRegression(StagedModel[Stages]):
         Steps of a "logistic" stage.
     tol : float, default 1e-3
         A "logistic" stage ends sooner when its gradient has fallen to this share of its first size.
-    early_stopping, validation_fraction, n_iter_no_change, fit_intercept, penalize_intercept, class_weight, warm_start
+    early_stopping : bool or "auto", default False
+        As in `CalibratedLeastSquares`; it learns twice.
+    validation_fraction, n_iter_no_change, fit_intercept, penalize_intercept, class_weight, warm_start
         As in `CalibratedLeastSquares`.
     random_state : int, RandomState or None
         Seeds features and held-out items; None is a seed too.
