@@ -141,8 +141,8 @@ class Factor:
         """Return a bound d with (1 - d) R R' <= A <= (1 + d) R R' for the matrix A that `product` multiplies tables by.
 
         The true d is ||T||, T = R^-1 A R'^-1 - 1. For normal vectors g it is at most (10 sqrt(2 / pi) max
-        ||T^q g||)^(1/q), but for one case in 10^PROBES (Halko, Martinsson, Tropp: Finding structure with randomness. SIAM Review 2011,
-        lemma 4.1); a bound that q = 1 leaves too large, by up to sqrt(F), is sharpened by q = 2.
+        ||T^q g||)^(1/q), but for one case in 10^PROBES (Halko, Martinsson, Tropp: Finding structure with randomness.
+        SIAM Review 2011, lemma 4.1). With q = 1 this may be sqrt(F) times too large; q = 2 is nearer, and asked next.
         """
         probes, found = np.random.RandomState(0).normal(size=(PROBES, self.scales.size)), np.inf
         for power in (1, 2):
