@@ -25,7 +25,7 @@ from crfqn.data.generators.sources import ByFrequency, RandomSubsets
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators import least_squares
 from crfqn.estimators.automatic_solver import is_narrow
-from crfqn.estimators.least_squares import stagewise
+from crfqn.estimators.least_squares import stagewise, updates
 from crfqn.estimators.least_squares.base import clipped
 from crfqn.objectives.losses.potentials import Potential
 
@@ -196,9 +196,11 @@ class TestStages:
         assert model.predict_proba(X[1200:]).tobytes() == plain.predict_proba(X[1200:]).tobytes()
         assert not hasattr(CalibratedLeastSquares(tol=0.5).fit(X[:500], Y[:500]), "validation_score_")
 
-    def test_sparse_features_beyond_what_a_matrix_may_have(self):
+    @pytest.mark.parametrize(("n_features", "n_steps"), [(40_000, 1000), (500, 1000), (500, 1)])
+    def test_sparse_features_beyond_what_a_matrix_may_have(self, n_features, n_steps, monkeypatch):
+        monkeypatch.setattr(updates, "MOST_CG_STEPS", n_steps)  # after one step a factor is made
         random = np.random.default_rng(0)
-        rows = sp.random_array((90, 40_000), density=2e-4, rng=random, format="csr")
+        rows = sp.random_array((90, n_features), density=8.0 / n_features, rng=random, format="csr")
         rows += sp.csr_array((np.ones(90), (np.arange(90), np.arange(90) % 3)), rows.shape)
         weights, settings = random.random(90) + 0.5, {"l2": 0.1, "tol": 0.9}
         wide = CalibratedLeastSquares(**settings).fit(rows, np.arange(90) % 3, sample_weight=weights)

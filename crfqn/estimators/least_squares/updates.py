@@ -58,26 +58,26 @@ class PartMaps:
         """Return what solves W (sum_i c_i x_i x_i' + l2) = R for tables R, (K, F), without l2 for the last feature if
         it is free: a factor, or conjugate gradients where they take fewer operations, as with sparse features."""
         first, _ = next(iter(self))
-        n_states, n_items = self.items.targets.shape
-        ridge = np.full(first.n_features, l2)
-        if is_last_free:
-            ridge[-1] = 0.0
-        nodes = all_nodes(n_states, first.n_features)
-        n_products = 2.0 * first.count_entries(nodes) * n_items / max(first.n_positions, 1)
-        if CG_STEPS * n_products * DENSE_PRODUCTS < first.n_features**3 / 3:
+        ridge = ridge_of(first.n_features, l2, is_last_free)
+        n_products = 2.0 * first.count_entries(all_nodes(len(self.items.targets), first.n_features))
+        is_cheap = CG_STEPS * n_products * DENSE_PRODUCTS < first.n_features**3 / 3
+        if is_cheap and self.items.is_whole:  # each step is a pass
             return self._gradients(ridge)
         return self._factor(ridge).solve
 
     def _factor(self, ridge: Vector) -> Factor:
         """Return the factor of sum_i c_i x_i x_i' + diag(ridge)."""
-        weights = self.items.weights
 
-        def moments(is_rounded: bool) -> Vector:
-            return self.sums(lambda features, part: features.gram(weights[part], is_rounded))[0]
+        def matrix(is_rounded: bool) -> Vector:
+            return self.sums(partial(self.moments, is_rounded=is_rounded))[0]
 
         if next(iter(self))[0].is_roundable:
-            return Factor.of_rounded(moments, self._product, ridge)
-        return Factor.of(moments(False), ridge)
+            return Factor.of_rounded(matrix, self._product, ridge)
+        return Factor.of(matrix(False), ridge)
+
+    def moments(self, features: FeatureMap, part: slice, is_rounded: bool = False) -> Vector:
+        """Return sum_i c_i x_i x_i' of a part, (F, F)."""
+        return features.gram(self.items.weights[part], is_rounded)
 
     def _product(self, table: Vector) -> Vector:
         """Return a table (K, F) times sum_i c_i x_i x_i'."""
@@ -90,6 +90,7 @@ class PartMaps:
         (diagonal,) = self.sums(lambda features, part: features.weighted_squares(weights[part]))
         diagonal += ridge
         scales = np.where(diagonal > 0, diagonal, 1.0)
+        factors: list[Factor] = []  # one, once it was needed
 
         def solve(table: Vector) -> Vector:
             def linear(times: Callable[[Vector], Vector]) -> LinearOperator:
@@ -99,9 +100,13 @@ class PartMaps:
                     dtype=np.float64,
                 )
 
-            matrix, inverse = linear(lambda w: self._product(w) + w * ridge), linear(lambda w: w / scales)
-            found, status = cg(matrix, table.ravel(), rtol=CG_TOL, maxiter=MOST_CG_STEPS, M=inverse)
-            return found.reshape(table.shape) if status == 0 else self._factor(ridge).solve(table)
+            if not factors:
+                matrix, inverse = linear(lambda w: self._product(w) + w * ridge), linear(lambda w: w / scales)
+                found, status = cg(matrix, table.ravel(), rtol=CG_TOL, maxiter=MOST_CG_STEPS, M=inverse)
+                if status == 0:
+                    return found.reshape(table.shape)
+                factors.append(self._factor(ridge))
+            return factors[0].solve(table)
 
         return solve
 
@@ -118,10 +123,21 @@ class PartMaps:
         return after
 
 
+def ridge_of(n_features: int, l2: float, is_last_free: bool) -> Vector:
+    """Return the ridge of each feature, (F,)."""
+    ridge = np.full(n_features, l2)
+    if is_last_free:
+        ridge[-1] = 0.0
+    return ridge
+
+
 def fit_residual(maps: PartMaps, predictions: Vector, l2: float, is_last_free: bool) -> Vector:
     """Return argmin_W 1/2 sum_i c_i ||y_i - predictions_i - W x_i||^2 + l2/2 ||W||^2, (K, F)."""
-    (residual,) = maps.sums(partial(maps.residual, predictions))
-    return maps.solver(l2, is_last_free)(residual)
+    residual = partial(maps.residual, predictions)
+    if maps.items.is_whole:
+        return maps.solver(l2, is_last_free)(*maps.sums(residual))
+    moments, sums = maps.sums(maps.moments, residual)  # in one pass over what is made anew in every pass
+    return Factor.of(moments, ridge_of(len(moments), l2, is_last_free)).solve(sums)
 
 
 @dataclass(frozen=True)
