@@ -33,7 +33,7 @@ BATCH = 50_000  # positions made at a time
 def batches(
     n_positions: int, n_words: int, n_features: int, n_labels: int
 ) -> Iterator[tuple[Sequences, list[str]]]:
-    """Yield items of 5 to 25 positions with `n_words` features each: half of them tell of the label, half of nothing."""
+    """Yield items of 5 to 25 positions with `n_words` features each, half of which tell of the label."""
     for number in range(-(-n_positions // BATCH)):
         random = np.random.default_rng(number)
         cuts = np.cumsum(random.integers(5, 26, BATCH // 5))
@@ -119,8 +119,9 @@ def main() -> None:
         rows.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
         row = rows[-1]
         print(
-            f"{row['positions']:>12,} positions, {row['store_bytes'] / 1e9:.2f} GB: written in {row['write_seconds']:.0f} s "
-            f"(peak {row['write_peak'] / 1e9:.2f} GB), {row['passes']:.1f} passes in {row['fit_seconds']:.0f} s, "
+            f"{row['positions']:>12,} positions, {row['store_bytes'] / 1e9:.2f} GB: "
+            f"written in {row['write_seconds']:.0f} s (peak {row['write_peak'] / 1e9:.2f} GB), "
+            f"{row['passes']:.1f} passes in {row['fit_seconds']:.0f} s, "
             f"{row['seconds_a_pass']:.2f} s a pass, peak {row['peak'] / 1e9:.2f} GB",
             flush=True,
         )

@@ -12,7 +12,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -123,6 +123,15 @@ class Blocks:
 
     def __len__(self) -> int:
         return int(self.n_items.sum())
+
+    def __iter__(self) -> Iterator[tuple[Any, NDArray]]:
+        """Yield features, a CSR array by position, and labels of each block: what `fit_blocks` takes."""
+        for number in range(self.n_items.size):
+            store, targets, _ = self.read(number)
+            indptr, indices, values = store.by_position()
+            shape = store.n_positions, store.n_features
+            values = values if values.size else np.ones(indices.size)
+            yield scipy.sparse.csr_array((values, indices, indptr), shape), self.classes[targets]
 
     def __repr__(self) -> str:
         return (
@@ -256,11 +265,10 @@ class Writer:
         if len(kinds) > 1:
             raise InputError(f"batches: expected all of one kind and of as many columns, got {sorted(kinds)}")
         ((is_of_sequences, n_columns),) = kinds
-        labels = encode_labels(
-            [label for found in classes for label in found.tolist()], np.arange(sum(map(len, classes)) + 1)
-        )[0]
+        labels = list(chain.from_iterable(found.tolist() for found in classes))
+        classes_, _ = encode_labels(labels, np.arange(len(labels) + 1))
         vocabulary = names.vocabulary()
-        return Seen(labels, vocabulary, n_columns or len(vocabulary or ()), is_of_sequences)
+        return Seen(classes_, vocabulary, n_columns or len(vocabulary or ()), is_of_sequences)
 
     def encoded(self, X: Any, vocabulary: Vocabulary | None) -> tuple[Sequences, bool]:
         """Return a batch's items, and whether they are sequences."""

@@ -462,7 +462,7 @@ def intercept_coords(n_nodes: int, n_columns: int) -> NDArray[np.int64]:
     return np.arange(1, n_nodes + 1, dtype=np.int64) * n_columns - 1
 
 
-def adopt_columns(model: ItemModel, checked: ItemModel) -> None:
+def adopt_columns(model: ItemModel, checked: Any) -> None:
     """Set the number of columns and their names from `checked`; no names where it has none."""
     for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(checked, name):

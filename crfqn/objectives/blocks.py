@@ -1,4 +1,4 @@
-"""The sum of a loss over blocks of items: for data that do not fit into memory, or whose scores, items x states, do not.
+"""The sum of a loss over blocks of items: for data that do not fit into memory, or whose scores do not.
 
 The blocks are fixed by the data, and sums run over them in their order. A point's handle keeps the evaluations of its
 parts, above all their residuals, as far as a budget goes: the newest point has the room of older ones. Others go to a
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pickle
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, reduce
 from itertools import pairwise
 from operator import add
@@ -44,7 +44,7 @@ KEPT_NUMBERS = (
 )  # scores and residuals that points of blocks keep: 2 GiB, half of what one piece may take
 
 
-class StoredParts(Sequence[Objective]):
+class StoredParts:
     """Parts that `read` makes whenever they are asked for; the last one stays at hand. pool : the threads of all."""
 
     def __init__(self, n_parts: int, read: Callable[[int, Pool], Objective], pool: Pool) -> None:
@@ -54,9 +54,10 @@ class StoredParts(Sequence[Objective]):
     def __len__(self) -> int:
         return self.n_parts
 
-    def __getitem__(self, number: Any) -> Objective:
-        if not 0 <= number < self.n_parts:
-            raise IndexError(number)
+    def __iter__(self) -> Iterator[Objective]:
+        return map(self.__getitem__, range(self.n_parts))
+
+    def __getitem__(self, number: int) -> Objective:
         if self._last is None or self._last[0] != number:
             self._last = None  # before the next one takes as much memory
             self._last = number, self.read(number, self.pool)
@@ -225,7 +226,7 @@ class BlockedObjective(InMemory):
         return super().unpenalised_reach(unpenalised, value, norms) if self.most_kept else np.inf
 
     def squares(self, point: SumPoint, coords: Coords) -> Vector:
-        """Return diagonal and majorant at a point, (2, coords); an edge's majorant is the size of all parts' residual."""
+        """Return diagonal and majorant at a point, (2, coords); an edge's majorant is that of the sum of residuals."""
         found = point.sum(lambda part: np.stack(part.curvature(coords)))
         n_edges = self.split(coords).edges.size
         if n_edges and self.proves_zeros:
@@ -274,7 +275,7 @@ class Scratch:
     """Evaluations in a file without a name, which is gone when nobody has it open, whatever becomes of the process."""
 
     def __init__(self, folder: str) -> None:
-        self._file = tempfile.TemporaryFile(dir=folder)
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed with the object
         finalize(self, self._file.close)
 
     def write(self, evaluation: Evaluation) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from itertools import chain
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from crfqn import Blocks, ChainCRF, MulticlassCRF, TaxonomyCRF, Templates, load
+from crfqn import Blocks, ChainCRF, MulticlassCRF, StagewiseRegression, TaxonomyCRF, Templates, load
 from crfqn.errors import DataError, InputError, ModelFileError
 from crfqn.estimators import blocks as module
 
@@ -30,7 +31,7 @@ def sentences(seed, n_items=30):
 
 def all_items():
     X, y, weights = zip(*map(sentences, SEEDS), strict=True)
-    return sum(X, []), sum(y, []), np.concatenate(weights)
+    return [*chain(*X)], [*chain(*y)], np.concatenate(weights)
 
 
 @pytest.fixture
@@ -65,12 +66,12 @@ def test_the_same_model_as_from_memory(blocks, from_memory, kept, monkeypatch, t
 
 def test_blocks_hold_every_item_once_in_bounded_pieces(blocks):
     X, y, weights = all_items()
-    assert len(blocks) == len(X) and blocks.n_items.size > 4
+    assert (len(blocks), blocks.n_items.size > 4) == (len(X), True)
     assert blocks.n_positions.max() <= 100
     found = [blocks.read(number) for number in range(blocks.n_items.size)]
     assert np.concatenate([block.weights for block in found]).tolist() == weights.tolist()
     labels = blocks.classes[np.concatenate([block.targets for block in found])]
-    assert labels.tolist() == sum(y, [])
+    assert labels.tolist() == [*chain(*y)]
 
 
 def test_continues_from_a_model_with_new_items_labels_and_features(blocks, from_memory, tmp_path):
@@ -108,6 +109,11 @@ def test_rows_and_their_labels(tmp_path):
     ):
         one, other = make().fit(x, y), make().fit(blocks)
         np.testing.assert_allclose(one.predict_proba(x), other.predict_proba(x), atol=1e-3)
+    stages = [
+        StagewiseRegression(max_iter=2, random_state=0).fit_blocks(given)
+        for given in (cuts, blocks)
+    ]
+    np.testing.assert_allclose(*(model.predict_proba(x) for model in stages), atol=1e-6)
     with pytest.raises(InputError, match="expected blocks of sequences, got rows"):
         ChainCRF().fit(blocks)
 
