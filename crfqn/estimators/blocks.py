@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, pairwise
 from pathlib import Path
@@ -167,7 +168,7 @@ class Blocks:
     def objective(self, make: Callable[[Block, Pool], Objective], pool: Pool) -> BlockedObjective:
         """Return the sum of what `make` makes of each block, which are read whenever it is asked for something."""
         parts = StoredParts(self.n_items.size, lambda number, threads: make(self.read(number), threads), pool)
-        scratch = str(self.folder) if os.access(self.folder, os.W_OK) else None
+        scratch = str(self.folder) if os.access(self.folder, os.W_OK) else tempfile.gettempdir()
         return BlockedObjective(parts, most_kept=KEPT_NUMBERS, scratch=scratch)
 
 
