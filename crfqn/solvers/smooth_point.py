@@ -14,6 +14,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from crfqn.arrays import Screening
+from crfqn.kernels.sparse import places
 from crfqn.solvers.certificate import best_dual_value
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, State, Vector
 
@@ -39,7 +40,7 @@ class SmoothPoint:
         self.w = point.weights
         if point.coords is not coords:
             self.w = np.zeros(coords.size)
-            self.w[np.searchsorted(coords, point.coords)] = point.weights
+            self.w[places(coords, point.coords)] = point.weights
         self.gradient = point.gradient(coords)
         if l2 is None:  # a number where it is the same for all
             is_number = penalty.is_uniform and not penalty.unpenalised.size
