@@ -1,8 +1,12 @@
 """Shared by all tests."""
 
+import os
 from contextlib import contextmanager
 
 import pytest
+
+# Idle threads of BLAS wait by spinning, on cores that the other worker of pytest needs; read once, by the libraries.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture(scope="session")
