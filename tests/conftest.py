@@ -1,5 +1,6 @@
 """Shared by all tests."""
 
+import gc
 import os
 from contextlib import contextmanager
 
@@ -7,6 +8,11 @@ import pytest
 
 # Idle threads of BLAS wait by spinning, on cores that the other worker of pytest needs; read once, by the libraries.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def pytest_collection_finish():
+    """Spare the collections of garbage what stays to the end: the libraries and all tests."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
