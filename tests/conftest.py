@@ -8,11 +8,7 @@ import pytest
 
 # Idle threads of BLAS wait by spinning, on cores that the other worker of pytest needs; read once, by the libraries.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-
-def pytest_collection_finish():
-    """Spare the collections of garbage what stays to the end: the libraries and all tests."""
-    gc.freeze()
+gc.set_threshold(50_000, 20, 20)  # what stays to the end, libraries and tests, is walked over in vain
 
 
 @pytest.fixture(scope="session")
