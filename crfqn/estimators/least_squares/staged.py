@@ -240,13 +240,13 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         return None
 
     def prepare(
-        self, X: Any, y: Any, sample_weight: Any = None, start: Any = None, *, validation: Any = None
+        self, X: Any, y: Any = None, sample_weight: Any = None, start: Any = None, *, validation: Any = None
     ) -> Problem:
         """Refuse: stages are one problem after the other."""
         raise InputError(f"prepare: a {type(self).__name__} has a problem for every stage, none for all")
 
     @with_tasks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, validation: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, validation: Any = None) -> Self:
         """Train.
 
         Parameters
