@@ -16,7 +16,6 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import PolynomialFeatures
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import crfqn
 from crfqn import CalibratedLeastSquares, GeneralizedLeastSquares, MulticlassClassifier, StagewiseRegression
@@ -426,23 +425,3 @@ def test_ctrl_c_at_every_moment_leaves_the_stages_so_far(model):
             break
     assert len(statuses) > 20
     assert set(statuses[:-1]) == {"INTERRUPTED"}
-
-
-SMALL = {"batch_size": 40, "max_iter": 4}
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore:.*requires.*:sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks(
-    [
-        GeneralizedLeastSquares(),
-        GeneralizedLeastSquares(link="identity", fit_intercept=False),
-        CalibratedLeastSquares(max_iter=20),
-        *(StagewiseRegression(update=update, **SMALL) for update in ("calibrated", "linear")),
-        StagewiseRegression(update="logistic", inner_iter=1, **SMALL),  # a check sets max_iter to 1000
-        StagewiseRegression(generator="subsets", **SMALL),
-    ]
-)
-@pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
-def test_all_checks(estimator, check):
-    check(estimator)
