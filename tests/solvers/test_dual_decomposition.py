@@ -25,6 +25,7 @@ from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHin
 from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
+from crfqn.solvers.dual import decomposition
 from crfqn.solvers.dual.decomposition import SUB_SOLVERS, DualDecomposition
 from crfqn.solvers.dual.decomposition_kernels import METHODS, SubSolver, solve_block, solve_pairs
 from crfqn.solvers.dual.decomposition_state import DualItems
@@ -292,6 +293,19 @@ class TestGram:
             assert found[:2] == pytest.approx(expected[:2], rel=1e-9)
             slacks = found.seen.slacks
         np.testing.assert_allclose(mine.alpha, theirs.alpha, atol=1e-9)
+
+    @pytest.mark.parametrize("shrink", [True, False])
+    @pytest.mark.parametrize("by_gradient", [True, False])
+    def test_settings_agree_where_not_all_items_fit(self, monkeypatch, shrink, by_gradient):
+        monkeypatch.setattr(gram_map, "BLOCK", 8)
+        monkeypatch.setattr(decomposition, "FEW", 0)
+        solver = DualDecomposition(shrink=shrink, by_gradient=by_gradient)
+        penalty = problem()[1]
+        result = minimize(
+            self.gram(n_bytes=8 * 12 * 12), penalty, solver, tol=1e-6, max_iter=5000, proves_zeros=False
+        )
+        assert result.status is Status.CONVERGED
+        assert result.value == pytest.approx(optimum(), rel=1e-5)
 
     def test_values_are_made_once_while_they_are_kept(self, monkeypatch):
         monkeypatch.setattr(gram_map, "BLOCK", 8)

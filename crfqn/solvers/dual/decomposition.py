@@ -112,17 +112,18 @@ class DualDecomposition:
             for n_passes in range(1, most + 1):
                 active = random.permutation(active) if self.reshuffle else active
                 n_visited, seen = active.size, blocks.sweep(active, least)
-                least = seen.mean if self.by_gradient else 0.0
                 n_visits, decrease = n_visits + n_visited, decrease + seen.decrease
                 first_gap = seen.gap if n_passes == 1 else first_gap
                 share = 0.0 if is_small else self.cooling
                 if (
                     n_passes == most
-                    or seen.n_updates == 0
+                    or (seen.n_updates == 0 and least == 0.0)
                     or (n_passes > 1 and seen.gap <= share * first_gap)
                 ):
                     break
                 active = self.left_over(active, seen.slacks, seen.violation)
+                is_choosing = self.by_gradient and not is_small and seen.n_updates > 0
+                least = seen.mean if is_choosing else 0.0
                 yield passed(blocks, order, n_visited, seen)
             if self.faces and blocks.has_faces and seen.n_updates > 0:
                 faces.descend(blocks, decrease / n_visits)
@@ -132,13 +133,11 @@ class DualDecomposition:
             is_seen = n_visited == order.size or not blocks.is_free
             is_still = seen.n_updates == 0 and n_passes == 1 and is_seen
             yield replace(state, is_step=True, is_final=is_still)
-            active = self.left_over(order, found.slacks, found.violation)
-            active = blocks.admit(active, found.slacks[found.slacks <= found.violation])
+            slacks = self.left_over(found.slacks, found.slacks, found.violation)
+            active = blocks.admit(self.left_over(order, found.slacks, found.violation), slacks)
 
-    def left_over(
-        self, order: NDArray[np.int64], slacks: NDArray[np.float64], violation: float
-    ) -> NDArray[np.int64]:
-        """Return the items that the next pass visits."""
+    def left_over(self, order: NDArray, slacks: NDArray[np.float64], violation: float) -> NDArray:
+        """Return the items that the next pass visits, or what else there is of each in their order."""
         return order[slacks <= violation] if self.shrink else order
 
 
