@@ -200,6 +200,6 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
         "gamma": Parameter("scale of the kernel", float, above=0.0, words=("scale", "auto")),
         "degree": Parameter("of the kernel poly", float, low=0.0),
         "coef0": Parameter("of the kernels poly and sigmoid", float),
-        "cache_size": Parameter("megabytes for rows of the kernel matrix", float, above=0.0),
+        "cache_size": Parameter("megabytes for values of the kernel", float, above=0.0),
     }
 )
