@@ -37,6 +37,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "data.templates.windows": ["word_features"],
         "estimators.templates": ["Templates"],
         "report": ["write_report"],
+        "tagging.tagger": ["Tagger"],
     },
 )
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.data.csc_builder import check_matrix, is_matrix
 from crfqn.data.items import check_not_empty
+from crfqn.data.matrices import check_matrix, is_matrix
 from crfqn.data.sequences import Sequences
 from crfqn.data.token_rows import TokenRows, growing_rows, known_rows
 from crfqn.data.vocabulary import KnownNames, Vocabulary
@@ -54,8 +54,10 @@ def encode_new(
 ) -> Sequences | TokenRows:
     """Return new items in a model's columns: `TokenRows` if given by name, which is soonest done, else as
     `encode_sequences`. `find_names` returns those names of the vocabulary that matter; items may be empty."""
-    if isinstance(X, Sequences) or vocabulary is None or vocabulary.encodes_items:
+    if isinstance(X, Sequences) or vocabulary is None:
         return encode_sequences(X, vocabulary, allow_empty=True, n_features=n_features)[0]
+    if vocabulary.encodes_items:
+        return vocabulary.encode_rows(X)
     items = _as_items(X)
     first = _first_filled(items)
     if first is None or is_matrix(first):

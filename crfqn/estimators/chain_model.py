@@ -38,25 +38,10 @@ from crfqn.estimators.base import Problem
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.chain_training import find_broken, items_that_stay, take_items, training_data
-from crfqn.estimators.content import (
-    FEATURE,
-    FROM,
-    STATE,
-    TO,
-    ModelContent,
-    add_labels,
-    add_matrix,
-    add_vocabulary,
-    read_labels,
-    read_matrix,
-    read_size,
-    read_vocabulary,
-)
-from crfqn.estimators.features import warn_of_unknown_names
 from crfqn.estimators.online import known_classes
 from crfqn.estimators.scoring import Scorer, edge_table, names_with_weights
 from crfqn.estimators.structured import StructuredEstimator
-from crfqn.estimators.transitions import Transitions, add_rules, as_transitions, read_rules
+from crfqn.estimators.transitions import Transitions, as_transitions
 from crfqn.estimators.validation import check_pair, held_out
 from crfqn.estimators.weights import (
     Axes,
@@ -66,6 +51,7 @@ from crfqn.estimators.weights import (
     match,
     merged,
     print_start,
+    read_matrix,
     sorted_weights,
     start_model,
 )
@@ -77,6 +63,22 @@ from crfqn.solvers.validation import ValidationSet
 from crfqn.structures.chain import NO_TARGETS, Chain
 from crfqn.structures.structure import Inference, Structure
 from crfqn.structures.transition_rules import TransitionRules
+from crfqn.tagging.content import (
+    FEATURE,
+    FROM,
+    STATE,
+    TO,
+    ModelContent,
+    add_labels,
+    add_matrix,
+    add_rules,
+    add_vocabulary,
+    read_labels,
+    read_rules,
+    read_size,
+    read_vocabulary,
+)
+from crfqn.tagging.unknown_features import warn_of_unknown_names
 from crfqn.threads import Pool
 
 TOKEN_SCORE = "token_accuracy"

@@ -18,10 +18,10 @@ import crfqn
 from crfqn.data.model_file import ModelFile, read_model, write_model
 from crfqn.errors import CrfqnError, InputError, ModelFileError
 from crfqn.estimators.checks import check_nonnegative
-from crfqn.estimators.content import ModelContent, narrow_weights
 from crfqn.estimators.strengths import STRENGTHS, Strengths, is_auto
 from crfqn.messages import describe
 from crfqn.result import HeldOutScores, Progress, Result, Status, Trace
+from crfqn.tagging.content import ModelContent, narrow_weights
 
 SUMMARY = ("value", "gap", "estimated_gap", "violation", "passes", "seconds", "tol")
 TRACE = tuple(field.name for field in fields(Progress) if field.name != "held_out_score")

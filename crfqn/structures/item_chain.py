@@ -1,0 +1,120 @@
+"""Exact inference over the chain of one item, with numpy alone: for a sentence, calls cost more than operations.
+
+Results are those of the kernels over many items, of Viterbi bit by bit: ties go to the lower last state, and then to
+the lower state before. Scores (T, K) and edges (K, K) in nats; -inf forbids. T positions, K states, n labellings.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.arrays import Vector
+from crfqn.structures.transition_rules import TransitionRules
+
+
+class BestPath(NamedTuple):
+    """The best labelling: states, and its score, -inf where the rules leave none."""
+
+    states: list[int]
+    score: float
+
+
+class ItemChain:
+    """Chains over K states with the same edges, within `rules` if given."""
+
+    def __init__(self, edges: Vector, rules: TransitionRules | None = None) -> None:
+        self.n_states = len(edges)
+        self.rules = None if rules is None or rules.allows_everything else rules
+        self.edges = np.ascontiguousarray(edges if self.rules is None else self.rules.on_edges(edges))
+        self._to = np.ascontiguousarray(self.edges.T)
+        self._places = np.arange(self.n_states) * self.n_states  # of the rows of a table
+
+    def ruled(self, scores: Vector, allowed: NDArray[np.bool_] | None = None) -> Vector:
+        """Return the scores of an item with -inf where the rules, or `allowed` (T, K), forbid a state."""
+        if self.rules is not None and len(scores):
+            scores = scores.copy()
+            scores[0, ~self.rules.start] = -np.inf
+            scores[-1, ~self.rules.end] = -np.inf
+        return scores if allowed is None else np.where(allowed, scores, -np.inf)
+
+    def best(self, scores: Vector) -> BestPath:
+        """Return the best labelling of an item, given `ruled` scores: O(T K^2), and some 3 us a position."""
+        if not len(scores):
+            return BestPath([], 0.0)
+        paths = np.empty(self._to.shape)
+        came_from, take, places = paths.argmax, paths.reshape(-1).take, self._places
+        delta, back = scores[0], []
+        for row in scores[1:]:
+            np.add(self._to, delta, paths)
+            before = came_from(1)
+            back.append(before)
+            delta = take(places + before)
+            delta += row
+        state = int(delta.argmax())
+        states, score = [state], float(delta[state])
+        for before in reversed(back):
+            state = int(before[state])
+            states.append(state)
+        return BestPath(states[::-1], score)
+
+    def n_best(self, scores: Vector, n: int) -> list[BestPath]:
+        """Return the n best labellings, fewer where there are fewer: ties as `kernels/viterbi.py`'s `best_paths`."""
+        length, n_states = scores.shape
+        if length == 0:
+            return [BestPath([], 0.0)]
+        values = np.full((n_states, 1), -np.inf)  # of a state's paths, falling
+        values[:, 0] = scores[0]
+        back: list[NDArray[np.intp]] = []
+        for t in range(1, length):
+            paths = (values[:, :, None] + self.edges[:, None, :]).reshape(-1, n_states)
+            order = np.argsort(-paths, axis=0, kind="stable")[:n]
+            back.append(np.stack(np.divmod(order, values.shape[1])))
+            values = (np.take_along_axis(paths, order, axis=0) + scores[t]).T
+        flat = values.reshape(-1)
+        found = []
+        for place in np.argsort(-flat, kind="stable")[:n].tolist():
+            if flat[place] == -np.inf:
+                break
+            k, rank = divmod(place, values.shape[1])
+            states = [k]
+            for before in reversed(back):
+                k, rank = int(before[0][rank, k]), int(before[1][rank, k])
+                states.append(k)
+            found.append(BestPath(states[::-1], float(flat[place])))
+        return found
+
+    def path_score(self, scores: Vector, states: list[int]) -> float:
+        """Return the score of a labelling."""
+        score = sum(scores[np.arange(len(states)), states].tolist())
+        return score + sum(float(self.edges[j, k]) for j, k in pairwise(states))
+
+    def forward(self, scores: Vector) -> tuple[Vector, float]:
+        """Return the forward messages, (T, K), each normalised to sum_k exp = 1, and log Z, in logarithms."""
+        messages, log_partition = np.empty(scores.shape), 0.0
+        for t, row in enumerate(scores):
+            message = row
+            if t > 0:
+                message = np.logaddexp.reduce(self._to + messages[t - 1], axis=1) + row
+            norm = float(np.logaddexp.reduce(message))
+            if norm == -np.inf:
+                return messages, norm
+            messages[t] = message - norm
+            log_partition += norm
+        return messages, log_partition
+
+    def backward(self, scores: Vector) -> Vector:
+        """Return the backward messages, (T, K), each normalised."""
+        messages = np.zeros(scores.shape)
+        for t in range(len(scores) - 2, -1, -1):
+            message = np.logaddexp.reduce(self.edges + (scores[t + 1] + messages[t + 1]), axis=1)
+            messages[t] = message - np.logaddexp.reduce(message)
+        return messages
+
+    def marginals(self, scores: Vector, forward: Vector) -> Vector:
+        """Return P(y_t = k), (T, K), of an item that has a labelling, given its forward messages."""
+        logs = forward + self.backward(scores)
+        return np.exp(logs - np.logaddexp.reduce(logs, axis=1, keepdims=True))

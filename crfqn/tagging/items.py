@@ -1,0 +1,173 @@
+"""Labelling of single items by a model file, flat or in a taxonomy, with numpy alone.
+
+Items are rows of numbers, as `estimators/items.py` takes them, or dicts of those that are not 0. Shapes: I items, F
+features, K nodes (flat: the classes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.arrays import Vector
+from crfqn.data.label_codes import encode_known_labels
+from crfqn.data.matrices import check_sparse
+from crfqn.data.model_file import ModelFile
+from crfqn.errors import InputError, ModelFileError
+from crfqn.messages import describe, shorten
+from crfqn.tagging.content import FEATURE, STATE, TAXONOMY, finite, read_entries, read_labels, read_size
+from crfqn.tagging.predictor import Predictor, check_number
+from crfqn.tagging.scores import FeatureWeights, Rows
+from crfqn.tagging.tree import class_names, descend, name_array, path_sums, read_tree, sum_up
+from crfqn.tagging.unknown_features import warn_of_unknown
+from crfqn.taxonomy.labels import PathLabels
+
+
+class ItemPredictor(Predictor):
+    """The predictions of a `MulticlassCRF`, `MulticlassClassifier` or `TaxonomyCRF`, under their names."""
+
+    LABELS_SEQUENCES = False
+
+    def __init__(self, file: ModelFile) -> None:
+        super().__init__(file)
+        self._taxonomy = read_tree(file) if file.kind == TAXONOMY else None
+        if self._taxonomy is None:
+            self.classes_ = read_labels(file, file.count("n_classes", 1))
+            n_nodes = self.classes_.size
+        else:
+            self.tree_ = self._taxonomy.tree
+            self.tree_.check_depth()
+            self.classes_ = class_names(self.tree_, self._taxonomy.nodes)
+            n_nodes = self.tree_.n_nodes
+            self._nodes = self.tree_.nodes_of(self.classes_)
+        self.n_features_in_ = read_size(file, n_nodes)
+        self._names = file.string_list("feature_names") if "feature_names" in file.strings else None
+        if self._names is not None and len(self._names) != self.n_features_in_:
+            raise ModelFileError(f"{file.path}: {len(self._names)} names for {self.n_features_in_} features")
+        shape, intercept = (n_nodes, self.n_features_in_), finite(file, "intercept", (n_nodes,))
+        self.weights = FeatureWeights(read_entries(file, "node", STATE, FEATURE, shape), shape, intercept)
+        self._columns = dict(zip(self._names or (), range(self.n_features_in_), strict=False))
+
+    @property
+    def names(self) -> Sequence[str] | None:
+        """The names of all features, None where they have none."""
+        return self._names
+
+    @property
+    def node_names(self) -> list:
+        """The names of the nodes, without a taxonomy the labels."""
+        return super().node_names if self._taxonomy is None else list(self.tree_.names)
+
+    def predict(self, X: Any, threshold: float | None = None) -> NDArray:
+        """Return the most probable label of each item; others as of the estimators."""
+        if threshold is None:
+            return self._as_given(self.classes_[self._class_scores(X).argmax(axis=1)])
+        if self._taxonomy is None:
+            raise InputError("threshold: expected None, as the labels are in no taxonomy")
+        if isinstance(threshold, bool) or not isinstance(threshold, Real) or not 0 <= threshold <= 1:
+            raise InputError(f"threshold: expected None or a number from 0 to 1, got {threshold!r}")
+        reached = descend(self.predict_nodes(X).T, self.tree_.parents, float(threshold))
+        return self._as_given(name_array(self.tree_.names)[reached])
+
+    def decode(self, X: Any) -> tuple[NDArray, Vector]:
+        """Return the most probable label of each item and its log-probability."""
+        logs = self.predict_log_proba(X)
+        best = logs.argmax(axis=1)
+        return self._as_given(self.classes_[best]), logs[np.arange(len(best)), best]
+
+    def predict_log_proba(self, X: Any) -> Vector:
+        """Return log P(k | x) of each class, float64 (n_items, n_classes)."""
+        self.check_probabilities()
+        scores = self._class_scores(X)
+        scores = scores - scores.max(axis=1, keepdims=True)
+        return scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+
+    def predict_proba(self, X: Any) -> Vector:
+        """Return P(k | x) of each class, float64 (n_items, n_classes), summing to 1."""
+        return np.exp(self.predict_log_proba(X))
+
+    def predict_nodes(self, X: Any) -> Vector:
+        """Return P(the label is node k or lies under it), float64 (n_items, K), in the order of `tree_.names`."""
+        probabilities = self.predict_proba(X)
+        whole = np.zeros((len(probabilities), self.tree_.n_nodes))
+        whole[:, self._nodes] = probabilities
+        return sum_up(self.tree_, whole)
+
+    def predict_marginals(self, X: Any) -> Vector:
+        """Return the same as `predict_proba`."""
+        return self.predict_proba(X)
+
+    def predict_nbest(self, X: Any, n: int = 5) -> list[list[tuple[Any, float]]]:
+        """Return the n most probable labels of each item with their probabilities; ties go to the earlier class."""
+        n = check_number(n)
+        names, found = self.classes_.tolist(), []
+        for row in self.predict_proba(X):
+            best = np.argsort(-row, kind="stable")[:n].tolist()
+            found.append([(names[k], float(row[k])) for k in best])
+        return found
+
+    def log_likelihood(self, X: Any, y: Any) -> Vector:
+        """Return log P(y_i | x_i) of each item, float64 (n_items,)."""
+        logs = self.predict_log_proba(X)
+        names = PathLabels.of(y, self._taxonomy.separator).names if self._taxonomy is not None else y
+        codes = encode_known_labels(names, np.arange(len(logs) + 1), self.classes_)
+        return logs[np.arange(len(logs)), codes]
+
+    def _as_given(self, labels: NDArray) -> NDArray:
+        """Return labels in the form that the labels of the training had."""
+        if self._taxonomy is None or not self._taxonomy.n_levels:
+            return labels
+        return PathLabels.rows(labels, self._taxonomy.n_levels, self._taxonomy.separator)
+
+    def _class_scores(self, X: Any) -> Vector:
+        """Return the score of each class, its node's and its ancestors', (n_items, n_classes)."""
+        scores = self.weights.scores(self._rows(X))
+        return scores if self._taxonomy is None else path_sums(self.tree_, scores)[:, self._nodes]
+
+    def _rows(self, X: Any) -> Rows:
+        """Return items as rows, checked: a 2-D array, a sparse matrix, or a list of rows and of dicts."""
+        if isinstance(X, (list, tuple)) and any(isinstance(row, Mapping) for row in X):
+            return self._rows_of_dicts(X)
+        check_sparse(X)
+        is_sparse = hasattr(X, "tocsr")
+        matrix = X if is_sparse else np.asarray(X)
+        if matrix.ndim != 2 or matrix.shape[1] != self.n_features_in_:
+            raise InputError(
+                f"expected items with {self.n_features_in_} features, got an array of shape {matrix.shape}"
+            )
+        if matrix.dtype.kind not in "biuf":
+            raise InputError(f"expected numbers, got an array of {matrix.dtype}")
+        rows = Rows.of(matrix)
+        if not np.isfinite(rows.values).all():
+            raise InputError("expected finite numbers, got NaN or infinity")
+        if is_sparse:
+            warn_of_unknown(np.diff(rows.row_ends))
+        return rows
+
+    def _rows_of_dicts(self, X: Iterable[Any]) -> Rows:
+        row_ends, columns, values = [0], [], []
+        for i, item in enumerate(X):
+            if not isinstance(item, Mapping):
+                raise InputError(f"item {i}: expected a dict like others, got {describe(item)}")
+            for name, value in item.items():
+                columns.append(self._column(i, name))
+                if not isinstance(value, (Real, np.bool_)) or not np.isfinite(float(value)):
+                    raise InputError(
+                        f"item {i}: feature {shorten(name)}: expected a finite number, got {describe(value)}"
+                    )
+                values.append(float(value))
+            row_ends.append(len(columns))
+        return Rows(np.array(row_ends), np.array(columns, np.int64), np.array(values, np.float64))
+
+    def _column(self, i: int, name: Any) -> int:
+        """Return the column of a feature, -1 for a name that is not known."""
+        if isinstance(name, str) and self._names is not None:
+            return self._columns.get(name, -1)
+        if isinstance(name, (int, np.integer)) and 0 <= name < self.n_features_in_:
+            return int(name)
+        expected = "a name" if self._names is not None else f"a column from 0 to {self.n_features_in_ - 1}"
+        raise InputError(f"item {i}: expected {expected} as feature, got {describe(name)}")
