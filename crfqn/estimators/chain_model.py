@@ -18,7 +18,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import SparseWeights
-from crfqn.data.encoding import encode_new, encode_sequences
+from crfqn.data.encoding import encode_new, encode_sequences, in_columns_of
 from crfqn.data.features import FeatureStore
 from crfqn.data.items import Items, check_item_weights
 from crfqn.data.label_codes import (
@@ -325,17 +325,8 @@ class ChainModel(StructuredEstimator):
         """Return items as `Sequences` in the model's features; those that are open as they are."""
         if isinstance(X, EncodedItems):
             return X
-        X = self._with_names(X)
+        X = in_columns_of(X, self.vocabulary_)
         return encode_sequences(X, self.vocabulary_, allow_empty=True, n_features=self.n_features_in_)[0]
-
-    def _with_names(self, X: Any) -> Any:
-        """Return items, `Sequences` of other columns with those of the model's names."""
-        is_encoded = isinstance(X, Sequences) and (
-            X.vocabulary is None or X.vocabulary is not self.vocabulary_
-        )
-        if is_encoded and X.feature_names is not None and self.vocabulary_ is not None:
-            return X.with_names(self.vocabulary_.names)
-        return X
 
     def _open(
         self, X: Any, pool: Pool, warns: bool
@@ -348,10 +339,7 @@ class ChainModel(StructuredEstimator):
             return X.chain, scorer.by_feature(X.store), edge_table(self.edge_coef_)
         X = list(X) if isinstance(X, Iterator) else X
         encoded = encode_new(
-            self._with_names(X),
-            self.vocabulary_,
-            self.n_features_in_,
-            partial(names_with_weights, self.coef_),
+            X, self.vocabulary_, self.n_features_in_, partial(names_with_weights, self.coef_)
         )
         if warns and self.coef_.nnz:  # else nothing depends on features
             warn_of_unknown_names(encoded, X, self.vocabulary_)

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from crfqn.arrays import Vector
 from crfqn.structures.transition_rules import TransitionRules
 
+LARGEST_RANGE = 600.0  # exp(-600) is far from the smallest normal number, even after a product
+
 
 class BestPath(NamedTuple):
     """The best labelling: states, and its score, -inf where the rules leave none."""
@@ -32,6 +34,10 @@ class ItemChain:
         self.edges = np.ascontiguousarray(edges if self.rules is None else self.rules.on_edges(edges))
         self._to = np.ascontiguousarray(self.edges.T)
         self._places = np.arange(self.n_states) * self.n_states  # of the rows of a table
+
+        self._largest_edge = float(self.edges.max())
+        self._edge_range = self._largest_edge - float(self.edges.min())
+        self._factors = np.exp(self.edges - self._largest_edge)
 
     def ruled(self, scores: Vector, allowed: NDArray[np.bool_] | None = None) -> Vector:
         """Return the scores of an item with -inf where the rules, or `allowed` (T, K), forbid a state."""
@@ -94,6 +100,8 @@ class ItemChain:
 
     def forward(self, scores: Vector) -> tuple[Vector, float]:
         """Return the forward messages, (T, K), each normalised to sum_k exp = 1, and log Z, in logarithms."""
+        if self._is_narrow(scores):
+            return self._scaled_forward(scores)
         messages, log_partition = np.empty(scores.shape), 0.0
         for t, row in enumerate(scores):
             message = row
@@ -107,12 +115,37 @@ class ItemChain:
         return messages, log_partition
 
     def backward(self, scores: Vector) -> Vector:
-        """Return the backward messages, (T, K), each normalised."""
-        messages = np.zeros(scores.shape)
+        """Return the backward messages, (T, K), the largest of each position 0, in logarithms."""
+        messages, is_narrow = np.zeros(scores.shape), self._is_narrow(scores)
+        psi = np.exp(scores - scores.max(axis=1, keepdims=True)) if is_narrow else scores
         for t in range(len(scores) - 2, -1, -1):
-            message = np.logaddexp.reduce(self.edges + (scores[t + 1] + messages[t + 1]), axis=1)
-            messages[t] = message - np.logaddexp.reduce(message)
+            if is_narrow:
+                message = np.log(self._factors @ (psi[t + 1] * np.exp(messages[t + 1])))
+            else:
+                message = np.logaddexp.reduce(self.edges + (scores[t + 1] + messages[t + 1]), axis=1)
+            messages[t] = message - message.max()
         return messages
+
+    def _is_narrow(self, scores: Vector) -> bool:
+        """Return whether no scaled message can underflow, as `kernels/forward_backward.py` has it, and nothing is
+        forbidden: then products of matrices take the place of logarithms of sums."""
+        with np.errstate(invalid="ignore"):
+            spread = (scores.max(axis=1) - scores.min(axis=1)).max(initial=0.0)
+        return bool(spread + 2 * self._edge_range < LARGEST_RANGE)
+
+    def _scaled_forward(self, scores: Vector) -> tuple[Vector, float]:
+        """Return what `forward` does, by scaled recursions."""
+        shift = scores.max(axis=1, initial=-np.inf)
+        messages = np.exp(scores - shift[:, None])
+        scale = np.empty(len(scores))
+        for t, message in enumerate(messages):
+            if t > 0:
+                message *= messages[t - 1] @ self._factors
+            scale[t] = message.sum()
+            message /= scale[t]
+        n_edges = max(len(scores) - 1, 0)
+        log_partition = float((shift + np.log(scale)).sum()) + n_edges * self._largest_edge
+        return np.log(messages), log_partition
 
     def marginals(self, scores: Vector, forward: Vector) -> Vector:
         """Return P(y_t = k), (T, K), of an item that has a labelling, given its forward messages."""

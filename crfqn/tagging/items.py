@@ -40,6 +40,8 @@ class ItemPredictor(Predictor):
             n_nodes = self.classes_.size
         else:
             self.tree_ = self._taxonomy.tree
+            self.separator = self._taxonomy.separator
+            self.taxonomy = self.tree_ if file.metadata["has_taxonomy"] else None
             self.tree_.check_depth()
             self.classes_ = class_names(self.tree_, self._taxonomy.nodes)
             n_nodes = self.tree_.n_nodes

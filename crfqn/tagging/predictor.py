@@ -30,7 +30,9 @@ class Predictor:
 
     def __init__(self, file: ModelFile) -> None:
         self.kind, self.extra_ = file.kind, file.table("extra")
-        self.loss = file.table("settings").get("loss", "logistic")  # earlier files do not name it
+        settings = file.table("settings")
+        self.loss = settings.get("loss", "logistic")  # earlier files do not name it
+        self.scheme = settings.get("scheme")
 
     @property
     def kept_features_(self) -> NDArray[np.int64]:
@@ -47,9 +49,14 @@ class Predictor:
         """The names of what has weights: the labels, in a taxonomy the nodes."""
         return self.classes_.tolist()
 
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether scores are logarithms of probabilities."""
+        return self.loss == "logistic"
+
     def check_probabilities(self) -> None:
         """Raise AttributeError, as estimators do, for losses without probabilities."""
-        if self.loss != "logistic":
+        if not self.has_probabilities:
             raise AttributeError(f"probabilities are those of loss='logistic'; the loss is {self.loss!r}")
 
 
