@@ -195,7 +195,7 @@ def check_names(names: Sequence[str], n_features: int) -> list[str]:
     found = list(names)
     if len(found) != n_features:
         raise InputError(f"feature_names must name each of the {n_features} columns, got {len(found)} names")
-    for column, name in enumerate(found):
+    for column, name in enumerate(found) if {*map(type, found)} - {str} else ():
         if not isinstance(name, str):
             raise InputError(
                 f"feature_names must be strings, but that of column {column} is of type "

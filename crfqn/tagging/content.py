@@ -117,7 +117,7 @@ def read_labels(file: ModelFile, n_classes: int) -> NDArray:
         raise ModelFileError(f"{file.path}: expected {n_classes} classes, found {classes.shape}")
     if classes.dtype.kind not in "biufU" or (classes.dtype.kind == "f" and not np.isfinite(classes).all()):
         raise ModelFileError(f"{file.path}: classes: expected strings or finite numbers, got {classes.dtype}")
-    if np.unique(classes).size < n_classes:
+    if len(set(classes.tolist())) < n_classes:
         raise ModelFileError(
             f"{file.path}: classes: expected {n_classes} different labels, but one comes twice"
         )
