@@ -32,7 +32,7 @@ from crfqn.data.model_file import ModelFile, narrowed
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.vocabulary import Vocabulary
-from crfqn.errors import InputError, ModelFileError
+from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.base import Problem
 from crfqn.estimators.blas import single_threaded_blas
@@ -73,10 +73,7 @@ from crfqn.tagging.content import (
     add_matrix,
     add_rules,
     add_vocabulary,
-    read_labels,
-    read_rules,
-    read_size,
-    read_vocabulary,
+    read_axes,
 )
 from crfqn.tagging.unknown_features import warn_of_unknown_names
 from crfqn.threads import Pool
@@ -421,15 +418,9 @@ class ChainModel(StructuredEstimator):
 
     def _restore(self, file: ModelFile) -> None:
         super()._restore(file)
-        n_states = file.count("n_classes", 1)
-        n_features = read_size(file, n_states)
-        self.classes_ = read_labels(file, n_states)
-        self.vocabulary_ = read_vocabulary(file)
-        if self.vocabulary_ is not None and len(self.vocabulary_) != n_features:
-            raise ModelFileError(f"{file.path}: {len(self.vocabulary_)} names for {n_features} features")
-        self.n_features_in_ = n_features
-        self.rules_ = read_rules(file, n_states)
-        self.coef_ = read_matrix(file, "node", STATE, FEATURE, (n_states, n_features))
+        self.classes_, self.vocabulary_, self.n_features_in_, self.rules_ = read_axes(file)
+        n_states = len(self.classes_)
+        self.coef_ = read_matrix(file, "node", STATE, FEATURE, (n_states, self.n_features_in_))
         self.edge_coef_ = read_matrix(file, "edge", FROM, TO, (n_states, n_states))
 
     def _name(self, column: int) -> Any:

@@ -15,19 +15,9 @@ from crfqn.data.label_codes import encode_constraints, encode_known_labels, flat
 from crfqn.data.model_file import ModelFile
 from crfqn.data.token_rows import TokenRows
 from crfqn.data.vocabulary import KnownNames, Vocabulary
-from crfqn.errors import InputError, ModelFileError
+from crfqn.errors import InputError
 from crfqn.structures.item_chain import BestPath, ItemChain
-from crfqn.tagging.content import (
-    FEATURE,
-    FROM,
-    STATE,
-    TO,
-    read_entries,
-    read_labels,
-    read_rules,
-    read_size,
-    read_vocabulary,
-)
+from crfqn.tagging.content import FEATURE, FROM, STATE, TO, read_axes, read_entries
 from crfqn.tagging.predictor import Predictor, check_number
 from crfqn.tagging.scores import FeatureWeights, Rows
 from crfqn.tagging.unknown_features import warn_of_unknown_names
@@ -40,14 +30,9 @@ class ChainPredictor(Predictor):
 
     def __init__(self, file: ModelFile) -> None:
         super().__init__(file)
-        n_states = file.count("n_classes", 1)
-        n_features = read_size(file, n_states)
-        self.classes_ = read_labels(file, n_states)
-        self.vocabulary_ = read_vocabulary(file)
-        if self.vocabulary_ is not None and len(self.vocabulary_) != n_features:
-            raise ModelFileError(f"{file.path}: {len(self.vocabulary_)} names for {n_features} features")
-        self.n_features_in_, self.rules_ = n_features, read_rules(file, n_states)
-        shape = n_states, n_features
+        self.classes_, self.vocabulary_, self.n_features_in_, self.rules_ = read_axes(file)
+        n_states = len(self.classes_)
+        shape = n_states, self.n_features_in_
         self.weights = FeatureWeights(read_entries(file, "node", STATE, FEATURE, shape), shape)
         edges = read_entries(file, "edge", FROM, TO, (n_states, n_states))
         table = np.zeros((n_states, n_states))
