@@ -22,6 +22,7 @@ from crfqn.messages import describe, shorten
 from crfqn.tagging.content import FEATURE, STATE, TAXONOMY, finite, read_entries, read_labels, read_size
 from crfqn.tagging.predictor import Predictor, check_number
 from crfqn.tagging.scores import FeatureWeights, Rows
+from crfqn.tagging.texts import WordCounts
 from crfqn.tagging.tree import class_names, descend, name_array, path_sums, read_tree, sum_up
 from crfqn.tagging.unknown_features import warn_of_unknown
 from crfqn.taxonomy.labels import PathLabels
@@ -52,6 +53,7 @@ class ItemPredictor(Predictor):
             raise ModelFileError(f"{file.path}: {len(self._names)} names for {self.n_features_in_} features")
         shape, intercept = (n_nodes, self.n_features_in_), finite(file, "intercept", (n_nodes,))
         self.weights = FeatureWeights(read_entries(file, "node", STATE, FEATURE, shape), shape, intercept)
+        self._words = self._text_features()
         self._columns = dict(zip(self._names or (), range(self.n_features_in_), strict=False))
 
     @property
@@ -119,6 +121,18 @@ class ItemPredictor(Predictor):
         codes = encode_known_labels(names, np.arange(len(logs) + 1), self.classes_)
         return logs[np.arange(len(logs)), codes]
 
+    def _text_features(self) -> WordCounts | None:
+        """Return the features that a recipe makes of texts, None for models of numbers."""
+        recipe = self.extra_.get("recipe")
+        settings = recipe.get("features") if isinstance(recipe, dict) else None
+        if not isinstance(settings, dict) or settings.get("kind") != "text":
+            return None
+        how = (settings[name] for name in ("weighting", "norm", "sublinear_tf"))
+        found = WordCounts.from_dict(self.extra_["features"], *how)
+        if found.n_columns != self.n_features_in_:
+            raise ValueError(f"{found.n_columns} columns of words for {self.n_features_in_} features")
+        return found
+
     def _as_given(self, labels: NDArray) -> NDArray:
         """Return labels in the form that the labels of the training had."""
         if self._taxonomy is None or not self._taxonomy.n_levels:
@@ -131,7 +145,11 @@ class ItemPredictor(Predictor):
         return scores if self._taxonomy is None else path_sums(self.tree_, scores)[:, self._nodes]
 
     def _rows(self, X: Any) -> Rows:
-        """Return items as rows, checked: a 2-D array, a sparse matrix, or a list of rows and of dicts."""
+        """Return items as rows, checked: a 2-D array, a sparse matrix, or a list of rows, of dicts, of texts."""
+        if self._words is not None and isinstance(X, (list, tuple)) and all(isinstance(x, str) for x in X):
+            rows = self._words.rows(X)
+            warn_of_unknown(np.diff(rows.row_ends))
+            return rows
         if isinstance(X, (list, tuple)) and any(isinstance(row, Mapping) for row in X):
             return self._rows_of_dicts(X)
         check_sparse(X)

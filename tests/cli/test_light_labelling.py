@@ -8,7 +8,8 @@ import pytest
 from command_line import run_here
 
 import crfqn.cli.loading
-from crfqn import ChainCRF, Templates
+from crfqn import ChainCRF, Tagger, Templates
+from crfqn.errors import UnknownFeaturesWarning
 
 HEAVY = ("scipy", "sklearn", "numba", "pandas", "networkx", "ssl")
 WORDS = ["the", "dog", "sees", "Rome", "and", "a", "cat", "of", "Oslo", "by", "the", "sea"]
@@ -88,7 +89,7 @@ def test_nothing_heavy_is_imported(folder, arguments):
     assert run.stderr == "\n"
 
 
-def test_a_matrix_of_documents(tmp_path, monkeypatch):
+def test_texts(tmp_path, monkeypatch):
     random = np.random.default_rng(1)
     lines = [
         f"{k}\t{' '.join(random.choice([*'abcdef'], 3))} {'xyz'[k]}{k}" for k in random.integers(0, 3, 60)
@@ -102,3 +103,9 @@ def test_a_matrix_of_documents(tmp_path, monkeypatch):
         given = ["predict", "m.crfqn", "texts.tsv", "--top", "2", "--score"]
         written.append(run_here(monkeypatch, tmp_path, *given).stdout)
     assert written[0] == written[1] != ""
+    tagger, texts = Tagger(tmp_path / "m.crfqn"), [line.split("\t")[1] for line in lines]
+    assert tagger.tag_items(texts) == [line.split("\t")[1] for line in written[0].splitlines()]
+    best, probability = written[0].splitlines()[0].split("\t")[2].split(":")
+    assert tagger.nbest(texts[0], 1) == [(best, pytest.approx(float(probability), abs=1e-6))]
+    with pytest.warns(UnknownFeaturesWarning):
+        tagger.tag("nothing known")
