@@ -13,8 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
+from crfqn.errors import InputError
 from crfqn.structures.transition_rules import TransitionRules
 
+LARGEST_BYTES = 8e9  # of the lists of one item, and of the labellings of all
+BYTES = 8  # of a list's entry: the state before and its rank
 LARGEST_RANGE = 600.0  # exp(-600) is far from the smallest normal number, even after a product
 
 
@@ -70,6 +73,7 @@ class ItemChain:
     def n_best(self, scores: Vector, n: int) -> list[BestPath]:
         """Return the n best labellings, fewer where there are fewer: ties as `kernels/viterbi.py`'s `best_paths`."""
         length, n_states = scores.shape
+        check_n_best(n, length, n_states, length)
         if length == 0:
             return [BestPath([], 0.0)]
         values = np.full((n_states, 1), -np.inf)  # of a state's paths, falling
@@ -151,3 +155,13 @@ class ItemChain:
         """Return P(y_t = k), (T, K), of an item that has a labelling, given its forward messages."""
         logs = forward + self.backward(scores)
         return np.exp(logs - np.logaddexp.reduce(logs, axis=1, keepdims=True))
+
+
+def check_n_best(n: int, longest: int, n_states: int, n_positions: int) -> None:
+    """Raise InputError for n labellings whose lists would take more than LARGEST_BYTES; `longest` : of an item."""
+    n_bytes = max(BYTES * longest * n_states * n, 4 * n * n_positions)
+    if n_bytes > LARGEST_BYTES:
+        raise InputError(
+            f"n: expected fewer labellings, {n} of them would take {n_bytes / 1e9:.3g} GB and at most "
+            f"{LARGEST_BYTES / 1e9:g} GB are allowed"
+        )

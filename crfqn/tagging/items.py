@@ -6,7 +6,7 @@ features, K nodes (flat: the classes).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -26,6 +26,8 @@ from crfqn.tagging.texts import WordCounts
 from crfqn.tagging.tree import class_names, descend, name_array, path_sums, read_tree, sum_up
 from crfqn.tagging.unknown_features import warn_of_unknown
 from crfqn.taxonomy.labels import PathLabels
+
+BLOCK_NUMBERS = 1 << 23  # scores of a block of items: 64 MB, and a few arrays like it
 
 
 class ItemPredictor(Predictor):
@@ -69,26 +71,26 @@ class ItemPredictor(Predictor):
     def predict(self, X: Any, threshold: float | None = None) -> NDArray:
         """Return the most probable label of each item; others as of the estimators."""
         if threshold is None:
-            return self._as_given(self.classes_[self._class_scores(X).argmax(axis=1)])
+            best = [scores.argmax(axis=1) for scores in self._class_scores(X)]
+            return self._as_given(self.classes_[np.concatenate(best)])
         if self._taxonomy is None:
             raise InputError("threshold: expected None, as the labels are in no taxonomy")
         if isinstance(threshold, bool) or not isinstance(threshold, Real) or not 0 <= threshold <= 1:
             raise InputError(f"threshold: expected None or a number from 0 to 1, got {threshold!r}")
-        reached = descend(self.predict_nodes(X).T, self.tree_.parents, float(threshold))
-        return self._as_given(name_array(self.tree_.names)[reached])
+        self.check_probabilities()
+        nodes = (self._node_probabilities(np.exp(logs)) for logs in self._log_probabilities(X))
+        reached = [descend(p.T, self.tree_.parents, float(threshold)) for p in nodes]
+        return self._as_given(name_array(self.tree_.names)[np.concatenate(reached)])
 
     def decode(self, X: Any) -> tuple[NDArray, Vector]:
         """Return the most probable label of each item and its log-probability."""
-        logs = self.predict_log_proba(X)
-        best = logs.argmax(axis=1)
-        return self._as_given(self.classes_[best]), logs[np.arange(len(best)), best]
+        found = [(logs.argmax(axis=1), logs.max(axis=1)) for logs in self._log_probabilities(X)]
+        best, log_probability = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return self._as_given(self.classes_[best]), log_probability
 
     def predict_log_proba(self, X: Any) -> Vector:
         """Return log P(k | x) of each class, float64 (n_items, n_classes)."""
-        self.check_probabilities()
-        scores = self._class_scores(X)
-        scores = scores - scores.max(axis=1, keepdims=True)
-        return scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+        return np.concatenate([*self._log_probabilities(X)])
 
     def predict_proba(self, X: Any) -> Vector:
         """Return P(k | x) of each class, float64 (n_items, n_classes), summing to 1."""
@@ -96,10 +98,7 @@ class ItemPredictor(Predictor):
 
     def predict_nodes(self, X: Any) -> Vector:
         """Return P(the label is node k or lies under it), float64 (n_items, K), in the order of `tree_.names`."""
-        probabilities = self.predict_proba(X)
-        whole = np.zeros((len(probabilities), self.tree_.n_nodes))
-        whole[:, self._nodes] = probabilities
-        return sum_up(self.tree_, whole)
+        return self._node_probabilities(self.predict_proba(X))
 
     def predict_marginals(self, X: Any) -> Vector:
         """Return the same as `predict_proba`."""
@@ -116,10 +115,15 @@ class ItemPredictor(Predictor):
 
     def log_likelihood(self, X: Any, y: Any) -> Vector:
         """Return log P(y_i | x_i) of each item, float64 (n_items,)."""
-        logs = self.predict_log_proba(X)
         names = PathLabels.of(y, self._taxonomy.separator).names if self._taxonomy is not None else y
-        codes = encode_known_labels(names, np.arange(len(logs) + 1), self.classes_)
-        return logs[np.arange(len(logs)), codes]
+        codes = encode_known_labels(names, np.arange(len(names) + 1), self.classes_)
+        found, first = [], 0
+        for logs in self._log_probabilities(X):
+            found.append(logs[np.arange(len(logs)), codes[first : first + len(logs)]])
+            first += len(logs)
+        if first != codes.size:
+            raise InputError(f"expected a label for each of the {first} items, got {codes.size}")
+        return np.concatenate(found)
 
     def _text_features(self) -> WordCounts | None:
         """Return the features that a recipe makes of texts, None for models of numbers."""
@@ -139,10 +143,26 @@ class ItemPredictor(Predictor):
             return labels
         return PathLabels.rows(labels, self._taxonomy.n_levels, self._taxonomy.separator)
 
-    def _class_scores(self, X: Any) -> Vector:
-        """Return the score of each class, its node's and its ancestors', (n_items, n_classes)."""
-        scores = self.weights.scores(self._rows(X))
-        return scores if self._taxonomy is None else path_sums(self.tree_, scores)[:, self._nodes]
+    def _class_scores(self, X: Any) -> Iterator[Vector]:
+        """Yield by blocks of items the score of each class, its node's and its ancestors', (items, n_classes)."""
+        rows = self._rows(X)
+        n_items, n_block = rows.row_ends.size - 1, max(1, BLOCK_NUMBERS // self.weights.n_states)
+        for first in range(0, max(n_items, 1), n_block):
+            scores = self.weights.scores(rows.cut(first, min(first + n_block, n_items)))
+            yield scores if self._taxonomy is None else path_sums(self.tree_, scores)[:, self._nodes]
+
+    def _log_probabilities(self, X: Any) -> Iterator[Vector]:
+        """Yield by blocks of items log P(k | x) of each class, (items, n_classes)."""
+        self.check_probabilities()
+        for scores in self._class_scores(X):
+            scores = scores - scores.max(axis=1, keepdims=True)
+            yield scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+
+    def _node_probabilities(self, probabilities: Vector) -> Vector:
+        """Return the probability of each node, (items, K), given those of the classes."""
+        whole = np.zeros((len(probabilities), self.tree_.n_nodes))
+        whole[:, self._nodes] = probabilities
+        return sum_up(self.tree_, whole)
 
     def _rows(self, X: Any) -> Rows:
         """Return items as rows, checked: a 2-D array, a sparse matrix, or a list of rows, of dicts, of texts."""

@@ -47,10 +47,14 @@ class Rows(NamedTuple):
         while first < n_rows:
             goal = self.row_ends[first] + STRETCH
             last = max(first + 1, int(np.searchsorted(self.row_ends, goal, side="right")) - 1)
-            begin, end = self.row_ends[first], self.row_ends[last]
-            values = self.values[begin:end] if self.values.size else self.values
-            yield Rows(self.row_ends[first : last + 1] - begin, self.columns[begin:end], values)
+            yield self.cut(first, last)
             first = last
+
+    def cut(self, first: int, last: int) -> Rows:
+        """Return the positions first ... last - 1."""
+        begin, end = self.row_ends[first], self.row_ends[last]
+        values = self.values[begin:end] if self.values.size else self.values
+        return Rows(self.row_ends[first : last + 1] - begin, self.columns[begin:end], values)
 
 
 class FeatureWeights:

@@ -54,6 +54,18 @@ def test_the_results_are_those_of_the_kernels(n_states, has_rules):
             np.testing.assert_allclose(marginals, inference.residual[:, first:last].T, atol=1e-13)
 
 
+@pytest.mark.parametrize("size", [1e-3, 300.0, 1e5])
+def test_scores_of_any_size(size):
+    """Where scaled messages would underflow the logarithms take over."""
+    random = np.random.default_rng(0)
+    scores, edges = size * random.normal(size=(9, 4)), size * random.normal(size=(4, 4))
+    inference = Chain(np.array([0, 9]), 4).infer(np.ascontiguousarray(scores.T), edges)
+    item = ItemChain(edges)
+    messages, log_partition = item.forward(scores)
+    np.testing.assert_allclose(log_partition, inference.log_partition[0], rtol=1e-13)
+    np.testing.assert_allclose(item.marginals(scores, messages), inference.residual.T, atol=1e-11)
+
+
 def test_what_has_no_labelling_has_the_score_of_none():
     rules = TransitionRules(np.ones((2, 2), bool), np.array([True, False]), np.array([True, True]))
     chain = ItemChain(np.zeros((2, 2)), rules)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+import crfqn.tagging.items
 from crfqn import (
     MulticlassClassifier,
     MulticlassCRF,
@@ -110,3 +111,16 @@ def test_bad_input_is_told(files):
     for kind in ("ranker", "svc"):
         with pytest.raises(ModelFileError, match=r"crfqn\.load opens"):
             Tagger(files[kind][1])
+
+
+def test_blocks_of_items_change_nothing(files, monkeypatch):
+    model, path = files["nodes"]
+    predictor, (X, _) = Tagger(path)._model, items(3, 23)
+    labels = model.predict(X).tolist()
+    expected = [f(X) for f in (predictor.predict_proba, lambda X: predictor.log_likelihood(X, labels))]
+    monkeypatch.setattr(crfqn.tagging.items, "BLOCK_NUMBERS", 40)
+    assert predictor.predict(X).tolist() == labels == predictor.decode(X)[0].tolist()
+    np.testing.assert_array_equal(predictor.predict_proba(X), expected[0])
+    np.testing.assert_array_equal(predictor.log_likelihood(X, labels), expected[1])
+    np.testing.assert_allclose(expected[1], model.log_likelihood(X, labels), atol=1e-12)
+    assert predictor.predict(X, 0.6).tolist() == model.predict(X, 0.6).tolist()

@@ -182,6 +182,16 @@ def test_bad_input_is_told_as_by_the_estimator(files, tmp_path):
         Tagger(tmp_path / "none.crfqn")
 
 
+def test_a_sequence_without_positions(files):
+    for name in ("dicts", "templates", "matrix"):
+        model, path, _ = files[name]
+        tagger = Tagger(path)
+        assert tagger.tag([]) == [] == model.predict([[]])[0]
+        assert tagger.marginals().shape == (0, len(tagger.labels()))
+        assert tagger.nbest() == [([], 1.0)]
+        assert tagger.probability([]) == 1.0
+
+
 def test_threads_share_a_tagger(files):
     _, path, X = files["dicts"]
     tagger = Tagger(path)
