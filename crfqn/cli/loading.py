@@ -47,14 +47,14 @@ class Labeller:
         self._file = read_model(path)
         self._n_positions = 0
         self.is_light = self._file.kind in PREDICTORS
-        self.model = predictor_of(self._file) if self.is_light else _restored(self._file)
+        self.model = predictor_of(self._file) if self.is_light else restored(self._file)
 
     def model_for(self, X: Any) -> Any:
         """Return what labels the next items."""
         if self.is_light:
             self._n_positions += X.n_positions if hasattr(X, "n_positions") else _n_positions(X)
             if self._n_positions > MOST_LIGHT:
-                self.model, self.is_light = _restored(self._file), False
+                self.model, self.is_light = restored(self._file), False
         return self.model
 
 
@@ -62,7 +62,8 @@ def _n_positions(X: Any) -> int:
     return X.shape[0] if hasattr(X, "shape") else sum(map(len, X))
 
 
-def _restored(file: ModelFile) -> Any:
+def restored(file: ModelFile) -> Any:
+    """Return the estimator of a model file."""
     from crfqn.estimators.storage import restore
 
     return restore(file)

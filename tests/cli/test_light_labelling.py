@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from command_line import run_here
 
+import crfqn.cli.inspection
 import crfqn.cli.loading
-from crfqn import ChainCRF, Tagger, Templates
+from crfqn import ChainCRF, MulticlassCRF, MultilabelRanker, Tagger, TaxonomyCRF, Templates
 from crfqn.errors import UnknownFeaturesWarning
+from crfqn.solvers.prox_qn import ProxQN
 
 HEAVY = ("scipy", "sklearn", "numba", "pandas", "networkx", "ssl")
 WORDS = ["the", "dog", "sees", "Rome", "and", "a", "cat", "of", "Oslo", "by", "the", "sea"]
@@ -74,19 +76,46 @@ def test_many_positions_go_to_the_estimator(folder, monkeypatch):
         ["predict", "attributes.crfqn", "attributes.txt", "--to", "jsonl"],
         ["evaluate", "words.crfqn", "words.conll"],
         ["train", "--help"],
+        ["inspect", "attributes.crfqn"],
     ],
 )
 def test_nothing_heavy_is_imported(folder, arguments):
+    heavy = HEAVY[1:] if arguments[0] == "inspect" else HEAVY  # it has sparse matrices
     script = (
         "import sys; from crfqn.cli import main\n"
         f"sys.argv = ['crfqn', *{arguments}]\n"
         "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
-        f"print(*(name for name in {HEAVY} if name in sys.modules), file=sys.stderr)"
+        f"print(*(name for name in {heavy} if name in sys.modules), file=sys.stderr)"
     )
     run = subprocess.run(
         [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=True
     )
     assert run.stderr == "\n"
+
+
+@pytest.mark.parametrize("kind", ["chain", "flat", "taxonomy", "ranking", "solver"])
+def test_inspect_says_what_the_estimator_says(folder, tmp_path, monkeypatch, kind):
+    random = np.random.default_rng(2)
+    X, y = random.normal(size=(40, 5)), random.integers(0, 3, 40)
+    path = tmp_path / "model.crfqn"
+    if kind == "chain":
+        path.write_bytes((folder / "attributes.crfqn").read_bytes())
+    elif kind == "taxonomy":
+        TaxonomyCRF(l1=0.1, n_threads=1).fit(X, np.array(["a/x", "a/y", "b"])[y]).save(path)
+    elif kind == "ranking":
+        MultilabelRanker(n_threads=1).fit(X, [{int(k)} for k in y]).save(path)
+    else:
+        solver = ProxQN() if kind == "solver" else "auto"
+        MulticlassCRF(n_threads=1, solver=solver).fit(X, y).save(path)
+    found = []
+    for is_light in (True, False):
+        if not is_light:
+            monkeypatch.setattr(crfqn.cli.inspection, "StoredModel", None)  # which cannot be called
+        for options in ([], ["--json"]):
+            run = run_here(monkeypatch, tmp_path, "inspect", "model.crfqn", *options)
+            assert run.returncode == 0
+            found.append(run.stdout)
+    assert found[:2] == found[2:]
 
 
 def test_texts(tmp_path, monkeypatch):
