@@ -18,6 +18,7 @@ from crfqn.structures.transition_rules import TransitionRules
 
 LARGEST_BYTES = 8e9  # of the lists of one item, and of the labellings of all
 BYTES = 8  # of a list's entry: the state before and its rank
+LARGEST = float(np.finfo(np.float64).max)
 LARGEST_RANGE = 600.0  # exp(-600) is far from the smallest normal number, even after a product
 
 
@@ -37,8 +38,7 @@ class ItemChain:
         self.edges = np.ascontiguousarray(edges if self.rules is None else self.rules.on_edges(edges))
         self._to = np.ascontiguousarray(self.edges.T)
         self._places = np.arange(self.n_states) * self.n_states  # of the rows of a table
-
-        self._largest_edge = float(self.edges.max())
+        self._largest_edge = max(float(self.edges.max()), -LARGEST)  # also where all are forbidden
         self._edge_range = self._largest_edge - float(self.edges.min())
         self._factors = np.exp(self.edges - self._largest_edge)
 

@@ -72,3 +72,6 @@ def test_what_has_no_labelling_has_the_score_of_none():
     scores = chain.ruled(np.zeros((3, 2)), np.array([[False, True], [True, True], [True, True]]))
     assert chain.best(scores).score == -np.inf == chain.forward(scores)[1]
     assert chain.n_best(scores, 2) == []
+    alone = ItemChain(np.zeros((1, 1)), TransitionRules(np.zeros((1, 1), bool), *np.ones((2, 1), bool)))
+    assert [alone.best(np.ones((length, 1))).score for length in (1, 2)] == [1.0, -np.inf]
+    assert [alone.forward(np.ones((length, 1)))[1] for length in (1, 2)] == [1.0, -np.inf]
