@@ -127,18 +127,16 @@ def edge_curvature(marginals: Marginals, edges: NDArray[np.int64]) -> NDArray[np
     owner = marginals.objective
     if edges.size == 0:
         return np.empty(0)
-    firsts, seconds = np.divmod(edges, owner.n_states)
     parts = cut_into_parts(owner.map.offsets)
     arrays = owner.map.offsets, marginals.loss.targets, marginals.residual, owner.inverse_weights
-    sums = np.zeros((N_PARTS, edges.size))
+    sums = np.zeros((N_PARTS, owner.n_states, owner.n_states))
 
     def run(part: int) -> None:
-        edge_curvatures(parts[part], parts[part + 1], firsts, seconds, *arrays, sums[part])
+        edge_curvatures(parts[part], parts[part + 1], *arrays, sums[part])
 
     owner.pool.each(N_PARTS, run)
-    return np.maximum(
-        sums.sum(axis=0), 0.0
-    )  # a difference: of decided positions it may be a rounding below 0
+    found = sums.sum(axis=0).reshape(-1)[edges]
+    return np.maximum(found, 0.0)  # a difference: of decided positions it may be a rounding below 0
 
 
 class EdgeModel:
