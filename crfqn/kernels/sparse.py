@@ -244,7 +244,7 @@ def sort_keys(keys, n):
 @strict_inner
 def row_keys(begin, end, columns, keys):
     """Write the columns of an entry and its place in the row as one number a key, ascending; returns how many."""
-    n, before, is_sorted = 0, np.int64(-1), True
+    n, before, is_sorted = np.int64(0), np.int64(-1), True
     for e in range(begin, end):
         if columns[e] >= 0:
             key = (np.int64(columns[e]) << LOW) + (e - begin)
@@ -276,7 +276,10 @@ def score_entries(first, last, row_ends, columns, values, heads, states, places,
     keys, row = np.empty(longest, np.int64), np.empty(initial.size)
     for t in range(first, last):
         begin = row_ends[t]
-        row[:] = initial
+        for k in range(
+            row.size
+        ):  # no slices: for their messages numba compiles its strings, for a second and a half
+            row[k] = initial[k]
         n, e = row_keys(begin, row_ends[t + 1], columns, keys), 0
         while e < n:
             f, x = keys[e] >> LOW, 0.0
@@ -286,7 +289,8 @@ def score_entries(first, last, row_ends, columns, values, heads, states, places,
             is_sound &= np.isfinite(x)
             for j in range(heads[f], heads[f + 1]):
                 row[states[j]] += x * (weights[places[j]] if places.size > 0 else weights[j])
-        scores[:, t] = row
+        for k in range(row.size):
+            scores[k, t] = row[k]
     return is_sound
 
 

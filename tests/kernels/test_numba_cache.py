@@ -99,6 +99,26 @@ def test_a_folder_that_the_user_names(copied, tmp_path_factory):
     assert not any(copied.rglob("*.nbc"))
 
 
+def test_a_folder_that_is_carried_to_another_place(copied, tmp_path_factory):
+    """It serves other installations, and is read where nothing can be written."""
+    carried = tmp_path_factory.mktemp("carried") / "code"
+    assert run(copied, CRFQN_CODE=str(carried)) == (23.0, 0, 1)
+    moved = Path(shutil.copytree(copied, tmp_path_factory.mktemp("other") / "package"))
+    for path in carried.rglob("*"):
+        path.chmod(0o555)
+    assert run(moved, CRFQN_CODE=str(carried)) == (23.0, 1, 0)
+    assert not any(moved.rglob("*.nbc"))
+
+
+def test_a_carried_folder_without_the_code_that_is_needed(copied, tmp_path):
+    """A file in the folder's place stops an administrator, too."""
+    (tmp_path / "code").touch()
+    with pytest.raises(
+        AssertionError, match="RuntimeWarning: the folder that CRFQN_CODE names lacks compiled code"
+    ):
+        run(copied, CRFQN_CODE=str(tmp_path / "code"))
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have other folders for users' caches")
 def test_a_folder_beside_the_source_that_cannot_be_written(copied, tmp_path_factory):
     """It is the user's folder then; a file in place of the folder also stops an administrator."""
