@@ -64,9 +64,7 @@ class GrowingPairs(dict[str, "GrowingValues"]):
         """Return the place of each column, and behind them UNSEEN, in a vocabulary sorted by name."""
         names, columns, starts = [*self.columns], [*self.columns.values()], [NO_VALUE] * len(self.columns)
         for name, values in self.items():
-            strings = (
-                [*values] if values.keys().isdisjoint((0, 1)) else [v for v in values if v not in (0, 1)]
-            )
+            strings = [value for value in values if isinstance(value, str)]
             names += map(f"{name}=".__add__, strings)
             columns += map(values.__getitem__, strings)
             starts += [len(name) + 1] * len(strings)
