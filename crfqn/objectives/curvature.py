@@ -208,7 +208,7 @@ def token_model(
     """Return the model on the coordinates `split`, (n, n) symmetric float32, dense or sparse, with the given diagonal.
 
     The dense one comes from about `n_sampled` positions and O(n^2 n_sampled) multiplications; the sparse one from as
-    many positions as cost no more, or a `share` of these. None: more than `max_dense` coordinates, and too many pairs
+    many positions as cost no more, or a `share` of these; what is LITTLE is dense. None: more than `max_dense` coordinates, and too many pairs
     for a sparse one, `most_pairs`, or dearer than so many `passes`. `pair` is what one costs, in multiplications.
     """
     features, n = marginals.objective.map, diagonal.size
