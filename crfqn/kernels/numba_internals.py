@@ -35,6 +35,7 @@ from numba.core.caching import (
 )
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.runtime import rtsys
 from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
 
 # ---------------------------------------------------------------------------------------------------- Compilation
@@ -186,8 +187,10 @@ class KernelFiles(IndexDataCacheFile):
     the disk is full, an index may be new and the code that it names old."""
 
     def save(self, key: Any, data: Any) -> None:
-        """Write the machine code `data` of a signature and processor, in the place of what was there."""
-        content = self._dump((self._source_stamp, key, data))
+        """Write the machine code `data` of a signature and processor, in the place of what was there: without the
+        environments of numba's functions in it, for which loading would import half of numba."""
+        *code, _environments = data
+        content = self._dump((self._source_stamp, key, (*code, ())))
         super().save(key, (hashlib.sha256(content).digest(), content))
 
     def load(self, key: Any) -> Any:
@@ -235,6 +238,13 @@ class KernelCache(FunctionCache):
             filename_base=self._impl.filename_base,
             source_stamp=hash_of_kernels(),
         )
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the machine code of a signature, or None. Numba's own way first loads all that a compilation may need,
+        a third of a second in each process; what compiles does so for itself."""
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Write machine code to disk; where that fails, warn once."""

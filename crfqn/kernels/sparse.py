@@ -303,7 +303,7 @@ def is_range(numbers: np.ndarray) -> bool:
 def places(numbers: np.ndarray, some: np.ndarray) -> np.ndarray | slice:
     """Return an index to `some` of the `numbers`, both sorted and distinct."""
     if not is_range(numbers):
-        return np.searchsorted(numbers, some)
+        return found_in(numbers, some)[0]
     if not is_range(some):
         return some - numbers[0]
     first = int(some[0] - numbers[0])
@@ -318,7 +318,29 @@ def sorted_union(*arrays: np.ndarray) -> np.ndarray:
     holds_all = is_range(longest) and all(
         longest[0] <= some[0] and some[-1] <= longest[-1] for some in others
     )
-    return union(longest, *others) if others and not holds_all else longest
+    if holds_all or not others:
+        return longest
+    for some in others:
+        merged = np.empty(longest.size + some.size, np.int64)
+        longest = merged[: merge(longest, some, merged)]
+    return longest
+
+
+@bare_kernel
+def merge(first, second, merged):
+    """merged[:n] = the distinct numbers of two sorted arrays of distinct ones; returns n."""
+    i = j = n = 0
+    while i < first.size and j < second.size:
+        x, y = first[i], second[j]
+        merged[n] = x if x < y else y
+        i, j, n = i + (x <= y), j + (y <= x), n + 1
+    while i < first.size:
+        merged[n] = first[i]
+        i, n = i + 1, n + 1
+    while j < second.size:
+        merged[n] = second[j]
+        j, n = j + 1, n + 1
+    return n
 
 
 def union(*arrays: np.ndarray) -> np.ndarray:
