@@ -4,10 +4,18 @@ import io
 import math
 from dataclasses import dataclass
 
+import numba
 import pytest
 from rich.console import Console
 
-from crfqn.progress import HEADING, WATCHED_HEADING, ProgressDisplay, format_record, heading
+from crfqn.progress import (
+    HEADING,
+    WATCHED_HEADING,
+    ProgressDisplay,
+    format_record,
+    heading,
+    telling_of_compilation,
+)
 
 
 @dataclass(frozen=True)
@@ -144,3 +152,12 @@ def test_what_crosses_the_wire_has_a_column(is_watched):
     line, head = format_record(StandIn(n_bytes=1_234_567), is_watched, True), heading(is_watched, True)
     assert len(line) == len(head) < 80
     assert line[: head.index("MB/step") + 7].endswith(" 1.235")
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_compilation_is_told_on_a_terminal_once(monkeypatch, capsys, is_terminal):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal)
+    kernels = [numba.njit(lambda x: x + 1) for _ in range(2)]
+    with telling_of_compilation():
+        assert [add(2) for add in kernels] == [3, 3]
+    assert capsys.readouterr().err == is_terminal * "compiling, once on this machine ...\n"

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import SparseWeights
 from crfqn.blas import single_threaded_blas
-from crfqn.data.encoding import encode_new, encode_sequences
+from crfqn.data.encoding import encode_new, encode_sequences, in_columns_of
 from crfqn.data.features import FeatureStore
 from crfqn.data.items import Items, check_item_weights
 from crfqn.data.label_codes import (
@@ -33,29 +33,15 @@ from crfqn.data.model_file import ModelFile, narrowed
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.vocabulary import Vocabulary
-from crfqn.errors import InputError, ModelFileError
+from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.base import Problem
+from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.chain_training import find_broken, items_that_stay, take_items, training_data
-from crfqn.estimators.content import (
-    FEATURE,
-    FROM,
-    STATE,
-    TO,
-    ModelContent,
-    add_labels,
-    add_matrix,
-    add_vocabulary,
-    read_labels,
-    read_matrix,
-    read_size,
-    read_vocabulary,
-)
-from crfqn.estimators.features import warn_of_unknown_names
 from crfqn.estimators.online import known_classes
 from crfqn.estimators.scoring import Scorer, edge_table, names_with_weights
 from crfqn.estimators.structured import StructuredEstimator
-from crfqn.estimators.transitions import Transitions, add_rules, as_transitions, read_rules
+from crfqn.estimators.transitions import Transitions, as_transitions
 from crfqn.estimators.validation import check_pair, held_out
 from crfqn.estimators.weights import (
     Axes,
@@ -65,6 +51,7 @@ from crfqn.estimators.weights import (
     match,
     merged,
     print_start,
+    read_matrix,
     sorted_weights,
     start_model,
 )
@@ -76,6 +63,19 @@ from crfqn.solvers.validation import ValidationSet
 from crfqn.structures.chain import NO_TARGETS, Chain
 from crfqn.structures.structure import Inference, Structure
 from crfqn.structures.transition_rules import TransitionRules
+from crfqn.tagging.content import (
+    FEATURE,
+    FROM,
+    STATE,
+    TO,
+    ModelContent,
+    add_labels,
+    add_matrix,
+    add_rules,
+    add_vocabulary,
+    read_axes,
+)
+from crfqn.tagging.unknown_features import warn_of_unknown_names
 from crfqn.threads import Pool
 
 TOKEN_SCORE = "token_accuracy"
@@ -166,6 +166,9 @@ class ChainModel(StructuredEstimator):
             from crfqn.estimators.sharded_chain import prepare_sharded
 
             return prepare_sharded(self, X, y, sample_weight, start, validation)
+        if isinstance(X, Blocks):
+            check_alone(X, y, sample_weight, validation)
+            return self._prepare_blocks(X, start)
         sequences, vocabulary = encode_sequences(X)
         del X  # so that a caller who does not keep it gets its memory back once the store is built
         weights = check_item_weights(sample_weight, len(sequences))
@@ -194,12 +197,34 @@ class ChainModel(StructuredEstimator):
                 validation=held,
             )
 
+    def _prepare_blocks(self, blocks: Blocks, start: Any) -> Problem:
+        """Return the training on blocks."""
+        blocks.check_kind(is_of_sequences=True)
+        given, rules = as_transitions(self.constraints, self.scheme), None
+        self._check_batches("blocks expect True, as none has all that occurs")
+        if not given.is_empty:
+            rules = given.rules(blocks.classes, np.empty(0, np.int32), np.zeros(1, np.int64))
+        model = self._with_data(blocks.classes, blocks.n_features, blocks.vocabulary, rules)
+        begin = self._start(model, start)
+        if rules is not None and self._trains_rules:
+            for number in range(blocks.n_items.size):
+                block = blocks.read(number)
+                labels = PartialLabels(blocks.classes, block.targets, None)
+                broken = find_broken(rules, labels, block.store.offsets)
+                if broken is not None:
+                    raise InputError(
+                        f"block {number}: {broken.first}; constrain='decoding' trains without rules"
+                    )
+        return model._posed_in_blocks(
+            blocks, lambda store: model._chain(store.offsets, is_training=True), None, begin
+        )
+
     def _prepare_batch(
         self, X: Any, y: Any, classes: Any, sample_weight: Any, pool: Pool
     ) -> tuple[Self, Any, SparseMap, SparseWeights | None]:
         """Return what `learn_online` takes: a model with the batch's labels and features, objective, map and start."""
         self._check_parameters()
-        self._check_batches()
+        self._check_batches("partial_fit expects True, as no batch has all that occurs")
         labels = known_classes(self, classes)
         sequences, vocabulary = self._grown(X)
         given, rules = as_transitions(self.constraints, self.scheme), None
@@ -218,16 +243,14 @@ class ChainModel(StructuredEstimator):
         features, chain = SparseMap(store, pool), model._chain(store.offsets, is_training=True)
         return model, self._objective(features, chain, targets, weights), features, begin
 
-    def _check_batches(self) -> None:
+    def _check_batches(self, reason: str) -> None:
         """Refuse what depends on all data."""
         for name in ("all_possible_states", "all_possible_transitions"):
             if not getattr(self, name):
-                raise InputError(
-                    f"{name}: partial_fit expects True, as no batch has all that occurs, got False"
-                )
+                raise InputError(f"{name}: {reason}, got False")
         if as_transitions(self.constraints, self.scheme).seen:
             raise InputError(
-                "constraints: partial_fit does not take what was seen, as no batch has all of it"
+                'constraints: "seen" needs all data at once, which batches and blocks never have'
             )
 
     def _grown(self, X: Any) -> tuple[Sequences, Vocabulary | None]:
@@ -326,17 +349,8 @@ class ChainModel(StructuredEstimator):
         """Return items as `Sequences` in the model's features; those that are open as they are."""
         if isinstance(X, EncodedItems):
             return X
-        X = self._with_names(X)
+        X = in_columns_of(X, self.vocabulary_)
         return encode_sequences(X, self.vocabulary_, allow_empty=True, n_features=self.n_features_in_)[0]
-
-    def _with_names(self, X: Any) -> Any:
-        """Return items, `Sequences` of other columns with those of the model's names."""
-        is_encoded = isinstance(X, Sequences) and (
-            X.vocabulary is None or X.vocabulary is not self.vocabulary_
-        )
-        if is_encoded and X.feature_names is not None and self.vocabulary_ is not None:
-            return X.with_names(self.vocabulary_.names)
-        return X
 
     def _open(
         self, X: Any, pool: Pool, warns: bool
@@ -349,10 +363,7 @@ class ChainModel(StructuredEstimator):
             return X.chain, scorer.by_feature(X.store), edge_table(self.edge_coef_)
         X = list(X) if isinstance(X, Iterator) else X
         encoded = encode_new(
-            self._with_names(X),
-            self.vocabulary_,
-            self.n_features_in_,
-            partial(names_with_weights, self.coef_),
+            X, self.vocabulary_, self.n_features_in_, partial(names_with_weights, self.coef_)
         )
         if warns and self.coef_.nnz:  # else nothing depends on features
             warn_of_unknown_names(encoded, X, self.vocabulary_)
@@ -434,15 +445,9 @@ class ChainModel(StructuredEstimator):
 
     def _restore(self, file: ModelFile) -> None:
         super()._restore(file)
-        n_states = file.count("n_classes", 1)
-        n_features = read_size(file, n_states)
-        self.classes_ = read_labels(file, n_states)
-        self.vocabulary_ = read_vocabulary(file)
-        if self.vocabulary_ is not None and len(self.vocabulary_) != n_features:
-            raise ModelFileError(f"{file.path}: {len(self.vocabulary_)} names for {n_features} features")
-        self.n_features_in_ = n_features
-        self.rules_ = read_rules(file, n_states)
-        self.coef_ = read_matrix(file, "node", STATE, FEATURE, (n_states, n_features))
+        self.classes_, self.vocabulary_, self.n_features_in_, self.rules_ = read_axes(file)
+        n_states = len(self.classes_)
+        self.coef_ = read_matrix(file, "node", STATE, FEATURE, (n_states, self.n_features_in_))
         self.edge_coef_ = read_matrix(file, "edge", FROM, TO, (n_states, n_states))
 
     def _name(self, column: int) -> Any:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from operator import attrgetter
+from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -23,16 +24,16 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from crfqn.arrays import NO_COORDS, SparseWeights, Vector
 from crfqn.blas import single_threaded_blas
-from crfqn.data.csc_builder import check_sparse
 from crfqn.data.items import item_weights, set_weights
 from crfqn.data.label_codes import encode_labels
+from crfqn.data.matrices import check_sparse
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import Problem, SparseLinearModel
+from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.callbacks import with_tasks
 from crfqn.estimators.checks import check_classes
-from crfqn.estimators.content import FEATURE, STATE, ModelContent, add_matrix, finite, read_matrix, read_size
-from crfqn.estimators.features import centred, item_features, warn_of_empty_rows
+from crfqn.estimators.features import centred, item_features
 from crfqn.estimators.labels import LabelSets, LabelSpace, TreeSpace, are_sets, check_names, check_no_rows
 from crfqn.estimators.scoring import Scorer
 from crfqn.estimators.validation import check_pair, held_out
@@ -43,11 +44,14 @@ from crfqn.estimators.weights import (
     match,
     merged,
     print_start,
+    read_matrix,
     sorted_weights,
     start_model,
 )
 from crfqn.solvers.validation import ValidationSet
 from crfqn.structures.taxonomy import Taxonomy
+from crfqn.tagging.content import FEATURE, STATE, ModelContent, add_matrix, finite, read_size
+from crfqn.tagging.unknown_features import warn_of_empty_rows
 from crfqn.threads import Pool
 
 READ: Any = {"accept_sparse": ("csr", "csc"), "dtype": "numeric"}  # what scikit-learn checks of a matrix
@@ -164,7 +168,7 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
 
     @with_tasks
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, start: Any = None, *, validation: Any = None
+        self, X: Any, y: Any = None, sample_weight: Any = None, start: Any = None, *, validation: Any = None
     ) -> Self:
         """Train on items and their labels.
 
@@ -197,11 +201,14 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
         return self._solve(problem)
 
     def prepare(
-        self, X: Any, y: Any, sample_weight: Any = None, start: Any = None, *, validation: Any = None
+        self, X: Any, y: Any = None, sample_weight: Any = None, start: Any = None, *, validation: Any = None
     ) -> Problem:
         """Return the training that `fit` would do, without doing it; parameters and errors as in `fit`."""
         self._check_parameters()
         model = copy(self)
+        if isinstance(X, Blocks):
+            check_alone(X, y, sample_weight, validation)
+            return self._prepare_blocks(model, X, start)
         X, targets = self._read(model, X, y, sample_weight)
         begin = self._start(model, targets.space, start)
         model._adopt_labels(targets.space)
@@ -216,6 +223,27 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
             return model._problem(
                 features, over, targets.labels, targets.weights, begin, rest, validation=held_out
             )
+
+    def _prepare_blocks(self, model: Self, blocks: Blocks, start: Any) -> Problem:
+        """Return the training of a copy on blocks, whose features are taken as they are, without centring."""
+        blocks.check_kind(is_of_sequences=False)
+        if self.TAKES_SETS or self.class_weight is not None or not self.IS_LINEAR:
+            raise InputError(
+                "blocks: expected a model of one label an item and class_weight=None, as no block has all items"
+            )
+        adopt_columns(model, SimpleNamespace(n_features_in_=blocks.n_features))
+        space, nodes = model._learn_labels(blocks.classes, 0)
+        begin = self._start(model, space, start)
+        model._adopt_labels(space)
+        rest = self._unpenalised(space.n_nodes, blocks.n_features + bool(self.fit_intercept))
+        return model._posed_in_blocks(
+            blocks,
+            lambda store: space.over(store.n_items),
+            np.asarray(nodes, np.int32),
+            begin,
+            rest,
+            has_constant=self.fit_intercept,
+        )
 
     def _validation_set(self, validation: Any, n_items: int) -> ValidationSet:
         """Return validation items, checked; `n_items`: those of the training, which a pass goes over."""
@@ -436,7 +464,7 @@ def intercept_coords(n_nodes: int, n_columns: int) -> NDArray[np.int64]:
     return np.arange(1, n_nodes + 1, dtype=np.int64) * n_columns - 1
 
 
-def adopt_columns(model: ItemModel, checked: ItemModel) -> None:
+def adopt_columns(model: ItemModel, checked: Any) -> None:
     """Set the number of columns and their names from `checked`; no names where it has none."""
     for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(checked, name):

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Vector
 from crfqn.objectives.linear.coordinates import Split
+from crfqn.objectives.linear.feature_map import gram_product
 from crfqn.objectives.marginals import EdgeModel, Marginals, diagonal_scale, edge_curvature, sample_positions
 from crfqn.objectives.point import Point
 from crfqn.objectives.protocols import FETCHED, OVERHEAD, Matrix
@@ -40,6 +41,9 @@ from crfqn.objectives.sparse_model import sparse_model
 
 BLOCK = 256  # rows of a tile of the product: big enough for BLAS, small enough to share out
 PAIR = 150  # multiplications in a matrix product take the time of one pair that meets
+LITTLE = (
+    1e8  # multiplications of a matrix product: a hundredth of a second, where sparse kernels compile for two
+)
 MOST_PAIRS = 1e8  # for a model too large to be dense: a second's work
 PAIR_OPERATIONS = 14.0  # of a pair that meets: found in lists, multiplied and stored
 STEPS, SWEEPS = 20, 10  # between two models, and about how often a step goes over the matrix
@@ -111,9 +115,14 @@ def margin_model(point: Point, coords: Coords, diagonal: Vector, n_sampled: int)
     return scale_to_diagonal(model, diagonal)
 
 
-def gram(objective: Any) -> Vector:
+def gram(objective: Any, is_rounded: bool) -> Vector:
     """Return M, float64 (F, F): at all weights Hessian <= I_K (x) M."""
-    return objective.map.gram(objective.loss.hessian_bounds(objective.weights)[0])
+    return objective.map.gram(objective.loss.hessian_bounds(objective.weights)[0], is_rounded)
+
+
+def times_gram(objective: Any, table: Vector) -> Vector:
+    """Return a table (k, F) times M, in float64 and without M."""
+    return gram_product(objective.map, objective.loss.hessian_bounds(objective.weights)[0], table)
 
 
 def hessian_bound(objective: Any) -> float:
@@ -209,13 +218,16 @@ def token_model(
 ) -> Matrix | None:
     """Return the model on the coordinates `split`, (n, n) symmetric float32, dense or sparse, with the given diagonal.
 
-    The dense one comes from about `n_sampled` positions and O(n^2 n_sampled) multiplications; the sparse one from as
-    many positions as cost no more, or a `share` of these. None: more than `max_dense` coordinates, and too many pairs
-    for a sparse one, `most_pairs`, or dearer than so many `passes`. `pair` is what one costs, in multiplications.
+    The dense one comes from about `n_sampled` positions and O(n^2 n_sampled) multiplications, and is taken where these
+    are LITTLE; the sparse one from as many positions as cost no more, or a `share` of these. None: more coordinates
+    than `max_dense`, and too many pairs for a sparse one, `most_pairs`, or dearer than so many `passes`. `pair` is what
+    one costs, in multiplications.
     """
     features, n = marginals.objective.map, diagonal.size
     n_dense = min(n_sampled, features.n_positions)
     of_dense = n * n * n_dense / pair if n <= max_dense else np.inf
+    if of_dense * pair <= LITTLE:
+        return dense_model(marginals, split, diagonal, n_sampled)
     worth = pairs_worth_a_pass(marginals, split)
     n_affordable = min(of_dense if n <= max_dense else most_pairs, STEPS * worth)
     n_pairs = count_pairs(marginals, split, n_dense, of_dense)

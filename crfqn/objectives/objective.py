@@ -96,6 +96,11 @@ class InMemory:
         return self.has_hessian_bound and self.support.is_everything and not self.support.n_edges
 
     @property
+    def is_roundable(self) -> bool:
+        """Whether a matrix of float32 products, and the proof that it will do, cost less than an exact one."""
+        return self.first.map.is_roundable
+
+    @property
     def has_curvature(self) -> bool:
         """Whether the loss has second derivatives."""
         return self.first.loss.has_curvature
@@ -122,10 +127,14 @@ class InMemory:
         """Return at least the largest eigenvalue of the Hessian, at all weights."""
         return sum(self.of_parts(curvature.hessian_bound))
 
-    def gram(self) -> Vector:
+    def gram(self, is_rounded: bool = False) -> Vector:
         """Return M, float64 (F, F): at all weights Hessian <= I_K (x) M."""
         check_width(self.n_features)
-        return reduce(add, self.of_parts(curvature.gram))
+        return reduce(add, self.of_parts(curvature.gram, is_rounded))
+
+    def gram_product(self, table: Vector) -> Vector:
+        """Return a table (k, F) times M, in float64 and without M."""
+        return reduce(add, self.of_parts(curvature.times_gram, table))
 
     def unpenalised_reach(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
         """Return a bound on the unpenalised weights of some optimum, infinite where there is none."""

@@ -49,7 +49,9 @@ def newton_on_support(objective: Objective, penalty: Penalty, point: Point) -> S
     That is where the problem is not small, the objective has no Hessian or the penalty no derivatives (the largest size
     of a row), and where the point cannot be improved.
     """
-    if not objective.has_curvature:
+    is_inside = np.isin(point.coords[point.weights != 0], penalty.unpenalised, invert=True)
+    n_inside = int(is_inside.sum()) + penalty.unpenalised.size
+    if not objective.has_curvature or price_of_step(objective, n_inside) > MOST_OPERATIONS:
         return None
     here, found = screen_point(penalty, point), None
     for _ in range(MOST_STEPS):
@@ -62,7 +64,7 @@ def newton_on_support(objective: Objective, penalty: Penalty, point: Point) -> S
 
 def newton_step(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | None:
     """Return the first acceptable of the points w + d, w + d / 2, ...; None if there is none."""
-    is_unpenalised = np.isin(here.coords, here.penalty.unpenalised)
+    is_unpenalised = here.penalty.is_unpenalised(here.coords)
     inside = np.flatnonzero((here.w != 0) | is_unpenalised)
     coords, w = here.coords[inside], here.w[inside]
     system = newton_system(objective, here, inside)
@@ -87,14 +89,18 @@ def newton_step(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | No
     return backtracking(attempt, 1.0, 0.5).outcome
 
 
+def price_of_step(objective: Objective, n: int) -> float:
+    """Return the multiplications for H of `n` weights and for its factors."""
+    n_edges = min(n, objective.n_coords - objective.n_node_coords)
+    return float(n**3 + objective.n_positions * (n**2 + EDGE_PAIR * n_edges**2))
+
+
 def newton_system(
     objective: Objective, here: ScreenedPoint, inside: NDArray[np.intp]
 ) -> tuple[Vector, NDArray[np.float64]] | None:
     """Return gradient and Hessian of the whole objective, (n,) and (n, n), at the places `inside` of `here`."""
     n, coords = inside.size, here.coords[inside]
-    n_edges = min(n, objective.n_coords - objective.n_node_coords)
-    of_model = objective.n_positions * (n**2 + EDGE_PAIR * n_edges**2)
-    if n == 0 or n**3 + of_model > MOST_OPERATIONS:
+    if n == 0 or price_of_step(objective, n) > MOST_OPERATIONS:
         return None
     local, w = here.penalty.at(coords), here.w[inside]
     columns = (local.hessian_times(w, one) for one in np.eye(n))
@@ -129,7 +135,7 @@ def enter(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | None:
     """Take a proximal step of the zeros that may leave zero, if they violate more than the other weights."""
     local, violation = here.local, here.local.violation(here.w, here.g)
     is_zero = local.blocks.spread(local.blocks.largest(np.abs(here.w)) == 0)
-    is_zero &= ~np.isin(here.coords, here.penalty.unpenalised)
+    is_zero &= ~here.penalty.is_unpenalised(here.coords)
     outside = np.flatnonzero(is_zero & (violation > 0))
     if outside.size == 0 or violation[outside].max() <= violation[~is_zero].max(initial=0.0):
         return None
@@ -182,7 +188,7 @@ def second_look(seen: ScreenedPoint, tol: float, most_steps: int) -> tuple[Scree
 
 def lower_point(seen: ScreenedPoint, most_steps: int, least: float) -> ScreenedPoint | None:
     """Return the lowest point of a look, screened; None where the model promises less than `least` nats."""
-    here = seen.only((seen.w != 0) | np.isin(seen.coords, seen.penalty.unpenalised))
+    here = seen.only((seen.w != 0) | seen.penalty.is_unpenalised(seen.coords))
     if here.coords.size == 0:
         return None
     slopes = here.g + here.local.gradient(here.w)
