@@ -259,6 +259,11 @@ class SumPoint(Handle):
         return Sums(np.concatenate(losses), sum(values), dual, coords, np.sum(gradients, axis=0))
 
     @property
+    def told(self) -> Coords:
+        """The coordinates whose gradient the first pass has told."""
+        return self.sums.coords
+
+    @property
     def item_losses(self) -> Vector:
         """The loss of each item, unweighted, (I,), in nats."""
         return self.sums.item_losses

@@ -121,6 +121,10 @@ class Point(Protocol):
     @property
     def value(self) -> float: ...
 
+    @property
+    def told(self) -> Coords:
+        """The coordinates whose gradient the first pass over the items has told, where later answers depend on it."""
+
     def dual_value(self, scale: float) -> float:
         """Return the dual loss at `scale` times the point's own dual variables; its gradient is scale * g."""
 
@@ -189,10 +193,13 @@ class Objective(Protocol):
     has_curvature, has_hessian_bound, has_gram, proves_zeros : bool, whether it has second-order information at points,
         a bound on it everywhere, that bound as a matrix over the features, and proofs that zeros are the optimum's
     operations : Operations, what a pass takes
+    makes_scores_anew : bool, set for a run that may be resumed: scores are those of a point's weights, to the bit, and
+        not of where it was reached from
     """
 
     n_passes: float
     pool: Any
+    makes_scores_anew: bool
 
     @property
     def n_coords(self) -> int: ...
@@ -235,6 +242,9 @@ class Objective(Protocol):
 
     def refusal(self, fact: str) -> str:
         """Return why one of these facts does not hold."""
+
+    def fingerprints(self) -> dict[str, str]:
+        """Return hashes of the data by what they are of: a run is resumed where all are the same."""
 
     def at(self, coords: Coords, weights: Vector) -> Point:
         """Evaluate at sparse weights (sorted coordinates, values)."""

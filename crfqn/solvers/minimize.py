@@ -7,7 +7,17 @@ import numpy as np
 from crfqn.arrays import NO_WEIGHTS
 from crfqn.errors import InputError
 from crfqn.result import Result, Status
-from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Solver, Vector, check_requirements
+from crfqn.solvers.checkpoint import Checkpoint, Keeper
+from crfqn.solvers.protocols import (
+    Coords,
+    Objective,
+    Penalty,
+    Point,
+    Solver,
+    SparseWeights,
+    Vector,
+    check_requirements,
+)
 from crfqn.solvers.run import ENDS, Callback, RunRecord, log_result, log_start
 from crfqn.solvers.stopping import Estimated, as_tolerance
 
@@ -23,6 +33,7 @@ def minimize(
     callback: Callback | None = None,
     proves_zeros: bool = True,
     to_rounding: bool = False,
+    checkpoint: Checkpoint | None = None,
 ) -> Result:
     """Minimise objective + penalty from `start`: sorted coordinates and weights, empty for zero, or a point of it.
 
@@ -43,24 +54,29 @@ def minimize(
     proves_zeros : whether to count the zeros that are proved, in the end: a sweep or two over the gradient.
     to_rounding : whether to go on with Newton steps on the support from where a small problem has been solved, until
         rounding is all that is left: the weights then depend neither on the order of the data nor on the processor.
+    checkpoint : where the run's state is kept. From a state that is there the run goes on, to the same bits as if it
+        had never been stopped, and a result that is there is returned; limits and threads may be others.
 
     Raises
     ------
     InputError
-        For a negative tolerance or limits below 1.
+        For a negative tolerance or limits below 1, a solver that cannot go on from a checkpoint, and a checkpoint that
+        is damaged or that of another run.
     """
     as_tolerance(tol)  # before a pass over the data
     if max_iter < 1:
         raise InputError(f"max_iter: expected an integer >= 1, got {max_iter!r}")
     check_requirements(solver, objective, penalty)
     log_start(solver, tol, max_iter)
+    weights = SparseWeights.without_zeros(*(start if isinstance(start, tuple) else start.sparse_weights))
+    run = RunRecord(objective, penalty, weights, tol, max_iter, max_seconds, callback, to_rounding)
+    keeper = None if checkpoint is None else Keeper(checkpoint, solver, run, weights)
+    if keeper is not None and keeper.result is not None:
+        return keeper.result
     first = objective.at(*start) if isinstance(start, tuple) else start
-    run = RunRecord(
-        objective, penalty, first.sparse_weights, tol, max_iter, max_seconds, callback, to_rounding
-    )
     status: Status | None = None
     try:
-        states = solver.steps(objective, penalty, first)
+        states = solver.steps(objective, penalty, first) if keeper is None else keeper.states(first)
         del first, start  # the solver drops it when it can: a point is as large as the data
         for state in states:
             status = run.record(state) if state.has_value else run.preview(state)
@@ -78,5 +94,7 @@ def minimize(
     if proves_zeros and result.status in ENDS and not np.isnan(result.gap):
         is_best = state.is_screening and state.value == result.value
         result = run.with_proved_zeros(result, state.point if is_best else None)
+    if keeper is not None:
+        keeper.close(result)
     log_result(result)
     return result
