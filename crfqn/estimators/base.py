@@ -6,6 +6,7 @@ and labels, which structure lies over them, how its weights are laid out, and wh
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
@@ -37,6 +38,7 @@ from crfqn.objectives.support import Support
 from crfqn.parameters import PARAMETERS, Parameter
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import OPTIMAL, Result, Status
+from crfqn.solvers.checkpoint import Checkpoint
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.protocols import Objective, Penalty
 from crfqn.solvers.stopping import Estimated
@@ -109,6 +111,8 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     verbose: int = 0
     warm_start: bool = False
     callback: Callable[..., object] | None = None
+    checkpoint: str | PathLike[str] | None = None
+    checkpoint_every: int | str = "30s"
     scoring: Any = None
     patience: int = 10
 
@@ -127,7 +131,9 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     SOLVERS: ClassVar[dict[str, Callable[[], Any]]] = SOLVERS
     PARAMETERS: ClassVar[Mapping[str, Parameter]] = PARAMETERS
     ENOUGH: ClassVar[float] = 0.01  # the loosest tolerance that costs no accuracy: docs/numerics.md
-    NOT_SAVED: ClassVar[tuple[str, ...]] = ("solver", "random_state", "callback", "scoring")
+    NOT_SAVED: ClassVar[tuple[str, ...]] = (
+        "solver", "random_state", "callback", "checkpoint", "checkpoint_every", "scoring"
+    )  # fmt: skip
 
     def save(
         self, path: str | PathLike[str], extra: dict[str, Any] | None = None, dtype: str = "float64"
@@ -308,6 +314,8 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     def _minimize(self, problem: Problem) -> Result:
         """Return the result of the training, with weights of the features as the map has them."""
         solver = self._make_solver()
+        if self.verbose and self._checkpoint is not None and self._checkpoint.exists:
+            print(f"going on from {self._checkpoint.path}", file=sys.stderr, flush=True)
         with (
             single_threaded_blas(),
             Pool(self.n_threads) as pool,
@@ -324,9 +332,15 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
                 max_seconds=self.max_seconds,
                 callback=callback,
                 to_rounding=True,
+                checkpoint=self._checkpoint,
             )
             problem.reason_of_empty = reason_of_empty(problem.objective, problem.penalty, result)
         return result
+
+    @property
+    def _checkpoint(self) -> Checkpoint | None:
+        """The checkpoint of a training, None without one."""
+        return None if self.checkpoint is None else Checkpoint(self.checkpoint, self.checkpoint_every)
 
     def _solve(self, problem: Problem) -> Self:
         """Train, and set all fitted attributes; KeyboardInterrupt where that ended the training."""

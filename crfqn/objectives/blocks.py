@@ -55,7 +55,6 @@ class BlockedObjective(InMemory):
     ) -> None:
         self.parts, self.whole, self.most_kept = parts, whole, most_kept
         self.n_passes = 0.0
-        self.asked = NO_COORDS  # of the last gradient: that of the next point, most likely
         self._keepers: list[ref[SumPoint]] = []  # points that keep something, the newest last
 
     @classmethod

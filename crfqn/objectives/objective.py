@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.arrays import Coords, Vector
+from crfqn.arrays import NO_COORDS, Coords, Vector
 from crfqn.errors import InputError, ViewError
 from crfqn.objectives import curvature
 from crfqn.objectives.fingerprint import fingerprint
@@ -49,6 +49,7 @@ class InMemory:
 
     in_blocks: ClassVar[bool] = False
     makes_scores_anew = False
+    asked: Coords = NO_COORDS
     parts: Any
     support: Support
 

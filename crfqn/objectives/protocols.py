@@ -195,11 +195,13 @@ class Objective(Protocol):
     operations : Operations, what a pass takes
     makes_scores_anew : bool, set for a run that may be resumed: scores are those of a point's weights, to the bit, and
         not of where it was reached from
+    asked : of the last gradient, most likely that of the next point: where a pass is dear the next one tells it
     """
 
     n_passes: float
     pool: Any
     makes_scores_anew: bool
+    asked: Coords
 
     @property
     def n_coords(self) -> int: ...

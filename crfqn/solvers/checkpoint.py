@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
@@ -24,6 +23,7 @@ from crfqn.atomic_write import StrPath, check_writable
 from crfqn.data.model_file import read_model, write_model
 from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.objectives.fingerprint import fingerprint
+from crfqn.parameters import PARAMETERS
 from crfqn.result import Result, Status
 from crfqn.solvers.memory import Arrays, packed, unpacked
 from crfqn.solvers.protocols import Objective, Point, Solver, State
@@ -51,28 +51,23 @@ class Checkpoint:
     every: int | str = "30s"
 
     def __post_init__(self) -> None:
-        if not is_interval(self.every):
-            raise InputError(
-                f'checkpoint_every: expected steps >= 1 or seconds, such as 10 or "30s", got {self.every!r}'
-            )
+        PARAMETERS["checkpoint_every"].check("checkpoint_every", self.every)
 
     @property
     def path(self) -> str:
         """The file of the checkpoint."""
         return os.path.join(os.fspath(self.folder), FILE)
 
+    @property
+    def exists(self) -> bool:
+        """Whether there is one."""
+        return os.path.lexists(self.path)
+
     def is_due(self, n_steps: int, seconds: float, cost: float) -> bool:
         """Whether to write one, so many steps and seconds after the last, which took `cost` seconds."""
         if isinstance(self.every, str) and self.every.endswith("s"):
             return seconds >= max(float(self.every[:-1]), DEAREST * cost)
         return n_steps >= int(self.every)
-
-
-def is_interval(value: Any) -> bool:
-    """Return whether a value is a number of steps, or of seconds such as "30s"; a string may have steps, too."""
-    if isinstance(value, str):
-        return re.fullmatch(r"\d+(\.\d+)?s|0*[1-9]\d*", value) is not None
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= 1)
 
 
 class Keeper:
@@ -98,14 +93,14 @@ class Keeper:
         check_writable(checkpoint.path)
         self.settings = settings_of(solver, run, first)
         self.noted: dict[str, Any] | None = None
-        self.cost, self.n_steps, self.written = 0.0, 0, time.perf_counter()
+        self.cost, self.n_steps, self.written, self.is_checked = 0.0, 0, time.perf_counter(), False
         self.found = self._read()
         self.result = result_from(self.found["result"]) if "result" in self.found else None
 
     def _read(self) -> dict[str, Any]:
         """Return what the folder has of this training, nothing where it has none."""
         path = self.checkpoint.path
-        if not os.path.lexists(path):
+        if not self.checkpoint.exists:
             return {}
         try:
             file = read_model(path)
@@ -129,11 +124,16 @@ class Keeper:
         self.found = {}
         for state in states:
             if found:
-                objective.n_passes = found["passes"]  # to make the points anew was no part of the run
+                # To make the points anew was no part of the run.
+                objective.n_passes, objective.asked = found["passes"], found["asked"]
                 found = {}
             if state.memory is not None:
                 self.n_steps += 1
-                self.noted = {"solver": state.memory, "run": run.memory(), "passes": objective.n_passes}
+                self.noted = {"solver": state.memory, "run": run.memory()}
+                self.noted |= {"passes": objective.n_passes, "asked": objective.asked}
+                if not self.is_checked:
+                    packed(state.memory(), Arrays())  # refuses what it cannot keep at once
+                    self.is_checked = True
                 if self.checkpoint.is_due(self.n_steps, time.perf_counter() - self.written, self.cost):
                     self.write()
             yield state

@@ -218,10 +218,12 @@ class FISTA(ProxGD):
             here = ScreenedPoint.of_memory(objective, penalty, memory["here"])
             size, value, momentum, first = memory["numbers"]
             x = here.point if memory["x"] is None else point_of(objective, memory["x"])
+            objective.asked = memory["asked"]
         del start
         for n in count(first):
             before = {
                 "numbers": [copy(size), value, momentum, n],
+                "asked": objective.asked,
                 "x": None if x is here.point else {"point": [x.coords, x.weights], "told": x.told},
             }
             step, has_failed = proximal_step(here, size, x, is_below)

@@ -69,21 +69,21 @@ class WarmStart:
             ):
                 if memory is not None:
                     before = sample.n_passes = memory["n_passes"]
+                    sample.asked = memory["asked"]
                     memory, n_before = None, 0
                 objective.n_passes += share * (sample.n_passes - before)
                 before = sample.n_passes
                 weights = state.point.sparse_weights
-                kept = {"stage": number, "n_steps": n_steps, "n_passes": before, "sample": state.memory}
-                yield replace(state, sample_fraction=share, memory=in_sample(kept))
+                kept = {"stage": number, "n_steps": n_steps, "n_passes": before, "asked": sample.asked}
+                yield replace(state, sample_fraction=share, memory=in_sample(kept, state.memory))
                 least = constants.stage_tolerance * scaled.dual_radius
                 if n_steps >= constants.stage_steps or (state.is_screening and state.violation <= least):
                     break
         return start if weights.coords is start.coords else objective.at(*weights)
 
 
-def in_sample(kept: Memory) -> Callable[[], Memory] | None:
+def in_sample(kept: Memory, inner: Callable[[], Memory] | None) -> Callable[[], Memory] | None:
     """Return the memory of a state within a stage, if the solver's own has one."""
-    inner = kept["sample"]
     return inner and (lambda: {"warm_start": kept | {"sample": inner()}})
 
 
