@@ -26,6 +26,7 @@ from crfqn.errors import EmptyModelWarning, is_called_from, warn_caller
 from crfqn.estimators.automatic_solver import AUTO, SOLVERS, named_solver
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.callbacks import Callbacks, CallbackSupportMixin
+from crfqn.estimators.checkpoint import Checkpoint
 from crfqn.estimators.checks import check_parameters, check_size
 from crfqn.estimators.content import ModelContent
 from crfqn.estimators.storage import save, stored_strengths
@@ -38,7 +39,6 @@ from crfqn.objectives.support import Support
 from crfqn.parameters import PARAMETERS, Parameter
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import OPTIMAL, Result, Status
-from crfqn.solvers.checkpoint import Checkpoint
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.protocols import Objective, Penalty
 from crfqn.solvers.stopping import Estimated
@@ -314,12 +314,13 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     def _minimize(self, problem: Problem) -> Result:
         """Return the result of the training, with weights of the features as the map has them."""
         solver = self._make_solver()
-        if self.verbose and self._checkpoint is not None and self._checkpoint.exists:
-            print(f"going on from {self._checkpoint.path}", file=sys.stderr, flush=True)
+        checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint, self.checkpoint_every)
+        if self.verbose and checkpoint is not None and checkpoint.exists:
+            print(f"going on from {checkpoint.path}", file=sys.stderr, flush=True)
         with (
             single_threaded_blas(),
             Pool(self.n_threads) as pool,
-            Callbacks(self, problem.validation) as callback,
+            Callbacks(self, problem.validation, checkpoint) as callback,
         ):
             problem.objective.pool = pool
             result = minimize(
@@ -332,15 +333,9 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
                 max_seconds=self.max_seconds,
                 callback=callback,
                 to_rounding=True,
-                checkpoint=self._checkpoint,
             )
             problem.reason_of_empty = reason_of_empty(problem.objective, problem.penalty, result)
         return result
-
-    @property
-    def _checkpoint(self) -> Checkpoint | None:
-        """The checkpoint of a training, None without one."""
-        return None if self.checkpoint is None else Checkpoint(self.checkpoint, self.checkpoint_every)
 
     def _solve(self, problem: Problem) -> Self:
         """Train, and set all fitted attributes; KeyboardInterrupt where that ended the training."""

@@ -7,7 +7,6 @@ import numpy as np
 from crfqn.arrays import NO_WEIGHTS
 from crfqn.errors import InputError
 from crfqn.result import Result, Status
-from crfqn.solvers.checkpoint import Checkpoint, Keeper
 from crfqn.solvers.protocols import (
     Coords,
     Objective,
@@ -33,7 +32,6 @@ def minimize(
     callback: Callback | None = None,
     proves_zeros: bool = True,
     to_rounding: bool = False,
-    checkpoint: Checkpoint | None = None,
 ) -> Result:
     """Minimise objective + penalty from `start`: sorted coordinates and weights, empty for zero, or a point of it.
 
@@ -51,11 +49,11 @@ def minimize(
     callback : called with every `Progress`; a true answer stops the run. One with an attribute `held_out` that is a
         `ValidationSet` has the steps' weights scored on these items: the result has those of the best score. The run
         ends as `Status.HELD_OUT` when no better score comes, or when an earlier score than that of its end is the best.
+        One with an attribute `checkpoint` (`estimators/checkpoint.py`) has the run's state kept: from one that is there
+        the run goes on, to the same bits as if it had never been stopped, and a result that is there is returned.
     proves_zeros : whether to count the zeros that are proved, in the end: a sweep or two over the gradient.
     to_rounding : whether to go on with Newton steps on the support from where a small problem has been solved, until
         rounding is all that is left: the weights then depend neither on the order of the data nor on the processor.
-    checkpoint : where the run's state is kept. From a state that is there the run goes on, to the same bits as if it
-        had never been stopped, and a result that is there is returned; limits and threads may be others.
 
     Raises
     ------
@@ -70,7 +68,8 @@ def minimize(
     log_start(solver, tol, max_iter)
     weights = SparseWeights.without_zeros(*(start if isinstance(start, tuple) else start.sparse_weights))
     run = RunRecord(objective, penalty, weights, tol, max_iter, max_seconds, callback, to_rounding)
-    keeper = None if checkpoint is None else Keeper(checkpoint, solver, run, weights)
+    checkpoint = getattr(callback, "checkpoint", None)
+    keeper = None if checkpoint is None else checkpoint.open(solver, run, weights)
     if keeper is not None and keeper.result is not None:
         return keeper.result
     first = objective.at(*start) if isinstance(start, tuple) else start

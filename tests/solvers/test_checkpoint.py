@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from problems import make_problem, make_tree_problem
 
+from crfqn.estimators.checkpoint import Checkpoint
 from crfqn.objectives.blocks import BlockedObjective
-from crfqn.penalties import ElasticNet, GroupLasso
-from crfqn.result import Status
-from crfqn.solvers.checkpoint import Checkpoint
+from crfqn.penalties import ElasticNet
 from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
 from crfqn.solvers.first_order.sparsa import SpaRSA
 from crfqn.solvers.minimize import minimize
@@ -22,6 +22,13 @@ from crfqn.solvers.stopping import Estimated
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
+
+@pytest.fixture(autouse=True)
+def unsynchronised(monkeypatch):
+    """Files that a power cut would lose: nothing here is about the disk."""
+    monkeypatch.setattr("os.fsync", lambda descriptor: None)
+
+
 CHAIN = make_problem(1)
 FLAT = make_tree_problem("flat", 3, n_items=60, n_features=8)
 OBJECTIVES = {
@@ -31,7 +38,7 @@ OBJECTIVES = {
     "blocks without room": lambda: BlockedObjective.of_blocks(CHAIN.objective(), 7, most_kept=1),
 }
 SAMPLES = WarmStart((Stage(3, 2.0), Stage(2, 1.0)), fewest_positions=3, fewest_by_weight=0.0)
-# As small as the problems are: sets that leave violating coordinates out, epochs of few steps, metrics that are renewed.
+# As small as the problems are: sets that leave coordinates out, epochs of few steps, metrics that are renewed.
 PROX_QN = ProxQN(
     entry=TopViolators(most=3), few_weights=0, warm_start=SAMPLES, constants=Constants(online_epochs=0)
 )
@@ -51,9 +58,25 @@ RUNS = {
 SETTINGS = {"tol": Estimated(1e-5), "max_iter": 14, "to_rounding": True}
 
 
-def run(objective, solver, penalty, folder=None, every=1, **settings):
-    checkpoint = None if folder is None else Checkpoint(folder, every)
-    return minimize(objective, penalty, solver, checkpoint=checkpoint, **(SETTINGS | settings))
+class Looks:
+    """A callback with a checkpoint; contents : what it has been before each report."""
+
+    def __init__(self, folder, every, most=10**6, held_out=None):
+        self.checkpoint, self.most, self.held_out, self.contents = (
+            Checkpoint(folder, every),
+            most,
+            held_out,
+            {},
+        )
+
+    def __call__(self, record):
+        if self.checkpoint.exists:
+            self.contents.setdefault(Path(self.checkpoint.path).read_bytes(), record)
+        return len(self.contents) >= self.most
+
+
+def run(objective, solver, penalty, looks, **settings):
+    return minimize(objective, penalty, solver, callback=looks, **(SETTINGS | settings))
 
 
 def facts(result):
@@ -67,25 +90,21 @@ def facts(result):
     }
 
 
-def states_of(folder, objective, solver, penalty, **settings):
-    """The run's result, and the checkpoint of each of its states."""
-    found = {}
-
-    def look(record):
-        file = folder / "checkpoint.crfqn"
-        if file.exists():
-            found[file.read_bytes()] = record
-
-    return run(objective, solver, penalty, folder, callback=look, **settings), [*found]
-
-
 @pytest.mark.parametrize("where", OBJECTIVES)
 @pytest.mark.parametrize("method", RUNS)
 def test_a_run_goes_on_from_each_of_its_states_to_the_bit(tmp_path, where, method):
-    solver, penalty = RUNS[method]
-    whole, states = states_of(tmp_path, OBJECTIVES[where](), solver, penalty)
-    assert len(states) >= 4
-    for content in states:
-        (tmp_path / "checkpoint.crfqn").write_bytes(content)
-        assert facts(run(OBJECTIVES[where](), solver, penalty, tmp_path, every=10**6)) == facts(whole)
-    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.crfqn"]
+    problem = (OBJECTIVES[where], *RUNS[method])
+    whole, looks = resumed(tmp_path / "whole", *problem)
+    assert len(looks.contents) >= 4
+    for content in looks.contents:
+        assert facts(resumed(tmp_path / "other", *problem, content=content, every=10**6)[0]) == facts(whole)
+    assert [path.name for path in tmp_path.glob("*/*")] == 2 * ["checkpoint.crfqn"]
+
+
+def resumed(folder, make, solver, penalty, content=None, every=1, **settings):
+    """The result of a run, from the content of a checkpoint on, and the looks at its own."""
+    folder.mkdir(exist_ok=True)
+    if content is not None:
+        (folder / "checkpoint.crfqn").write_bytes(content)
+    looks = Looks(folder, every)
+    return run(make(), solver, penalty, looks, **settings), looks

@@ -26,7 +26,7 @@ from crfqn.objectives.fingerprint import fingerprint
 from crfqn.parameters import PARAMETERS
 from crfqn.result import Result, Status
 from crfqn.solvers.memory import Arrays, packed, unpacked
-from crfqn.solvers.protocols import Objective, Point, Solver, State
+from crfqn.solvers.protocols import Objective, Point, Solver, SparseWeights, State
 from crfqn.solvers.run import RunRecord, result_from, result_memory
 
 logger = logging.getLogger("crfqn.training")
@@ -58,6 +58,10 @@ class Checkpoint:
         """The file of the checkpoint."""
         return os.path.join(os.fspath(self.folder), FILE)
 
+    def open(self, solver: Solver, run: RunRecord, first: SparseWeights) -> Keeper:
+        """Return the keeper of a run that begins at these weights."""
+        return Keeper(self, solver, run, first)
+
     @property
     def exists(self) -> bool:
         """Whether there is one."""
@@ -77,7 +81,7 @@ class Keeper:
     result : of the same training, where it has come to its end before
     """
 
-    def __init__(self, checkpoint: Checkpoint, solver: Solver, run: RunRecord, first: Any) -> None:
+    def __init__(self, checkpoint: Checkpoint, solver: Solver, run: RunRecord, first: SparseWeights) -> None:
         if not getattr(solver, "resumes", False):
             raise InputError(f"checkpoint: {type(solver).__name__} keeps none; ProxQN, LBFGS, OWLQN, FISTA, ProxGD and "
                              "SpaRSA do")  # fmt: skip
