@@ -22,6 +22,7 @@ import numpy as np
 from crfqn.atomic_write import StrPath, check_writable
 from crfqn.data.model_file import read_model, write_model
 from crfqn.errors import InputError, ModelFileError, warn_caller
+from crfqn.estimators.automatic_solver import AutoSolver
 from crfqn.objectives.fingerprint import fingerprint
 from crfqn.parameters import PARAMETERS
 from crfqn.result import Result, Status
@@ -40,6 +41,7 @@ CUT_OFF = (
 DEAREST = (
     50.0  # times as long as a checkpoint takes is at least the time to the next: less than 2 % of the run
 )
+RESUMING = "prox-qn, owl-qn, fista, prox-gd, spa-rsa, l-bfgs"
 MOST_DIFFERENCES = 3  # that a message names
 
 
@@ -82,9 +84,12 @@ class Keeper:
     """
 
     def __init__(self, checkpoint: Checkpoint, solver: Solver, run: RunRecord, first: SparseWeights) -> None:
+        if isinstance(solver, AutoSolver):
+            solver = solver.chosen(run.objective, run.penalty)
         if not getattr(solver, "resumes", False):
-            raise InputError(f"checkpoint: {type(solver).__name__} keeps none; ProxQN, LBFGS, OWLQN, FISTA, ProxGD and "
-                             "SpaRSA do")  # fmt: skip
+            raise InputError(
+                f"checkpoint: expected a solver that can go on from one ({RESUMING}), got {type(solver).__name__}"
+            )
         self.checkpoint, self.solver, self.run = checkpoint, solver, run
         self.objective: Objective = run.objective
         self.objective.makes_scores_anew = True
