@@ -20,6 +20,7 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())  # silent unless t
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
+        "estimators.blocks": ["Blocks"],
         "estimators.chain": ["ChainCRF"],
         "estimators.transitions": ["Transitions"],
         "estimators.multiclass": ["MulticlassCRF", "MulticlassClassifier"],

@@ -199,7 +199,9 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             "the score of validation items", expects="a name or a callable(estimator, X, y)", is_optional=True
         ),
         "patience": _count("stop after so many scores of validation items without a better one"),
-        "early_stopping": _flag("keep the stages up to the best score on held-out items"),
+        "early_stopping": Parameter(
+            "let held-out items tell how many stages are best", bool, words=("auto",)
+        ),
         "validation_fraction": Parameter(
             "share of the items that are held out",
             float,
@@ -211,13 +213,13 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
         "basis": Parameter("functions of the predictions", expects="a sequence of powers or a transformer"),
         "generator": Parameter("where a stage's features come from", expects="a name or a generator"),
         "batch_size": _count("features of a stage"),
-        "update": Parameter("how a stage is fitted", str, ("calibrated", "linear", "logistic")),
+        "update": Parameter("how a stage is fitted", str, ("linear", "calibrated", "logistic")),
         "inner_iter": _count("steps of a logistic stage"),
         "C": Parameter("weight of the loss beside the norm", float, above=0.0),
         "kernel": Parameter("the kernel", expects="a name or a function"),
         "gamma": Parameter("scale of the kernel", float, above=0.0, words=("scale", "auto")),
         "degree": Parameter("of the kernel poly", float, low=0.0),
         "coef0": Parameter("of the kernels poly and sigmoid", float),
-        "cache_size": Parameter("megabytes for rows of the kernel matrix", float, above=0.0),
+        "cache_size": Parameter("megabytes for values of the kernel", float, above=0.0),
     }
 )

@@ -1,8 +1,14 @@
 """Shared by all tests."""
 
+import gc
+import os
 from contextlib import contextmanager
 
 import pytest
+
+# Idle threads of BLAS wait by spinning, on cores that the other worker of pytest needs; read once, by the libraries.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+gc.set_threshold(50_000, 20, 20)  # what stays to the end, libraries and tests, is walked over in vain
 
 
 @pytest.fixture(scope="session")

@@ -21,10 +21,12 @@ from sklearn.utils import check_random_state
 
 from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, SparseWeights, Vector
 from crfqn.choices import STRUCTURED, Form
+from crfqn.data.features import FeatureStore
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import EmptyModelWarning, is_called_from, warn_caller
 from crfqn.estimators.automatic_solver import AUTO, SOLVERS, named_solver
 from crfqn.estimators.blas import single_threaded_blas
+from crfqn.estimators.blocks import Block, Blocks
 from crfqn.estimators.callbacks import Callbacks, CallbackSupportMixin
 from crfqn.estimators.checkpoint import Checkpoint
 from crfqn.estimators.checks import check_parameters, check_size
@@ -34,7 +36,9 @@ from crfqn.estimators.strengths import Strengths, chosen_strengths, is_auto, pri
 from crfqn.estimators.validation import OWN_SCORE, named_scorer
 from crfqn.objectives.blocks import build_objective
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
+from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.score_loss import ScoreLoss
+from crfqn.objectives.objective import Objective as ObjectiveInMemory
 from crfqn.objectives.support import Support
 from crfqn.parameters import PARAMETERS, Parameter
 from crfqn.penalties import ElasticNet, GroupLasso
@@ -298,18 +302,54 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         if start is not None and support is not None:
             stays = support.contains(start.coords)
             start = SparseWeights(start.coords[stays], start.weights[stays])
+        objective = self._objective(features, structure, targets, item_weights, support)
+        return self._posed(objective, features, targets, item_weights, start, unpenalised, validation)
+
+    def _posed(
+        self,
+        objective: Any,
+        features: FeatureMap,
+        targets: Any,
+        item_weights: Vector | None,
+        start: SparseWeights | None,
+        unpenalised: Coords = NO_COORDS,
+        validation: ValidationSet | None = None,
+    ) -> Problem:
+        """Return the training of an objective; `features` are those that its weights are of."""
         if validation is not None:
             score = validation.score
             validation = replace(validation, score=lambda found: score(given_weights(features, found)))
-        objective = self._objective(features, structure, targets, item_weights, support)
         strengths = chosen_strengths(self._strengths, objective, unpenalised)
         if self.verbose and strengths != self._strengths:
             print_strengths(strengths)
         self._adopt_strengths(strengths)
-        penalty = self._penalty(strengths, features.n_features, structure.n_states, unpenalised)
+        penalty = self._penalty(strengths, features.n_features, objective.n_states, unpenalised)
         begin = NO_WEIGHTS if start is None else centred_weights(features, start)
         objective.pool = Pool(1)  # the one that it was made with closes
         return Problem(self, features, targets, item_weights, objective, penalty, begin, validation)
+
+    def _posed_in_blocks(
+        self,
+        blocks: Blocks,
+        structure_over: Callable[[FeatureStore], Structure],
+        codes: NDArray[np.int32] | None,
+        start: SparseWeights | None,
+        unpenalised: Coords = NO_COORDS,
+        has_constant: bool = False,
+    ) -> Problem:
+        """Return the training on blocks; codes : of each class the target, the class itself for None; has_constant :
+        whether a constant feature comes behind the others."""
+
+        def make(block: Block, pool: Pool) -> ObjectiveInMemory:
+            store = block.store.with_constant() if has_constant else block.store
+            targets = block.targets if codes is None else codes[block.targets]
+            features = SparseMap(store, pool)
+            check_size(features)
+            return ObjectiveInMemory(features, self._loss(structure_over(store), targets), block.weights)
+
+        with single_threaded_blas(), Pool(self.n_threads) as pool:
+            objective = blocks.objective(make, pool)
+            return self._posed(objective, objective.first.map, None, None, start, unpenalised)
 
     def _minimize(self, problem: Problem) -> Result:
         """Return the result of the training, with weights of the features as the map has them."""

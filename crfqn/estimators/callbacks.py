@@ -35,7 +35,7 @@ def with_tasks(fit: Fit) -> Fit:
 
     @with_callbacks
     @wraps(fit)
-    def reporting(self: Any, X: Any, y: Any, *others: Any, **named: Any) -> Any:
+    def reporting(self: Any, X: Any, y: Any = None, *others: Any, **named: Any) -> Any:
         if not (hasattr(self, "_skl_callbacks") or hasattr(self, "_parent_callback_ctx")):
             return fit(self, X, y, *others, **named)
         context = self._init_callback_context(max_subtasks=self.max_iter)

@@ -172,7 +172,7 @@ class ChainCRF(ChainModel):
 
     @with_tasks
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, start: Any = None, *, validation: Any = None
+        self, X: Any, y: Any = None, sample_weight: Any = None, start: Any = None, *, validation: Any = None
     ) -> Self:
         """Train on sequences and their labels.
 

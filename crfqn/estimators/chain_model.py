@@ -36,6 +36,7 @@ from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.base import Problem
 from crfqn.estimators.blas import single_threaded_blas
+from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.chain_training import find_broken, items_that_stay, take_items, training_data
 from crfqn.estimators.content import (
     FEATURE,
@@ -135,10 +136,13 @@ class ChainModel(StructuredEstimator):
         return tags
 
     def prepare(
-        self, X: Any, y: Any, sample_weight: Any = None, start: Any = None, *, validation: Any = None
+        self, X: Any, y: Any = None, sample_weight: Any = None, start: Any = None, *, validation: Any = None
     ) -> Problem:
         """Return the training that `fit` would do, without doing it; parameters and errors as in `fit`."""
         self._check_parameters()
+        if isinstance(X, Blocks):
+            check_alone(X, y, sample_weight, validation)
+            return self._prepare_blocks(X, start)
         sequences, vocabulary = encode_sequences(X)
         del X  # so that a caller who does not keep it gets its memory back once the store is built
         weights = check_item_weights(sample_weight, len(sequences))
@@ -167,12 +171,34 @@ class ChainModel(StructuredEstimator):
                 validation=held,
             )
 
+    def _prepare_blocks(self, blocks: Blocks, start: Any) -> Problem:
+        """Return the training on blocks."""
+        blocks.check_kind(is_of_sequences=True)
+        given, rules = as_transitions(self.constraints, self.scheme), None
+        self._check_batches("blocks expect True, as none has all that occurs")
+        if not given.is_empty:
+            rules = given.rules(blocks.classes, np.empty(0, np.int32), np.zeros(1, np.int64))
+        model = self._with_data(blocks.classes, blocks.n_features, blocks.vocabulary, rules)
+        begin = self._start(model, start)
+        if rules is not None and self._trains_rules:
+            for number in range(blocks.n_items.size):
+                block = blocks.read(number)
+                labels = PartialLabels(blocks.classes, block.targets, None)
+                broken = find_broken(rules, labels, block.store.offsets)
+                if broken is not None:
+                    raise InputError(
+                        f"block {number}: {broken.first}; constrain='decoding' trains without rules"
+                    )
+        return model._posed_in_blocks(
+            blocks, lambda store: model._chain(store.offsets, is_training=True), None, begin
+        )
+
     def _prepare_batch(
         self, X: Any, y: Any, classes: Any, sample_weight: Any, pool: Pool
     ) -> tuple[Self, Any, SparseMap, SparseWeights | None]:
         """Return what `learn_online` takes: a model with the batch's labels and features, objective, map and start."""
         self._check_parameters()
-        self._check_batches()
+        self._check_batches("partial_fit expects True, as no batch has all that occurs")
         labels = known_classes(self, classes)
         sequences, vocabulary = self._grown(X)
         given, rules = as_transitions(self.constraints, self.scheme), None
@@ -191,16 +217,14 @@ class ChainModel(StructuredEstimator):
         features, chain = SparseMap(store, pool), model._chain(store.offsets, is_training=True)
         return model, self._objective(features, chain, targets, weights), features, begin
 
-    def _check_batches(self) -> None:
+    def _check_batches(self, reason: str) -> None:
         """Refuse what depends on all data."""
         for name in ("all_possible_states", "all_possible_transitions"):
             if not getattr(self, name):
-                raise InputError(
-                    f"{name}: partial_fit expects True, as no batch has all that occurs, got False"
-                )
+                raise InputError(f"{name}: {reason}, got False")
         if as_transitions(self.constraints, self.scheme).seen:
             raise InputError(
-                "constraints: partial_fit does not take what was seen, as no batch has all of it"
+                'constraints: "seen" needs all data at once, which batches and blocks never have'
             )
 
     def _grown(self, X: Any) -> tuple[Sequences, Vocabulary | None]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from operator import attrgetter
+from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -29,6 +30,7 @@ from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import Problem, SparseLinearModel
 from crfqn.estimators.blas import single_threaded_blas
+from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.callbacks import with_tasks
 from crfqn.estimators.checks import check_classes
 from crfqn.estimators.content import FEATURE, STATE, ModelContent, add_matrix, finite, read_matrix, read_size
@@ -164,7 +166,7 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
 
     @with_tasks
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, start: Any = None, *, validation: Any = None
+        self, X: Any, y: Any = None, sample_weight: Any = None, start: Any = None, *, validation: Any = None
     ) -> Self:
         """Train on items and their labels.
 
@@ -197,11 +199,14 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
         return self._solve(problem)
 
     def prepare(
-        self, X: Any, y: Any, sample_weight: Any = None, start: Any = None, *, validation: Any = None
+        self, X: Any, y: Any = None, sample_weight: Any = None, start: Any = None, *, validation: Any = None
     ) -> Problem:
         """Return the training that `fit` would do, without doing it; parameters and errors as in `fit`."""
         self._check_parameters()
         model = copy(self)
+        if isinstance(X, Blocks):
+            check_alone(X, y, sample_weight, validation)
+            return self._prepare_blocks(model, X, start)
         X, targets = self._read(model, X, y, sample_weight)
         begin = self._start(model, targets.space, start)
         model._adopt_labels(targets.space)
@@ -216,6 +221,27 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
             return model._problem(
                 features, over, targets.labels, targets.weights, begin, rest, validation=held_out
             )
+
+    def _prepare_blocks(self, model: Self, blocks: Blocks, start: Any) -> Problem:
+        """Return the training of a copy on blocks, whose features are taken as they are, without centring."""
+        blocks.check_kind(is_of_sequences=False)
+        if self.TAKES_SETS or self.class_weight is not None or not self.IS_LINEAR:
+            raise InputError(
+                "blocks: expected a model of one label an item and class_weight=None, as no block has all items"
+            )
+        adopt_columns(model, SimpleNamespace(n_features_in_=blocks.n_features))
+        space, nodes = model._learn_labels(blocks.classes, 0)
+        begin = self._start(model, space, start)
+        model._adopt_labels(space)
+        rest = self._unpenalised(space.n_nodes, blocks.n_features + bool(self.fit_intercept))
+        return model._posed_in_blocks(
+            blocks,
+            lambda store: space.over(store.n_items),
+            np.asarray(nodes, np.int32),
+            begin,
+            rest,
+            has_constant=self.fit_intercept,
+        )
 
     def _validation_set(self, validation: Any, n_items: int) -> ValidationSet:
         """Return validation items, checked; `n_items`: those of the training, which a pass goes over."""
@@ -436,7 +462,7 @@ def intercept_coords(n_nodes: int, n_columns: int) -> NDArray[np.int64]:
     return np.arange(1, n_nodes + 1, dtype=np.int64) * n_columns - 1
 
 
-def adopt_columns(model: ItemModel, checked: ItemModel) -> None:
+def adopt_columns(model: ItemModel, checked: Any) -> None:
     """Set the number of columns and their names from `checked`; no names where it has none."""
     for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(checked, name):

@@ -39,6 +39,7 @@ from crfqn.solvers.minimize import minimize
 from crfqn.threads import Pool
 
 BLOCK_NUMBERS = 1 << 23  # kernel values of a block of items in prediction: 64 MB
+COOLING, MAX_PASSES = 0.05, 100  # a certificate, which makes rows of the matrix, costs some twenty passes
 VECTOR, FEATURE, CLASS = "vector", "feature", "class"
 PRECOMPUTED = "precomputed"
 NAMED: dict[str, Callable[..., NDArray]] = {
@@ -141,7 +142,9 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         Stop when the certified relative duality gap is below. Problems of up to 3,000 dual variables are solved on
         until rounding is all that is left.
     cache_size : float > 0, default 200
-        Megabytes for rows of the kernel matrix, in double precision.
+        Megabytes for the kernel's values between the items that are worked on, in double precision: the whole matrix
+        of 5,000 items by default, else that of the 5,000 that are violated most, chosen anew at every certificate. Of
+        other rows there are no more than 256 at a time.
     class_weight : None, "balanced" or dict of label -> weight, optional
         Factors to C.
     max_iter : int >= 1, default 1000
@@ -165,14 +168,15 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    There is no intercept: a kernel has its own, such as coef0 > 0. A pass costs the kernel values of the items that
-    violate optimality with all others, as far as the cache does not hold them, O(items) each. With kernel="linear" that
-    is far more than what weights cost: `MulticlassClassifier(loss="hinge", penalty="l2", l2=1 / C,
+    There is no intercept: a kernel has its own, such as coef0 > 0. A pass updates the items that are violated by more
+    than the mean of the last one, O(items worked on) each, and needs no kernel values but those that are kept. With
+    kernel="linear" that is far more than what weights cost: `MulticlassClassifier(loss="hinge", penalty="l2", l2=1 / C,
     fit_intercept=False)` is the same model.
 
-    The certificate costs the rows of all support vectors. It is a proof for positive semidefinite kernels, which
-    functions and precomputed values are taken to be; with "sigmoid", and with "poly" of a coef0 < 0 or a degree that is
-    not whole, the problem is not convex, and the run ends as `Status.STATIONARY`.
+    The certificate costs the kernel's values between the support vectors and the items that are not worked on. It is a
+    proof for positive semidefinite kernels, which functions and precomputed values are taken to be; with "sigmoid", and
+    with "poly" of a coef0 < 0 or a degree that is not whole, the problem is not convex, and the run ends as
+    `Status.STATIONARY`.
 
     Examples
     --------
@@ -262,9 +266,19 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         """Return the Gram matrix of the items that count."""
         if self.kernel == PRECOMPUTED:
             whole = np.ascontiguousarray(x.toarray() if scipy.sparse.issparse(x) else x)
-            return GramMap(lambda items: whole[items], np.diag(whole).copy(), whole=whole, pool=Pool(1))
+            return GramMap(
+                lambda others: lambda items: whole[np.ix_(items, others)],
+                np.diag(whole).copy(),
+                whole=whole,
+                pool=Pool(1),
+            )
+
+        def values_to(others: NDArray[np.int64]) -> Callable[[NDArray[np.int64]], NDArray]:
+            chosen = x[others]
+            return lambda items: function(x[items], chosen)
+
         return GramMap(
-            lambda items: function(x[items], x),
+            values_to,
             function.diagonal(x),
             self.cache_size * 1e6,
             is_definite=function.is_definite,
@@ -305,7 +319,7 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         seed = 0
         if self.random_state is not None:
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        return DualDecomposition(random_state=seed)
+        return DualDecomposition(by_gradient=True, cooling=COOLING, max_passes=MAX_PASSES, random_state=seed)
 
     def _keep(self, result: Result, expansion: Any, X: Any, counts: NDArray, codes: NDArray) -> None:
         """Set the fitted attributes."""

@@ -154,7 +154,10 @@ def level_by_pivots(u, mass, slope, random):
 
 @bare_subkernel
 def level_by_bisection(u, below, mass, slope, tol):
-    """Return a level whose sum is within tol * mass (Algorithm 3), from [below, 0] on; exact rounding ends it too."""
+    """Return a level whose sum is within tol * mass (Algorithm 3); exact rounding ends it too.
+
+    The paper starts from [0, U]. As u is what entries lack of the largest one, [below, 0] with below = -mass is
+    [max - mass, max]: it holds the level as well, and is no wider for large entries."""
     low, high, level = below, 0.0, below
     for _ in range(MOST_HALVINGS):
         level = 0.5 * (low + high)

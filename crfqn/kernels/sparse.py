@@ -290,6 +290,33 @@ def score_entries(first, last, row_ends, columns, values, heads, states, places,
     return is_sound
 
 
+def is_range(numbers: np.ndarray) -> bool:
+    """Whether sorted, distinct integers are all those from the first to the last, as coordinates are where every weight
+    counts: their places then need no search."""
+    return numbers.size > 0 and bool(numbers[-1] - numbers[0] == numbers.size - 1)
+
+
+def places(numbers: np.ndarray, some: np.ndarray) -> np.ndarray | slice:
+    """Return an index to `some` of the `numbers`, both sorted and distinct."""
+    if not is_range(numbers):
+        return np.searchsorted(numbers, some)
+    if not is_range(some):
+        return some - numbers[0]
+    first = int(some[0] - numbers[0])
+    return slice(first, first + some.size)
+
+
+def sorted_union(*arrays: np.ndarray) -> np.ndarray:
+    """Return the distinct numbers of sorted arrays of distinct ones: one of these where it has no gaps and all the
+    others lie between its ends, or are empty."""
+    longest, *others = sorted(arrays, key=len, reverse=True)
+    others = [numbers for numbers in others if numbers.size]
+    holds_all = is_range(longest) and all(
+        longest[0] <= some[0] and some[-1] <= longest[-1] for some in others
+    )
+    return union(longest, *others) if others and not holds_all else longest
+
+
 def union(*arrays: np.ndarray) -> np.ndarray:
     """Return the distinct numbers of all arrays, sorted."""
     numbers = np.concatenate(arrays)

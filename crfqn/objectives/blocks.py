@@ -1,20 +1,24 @@
-"""The sum of a loss over blocks of items: for data whose scores, items x states, do not fit into memory.
+"""The sum of a loss over blocks of items: for data that do not fit into memory, or whose scores do not.
 
-The blocks are fixed by the data, and sums run over them in their order. A point's handle keeps the points of its parts,
-with their residuals, as far as a budget goes: the newest point has the room of older ones. What is not kept
-is made anew, part by part, whenever it is asked for; so a sweep finds all that one evaluation tells.
+The blocks are fixed by the data, and sums run over them in their order. A point's handle keeps the evaluations of its
+parts, above all their residuals, as far as a budget goes: the newest point has the room of older ones. Others go to a
+scratch file, if there is a folder for it, or are made anew whenever they are asked for; so a sweep finds all that one
+evaluation tells.
 """
 
 from __future__ import annotations
 
+import pickle
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, reduce
 from itertools import pairwise
 from operator import add
 from typing import Any, ClassVar, NamedTuple
-from weakref import ref
+from weakref import finalize, ref
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS, Coords, Labels, Screening, Vector
 from crfqn.data.features import FeatureStore
@@ -24,7 +28,7 @@ from crfqn.objectives.linear.coordinates import Split
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import Likelihood
-from crfqn.objectives.losses.score_loss import DualLoss, NoDual, ScoreLoss
+from crfqn.objectives.losses.score_loss import DualLoss, Evaluation, NoDual, ScoreLoss
 from crfqn.objectives.objective import InMemory, Objective
 from crfqn.objectives.point import Handle, Point
 from crfqn.objectives.protocols import Operations
@@ -40,39 +44,73 @@ KEPT_NUMBERS = (
 )  # scores and residuals that points of blocks keep: 2 GiB, half of what one piece may take
 
 
+class StoredParts:
+    """Parts that `read` makes whenever they are asked for; the last one stays at hand. pool : the threads of all."""
+
+    def __init__(self, n_parts: int, read: Callable[[int, Pool], Objective], pool: Pool) -> None:
+        self.n_parts, self.read, self.pool = n_parts, read, pool
+        self._last: tuple[int, Objective] | None = None
+
+    def __len__(self) -> int:
+        return self.n_parts
+
+    def __iter__(self) -> Iterator[Objective]:
+        return map(self.__getitem__, range(self.n_parts))
+
+    def __getitem__(self, number: int) -> Objective:
+        if self._last is None or self._last[0] != number:
+            self._last = None  # before the next one takes as much memory
+            self._last = number, self.read(number, self.pool)
+        part = self._last[1]
+        part.pool = self.pool
+        return part
+
+
+class Facts(NamedTuple):
+    """Sums over the parts: how many items and positions, of how much weight, how often a feature occurs, and the
+    operations of inference and of entries."""
+
+    n_items: int
+    n_positions: int
+    total_weight: float
+    mean_occurrence: float
+    inference: float
+    entries: float
+
+
 class BlockedObjective(InMemory):
     """The sum of objectives over the same coordinates, evaluated one after the other.
 
     whole : Objective, optional: all of it in one piece, for what needs the data and no evaluation
-    most_kept : the numbers that its points may keep together. With 0 the parts may be made anew in every pass; then the
-        method has to do without bounds
+    most_kept : the numbers that its points may keep together in memory. With 0 the parts may be made anew in every
+        pass; then the method has to do without bounds
+    scratch : folder, optional, for what there is no room for
     """
 
     in_blocks: ClassVar[bool] = True
 
     def __init__(
-        self, parts: Iterable[Objective], whole: Objective | None = None, most_kept: int = KEPT_NUMBERS
+        self,
+        parts: Iterable[Objective],
+        whole: Objective | None = None,
+        most_kept: int = KEPT_NUMBERS,
+        scratch: str | None = None,
     ) -> None:
-        self.parts, self.whole, self.most_kept = parts, whole, most_kept
+        self.parts, self.whole, self.most_kept, self.scratch = parts, whole, most_kept, scratch
         self.n_passes = 0.0
         self._keepers: list[ref[SumPoint]] = []  # points that keep something, the newest last
 
     @classmethod
     def of_blocks(cls, whole: Objective, n_positions: int, most_kept: int = KEPT_NUMBERS) -> BlockedObjective:
         """Cut into runs of items of about `n_positions` positions, one item at least."""
-        offsets = whole.map.offsets
-        cuts = [0]
-        while cuts[-1] < whole.n_items:
-            after = int(np.searchsorted(offsets, offsets[cuts[-1]] + n_positions, side="right")) - 1
-            cuts.append(max(after, cuts[-1] + 1))
-        parts = [whole.take(np.arange(first, last)) for first, last in pairwise(cuts)]
-        return cls(parts, whole, most_kept)
+        cuts = block_cuts(whole.map.offsets, n_positions)
+        return cls([whole.take(np.arange(*ends)) for ends in pairwise(cuts)], whole, most_kept)
 
     @cached_property
     def first(self) -> Objective:  # type: ignore[override]
-        """The first part: what all have in common is read off it."""
+        """The first part: what all have in common is read off it; without its items where they are made anew."""
         found = next(iter(self.parts))
-        return found if self.most_kept else found.take(np.empty(0, np.int64))
+        return found if isinstance(self.parts, list) else found.take(np.empty(0, np.int64))
 
     @property
     def pool(self) -> Pool:
@@ -81,6 +119,9 @@ class BlockedObjective(InMemory):
 
     @pool.setter
     def pool(self, pool: Pool) -> None:
+        if isinstance(self.parts, StoredParts):
+            self.parts.pool = self.first.pool = pool
+            return
         for part in self.parts:
             part.pool = pool
 
@@ -105,30 +146,40 @@ class BlockedObjective(InMemory):
         return self.first.is_convex
 
     @cached_property
+    def _facts(self) -> Facts:
+        rows = [
+            (p.n_items, p.n_positions, p.total_weight, p.mean_occurrence, *p.operations[:2])
+            for p in self.parts
+        ]
+        return Facts(*map(sum, zip(*rows, strict=True)))
+
+    @property
     def n_items(self) -> int:
         """I."""
-        return sum(part.n_items for part in self.parts)
+        return self._facts.n_items
 
-    @cached_property
+    @property
     def n_positions(self) -> int:
         """N."""
-        return sum(part.n_positions for part in self.parts)
+        return self._facts.n_positions
 
     @property
     def mean_occurrence(self) -> float:
         """Positions that have a feature, on average over the features."""
-        return sum(part.mean_occurrence for part in self.parts)
+        return self._facts.mean_occurrence
 
     @property
     def operations(self) -> Operations:
         """What a pass over the items takes."""
-        inference, entries, *_ = np.sum([part.operations for part in self.parts], axis=0)
-        return self.first.operations._replace(inference=float(inference), entries=float(entries))
+        found = self._facts
+        has_sequences = found.n_positions >= 2 * found.n_items
+        sums = found.inference, found.entries
+        return Operations(*sums, self.n_features, self.n_states, has_sequences)
 
     @property
     def total_weight(self) -> float:
         """The sum of the items' weights."""
-        return sum(part.total_weight for part in self.parts)
+        return self._facts.total_weight
 
     def split(self, coords: Coords) -> Split:
         """Take sorted coordinates apart."""
@@ -139,9 +190,13 @@ class BlockedObjective(InMemory):
         return self.first.rows(features, edges)
 
     def sample(self, stride: int) -> BlockedObjective:
-        """Return the loss over every stride-th item of each part."""
-        parts = [part.sample(stride) for part in self.parts if part.n_items > stride // 2]
-        return BlockedObjective(parts, most_kept=self.most_kept)
+        """Return the loss over every stride-th of all items, in memory."""
+        parts, n_before = [], 0
+        for part in self.parts:
+            chosen = np.arange((stride // 2 - n_before) % stride, part.n_items, stride)
+            parts += [part.take(chosen)] if chosen.size else []
+            n_before += part.n_items
+        return BlockedObjective(parts, most_kept=self.most_kept, scratch=self.scratch)
 
     def at(self, coords: Coords, weights: Vector) -> SumPoint:
         """Return the handle of the sparse weights (sorted coordinates, values)."""
@@ -152,7 +207,8 @@ class BlockedObjective(InMemory):
     @cached_property
     def keeps_points(self) -> bool:
         """Whether there is room for all residuals of a point."""
-        return self.most_kept > 0 and self.n_states * self.n_positions <= self.most_kept
+        fits = self.most_kept > 0 and self.n_states * self.n_positions <= self.most_kept
+        return fits or self.scratch is not None
 
     def gives_room(self, point: SumPoint, n_numbers: int) -> bool:
         """Return whether a point may keep so many numbers more; older ones forget theirs where it takes that."""
@@ -169,8 +225,12 @@ class BlockedObjective(InMemory):
         return super().unpenalised_reach(unpenalised, value, norms) if self.most_kept else np.inf
 
     def squares(self, point: SumPoint, coords: Coords) -> Vector:
-        """Return diagonal and majorant at a point, (2, coords)."""
-        return point.sum(lambda part: np.stack(part.curvature(coords)))
+        """Return diagonal and majorant at a point, (2, coords); an edge's majorant is that of the sum of residuals."""
+        found = point.sum(lambda part: np.stack(part.curvature(coords)))
+        n_edges = self.split(coords).edges.size
+        if n_edges and self.proves_zeros:
+            found[1, -n_edges:] = np.abs(point.gradient(coords[-n_edges:]))
+        return found
 
     def hessian_model(
         self, point: SumPoint, coords: Coords, n_sampled: int, max_dense: int, share: float, passes: float
@@ -210,35 +270,74 @@ class Sums(NamedTuple):
     gradient: Vector
 
 
+class Scratch:
+    """Evaluations in a file without a name, which is gone when nobody has it open, whatever becomes of the process."""
+
+    def __init__(self, folder: str) -> None:
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed with the object
+        finalize(self, self._file.close)
+
+    def write(self, evaluation: Evaluation) -> int:
+        """Write behind what is there; returns where."""
+        place = self._file.seek(0, 2)
+        pickle.dump(evaluation, self._file, protocol=5)
+        return place
+
+    def read(self, place: int) -> Evaluation:
+        """Return what was written at a place."""
+        self._file.seek(place)
+        return pickle.load(self._file)
+
+
 class SumPoint(Handle):
     """The loss at sparse weights, a sum over parts of the items."""
 
     @cached_property
-    def _kept(self) -> dict[int, Point]:
-        """The parts' points, by their number, that there is room for."""
+    def _kept(self) -> dict[int, Evaluation]:
+        """The parts' evaluations, by their number, that there is room for."""
         return {}
+
+    @cached_property
+    def _written(self) -> dict[int, int]:
+        """Where those are in the scratch file that there is no room for."""
+        return {}
+
+    @cached_property
+    def _scratch(self) -> Scratch:
+        return Scratch(self.objective.scratch)
 
     @property
     def n_kept(self) -> int:
-        """How many numbers these keep: residuals."""
-        return sum(p.objective.n_states * p.objective.n_positions for p in self._kept.values())
+        """How many numbers it keeps in memory: residuals."""
+        return sum(found.residual.size for found in self._kept.values())
 
     def forget(self) -> None:
-        """Give up what is kept."""
-        self._kept.clear()
+        """Give up what is kept in memory, to the scratch file if there is one."""
+        while self._kept:
+            number, evaluation = self._kept.popitem()
+            self._write(number, evaluation)
+
+    def _write(self, number: int, evaluation: Evaluation) -> None:
+        if self.objective.scratch is not None:
+            self._written[number] = self._scratch.write(evaluation)
 
     def points(self) -> Iterator[Point]:
         """Yield the point of each part, one at a time."""
         owner = self.objective
         for number, part in enumerate(owner.parts):
-            point = self._kept.get(number)
-            if point is None:
-                point = part.at(self.coords, self.weights)
+            point = part.later(self.coords, self.weights)
+            if number in self._kept:
+                point.evaluation = self._kept[number]
+            elif number in self._written:
+                point.evaluation = self._scratch.read(self._written[number])
+            else:
+                found = point.evaluation
                 owner.n_passes += part.n_positions / owner.n_positions if owner.most_kept else 0.0
-                if owner.most_kept and owner.gives_room(self, part.n_states * part.n_positions):
-                    self._kept[number] = point
+                if owner.most_kept and owner.gives_room(self, found.residual.size):
+                    self._kept[number] = found
+                else:
+                    self._write(number, found)
             yield point
-            point.forget_scores()
 
     def sum(self, ask: Callable[[Point], Vector]) -> Vector:
         """Return the sum of what the parts' points answer: one pass, where they are not kept."""
@@ -296,6 +395,15 @@ class SumPoint(Handle):
         n = len(self.objective.parts)
         coords = union(*[point.screen_rows(bound / n, inside / n, order).coords for point in self.points()])
         return Screening(coords, self.gradient(coords))
+
+
+def block_cuts(offsets: NDArray[np.int64], n_positions: int) -> list[int]:
+    """Return where runs of items of up to `n_positions` positions, one item at least, begin and end."""
+    cuts = [0]
+    while cuts[-1] < offsets.size - 1:
+        after = int(np.searchsorted(offsets, offsets[cuts[-1]] + n_positions, side="right")) - 1
+        cuts.append(max(after, cuts[-1] + 1))
+    return cuts
 
 
 def build_objective(

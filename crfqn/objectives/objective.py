@@ -9,7 +9,9 @@ states, E edge weights; coordinates as in `coordinates.py`.
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, reduce
+from operator import add
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +23,7 @@ from crfqn.objectives import curvature
 from crfqn.objectives.fingerprint import fingerprint
 from crfqn.objectives.item_bound import ItemMixtures, item_bound
 from crfqn.objectives.linear.coordinates import Split, joined, split_coords
-from crfqn.objectives.linear.feature_map import FeatureMap
+from crfqn.objectives.linear.feature_map import FeatureMap, gram_product
 from crfqn.objectives.linear.gram import check_width
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.point import Point
@@ -87,6 +89,11 @@ class InMemory:
         return self.has_hessian_bound and self.support.is_everything and not self.support.n_edges
 
     @property
+    def is_roundable(self) -> bool:
+        """Whether a matrix of float32 products, and the proof that it will do, cost less than an exact one."""
+        return self.first.map.is_roundable
+
+    @property
     def has_curvature(self) -> bool:
         """Whether the loss has second derivatives."""
         return self.first.loss.has_curvature
@@ -120,15 +127,18 @@ class InMemory:
         """Return at least the largest eigenvalue of the Hessian, at all weights."""
         return sum(curvature.hessian_bound(part) for part in self.parts)
 
-    def gram(self) -> Vector:
+    def gram(self, is_rounded: bool = False) -> Vector:
         """Return M, float64 (F, F): at all weights Hessian <= I_K (x) M."""
         check_width(self.first.n_features)
-        total = None
-        for part in self.parts:
-            own = part.map.gram(part.loss.hessian_bounds(part.weights)[0])
-            total = own if total is None else total + own
-        assert total is not None  # there is a part
-        return total
+        return self._summed(lambda part, c: part.map.gram(c, is_rounded))
+
+    def gram_product(self, table: Vector) -> Vector:
+        """Return a table (k, F) times M, in float64 and without M."""
+        return self._summed(lambda part, c: gram_product(part.map, c, table))
+
+    def _summed(self, ask: Callable[[Objective, Vector], Vector]) -> Vector:
+        """Return the sum of what is asked of each part and the bounds on its second derivatives, (N,)."""
+        return reduce(add, (ask(part, part.loss.hessian_bounds(part.weights)[0]) for part in self.parts))
 
     def unpenalised_reach(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
         """Return a bound on the unpenalised weights of some optimum, infinite where there is none."""

@@ -192,6 +192,7 @@ class Objective(Protocol):
     is_convex : bool; of a loss that is not, nothing is proved, and its runs end at stationary points
     has_curvature, has_hessian_bound, has_gram, proves_zeros : bool, whether it has second-order information at points,
         a bound on it everywhere, that bound as a matrix over the features, and proofs that zeros are the optimum's
+    is_roundable : bool, whether float32 products, and the proof that they will do, cost less than this matrix
     operations : Operations, what a pass takes
     makes_scores_anew : bool, set for a run that may be resumed: scores are those of a point's weights, to the bit, and
         not of where it was reached from
@@ -237,6 +238,9 @@ class Objective(Protocol):
     def has_gram(self) -> bool: ...
 
     @property
+    def is_roundable(self) -> bool: ...
+
+    @property
     def proves_zeros(self) -> bool: ...
 
     @property
@@ -260,8 +264,11 @@ class Objective(Protocol):
     def hessian_bound(self) -> float:
         """Return at least the largest eigenvalue of the Hessian, at all weights."""
 
-    def gram(self) -> Vector:
-        """Return M, float64 (F, F): at all weights Hessian <= I_K (x) M."""
+    def gram(self, is_rounded: bool = False) -> Vector:
+        """Return M, float64 (F, F): at all weights Hessian <= I_K (x) M; rounded as a map's `gram`."""
+
+    def gram_product(self, table: Vector) -> Vector:
+        """Return a table (k, F) times M, in float64 and without M."""
 
     def check_state(self, kind: type[MethodState]) -> None:
         """Raise `ViewError` unless a method's state can be made over the items."""

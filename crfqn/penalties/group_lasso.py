@@ -115,7 +115,7 @@ class GroupLasso(Penalty):
         if not self.unpenalised.size and self.are_whole_rows(coords):
             rows = Columns(self.n_states, coords.size // self.n_states)
             return self._on(rows, np.ones(rows.n_blocks, bool))
-        is_unpenalised = np.isin(coords, self.unpenalised)
+        is_unpenalised = self.is_unpenalised(coords)
         is_alone = is_unpenalised | (coords >= self.n_features * self.n_states)
         blocks = Blocks.of_names(np.where(is_alone, self.n_features + coords, coords % self.n_features))
         return self._on(blocks, ~is_unpenalised[blocks.firsts])
@@ -200,7 +200,7 @@ class FeatureBlocks(GroupLasso):
         return states * self.members.n_blocks + self._block_of[features]
 
     def _at(self, coords: Coords) -> LocalGroupLasso:
-        is_unpenalised = np.isin(coords, self.unpenalised)
+        is_unpenalised = self.is_unpenalised(coords)
         is_alone = is_unpenalised | (coords >= self.n_features * self.n_states)
         n_blocks = self.members.n_blocks * self.n_states
         nodes = np.where(is_alone, 0, coords)

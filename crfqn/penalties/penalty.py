@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS, Coords, Vector
 from crfqn.errors import InputError
+from crfqn.kernels.sparse import found_in
 from crfqn.projections import project_halfspace
 
 
@@ -95,9 +96,19 @@ class Penalty:
 
     def _strength_of(self, coords: Coords, strength: float) -> Vector:
         """Return the strength at each coordinate, 0 at unpenalised ones, (n,)."""
-        if not self.unpenalised.size:
-            return np.full(coords.size, strength)
-        return np.where(np.isin(coords, self.unpenalised), 0.0, strength)
+        found = np.full(coords.size, strength)
+        if self.unpenalised.size and strength:
+            found[self.is_unpenalised(coords)] = 0.0
+        return found
+
+    def is_unpenalised(self, coords: Coords) -> NDArray[np.bool_]:
+        """Return a mask of the coordinates without penalty, (n,); distinct ones in any order."""
+        place, is_there = found_in(coords, self.unpenalised)
+        if not is_there.all():  # or found nowhere, where the coordinates are in another order
+            return found_in(self.unpenalised, coords)[1]
+        mask = np.zeros(coords.size, bool)
+        mask[place] = True
+        return mask
 
     def value(self, coords: Coords, w: Vector) -> float:
         """Return the penalty of weights w at `coords`, in nats; zeros may be left out."""

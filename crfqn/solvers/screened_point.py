@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS
-from crfqn.kernels.sparse import found_in, union
+from crfqn.kernels.sparse import found_in, places, sorted_union
 from crfqn.solvers.certificate import best_dual_value
 from crfqn.solvers.protocols import (
     Coords,
@@ -164,16 +164,13 @@ def may_move(
     """Return all coordinates that may leave zero, or are not zero, and the weights and the gradient there; screening :
     what `penalty.screen` has found at the point."""
     coords, g = screening.coords, screening.gradient
-    more = union(penalty.unpenalised, also)
-    asked = union(point.coords, more) if more.size else point.coords
-    place, is_there = found_in(coords, asked)
-    rest = asked[~is_there]
+    asked = sorted_union(point.coords, penalty.unpenalised, also)
+    rest = asked[~found_in(coords, asked)[1]]
     if rest.size:
         coords, (g, more_g) = aligned((coords, g), (rest, point.gradient(rest)))
         g += more_g
     w = np.zeros(coords.size)
-    is_known = asked is point.coords and rest.size == 0
-    w[place if is_known else np.searchsorted(coords, point.coords)] = point.weights
+    w[places(coords, point.coords)] = point.weights
     return coords, w, g
 
 
@@ -184,11 +181,11 @@ def curvature_at_entry(point: Point, coords: Coords) -> Vector:
 
 def aligned(*vectors: tuple[Coords, Vector]) -> tuple[Coords, list[Vector]]:
     """Return the union of sparse vectors' sorted coordinates, and each vector there, 0 where it has no entry."""
-    everything = union(*(coords for coords, _ in vectors))
+    everything = sorted_union(*(coords for coords, _ in vectors))
     dense = []
     for coords, values in vectors:
         full = np.zeros(everything.size)
-        full[np.searchsorted(everything, coords)] = values
+        full[places(everything, coords)] = values
         dense.append(full)
     return everything, dense
 

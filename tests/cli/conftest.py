@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from command_line import crfqn, run_here
+from command_line import run_here
 
 QUICK = ("--l1", "5", "--threads", "1", "--tol", "1e-2")
 
@@ -16,7 +16,8 @@ def here(monkeypatch, tmp_path):
 def trained(tmp_path_factory):
     """A folder with `digits.crfqn`, and how its training went."""
     folder = tmp_path_factory.mktemp("trained")
-    return folder, crfqn("train", "models/digits", *QUICK, cwd=folder)
+    with pytest.MonkeyPatch.context() as patch:
+        return folder, run_here(patch, folder, "train", "models/digits", *QUICK)
 
 
 @pytest.fixture(scope="session")

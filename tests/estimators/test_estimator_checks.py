@@ -1,4 +1,4 @@
-"""scikit-learn's own checks of an estimator, all of them, on the classifiers of items; and its tools around them."""
+"""scikit-learn's own checks, all of them, on every classifier with each of its losses; and its tools around them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,36 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import check_is_fitted
 
-from crfqn import MulticlassCRF, TaxonomyCRF
+from crfqn import (
+    CalibratedLeastSquares,
+    GeneralizedLeastSquares,
+    MulticlassClassifier,
+    MulticlassCRF,
+    MulticlassSVC,
+    MultilabelRanker,
+    StagewiseRegression,
+    TaxonomyCRF,
+)
 from crfqn.solvers.prox_qn import ProxQN
 
 CLASSES = [MulticlassCRF, TaxonomyCRF]
+# A class with each of its losses, and with and without intercepts; other settings have tests beside the estimator's.
+CHECKED = [
+    MulticlassCRF(),
+    TaxonomyCRF(fit_intercept=True),
+    MulticlassClassifier(),
+    MulticlassClassifier(loss="logistic", solver="bcd"),
+    MulticlassClassifier(loss="multitask-squared-hinge", penalty="l2", fit_intercept=False),
+    MulticlassClassifier(loss="hinge", penalty="l2", l2=1.0),
+    MulticlassSVC(),
+    MultilabelRanker(),
+    GeneralizedLeastSquares(),
+    CalibratedLeastSquares(max_iter=20),
+    StagewiseRegression(batch_size=40, max_iter=4),
+    StagewiseRegression(
+        update="logistic", inner_iter=1, batch_size=40, max_iter=4
+    ),  # a check sets max_iter to 1000
+]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -32,8 +58,8 @@ CLASSES = [MulticlassCRF, TaxonomyCRF]
     "ignore::crfqn.errors.EmptyModelWarning"
 )  # of features far from the origin, and few
 @pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
-@pytest.mark.filterwarnings("ignore:.*requires.*:sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks([kind(fit_intercept=has) for kind in CLASSES for has in (False, True)])
+@pytest.mark.filterwarnings("ignore:.*(requires|does not have).*:sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks(CHECKED)
 def test_all_checks(estimator, check):
     check(estimator)
 

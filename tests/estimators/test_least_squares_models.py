@@ -13,9 +13,9 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import PolynomialFeatures
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import crfqn
 from crfqn import CalibratedLeastSquares, GeneralizedLeastSquares, MulticlassClassifier, StagewiseRegression
@@ -24,7 +24,7 @@ from crfqn.data.generators.sources import ByFrequency, RandomSubsets
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators import least_squares
 from crfqn.estimators.automatic_solver import is_narrow
-from crfqn.estimators.least_squares import stagewise
+from crfqn.estimators.least_squares import stagewise, updates
 from crfqn.estimators.least_squares.base import clipped
 from crfqn.objectives.losses.potentials import Potential
 
@@ -35,8 +35,9 @@ SETS = (np.random.default_rng(0).normal(size=(90, 3)) > 0).astype(int)
 SET_X = SETS @ np.random.default_rng(1).normal(size=(3, 5)) + 0.1 * np.random.default_rng(2).normal(
     size=(90, 5)
 )
+pytestmark = pytest.mark.filterwarnings("ignore:stopped:sklearn.exceptions.ConvergenceWarning")  # few stages
 STAGED = [
-    CalibratedLeastSquares(max_iter=6),
+    CalibratedLeastSquares(max_iter=6, early_stopping=False),
     *(StagewiseRegression(batch_size=40, max_iter=4, update=u) for u in ("calibrated", "linear", "logistic")),
     *(
         StagewiseRegression(batch_size=15, max_iter=6, generator=g)
@@ -179,6 +180,35 @@ class TestStages:
         assert model.score(X[TEST], Y[TEST]) == model.validation_score_.max()
         own = StagewiseRegression(batch_size=60, max_iter=3, early_stopping=True).fit(X[TRAIN], Y[TRAIN])
         assert own.validation_score_.size == 4
+
+    def test_held_out_items_tell_the_number_of_stages_and_all_are_learnt_from(self):
+        x, y = X[:1200], Y[:1200]
+        model = CalibratedLeastSquares().fit(x, y)
+        assert model.result_.status.name == "STAGES_MADE"
+        assert model.n_iter_ == max(1, model.validation_score_.argmax()) < model.validation_score_.size - 1
+        plain = CalibratedLeastSquares(early_stopping=False, tol=0.0, max_iter=model.n_iter_)
+        with pytest.warns(
+            ConvergenceWarning, match=rf"the limit of iterations is reached \({model.n_iter_} stages"
+        ):
+            plain.fit(x, y)
+        assert plain.result_.status.name == "MAX_ITER"
+        assert model.predict_proba(X[1200:]).tobytes() == plain.predict_proba(X[1200:]).tobytes()
+        assert not hasattr(CalibratedLeastSquares(tol=0.5).fit(X[:500], Y[:500]), "validation_score_")
+
+    @pytest.mark.parametrize(("n_features", "n_steps"), [(40_000, 1000), (500, 1000), (500, 1)])
+    def test_sparse_features_beyond_what_a_matrix_may_have(self, n_features, n_steps, monkeypatch):
+        monkeypatch.setattr(updates, "MOST_CG_STEPS", n_steps)  # after one step a factor is made
+        random = np.random.default_rng(0)
+        rows = sp.random_array((90, n_features), density=8.0 / n_features, rng=random, format="csr")
+        rows += sp.csr_array((np.ones(90), (np.arange(90), np.arange(90) % 3)), rows.shape)
+        weights, settings = random.random(90) + 0.5, {"l2": 0.1, "tol": 0.9}
+        wide = CalibratedLeastSquares(**settings).fit(rows, np.arange(90) % 3, sample_weight=weights)
+        used = np.flatnonzero(rows.sum(axis=0))
+        narrow = CalibratedLeastSquares(**settings).fit(
+            rows[:, used].toarray(), np.arange(90) % 3, sample_weight=weights
+        )
+        assert wide.n_iter_ == narrow.n_iter_
+        np.testing.assert_allclose(wide.predict_proba(rows), narrow.predict_proba(rows[:, used]), atol=1e-4)
 
     def test_warm_start_goes_on(self):
         model = StagewiseRegression(batch_size=40, max_iter=2, warm_start=True).fit(X[TRAIN], Y[TRAIN])
@@ -395,23 +425,3 @@ def test_ctrl_c_at_every_moment_leaves_the_stages_so_far(model):
             break
     assert len(statuses) > 20
     assert set(statuses[:-1]) == {"INTERRUPTED"}
-
-
-SMALL = {"batch_size": 40, "max_iter": 4}
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore:.*requires.*:sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks(
-    [
-        GeneralizedLeastSquares(),
-        GeneralizedLeastSquares(link="identity", fit_intercept=False),
-        CalibratedLeastSquares(max_iter=20),
-        *(StagewiseRegression(update=update, **SMALL) for update in ("calibrated", "linear")),
-        StagewiseRegression(update="logistic", inner_iter=1, **SMALL),  # a check sets max_iter to 1000
-        StagewiseRegression(generator="subsets", **SMALL),
-    ]
-)
-@pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
-def test_all_checks(estimator, check):
-    check(estimator)

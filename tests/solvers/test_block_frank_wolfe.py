@@ -1,7 +1,7 @@
 """Block-coordinate Frank-Wolfe on structured hinges: the paper's steps, the optimum, bounds that hold, estimators.
 
 The references enumerate the labellings of each item. The optimum is that of scipy's SLSQP with slacks as variables,
-which knows no dual; the steps are those of Algorithm 4 with w_i and l_i as the paper has them.
+which knows no dual; the steps are pairwise ones over the shares of all labellings.
 """
 
 from __future__ import annotations
@@ -116,23 +116,50 @@ class TestLoss:
                 assert point.dual_value(scale) - (scale * g) @ (scale * g) / (2 * L2) <= optimum(name) + 1e-9
 
 
-def reference_steps(problem, order, allowed=None):
-    """w and the dual objective after each step of Algorithm 4, with w_i and l_i in sums over the items."""
-    n = problem.n_items
-    parts, losses = np.zeros((n, problem.n_coords)), np.zeros(n)
-    for i in order:
-        phi, observed, weight, distances = candidates(problem, i)
-        features = (phi[observed] - phi) * (1.0 if allowed is None else allowed)
-        w = parts.sum(axis=0)
-        worst = int(np.argmax(distances - features @ w))
-        corner, loss = weight / L2 * features[worst], weight * distances[worst]
-        way = parts[i] - corner
-        gap = L2 * (way @ w) - losses[i] + loss
-        gamma = np.clip(gap / max(L2 * (way @ way), 1e-300), 0.0, 1.0)
-        parts[i] -= gamma * way
-        losses[i] += gamma * (loss - losses[i])
-        w = parts.sum(axis=0)
-        yield w, losses.sum() - 0.5 * L2 * (w @ w), max(gap, 0.0)
+def shares_of(problem, planes):
+    """The share of each labelling in the order of `candidates`, an array an item."""
+    found = []
+    for i in range(problem.n_items):
+        phi, *_ = candidates(problem, i)
+        begin, n = planes.first[i], planes.n_used[i]
+        length = 1 if isinstance(problem, TreeProblem) else len(problem.labels[i])
+        labels = planes.labels[planes.heads[i] : planes.heads[i] + n * length].reshape(n, length)
+        if isinstance(problem, TreeProblem):
+            rows = [int(problem.forest.index(label)) for label in labels[:, 0]]
+        else:
+            rows = labels @ problem.n_states ** np.arange(length)[::-1]
+        assert len({*map(int, rows)}) == n
+        shares = np.zeros(len(phi))
+        shares[rows] = planes.shares[begin : begin + n]
+        found.append(shares)
+    return found
+
+
+def dual_point(problem, shares, allowed=1.0):
+    """w and the dual objective of shares of all labellings."""
+    w, distances = np.zeros(problem.n_coords), 0.0
+    for i, share in enumerate(shares):
+        phi, observed, weight, loss = candidates(problem, i)
+        w += weight / L2 * allowed * (phi[observed] - share @ phi)
+        distances += weight * (share @ loss)
+    return w, distances - 0.5 * L2 * (w @ w)
+
+
+def pairwise_step(problem, i, shares, allowed=1.0):
+    """The gap of an item, and what pairwise steps of Osokin et al., Algorithm 4, win of the dual: one for each plane
+    that is least violated, as far as rounding can tell."""
+    w, _ = dual_point(problem, shares, allowed)
+    phi, _, weight, distances = candidates(problem, i)
+    violations = distances + phi @ w
+    lead = violations.max() - violations
+    in_use = shares[i] > 0
+    gains = []
+    for worst in np.flatnonzero(lead < 1e-10):
+        for away in np.flatnonzero(in_use & (lead > lead[in_use].max() - 1e-10)):
+            square = weight / L2 * np.sum((allowed * (phi[worst] - phi[away])) ** 2)
+            gamma = min(shares[i][away], lead[away] / max(square, 1e-300))
+            gains.append(weight * gamma * (lead[away] - 0.5 * gamma * square))
+    return weight * (shares[i] @ lead), np.array(gains)
 
 
 def counted(problem):
@@ -144,19 +171,44 @@ def test_steps_are_those_of_the_paper(name):
     problem = PROBLEMS[name]
     blocks = hinge(problem).state(FrankWolfeState, PENALTY)
     items = counted(problem)
-    order = np.concatenate([np.random.default_rng(seed).permutation(items.size) for seed in range(3)])
-    average, last = np.zeros(problem.n_coords), -np.inf
-    for k, (w, dual_value, gap) in enumerate(reference_steps(problem, items[order])):
-        blocks.visit(order[k : k + 1])
-        average = k / (k + 2) * average + 2 / (k + 2) * w
-        assert blocks.gaps[order[k]] == pytest.approx(gap, abs=1e-9)
-        assert blocks.dual_value() == pytest.approx(dual_value, abs=1e-9)
-        assert dual_value >= last - 1e-12
-        last = dual_value
-    for expected, is_averaged in ((w, False), (average, True)):
-        found = blocks.point(is_averaged).sparse_weights
-        np.testing.assert_allclose(dense_weights(problem, *found), expected, atol=1e-9)
-    assert np.abs(average).max() > 0.01
+    for seed in range(3):
+        blocks.make_room()
+        for k in np.random.default_rng(seed).permutation(items.size):
+            shares = shares_of(problem, blocks.planes[0])
+            gap, gains = pairwise_step(problem, items[k], shares)
+            _, gain = blocks.visit(np.array([k]))
+            assert blocks.gaps[k] == pytest.approx(gap, abs=1e-9)
+            assert np.abs(gain - gains).min() < 1e-9
+            w, dual_value = dual_point(problem, shares_of(problem, blocks.planes[0]))
+            assert dual_value == pytest.approx(dual_point(problem, shares)[1] + gain, abs=1e-9)
+            assert blocks.dual_value() == pytest.approx(dual_value, abs=1e-9)
+    np.testing.assert_allclose(dense_weights(problem, *blocks.point().sparse_weights), w, atol=1e-9)
+    assert np.abs(w).max() > 0.01
+
+
+@pytest.mark.parametrize("name", [name for name in PROBLEMS if "chains" in name or "labels" in name])
+def test_steps_among_planes_rise_and_need_no_other_labelling(name):
+    """Where only planes are asked the dual ends at the optimum over the lattices, whose gaps are then all zero."""
+    problem = PROBLEMS[name]
+    blocks = hinge(problem).state(FrankWolfeState, PENALTY)
+    if not blocks.has_lattices:
+        return
+    for seed in range(2):
+        blocks.make_room()
+        blocks.visit(np.random.default_rng(seed).permutation(blocks.n_items))
+    before = blocks.dual_value()
+    total = 0.0
+    for seed in range(300):
+        blocks.make_room()
+        _, gain = blocks.visit(np.random.default_rng(seed).permutation(blocks.n_items), among_planes=True)
+        assert gain >= 0.0
+        total += gain
+    assert blocks.dual_value() == pytest.approx(before + total, rel=1e-10)
+    assert total > 1e-4
+    assert gain < 1e-6 * total
+    assert blocks.dual_value() <= optimum(name) * (1 + 1e-9)
+    for planes in blocks.planes:
+        np.testing.assert_allclose(np.add.reduceat(planes.shares, planes.first[:-1]), 1.0, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -169,7 +221,7 @@ def test_gaps_of_all_items_add_up_to_the_gap(name):
     before = blocks.dual_value()
     blocks.visit(np.arange(blocks.n_items), moves=False)
     assert blocks.dual_value() == before
-    w = dense_weights(problem, *blocks.point(False).sparse_weights)
+    w = dense_weights(problem, *blocks.point().sparse_weights)
     assert before + blocks.gaps.sum() == pytest.approx(value(problem, w), rel=1e-12)
     assert before < optimum(name) < value(problem, w)
 
@@ -177,8 +229,8 @@ def test_gaps_of_all_items_add_up_to_the_gap(name):
 @pytest.mark.parametrize("name", PROBLEMS)
 @pytest.mark.parametrize(
     "solver",
-    [BlockFrankWolfe(), BlockFrankWolfe(average=False), BlockFrankWolfe(by_gaps=False, random_state=3)],
-    ids=["default", "last weights", "without gaps"],
+    [BlockFrankWolfe(), BlockFrankWolfe(by_gaps=False, random_state=3)],
+    ids=["default", "without gaps"],
 )
 def test_finds_the_optimum_and_proves_it(name, solver):
     problem, tol = PROBLEMS[name], 3e-3
@@ -209,10 +261,9 @@ def test_on_a_support_only_its_weights_move():
     blocks = hinge(problem, support).state(FrankWolfeState, PENALTY)
     order = np.random.default_rng(0).permutation(problem.n_items)
     blocks.visit(order)
-    w = list(reference_steps(problem, order, allowed))[-1][0]
-    np.testing.assert_allclose(
-        dense_weights(problem, *blocks.point(False).sparse_weights), w, rtol=0, atol=1e-9
-    )
+    w, dual_value = dual_point(problem, shares_of(problem, blocks.planes[0]), allowed)
+    assert blocks.dual_value() == pytest.approx(dual_value, abs=1e-9)
+    np.testing.assert_allclose(dense_weights(problem, *blocks.point().sparse_weights), w, rtol=0, atol=1e-9)
     assert not allowed.all()
     assert not w[~allowed].any()
 
@@ -235,7 +286,6 @@ def test_blocks_of_items_are_the_whole():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"average": 1}, "average: expected True or False, got 1"),
         ({"by_gaps": None}, "by_gaps: expected True or False, got None"),
         ({"refresh": 0}, "refresh: expected an integer >= 1, got 0"),
         ({"random_state": -1}, "random_state: expected an integer >= 0, got -1"),

@@ -19,12 +19,13 @@ from scipy.linalg import lstsq
 from crfqn.arrays import Vector
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import ModelFileError
+from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.features import item_features
 from crfqn.estimators.least_squares.base import clipped
 from crfqn.estimators.least_squares.items import ItemStream
 from crfqn.estimators.least_squares.staged import StagedModel, StageList
-from crfqn.estimators.least_squares.updates import PartMaps, ridge_factor, scores_of
-from crfqn.objectives.linear.feature_map import FeatureMap
+from crfqn.estimators.least_squares.updates import PartMaps
+from crfqn.objectives.linear.feature_map import FeatureMap, scores_of
 from crfqn.threads import Pool
 
 SMALLEST = 1e-6  # singular value of the functions, in units of the largest: powers of 0 and 1 are the same
@@ -51,13 +52,12 @@ class Calibration(StageList):
         return clipped(self.calibration_tables[number] @ self.basis(between), self.is_exclusive)
 
     def learn(self, items: ItemStream, predictions: Vector) -> Iterator[Vector]:
-        """Fit stages with one factorisation of sum_i c_i x_i x_i' + l2 for all."""
+        """Fit stages with one factorisation of sum_i c_i x_i x_i' + l2 for all, if any."""
         maps = PartMaps(items, lambda rows, part: self.prepare(rows, items.pool))
-        (moments,) = maps.sums(maps.moments)
-        factor = ridge_factor(moments, self.l2, self.is_constant_free)
+        solve = maps.solver(self.l2, self.is_constant_free)
         roots = np.sqrt(items.weights)
         while True:
-            table = factor.solve(*maps.sums(partial(maps.residual, predictions)))
+            table = solve(*maps.sums(partial(maps.residual, predictions)))
             functions = self.basis(maps.advanced(predictions, table))
             # Powers are nearly dependent: their second moments would lose half of the digits.
             calibration = lstsq((functions * roots).T, (items.targets * roots).T, cond=SMALLEST)[0].T
@@ -90,8 +90,10 @@ class CalibratedLeastSquares(StagedModel[Calibration]):
         Stages at most.
     tol : float, default 1e-3
         The training ends with a stage that lowers the squared error by this share of it, or less.
-    early_stopping : bool, default False
-        Keep the stages up to the best score on held-out items, and stop `n_iter_no_change` stages after it.
+    early_stopping : bool or "auto", default "auto"
+        Let held-out items tell how many stages are best: they go on until `n_iter_no_change` of them have not raised
+        the score; then as many as were best are learnt from all items. "auto" does so with 1,000 items or more, or with
+        `validation` given.
     validation_fraction : float, default 0.1
         Of the items, held out for `early_stopping` unless `fit` is given some.
     n_iter_no_change : int, default 5
@@ -136,6 +138,7 @@ class CalibratedLeastSquares(StagedModel[Calibration]):
     KIND = "calibrated-least-squares"
 
     max_iter: int = 100
+    early_stopping: bool | str = AUTO
 
     def _new_stages(self, blocks: Iterable[Any], is_exclusive: bool) -> Calibration:
         return Calibration(**self._stage_settings, is_exclusive=is_exclusive)

@@ -13,20 +13,22 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import SparseWeights, Vector
 from crfqn.data.items import set_weights
 from crfqn.data.model_file import ModelFile
-from crfqn.errors import InputError, ModelFileError
+from crfqn.errors import InputError, ModelFileError, warn_caller
+from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.base import Problem, pass_on_interrupt
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.callbacks import Callbacks, with_tasks
 from crfqn.estimators.checks import check_size
 from crfqn.estimators.content import ModelContent, finite
 from crfqn.estimators.features import item_features
-from crfqn.estimators.items import adopt_columns
+from crfqn.estimators.items import Targets, adopt_columns
 from crfqn.estimators.labels import LabelSpace
 from crfqn.estimators.least_squares.base import LeastSquaresModel
 from crfqn.estimators.least_squares.items import (
@@ -49,6 +51,9 @@ from crfqn.result import Progress, Result, Status, Trace
 from crfqn.threads import Pool
 
 ROWS = 1 << 15  # predicted at a time
+FEWEST_SPLIT = (
+    1000  # items of which "auto" holds some out: the score of fewer than a hundred of them tells too little
+)
 SOLVED = 1e-6  # of the first loss: what is left over is no matter for another stage
 
 
@@ -148,6 +153,12 @@ class StageList(ABC):
 StagesT = TypeVar("StagesT", bound=StageList)
 
 
+def _stream(X: Any, targets: Targets, pool: Pool) -> ItemStream:
+    """Return items in one piece."""
+    weights = np.ones(X.shape[0]) if targets.weights is None else targets.weights
+    return ItemStream(lambda: iter([X]), targets.labels, weights, True, pool)
+
+
 @dataclass(eq=False)
 class Monitor:
     """Record of a staged training, and the rules by which it ends."""
@@ -173,6 +184,12 @@ class Monitor:
         if self.patience is None or not self.scores:
             return self.n_stages
         return max(1, self.first + int(np.argmax(self.scores)))
+
+    def again(self, first: int) -> Monitor:
+        """Return the monitor of a training of as many stages as are to be kept, `first` of them there already."""
+        twin = Monitor(self.best, self.seconds, None, None, self.callback, first)
+        twin.scores, twin.started = self.scores, self.started
+        return twin
 
     def record(self, value: float, n_features: int, n_weights: int, score: float | None) -> Status | None:
         """Add the figures after a stage; return the status to stop with, or None to go on."""
@@ -213,7 +230,7 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
     patience: int = field(default=10, init=False)
     checkpoint: Any = field(default=None, init=False)
     checkpoint_every: Any = field(default="30s", init=False)
-    early_stopping: bool = False
+    early_stopping: bool | str = False
     validation_fraction: float = 0.1
     n_iter_no_change: int = 5
     basis: Any = CUBIC
@@ -242,13 +259,13 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         return None
 
     def prepare(
-        self, X: Any, y: Any, sample_weight: Any = None, start: Any = None, *, validation: Any = None
+        self, X: Any, y: Any = None, sample_weight: Any = None, start: Any = None, *, validation: Any = None
     ) -> Problem:
         """Refuse: stages are one problem after the other."""
         raise InputError(f"prepare: a {type(self).__name__} has a problem for every stage, none for all")
 
     @with_tasks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, validation: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, validation: Any = None) -> Self:
         """Train.
 
         Parameters
@@ -270,15 +287,21 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         self._check_parameters()
         checked = copy(self)
         X, targets = self._read(checked, X, y, sample_weight)
-        space = targets.space
+        space, whole = targets.space, (X, targets)
         held = None if validation is None else Held.of(checked, space, *validation)
-        if held is None and self.early_stopping:
+        is_split = held is None and self._stops_early(X.shape[0])
+        if is_split:
             X, targets, held = split_off(X, targets, self.validation_fraction, self._seed)
         with Pool(self.n_threads) as pool:
             check_size(item_features(X, False, pool))
-            weights = np.ones(X.shape[0]) if targets.weights is None else targets.weights
-            items = ItemStream(lambda: iter([X]), targets.labels, weights, True, pool)
-            return self._learn_stages(checked, space, items, held)
+            items = _stream(X, targets, pool)
+            return self._learn_stages(
+                checked, space, items, held, _stream(*whole, pool) if is_split else None
+            )
+
+    def _stops_early(self, n_items: int) -> bool:
+        """Return whether a part of so many items is held out to find the number of stages."""
+        return n_items >= FEWEST_SPLIT if self.early_stopping == AUTO else bool(self.early_stopping)
 
     def fit_blocks(self, blocks: Blocks, validation: Any = None) -> Self:
         """Train on data larger than memory.
@@ -297,7 +320,7 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         the blocks twice, a logistic one in every step.
         """
         self._check_parameters()
-        if self.early_stopping and validation is None:
+        if self.early_stopping != AUTO and self.early_stopping and validation is None:
             raise InputError("early_stopping: expected validation=(X, y) beside blocks, got none")
         check_blocks(blocks)
         checked = copy(self)
@@ -315,18 +338,39 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
             )
             return self._learn_stages(checked, space, items, held)
 
-    def _learn_stages(self, checked: Any, space: LabelSpace, items: ItemStream, held: Held | None) -> Self:
+    def _learn_stages(
+        self,
+        checked: Any,
+        space: LabelSpace,
+        items: ItemStream,
+        held: Held | None,
+        whole: ItemStream | None = None,
+    ) -> Self:
+        """Learn stages from items; then, if held-out items have told how many, as many from the whole."""
         stages = self._start_stages(checked, space, items)
-        patience = self.n_iter_no_change if self.early_stopping else None
+        again = None if whole is None else self._start_stages(checked, space, whole)
+        patience = self.n_iter_no_change if held is not None and self.early_stopping else None
         callback, tol = Callbacks(self), self._stopping_tolerance
         monitor = Monitor(self.max_iter, self.max_seconds, patience, tol, callback, stages.n_stages)
         try:
             with single_threaded_blas(), callback:
                 status = self._add_stages(stages, items, held, monitor)
+                if (
+                    whole is not None
+                    and again is not None
+                    and status in (Status.STAGES_MADE, Status.MAX_ITER)
+                ):
+                    stages.keep(monitor.best)  # in case of an interrupt
+                    second = monitor.again(again.n_stages)
+                    ended = self._add_stages(again, whole, None, second)
+                    stages, monitor = again, second
+                    status = status if ended is Status.STAGES_MADE else ended
             self._keep_stages(checked, space, stages, monitor, status)
         except KeyboardInterrupt:  # in whatever it was, what has been learnt is kept
             self._keep_stages(checked, space, stages, monitor, Status.INTERRUPTED)
         pass_on_interrupt(self.result_)
+        if not status.is_regular:
+            warn_caller(f"{self.result_.message} ({self.n_iter_} stages)", ConvergenceWarning)
         return self
 
     def _add_stages(self, stages: StagesT, items: ItemStream, held: Held | None, monitor: Monitor) -> Status:

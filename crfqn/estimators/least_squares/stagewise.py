@@ -2,7 +2,7 @@
 
 A stage makes a batch of features x~ and fits what the stages before have left over:
 
-    linear      y^ <- y^ + W x~,   W fits the residual y - y^
+    linear      y^ <- y^ + W x~,   W fits the residual y - y^ (the default)
     calibrated  y^ <- clip(y^ + W [x~, y^, y^^2, y^^3]),   W fits the residual
     logistic    f <- f + W x~,   some steps of Algorithm 1 with f as a constant offset;   y^ = g(f)
 
@@ -32,15 +32,16 @@ from crfqn.estimators.least_squares.base import LINK_OF, clipped
 from crfqn.estimators.least_squares.items import ItemStream
 from crfqn.estimators.least_squares.staged import StagedModel, StageList
 from crfqn.estimators.least_squares.transformers import as_generator, restored_generator, stored_generator
-from crfqn.estimators.least_squares.updates import PartMaps, fit_margins, fit_residual, scores_of
+from crfqn.estimators.least_squares.updates import PartMaps, fit_margins, fit_residual
 from crfqn.objectives.linear.dense_map import DenseMap, GeneratedMap, JoinedMap
+from crfqn.objectives.linear.feature_map import scores_of
 from crfqn.objectives.linear.tiled_map import TiledMap
 from crfqn.objectives.losses.link import Link
 from crfqn.objectives.losses.potentials import LINKS, Potential
 from crfqn.penalties import ElasticNet
 from crfqn.threads import Pool
 
-UPDATES = ("calibrated", "linear", "logistic")
+UPDATES = ("linear", "calibrated", "logistic")
 MOST_KEPT = (
     1 << 26
 )  # random numbers of all stages: 512 MB; a prediction takes them in turn, so that the first stay
@@ -159,7 +160,7 @@ class StagewiseRegression(StagedModel[Stages]):
         transformer is cloned for each batch, with a `random_state` and `n_components` = batch_size where it has them.
     batch_size : int, default 512
         Features of a stage, p.
-    update : {"calibrated", "linear", "logistic"}, default "calibrated"
+    update : {"linear", "calibrated", "logistic"}, default "linear"
         "linear": least squares. "calibrated": powers of the predictions are among a stage's features, and predictions
         are projected onto the simplex (with several labels an item, the hypercube). "logistic": some steps of
         `GeneralizedLeastSquares` with a softmax (sigmoid) link, the margins so far a constant offset.
@@ -171,7 +172,9 @@ class StagewiseRegression(StagedModel[Stages]):
         Steps of a "logistic" stage.
     tol : float, default 1e-3
         A "logistic" stage ends sooner when its gradient has fallen to this share of its first size.
-    early_stopping, validation_fraction, n_iter_no_change, fit_intercept, penalize_intercept, class_weight, warm_start
+    early_stopping : bool or "auto", default False
+        As in `CalibratedLeastSquares`; it learns twice.
+    validation_fraction, n_iter_no_change, fit_intercept, penalize_intercept, class_weight, warm_start
         As in `CalibratedLeastSquares`.
     random_state : int, RandomState or None
         Seeds features and held-out items; None is a seed too.
@@ -214,7 +217,7 @@ class StagewiseRegression(StagedModel[Stages]):
 
     generator: Any = "fourier"
     batch_size: int = 512
-    update: str = "calibrated"
+    update: str = "linear"
     inner_iter: int = 50
     max_iter: int = 20
 

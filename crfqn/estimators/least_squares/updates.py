@@ -11,18 +11,25 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator, cg
 
 from crfqn.arrays import NO_COORDS, NO_VALUES, Vector
 from crfqn.estimators.least_squares.items import ItemStream
 from crfqn.objectives.blocks import BlockedObjective
-from crfqn.objectives.linear.coordinates import Split, split_coords
-from crfqn.objectives.linear.feature_map import FeatureMap
+from crfqn.objectives.linear.feature_map import FeatureMap, all_nodes, gram_product, scores_of, sums_of
+from crfqn.objectives.linear.sparse_map import DENSE_PRODUCTS
 from crfqn.objectives.losses.link import Link
 from crfqn.objectives.losses.potentials import Potential
 from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet
 from crfqn.solvers.least_squares.generalized import GLS
 from crfqn.solvers.smooth_point import Factor
+
+CG_STEPS, MOST_CG_STEPS = (
+    60,
+    1000,
+)  # some that conjugate gradients take; more are a sign of what a factor is for
+CG_TOL = 1e-5  # of the right-hand side's norm
 
 
 class PartMaps:
@@ -47,15 +54,66 @@ class PartMaps:
             totals = [np.add(a, b, out=a) for a, b in zip(totals, own, strict=True)] if totals else own
         return totals
 
-    def moments(self, features: FeatureMap, part: slice) -> Vector:
+    def solver(self, l2: float, is_last_free: bool) -> Callable[[Vector], Vector]:
+        """Return what solves W (sum_i c_i x_i x_i' + l2) = R for tables R, (K, F), without l2 for the last feature if
+        it is free: a factor, or conjugate gradients where they take fewer operations, as with sparse features."""
+        first, _ = next(iter(self))
+        ridge = ridge_of(first.n_features, l2, is_last_free)
+        n_products = 2.0 * first.count_entries(all_nodes(len(self.items.targets), first.n_features))
+        is_cheap = CG_STEPS * n_products * DENSE_PRODUCTS < first.n_features**3 / 3
+        if is_cheap and self.items.is_whole:  # each step is a pass
+            return self._gradients(ridge)
+        return self._factor(ridge).solve
+
+    def _factor(self, ridge: Vector) -> Factor:
+        """Return the factor of sum_i c_i x_i x_i' + diag(ridge)."""
+
+        def matrix(is_rounded: bool) -> Vector:
+            return self.sums(partial(self.moments, is_rounded=is_rounded))[0]
+
+        if next(iter(self))[0].is_roundable:
+            return Factor.of_rounded(matrix, self._product, ridge)
+        return Factor.of(matrix(False), ridge)
+
+    def moments(self, features: FeatureMap, part: slice, is_rounded: bool = False) -> Vector:
         """Return sum_i c_i x_i x_i' of a part, (F, F)."""
-        return features.gram(self.items.weights[part])
+        return features.gram(self.items.weights[part], is_rounded)
+
+    def _product(self, table: Vector) -> Vector:
+        """Return a table (K, F) times sum_i c_i x_i x_i'."""
+        weights = self.items.weights
+        return self.sums(lambda features, part: gram_product(features, weights[part], table))[0]
+
+    def _gradients(self, ridge: Vector) -> Callable[[Vector], Vector]:
+        """Return a solver by conjugate gradients, in units of the diagonal; where they do not end, by the factor."""
+        weights = self.items.weights
+        (diagonal,) = self.sums(lambda features, part: features.weighted_squares(weights[part]))
+        diagonal += ridge
+        scales = np.where(diagonal > 0, diagonal, 1.0)
+        factors: list[Factor] = []  # one, once it was needed
+
+        def solve(table: Vector) -> Vector:
+            def linear(times: Callable[[Vector], Vector]) -> LinearOperator:
+                return LinearOperator(
+                    (table.size, table.size),
+                    lambda v: times(v.reshape(table.shape)).ravel(),
+                    dtype=np.float64,
+                )
+
+            if not factors:
+                matrix, inverse = linear(lambda w: self._product(w) + w * ridge), linear(lambda w: w / scales)
+                found, status = cg(matrix, table.ravel(), rtol=CG_TOL, maxiter=MOST_CG_STEPS, M=inverse)
+                if status == 0:
+                    return found.reshape(table.shape)
+                factors.append(self._factor(ridge))
+            return factors[0].solve(table)
+
+        return solve
 
     def residual(self, predictions: Vector, features: FeatureMap, part: slice) -> Vector:
         """Return sum_i c_i (y_i - predictions_i) x_i' of a part, (K, F)."""
         left = (self.items.targets[:, part] - predictions[:, part]) * self.items.weights[part]
-        shape = left.shape[0], features.n_features
-        return features.adjoint(all_nodes(*shape), left).reshape(shape)
+        return sums_of(features, left)
 
     def advanced(self, predictions: Vector, table: Vector) -> Vector:
         """Return predictions (K, I) with the scores under weights (K, F) added."""
@@ -65,30 +123,21 @@ class PartMaps:
         return after
 
 
-def all_nodes(n_states: int, n_features: int) -> Split:
-    """Return the coordinates of a whole table of weights, (K, F)."""
-    return split_coords(np.arange(n_states * n_features), n_states, n_features)
-
-
-def scores_of(features: FeatureMap, table: Vector) -> Vector:
-    """Return the scores of all positions, (K, N), under weights (K, F)."""
-    scores = np.zeros((table.shape[0], features.n_positions))
-    features.image(all_nodes(*table.shape), table.ravel(), scores)
-    return scores
-
-
-def ridge_factor(moments: Vector, l2: float, is_last_free: bool) -> Factor:
-    """Return the factor of the second moments (F, F) + l2, without l2 for the last feature if it is not penalised."""
-    ridge = np.full(len(moments), l2)
+def ridge_of(n_features: int, l2: float, is_last_free: bool) -> Vector:
+    """Return the ridge of each feature, (F,)."""
+    ridge = np.full(n_features, l2)
     if is_last_free:
         ridge[-1] = 0.0
-    return Factor.of(moments, ridge)
+    return ridge
 
 
 def fit_residual(maps: PartMaps, predictions: Vector, l2: float, is_last_free: bool) -> Vector:
     """Return argmin_W 1/2 sum_i c_i ||y_i - predictions_i - W x_i||^2 + l2/2 ||W||^2, (K, F)."""
-    moments, residual = maps.sums(maps.moments, partial(maps.residual, predictions))
-    return ridge_factor(moments, l2, is_last_free).solve(residual)
+    residual = partial(maps.residual, predictions)
+    if maps.items.is_whole:
+        return maps.solver(l2, is_last_free)(*maps.sums(residual))
+    moments, sums = maps.sums(maps.moments, residual)  # in one pass over what is made anew in every pass
+    return Factor.of(moments, ridge_of(len(moments), l2, is_last_free)).solve(sums)
 
 
 @dataclass(frozen=True)

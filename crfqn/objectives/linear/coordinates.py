@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import SparseWeights
-from crfqn.kernels.sparse import union
+from crfqn.kernels.sparse import places, sorted_union
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +58,8 @@ def merge_weights(
     change: NDArray[np.float64],
 ) -> SparseWeights:
     """Return the sum of two sparse vectors with sorted coordinates; exact zeros leave."""
-    everything = union(coords, more)
+    everything = sorted_union(coords, more)
     total = np.zeros(everything.size)
-    total[np.searchsorted(everything, coords)] = values
-    total[np.searchsorted(everything, more)] += change
-    stays = total != 0
-    return SparseWeights(everything[stays], total[stays])
+    total[places(everything, coords)] = values
+    total[places(everything, more)] += change
+    return SparseWeights.without_zeros(everything, total)

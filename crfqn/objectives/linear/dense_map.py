@@ -89,12 +89,30 @@ class DenseMap(TiledMap):
         """The columns of the array."""
         return self.matrix.shape[1]
 
+    @property
+    def has_float32(self) -> bool:
+        return self.matrix.dtype == np.float32
+
     @cached_property
     def store(self) -> FeatureStore:  # type: ignore[override]
         """The entries as index arrays, 12 bytes each; made on first use, for the solvers that walk them."""
         matrix = self.matrix if self.centre is None else self._tile(slice(None), slice(None))
         store = FeatureStore.from_matrix(matrix, self.offsets, allow_empty=True, pool=self.pool)
         return store.with_constant() if self.has_constant else store
+
+    @cached_property
+    def feature_scales(self) -> Vector:  # type: ignore[override]
+        """The largest squares, of the extremes of each column as they lie in the array."""
+        scales, centre = (
+            np.ones(self.n_features),
+            0.0 if self.centre is None else self.centre[: self.n_stored],
+        )
+        if not self.n_positions:
+            return scales
+        extremes = np.stack([self.matrix.min(axis=0), self.matrix.max(axis=0)]).astype(np.float64)
+        with np.errstate(over="ignore"):
+            scales[: self.n_stored] = np.square(extremes - centre).max(axis=0)
+        return scales
 
     def means(self, weights: Vector | None = None) -> Vector:
         """Return the mean of each feature over the positions, weights >= 0 (N,), and 0 of the constant, (F,).
@@ -163,6 +181,10 @@ class GeneratedMap(TiledMap):
     def n_stored(self) -> int:
         return self.batch.n_features
 
+    @property
+    def has_float32(self) -> bool:
+        return result_dtype(self.rows) == np.float32
+
     def take(self, items: NDArray[np.integer]) -> tuple[GeneratedMap, NDArray[np.int64]]:
         positions, offsets = positions_of(self.offsets, items)
         return GeneratedMap(
@@ -210,6 +232,10 @@ class JoinedMap(TiledMap):
     @property
     def n_stored(self) -> int:
         return sum(part.n_stored for part in self.parts)
+
+    @property
+    def has_float32(self) -> bool:
+        return any(part.has_float32 for part in self.parts)
 
     def take(self, items: NDArray[np.integer]) -> tuple[JoinedMap, NDArray[np.int64]]:
         parts = [part.take(items)[0] for part in self.parts]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Screening, Vector
 from crfqn.data.features import FeatureStore
-from crfqn.objectives.linear.coordinates import Split, merge_weights
+from crfqn.objectives.linear.coordinates import Split, merge_weights, split_coords
 from crfqn.objectives.linear.screening import RowNorm
 from crfqn.threads import Pool
 
@@ -35,6 +35,10 @@ class FeatureMap(Protocol):
 
     pool: Pool
     centre: Vector | None
+
+    @property
+    def is_roundable(self) -> bool:
+        """Whether a Gram matrix of float32 products, and the proof that it will do, cost less than an exact one."""
 
     @property
     def offsets(self) -> NDArray[np.int64]: ...
@@ -92,8 +96,9 @@ class FeatureMap(Protocol):
     def weighted_squares(self, weights: Vector) -> Vector:
         """Return sum_t weights_t x_tf^2, (F,)."""
 
-    def gram(self, weights: Vector) -> Vector:
-        """Return sum_t weights_t x_t x_t', weights >= 0 (N,), float64 (F, F), or refuse with an InputError."""
+    def gram(self, weights: Vector, is_rounded: bool = False) -> Vector:
+        """Return sum_t weights_t x_t x_t', weights >= 0 (N,), float64 (F, F), or refuse with an InputError; of float32
+        products where it may be rounded and `is_roundable`."""
 
     def eigenvalue_bound(self, c: Vector) -> float:
         """Return a bound on the largest eigenvalue of X' diag(c) X, c >= 0 (N,)."""
@@ -132,3 +137,26 @@ def _with_constant_moved(features: FeatureMap, weights: Any, sign: float) -> Any
     )
     constants = np.arange(1, moves.size + 1) * features.n_features - 1
     return merge_weights(weights.coords, weights.weights, constants, moves)
+
+
+def all_nodes(n_states: int, n_features: int) -> Split:
+    """Return the coordinates of a whole table of weights, (K, F)."""
+    return split_coords(np.arange(n_states * n_features), n_states, n_features)
+
+
+def scores_of(features: FeatureMap, table: Vector) -> Vector:
+    """Return the scores of all positions, (K, N), under weights (K, F)."""
+    scores = np.zeros((table.shape[0], features.n_positions))
+    features.image(all_nodes(*table.shape), table.ravel(), scores)
+    return scores
+
+
+def sums_of(features: FeatureMap, table: Vector) -> Vector:
+    """Return sum_t table[k, t] x_tf, (K, F), of a table (K, N)."""
+    shape = table.shape[0], features.n_features
+    return features.adjoint(all_nodes(*shape), table).reshape(shape)
+
+
+def gram_product(features: FeatureMap, weights: Vector, table: Vector) -> Vector:
+    """Return a table (K, F) times `gram(weights)`, in float64 and without this matrix."""
+    return sums_of(features, scores_of(features, table) * weights)

@@ -1,7 +1,7 @@
 """Gram matrices, sum_t c_t x_t x_t', summed up tile of rows by tile, blocks of the result shared out among threads.
 
-Only blocks on and above the diagonal are computed (dsyrk and dgemm), for N rows and F features. Their largest
-eigenvalue is bounded without them.
+Only blocks on and above the diagonal are computed (syrk and gemm, in the precision of the rows; the sums over tiles
+are float64), for N rows and F features. Their largest eigenvalue is bounded without them.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from itertools import combinations_with_replacement, pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.data.features import FeatureStore
@@ -47,10 +48,9 @@ class GramSum:
         """The rows to add at a time."""
         return max(FEWEST_ROWS, TILE_NUMBERS // max(self.n_features, 1))
 
-    def add(self, rows: Vector, weights: Vector) -> None:
-        """Add sum_t weights_t x_t x_t' of some rows, (n, F); weights >= 0, (n,)."""
-        roots = np.sqrt(weights)[:, None]
-        parts = [rows[:, block] * roots for block in self.blocks]
+    def add(self, rows: NDArray[np.floating]) -> None:
+        """Add sum_t x_t x_t' of some rows, (n, F), float64 or float32."""
+        parts = [rows[:, block] for block in self.blocks]
 
         def multiply(number: int) -> None:
             i, j = self.pairs[number]

@@ -29,6 +29,7 @@ SLAB_NUMBERS = 1 << 16  # residuals walked at a time: 512 KB, half of an L2 cach
 BLOCK_NUMBERS = 1 << 11  # gradients in a block: 16 KB, they share the L1 cache with the residuals
 SHARE_NUMBERS = 1 << 15  # gradients that a thread finds before it compares them: 256 KB
 CEILING_SHARE = 1 << 14  # features whose ceilings a thread finds at a time
+MOST_PLACES = 8  # places of a table for each number: a sort moves it oftener
 FEWEST, MOST_SHARES = 32, 16  # features of a share, if there are not many: enough shares to balance threads
 
 
@@ -56,8 +57,18 @@ def screen_nodes(store: FeatureStore, pool: Pool, residual: Vector, threshold: f
     ]
     coords = np.concatenate([NO_COORDS, *(c for c, _ in found)])
     gradient = np.concatenate([NO_VALUES, *(g for _, g in found)])
-    order = np.argsort(coords)
-    return Screening(coords[order], gradient[order])
+    return sorted_screening(coords, gradient, residual.shape[0] * store.n_features)
+
+
+def sorted_screening(coords: NDArray[np.int64], gradient: Vector, n_possible: int) -> Screening:
+    """Return distinct coordinates below `n_possible` in order, with their gradients: by a sort, or by a table of all
+    where there is no more than `MOST_PLACES` of it for each."""
+    if n_possible > MOST_PLACES * coords.size:
+        order = np.argsort(coords)
+        return Screening(coords[order], gradient[order])
+    table, is_found = np.empty(n_possible), np.zeros(n_possible, bool)
+    table[coords], is_found[coords] = gradient, True
+    return Screening(np.flatnonzero(is_found), table[is_found])
 
 
 def screen_tile(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,8 @@ class SparseMap:
     pool : Pool, optional: all cores by default
     centre : as of `FeatureMap`
     """
+
+    is_roundable: ClassVar[bool] = False
 
     store: FeatureStore
     pool: Pool = field(default_factory=Pool)
@@ -165,7 +168,7 @@ class SparseMap:
         weighted_squares(store.indptr, store.indices, store.values, weights, out)
         return out
 
-    def gram(self, weights: Vector) -> Vector:
+    def gram(self, weights: Vector, is_rounded: bool = False) -> Vector:
         total, columns = GramSum(self.n_features, self.pool), self._matrix()
         rows = columns.tocsr()
         n_products = float(np.square(np.diff(rows.indptr).astype(np.float64)).sum())
@@ -173,7 +176,7 @@ class SparseMap:
             return (columns.T @ rows.multiply(weights[:, None]).tocsr()).toarray()
         for first in range(0, self.n_positions, total.n_rows):
             stretch = slice(first, first + total.n_rows)
-            total.add(rows[stretch].toarray(), weights[stretch])
+            total.add(rows[stretch].toarray() * np.sqrt(weights[stretch, None]))
         return total.matrix()
 
     def _matrix(self) -> csc_array:

@@ -23,6 +23,7 @@ from crfqn.threads import Pool
 
 POSITIONS = 4096  # of a tile: its scores of some states stay in the cache
 FEATURES = 128  # of a tile: wide enough for matrix products to be fast, small enough to share out
+FEWEST_ROUNDED = 1024  # features: with fewer, to prove that rounded products will do costs what they save
 MOSTLY = (
     0.5  # of the features: from here on all columns are multiplied as they lie, instead of a copy of some
 )
@@ -48,6 +49,11 @@ class TiledMap(ABC):
     @abstractmethod
     def n_stored(self) -> int:
         """The features that tiles have."""
+
+    @property
+    @abstractmethod
+    def has_float32(self) -> bool:
+        """Whether the tiles are made of float32, at least in part."""
 
     @abstractmethod
     def take(self, items: NDArray[np.integer]) -> tuple[TiledMap, NDArray[np.int64]]: ...
@@ -94,19 +100,33 @@ class TiledMap(ABC):
     def largest_value(self) -> float:
         return float(np.sqrt(self.feature_scales.max(initial=0.0)))
 
-    def gram(self, weights: Vector) -> Vector:
+    @property
+    def is_roundable(self) -> bool:
+        return self.has_float32 and self.n_features >= FEWEST_ROUNDED
+
+    def gram(self, weights: Vector, is_rounded: bool = False) -> Vector:
         """Return sum_t weights_t x_t x_t', weights >= 0 (N,), float64 (F, F): O(N F^2), half of it computed."""
-        total = GramSum(self.n_features, self.pool)
-        tile, rest = self._product_tile
+        total, roots = GramSum(self.n_features, self.pool), np.sqrt(weights)
+        dtype = np.float32 if is_rounded and self.is_roundable else np.float64
         for first in range(0, self.n_positions, total.n_rows):
             stretch = slice(first, min(first + total.n_rows, self.n_positions))
-            rows = tile(stretch, slice(None))
-            if self.has_constant:
-                rows = np.hstack([rows, np.ones((len(rows), 1))])
-                if rest is not None:
-                    rows -= rest
-            total.add(rows, weights[stretch])
+            total.add(self._scaled_rows(stretch, roots[stretch, None], total.blocks, dtype))
         return total.matrix()
+
+    def _scaled_rows(self, stretch: slice, factors: Vector, blocks: list[slice], dtype: Any) -> NDArray:
+        """Return some positions of all features, times factors (n, 1), made block of features by block."""
+        tile, rest = self._product_tile
+        rows = np.ones((len(factors), self.n_features), dtype)
+
+        def fill(number: int) -> None:
+            block = blocks[number]
+            stored = slice(block.start, min(block.stop, self.n_stored))
+            part = tile(stretch, stored)
+            rows[:, stored] = part if rest is None else part - rest[stored]
+            rows[:, block] *= factors
+
+        self.pool.each(len(blocks), fill, rows.size)
+        return rows
 
     def image(self, nodes: Split, weights: Vector, scores: Vector) -> None:
         states, table = self._table(nodes, weights)

@@ -97,8 +97,12 @@ class MultilabelRanking(PositionLoss):
         return self._sweep(scores, weights, Pool(1))[1]
 
     def mixed(self, r: int, s: int, scores: Vector) -> Vector:
-        relevance = self.relevance.T == 1.0
-        return mixed_of_pairs(relevance[r], relevance[s], scores[r] - scores[s])
+        return mixed_of_pairs(self._are_relevant[r], self._are_relevant[s], scores[r] - scores[s])
+
+    @cached_property
+    def _are_relevant(self) -> NDArray[np.bool_]:
+        """Where each label is relevant, (K, N): a Hessian asks for every pair of labels."""
+        return np.ascontiguousarray(self.relevance.T == 1.0)
 
     def dual(self, evaluation: HingeEvaluation, weights: Vector) -> HingeDual:
         return hinge_dual(evaluation, weights)

@@ -47,6 +47,9 @@ class DualDecomposition:
     shrink : bool
         Leave out items at a vertex of their simplex that stay there by more than the largest violation of the last
         pass. All are visited again before a certificate.
+    by_gradient : bool
+        Choose by the gradient: pass over items that are violated by no more than the mean of the epoch's last pass, as
+        pays with a kernel, where a visit costs far less than an update (the paper's section III).
     reshuffle : bool
         Visit the items of every pass in a new order. False keeps the first one, as the paper has it, and takes many
         times the passes: 20 newsgroups (C = 1) to 3e-3 of the dual optimum in 9 instead of more than 60.
@@ -74,6 +77,7 @@ class DualDecomposition:
     sub_solver: str = "pivot"
     tau: float = 1e-3
     shrink: bool = True
+    by_gradient: bool = False
     reshuffle: bool = True
     cooling: float = 0.2
     max_passes: int = 10
@@ -99,37 +103,41 @@ class DualDecomposition:
         random = np.random.default_rng(self.random_state)
         order = random.permutation(blocks.items)
         # Where nothing is proved, an early look tells the violation that the later ones are compared to.
-        active, is_small = order, blocks.n_variables <= FEW and objective.is_convex
+        active = blocks.admit(order, np.zeros(order.size))
+        is_small = blocks.n_variables <= FEW and objective.is_convex
         most = PASSES_OF_FEW if is_small else self.max_passes
         faces = FaceSchedule()
         while True:
-            first_gap, n_visits, decrease = np.nan, 0, 0.0
+            first_gap, n_visits, decrease, least = np.nan, 0, 0.0, 0.0
             for n_passes in range(1, most + 1):
                 active = random.permutation(active) if self.reshuffle else active
-                n_visited, seen = active.size, blocks.sweep(active)
+                n_visited, seen = active.size, blocks.sweep(active, least)
                 n_visits, decrease = n_visits + n_visited, decrease + seen.decrease
                 first_gap = seen.gap if n_passes == 1 else first_gap
                 share = 0.0 if is_small else self.cooling
                 if (
                     n_passes == most
-                    or seen.n_updates == 0
+                    or (seen.n_updates == 0 and least == 0.0)
                     or (n_passes > 1 and seen.gap <= share * first_gap)
                 ):
                     break
                 active = self.left_over(active, seen.slacks, seen.violation)
+                is_choosing = self.by_gradient and not is_small and seen.n_updates > 0
+                least = seen.mean if is_choosing else 0.0
                 yield passed(blocks, order, n_visited, seen)
-            if self.faces and isinstance(blocks, DualItems) and blocks.has_faces and seen.n_updates > 0:
+            if self.faces and blocks.has_faces and seen.n_updates > 0:
                 faces.descend(blocks, decrease / n_visits)
             state, found = certified(blocks, order, n_visited)
-            # A first pass begins with scores made anew; those that passes leave have their rounding.
-            is_still = seen.n_updates == 0 and n_passes == 1 and n_visited == order.size
+            # A first pass begins with scores made anew; those that passes leave have their rounding. An item that it
+            # leaves out is less violated than others, unless an intercept has moved.
+            is_seen = n_visited == order.size or not blocks.is_free
+            is_still = seen.n_updates == 0 and n_passes == 1 and is_seen
             yield replace(state, is_step=True, is_final=is_still)
-            active = self.left_over(order, found.slacks, found.violation)
+            slacks = self.left_over(found.slacks, found.slacks, found.violation)
+            active = blocks.admit(self.left_over(order, found.slacks, found.violation), slacks)
 
-    def left_over(
-        self, order: NDArray[np.int64], slacks: NDArray[np.float64], violation: float
-    ) -> NDArray[np.int64]:
-        """Return the items that the next pass visits."""
+    def left_over(self, order: NDArray, slacks: NDArray[np.float64], violation: float) -> NDArray:
+        """Return the items that the next pass visits, or what else there is of each in their order."""
         return order[slacks <= violation] if self.shrink else order
 
 

@@ -8,8 +8,8 @@ alpha_m < C_m, and b = c e_y at the start. Equation 6 is then the projection of
 
 onto that simplex. With linear scores the weights follow every change of an item: a row of them is a feature, all
 states side by side, so that the scores of an item are a sum of contiguous rows, and an update touches the states in its
-support only. With a kernel the scores of all items follow, by multiples of the item's row of the Gram matrix: only rows
-of items that are violated are ever needed.
+support only. With a kernel the scores of the items that are worked on follow, by multiples of the item's row of the
+Gram matrix between them.
 
 The squared hinge has a variable beta_r >= 0 for every pair of the label and another state instead, free of a sum: b_r =
 beta_r, b_y = -sum beta, C = 0, and the dual objective gains damping / 2 sum_r beta_r^2 (its conjugate). With margins'
@@ -19,7 +19,7 @@ violations m_r = g_r - g_y the sub-problem is solved by
     sum beta(t) = sum beta + (1 + damping / ||x||^2) t
 
 Shapes: N items, F features, K states, width = K rounded up to LANES; of one item b, g, after, workspace float64 (K,);
-with a kernel scores float64 (K, N); rows float32 or float64 (rows, N).
+with a kernel scores float64 (K, N).
 """
 
 from typing import NamedTuple
@@ -56,7 +56,8 @@ class Optimality(NamedTuple):
     """What equation 5 finds in the gradient of an item: best : the state with the largest g; violation : v_i.
 
     gap : c max g - b'g, the item's part of the duality gap
-    slack : where b is a vertex, how far its state is above all others (below 0: it is not above); else -inf
+    slack : where b is a vertex, how far its state is above all others (below 0: it is not above); elsewhere, under the
+        hinge, minus the violation, else -inf
     """
 
     best: int
@@ -80,7 +81,7 @@ def optimality(g, b, c):
             least = min(least, g[m])
             product += b[m] * g[m]
     violation = largest - least
-    slack = (largest - second if violation == 0.0 else -violation) if n_positive == 1 else -np.inf
+    slack = largest - second if n_positive == 1 and violation == 0.0 else -violation
     return Optimality(best, violation, c * largest - product, slack)
 
 
@@ -186,7 +187,7 @@ def solve_block(g, b, c, square, best, cursor, solver, after, workspace):
     return cursor
 
 
-VIOLATION, GAP, DECREASE, UPDATES = range(4)
+VIOLATION, GAP, DECREASE, UPDATES, VIOLATIONS = range(5)
 
 
 class DualRows(NamedTuple):
@@ -266,13 +267,13 @@ def take_step(g, b, after, square, states, changes):
 
 
 @kernel
-def sweep_items(order, rows, items, weights, solver, moves, slacks, found):
+def sweep_items(order, rows, items, weights, solver, least, slacks, found):
     """Visit the items of `order` (Algorithm 1, the inner loop).
 
-    weights : float64 (F, width), in and out; moves : whether violated items are updated, or only looked at
+    weights : float64 (F, width), in and out; least : the violation up to which an item is only looked at
     slacks : float64 (len(order),), out: `Optimality.slack` of each, before its update
-    found : float64 (4,), out: the largest violation, the sum of the gaps, the decrease of the dual objective under the
-        hinge, updates
+    found : float64 (5,), out: the largest violation, the sum of the gaps, the decrease of the dual objective under the
+        hinge, updates, the sum of the violations
     """
     n, width, is_of_pairs = items.b.shape[1], weights.shape[1], items.damping.size > 0
     g, after, workspace = np.zeros(width), np.zeros(n), np.zeros(n + 1)
@@ -289,7 +290,8 @@ def sweep_items(order, rows, items, weights, solver, moves, slacks, found):
         slacks[t] = seen.slack
         found[VIOLATION] = max(found[VIOLATION], seen.violation)
         found[GAP] += seen.gap
-        if not moves or seen.violation <= ROUNDING * (1.0 + abs(g[seen.best])):
+        found[VIOLATIONS] += seen.violation
+        if seen.violation <= max(ROUNDING * (1.0 + abs(g[seen.best])), least):
             continue
         if is_of_pairs:
             solve_pairs(g[:n], b, items.labels[i], square, items.damping[i], solver, after, workspace)
@@ -312,53 +314,36 @@ def gradient_of(i, scores, items, g):
     g[items.labels[i]] -= 1.0
 
 
-@inner
-def is_violated(seen, g):
-    """Whether a violation is more than rounding."""
-    return seen.violation > ROUNDING * (1.0 + abs(g[seen.best]))
-
-
 @kernel
-def find_violated(order, items, scores, violated):
-    """violated[t] <- whether the item order[t] violates optimality at the present scores."""
-    g = np.zeros(items.b.shape[1])
-    for t in range(order.size):
-        gradient_of(order[t], scores, items, g)
-        violated[t] = is_violated(optimality(g, items.b[order[t]], items.masses[order[t]]), g)
+def visit_items(order, rows, diagonal, items, scores, solver, least, slacks, found):
+    """Visit the items of `order` as `sweep_items` does, with the scores of all, (K, N), in the place of weights.
 
-
-@kernel
-def visit_items(first, order, places, rows, diagonal, items, scores, solver, moves, slacks, found):
-    """Visit the items order[first], ...; returns the first whose row is not there. moves, slacks, found : as in
-    `sweep_items`; what `found` has is added to. places : int64 (len(order),), of items' rows of the Gram matrix in
-    `rows`, or -1.
+    rows, diagonal : float64 (at least N, at least N), of which the first are the Gram matrix of the items; (N,)
     """
     n = items.b.shape[1]
     g, after, workspace = np.zeros(n), np.zeros(n), np.zeros(n + 1)
     states, changes = np.zeros(n, np.int64), np.zeros(n)
-    for t in range(first, order.size):
+    found[:] = 0.0
+    for t in range(order.size):
         i = order[t]
         b, c, square = items.b[i], items.masses[i], diagonal[i]
         gradient_of(i, scores, items, g)
         seen = optimality(g, b, c)
-        is_due = moves and is_violated(seen, g)
-        if is_due and places[t] < 0:
-            return t
         slacks[t] = seen.slack
         found[VIOLATION] = max(found[VIOLATION], seen.violation)
         found[GAP] += seen.gap
-        if not is_due:
+        found[VIOLATIONS] += seen.violation
+        if seen.violation <= max(ROUNDING * (1.0 + abs(g[seen.best])), least):
             continue
         items.cursors[i] = solve_block(g, b, c, square, seen.best, items.cursors[i], solver, after, workspace)
         n_states, decrease = take_step(g, b, after, square, states, changes)
-        row = rows[places[t]]
+        row = rows[i]
         for s in range(n_states):
             target, change = scores[states[s]], changes[s]
-            for j in range(row.size):
+            for j in range(target.size):
                 target[j] += change * row[j]
         found[DECREASE] += decrease
         found[UPDATES] += 1.0
-    return order.size
 
 
 @bare_subkernel

@@ -33,7 +33,6 @@ from crfqn.solvers.dual.decomposition_kernels import (
     DualRows,
     SubSolver,
     balance,
-    find_violated,
     sweep_items,
     visit_items,
 )
@@ -46,14 +45,21 @@ LEAVING = 0.02  # share of the free variables that may leave their bounds until 
 
 class ItemSweep(NamedTuple):
     """Findings of a sweep over items: violation : the largest v_i (equation 5); gap : the sum of the items' parts, each
-    when visited; decrease : of equation 3; slacks : (items,), how far each at a vertex is from leaving it, -inf for
-    others."""
+    when visited; decrease : of equation 3; slacks : (items,), how far each at a vertex is from leaving it, below zero
+    for others; mean : of the v_i."""
 
     violation: float
     gap: float
     decrease: float
     n_updates: int
     slacks: Vector
+    mean: float
+
+    @classmethod
+    def of(cls, found: Vector, slacks: Vector) -> ItemSweep:
+        """Return what a kernel has found."""
+        violation, gap, decrease, n_updates, violations = found.tolist()
+        return cls(violation, gap, decrease, int(n_updates), slacks, violations / max(slacks.size, 1))
 
 
 class FaceDescent(NamedTuple):
@@ -97,9 +103,29 @@ def fixed_offsets(objective: Objective) -> Vector:
     return np.zeros((1, objective.n_states)) if offset is None else np.ascontiguousarray(offset.T)
 
 
+class WorkingSet(NamedTuple):
+    """Items that are worked on, the matrix between them, and copies of their variables and scores.
+
+    items, places : int64 (n,); (N,), where each item is among them
+    square : float64 (at least n, at least n), of which the rest is not theirs
+    """
+
+    items: NDArray[np.int64]
+    places: NDArray[np.int64]
+    square: Vector
+    diagonal: Vector
+    state: DualItemArrays
+    scores: Vector
+
+
 class DualKernelItems:
-    """Dual variables of the items, zero at the start, and the scores of all, float64 (K, N), that follow every change
-    of one, in the place of the weights of `DualItems`."""
+    """Dual variables of the items, zero at the start, with a kernel.
+
+    The scores (K, N) of the items of a working set follow every change of a variable, as the weights of `DualItems` do;
+    those of all, with which the next set is chosen by how much each item is violated, are made at the certificate.
+    """
+
+    has_faces = is_free = False
 
     def __init__(self, objective: Objective, penalty: Any, method: str, tol: float) -> None:
         self.objective, self.l2 = objective, penalty.l2
@@ -108,6 +134,7 @@ class DualKernelItems:
         self.items = np.flatnonzero(self.state.masses > 0)
         self.scores = np.zeros((objective.n_states, objective.n_items))
         self.solver = SubSolver(METHODS[method], tol, np.full(1, SEED, np.uint64))
+        self.working: WorkingSet | None = None
 
     @property
     def n_variables(self) -> int:
@@ -117,33 +144,53 @@ class DualKernelItems:
     @property
     def alpha(self) -> Vector:
         """The dual variables, C - b, (N, K)."""
+        self._write_back()
         return dual_variables(self.state)
 
-    def sweep(self, order: NDArray[np.int64]) -> ItemSweep:
-        """Solve the sub-problem of one item after another."""
-        seen = self._visit(order, moves=True)
+    def admit(self, items: NDArray[np.int64], slacks: Vector) -> NDArray[np.int64]:
+        """Work on those items that are violated most, or nearest to it, as many as the memory allows; return them."""
+        items = items[np.sort(np.argsort(slacks, kind="stable")[: self.gram.capacity])]
+        self._write_back()
+        square = self.gram.hold(items)
+        held = self.gram.held
+        state = self.state._replace(
+            labels=self.state.labels[held],
+            masses=self.state.masses[held],
+            offsets=self.state.offsets if len(self.state.offsets) == 1 else self.state.offsets[held],
+            b=self.state.b[held],
+            cursors=self.state.cursors[held],
+        )
+        places = np.full(self.objective.n_items, -1)
+        places[held] = np.arange(held.size)
+        self.working = WorkingSet(held, places, square, self.gram.diagonal[held], state, self.scores[:, held])
+        return items
+
+    def _write_back(self) -> None:
+        """Take over the variables of the working set."""
+        if self.working is not None:
+            self.state.b[self.working.items] = self.working.state.b
+            self.state.cursors[self.working.items] = self.working.state.cursors
+
+    def sweep(self, order: NDArray[np.int64], least: float = 0.0) -> ItemSweep:
+        """Solve the sub-problem of one item of the working set after another, where its violation is above `least`."""
+        assert self.working is not None
+        _, places, square, diagonal, state, scores = self.working
+        seen = self._visit(places[order], square, diagonal, state, scores, least)
         self.objective.n_passes += order.size / max(self.items.size, 1)
         return seen
 
-    def _visit(self, order: NDArray[np.int64], moves: bool) -> ItemSweep:
-        """Visit the items; where one needs a row, rows of all that need one now are made at once."""
-        slacks, found = np.empty(order.size), np.zeros(4)
-        for begin in range(0, order.size, self.gram.n_together):
-            part = order[begin : begin + self.gram.n_together]
-            places, first = np.full(part.size, -1), 0
-            rows = self.gram.table
-            while True:
-                first = visit_items(
-                    first, part, places, rows, self.gram.diagonal, self.state, self.scores, self.solver, moves,
-                    slacks[begin : begin + part.size], found,
-                )  # fmt: skip
-                if first == part.size:
-                    break
-                violated = np.empty(part.size - first, bool)
-                find_violated(part[first:], self.state, self.scores, violated)
-                rest = first + np.flatnonzero(violated)
-                rows, places[rest] = self.gram.rows(part[rest])
-        return ItemSweep(float(found[0]), float(found[1]), float(found[2]), int(found[3]), slacks)
+    def _visit(
+        self,
+        order: NDArray[np.int64],
+        rows: Vector,
+        diagonal: Vector,
+        state: DualItemArrays,
+        scores: Vector,
+        least: float,
+    ) -> ItemSweep:
+        slacks, found = np.empty(order.size), np.empty(5)
+        visit_items(order, rows, diagonal, state, scores, self.solver, least, slacks, found)
+        return ItemSweep.of(found, slacks)
 
     def _objective_value(self) -> float:
         """Minus l2 times equation 3."""
@@ -155,40 +202,26 @@ class DualKernelItems:
     def certify(self, order: NDArray[np.int64]) -> Certified:
         """Evaluate both objectives, variables that are off their simplex projected back and the scores made anew: each
         change of a variable has left its rounding in them, of terms as large as C."""
-        state = self.state
+        self._write_back()
+        state, self.working = self.state, None
         if self.solver.method == METHODS["bisection"]:
             simplex_rows(state.b, state.masses, METHODS["pivot"], 0.0, state.b)
         self.scores[:] = 0.0
-        coords, values = self._expansion()
-        self.gram.image(self.objective.split(coords), values, self.scores)
-        seen, dual_value = self._visit(order, moves=False), self._objective_value()
+        by_state = self.alpha.T.ravel()
+        coords = np.flatnonzero(by_state)
+        self.gram.image(self.objective.split(coords), by_state[coords], self.scores)
+        seen = self._visit(order, self.scores, self.gram.diagonal, state, self.scores, np.inf)
+        dual_value = self._objective_value()
         bound = dual_value if self.gram.is_definite else -np.inf
         return Certified(dual_value + self.l2 * seen.gap, bound, seen)
 
-    def _expansion(self) -> SparseWeights:
-        by_state = self.alpha.T.ravel()
-        coords = np.flatnonzero(by_state)
-        return SparseWeights(coords, by_state[coords])
-
-    def point(self) -> ExpansionPoint:
+    def point(self) -> Any:
         """Return the expansion as a point."""
-        return ExpansionPoint(self)
+        return TablePoint(self)
 
-
-class ExpansionPoint(Point):
-    """The expansion at this moment, and its scores, which are there already."""
-
-    def __init__(self, blocks: DualKernelItems) -> None:
-        super().__init__(blocks.objective, *blocks._expansion())
-        self._scores = blocks.scores.copy()
-
-    @cached_property
-    def value(self) -> float:
-        """The loss, from the scores."""
-        owner = self.objective
-        scores = self._scores if owner.offset is None else self._scores + owner.offset
-        found = owner.loss.evaluate(scores, np.empty(0), owner.weights, owner.pool)
-        return float(owner.weights @ found.item_losses)
+    def table(self) -> Vector:
+        """Return the weights of the expansion, (N, K)."""
+        return self.alpha
 
 
 def linear_rows(map: FeatureMap, constant: float) -> DualRows:
@@ -287,19 +320,24 @@ class DualItems(MethodState):
         """The dual variables of the items that count."""
         return self.items.size * self.objective.n_states
 
-    def sweep(self, order: NDArray[np.int64]) -> ItemSweep:
-        """Solve the sub-problem of one item after another; the multiplier takes over the constant's weights."""
-        seen = self._visit(order, self.state, moves=True)
+    def admit(self, items: NDArray[np.int64], slacks: Vector) -> NDArray[np.int64]:
+        """Return the items: weights follow the changes of all."""
+        return items
+
+    def sweep(self, order: NDArray[np.int64], least: float = 0.0) -> ItemSweep:
+        """Solve the sub-problem of one item after another, where its violation is above `least`; the multiplier takes
+        over the constant's weights."""
+        seen = self._visit(order, self.state, least)
         if self.is_free:
             self.multiplier += self._constant_scores()
             self.state.offsets[:] = self.fixed + self.multiplier
         return seen
 
-    def _visit(self, order: NDArray[np.int64], state: DualItemArrays, moves: bool) -> ItemSweep:
-        slacks, found = np.empty(order.size), np.empty(4)
-        sweep_items(order, self.rows, state, self.weights, self.solver, moves, slacks, found)
+    def _visit(self, order: NDArray[np.int64], state: DualItemArrays, least: float) -> ItemSweep:
+        slacks, found = np.empty(order.size), np.empty(5)
+        sweep_items(order, self.rows, state, self.weights, self.solver, least, slacks, found)
         self.objective.n_passes += order.size / max(self.items.size, 1)
-        return ItemSweep(float(found[0]), float(found[1]), float(found[2]), int(found[3]), slacks)
+        return ItemSweep.of(found, slacks)
 
     @property
     def has_faces(self) -> bool:
@@ -360,10 +398,10 @@ class DualItems(MethodState):
             simplex_rows(state.b, state.masses, METHODS["pivot"], 0.0, state.b)
         self.weights[:, : self.n_states] = transposed_product(self.rows, self.alpha, len(self.weights))
         if not self.is_free:
-            seen, dual_value = self._visit(order, state, moves=False), self._objective_value()
+            seen, dual_value = self._visit(order, state, np.inf), self._objective_value()
             return Certified(dual_value + self.l2 * seen.gap, dual_value, seen)
         self.weights[-1] = 0.0  # the multiplier alone is the intercept
-        seen, surplus = self._visit(order, state, moves=False), self._surplus()
+        seen, surplus = self._visit(order, state, np.inf), self._surplus()
         value = self._objective_value() + self.l2 * (seen.gap + float(surplus @ self.multiplier))
         dual_value = self._feasible_value(surplus)
         self.weights[-1, : self.n_states] = -self.constant * surplus
@@ -487,7 +525,7 @@ class TableWeights:
 class TablePoint(Point):
     """A point whose weights are a table (F, K): the coordinates, too, wait until somebody asks."""
 
-    def __init__(self, blocks: DualItems) -> None:
+    def __init__(self, blocks: DualItems | DualKernelItems) -> None:
         self._blocks, self.objective = blocks, blocks.objective  # no weights yet
 
     @cached_property

@@ -1,8 +1,7 @@
-"""Dual variables of structured hinges: what each item's distribution over labellings expects, and the weights.
+"""Dual variables of structured hinges: each item's distribution over its labellings, and the weights.
 
-Weights and bounds take no more of a distribution than the expected counts of states and edges: N K + I E numbers in the
-place of I K^T. The kernels (`frank_wolfe_kernels.py`) have the equations. Shapes: I items, N positions, F features, K
-states, E edge weights; width = K rounded up to LANES.
+Kept are the labellings with a share, some of the K^T of an item. The kernels (`frank_wolfe_kernels.py`) have the
+equations. Shapes: I items, N positions, F features, K states; width = K rounded up to LANES.
 """
 
 from __future__ import annotations
@@ -18,39 +17,18 @@ from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.losses.structured import StructuralHinge
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.protocols import Point
-from crfqn.solvers.dual.frank_wolfe_kernels import improve_chains, improve_trees
-from crfqn.solvers.stochastic.item_kernels import ItemData
-from crfqn.solvers.stochastic.perceptron_kernels import N_SEEN
-from crfqn.solvers.stochastic.state import LARGEST_BYTES, LearnedRows, check_structure, untouched_rows
+from crfqn.solvers.dual.frank_wolfe_kernels import GAIN, OPERATIONS, Planes, improve_chains, improve_trees
+from crfqn.solvers.stochastic.state import LearnedRows, check_structure, untouched_rows
 from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy
 
 
-class ExpectedCounts:
-    """What the distributions of a part's items expect, at first what was observed: nodes (N, width), edges
-    (I, K, width), or (0, K, width) without; masses : float64 (I,), c_i / l2."""
-
-    def __init__(self, part: Objective, width: int, l2: float) -> None:
-        loss = hinge_of(part)
-        self.nodes = untouched_rows(part.n_positions, width)
-        states, positions = loss.observed_at(np.arange(part.n_positions))
-        self.nodes[positions, states] = 1.0
-        n_with_edges = part.n_items if loss.n_edges else 0
-        self.edges = np.zeros((n_with_edges, part.n_states, width))
-        if n_with_edges:
-            inner = np.ones(part.n_positions, bool)
-            inner[part.map.offsets[:-1][np.diff(part.map.offsets) > 0]] = False
-            to = np.flatnonzero(inner)
-            item_of = np.repeat(np.arange(part.n_items), np.diff(part.map.offsets))
-            np.add.at(self.edges, (item_of[to], loss.targets[to - 1], loss.targets[to]), 1.0)
-        self.masses = part.weights / l2
-
-
 class FrankWolfeState(LearnedRows):
-    """Dual variables of the items, and the weights that they make; both expect at first what is observed, w = 0.
+    """Dual variables of the items, and the weights that they make; all expect at first what is observed, w = 0.
 
     owner, penalty : the objective with structured hinges; l2/2 ||w||^2 with l2 > 0, InputError for others
-    rows : AveragedRows, w and what their weighted average lacks
+    rows : AveragedRows, w
+    planes : Planes of each part
     """
 
     def __init__(self, owner: Objective | BlockedObjective, penalty: Any) -> None:
@@ -61,10 +39,12 @@ class FrankWolfeState(LearnedRows):
             )
         super().__init__(owner)
         self.l2 = penalty.l2
-        check_counts(owner, self.width)
-        self.rows = self.averaged_rows()
-        self.counts = [ExpectedCounts(part, self.width, self.l2) for part in self.parts]
+        self.rows = self.averaged_rows(has_mean=False)
+        self._changes = untouched_rows(self.n_rows, self.width)
+        self.planes = [observed_planes(part) for part in self.parts]
         self._gaps = np.full(owner.n_items, np.inf)
+        self._gaps_of_planes = self._gaps.copy()
+        self._masses = [part.weights / self.l2 for part in self.parts]
 
     @classmethod
     def check(cls, objective: Objective | BlockedObjective) -> None:
@@ -85,50 +65,110 @@ class FrankWolfeState(LearnedRows):
         """Each item's part of the duality gap when it was last visited, infinite before, (n_items,)."""
         return self.l2 * self._gaps[self.items]
 
-    def visit(self, order: NDArray[np.integer], moves: bool = True) -> None:
-        """Measure the gaps of the items `order`, numbers below `n_items`, and take a step on each if it moves;
-        sequential, whatever the number of threads."""
+    def make_room(self) -> None:
+        """Give items whose places are all in use as many again."""
+        self.planes = [
+            roomier(planes, np.diff(part.map.offsets)) if is_full(planes).any() else planes
+            for part, planes in zip(self.parts, self.planes, strict=True)
+        ]
+
+    def visit(
+        self, order: NDArray[np.integer], moves: bool = True, among_planes: bool = False
+    ) -> tuple[float, float]:
+        """Measure the gaps of the items `order`, numbers below `n_items`, and take a step on each if it moves, towards
+        the worst of all labellings or, in chains, of those of its planes. Sequential, whatever the number of threads.
+
+        Returns about how many multiplications it took, and by how much the dual objective has risen.
+        """
+        totals = np.zeros(2)
         for which, items in self.runs(order):
-            part, counts = self.parts[which], self.counts[which]
-            gaps = self._gaps[self.bounds[which] : self.bounds[which + 1]]
-            loss = hinge_of(part)
-            indptr, features, values = part.map.store.by_position()
-            data = ItemData(part.map.offsets, indptr, features, values, loss.targets, counts.masses)
-            if isinstance(loss.structure, Taxonomy):
-                forest = (loss.structure.parents, loss.structure.is_label)
-                improve_trees(items, data, counts.nodes, *forest, moves, gaps, self.rows)
+            part, planes = self.parts[which], self.planes[which]
+            measured = self._gaps_of_planes if among_planes else self._gaps
+            gaps = measured[self.bounds[which] : self.bounds[which + 1]]
+            data = self.item_data(which)._replace(weights=self._masses[which])
+            structure = self.structure
+            if isinstance(structure, Taxonomy):
+                forest = (structure.parents, structure.is_label)
+                improve_trees(items, data, planes, *forest, moves, gaps, self.rows, totals)
             else:
-                mask = cast(Chain, loss.structure).mask
-                improve_chains(items, data, counts.nodes, counts.edges, moves, gaps, self.rows, mask)
-        self.owner.n_passes += order.size / max(self.n_items, 1)
+                improve_chains(
+                    items, data, planes, part.n_states, among_planes, moves, gaps, self.rows, self._changes,
+                    cast(Chain, part.loss.structure).mask, totals,
+                )  # fmt: skip
+        if not among_planes:
+            self._gaps_of_planes[self.items[order]] = self._gaps[self.items[order]]
+            self.owner.n_passes += order.size / max(self.n_items, 1)
+        return float(totals[OPERATIONS]), self.l2 * float(totals[GAIN])
+
+    def promising(self) -> NDArray[np.intp]:
+        """Return the items that steps among planes are worth: the others have at most a tenth of these gaps together,
+        as they were last seen."""
+        gaps = self._gaps_of_planes[self.items]
+        return np.flatnonzero(gaps > 0.1 * gaps.mean())
+
+    @property
+    def has_lattices(self) -> bool:
+        """Whether steps among planes ask for less than all labellings."""
+        return not isinstance(self.structure, Taxonomy)
 
     def dual_value(self) -> float:
         """Return sum_i c_i (expected L) - l2/2 ||w||^2."""
         distances = sum(
-            float(part.weights @ hinge_of(part).expected_distances(counts.nodes))
-            for part, counts in zip(self.parts, self.counts, strict=True)
+            float(part.weights[item_of(planes)] @ (planes.shares * planes.losses))
+            for part, planes in zip(self.parts, self.planes, strict=True)
         )
         return distances - 0.5 * self.l2 * float(np.einsum("fk,fk->", self.rows.weights, self.rows.weights))
 
-    def point(self, is_averaged: bool) -> Point:
-        """Return the point of the weights, or of their weighted average over the steps so far."""
-        n = self.rows.counters[N_SEEN]
-        share = 2.0 / (n * (n + 1.0)) if is_averaged and n > 0 else 0.0
-        return self.owner.later(*self.sparse(self.rows.weights, self.rows.corrections, share))
+    def point(self) -> Point:
+        """Return the point of the weights."""
+        return self.owner.later(*self.sparse(self.rows.weights))
+
+
+FEWEST_PLACES = 4  # of an item at first, as most have one to three planes
+
+
+def observed_planes(part: Objective) -> Planes:
+    """Return the observed labelling of each item with all of its share."""
+    first = FEWEST_PLACES * np.arange(part.n_items + 1)
+    lengths = np.diff(part.map.offsets)
+    shares, losses = np.zeros((2, first[-1]))
+    shares[first[:-1]] = 1.0
+    heads = FEWEST_PLACES * part.map.offsets[:-1].astype(np.int64)
+    labels = np.zeros(FEWEST_PLACES * part.n_positions, np.int32)
+    labels[within(heads, lengths)] = hinge_of(part).targets
+    return Planes(first, np.ones(part.n_items, np.int64), shares, losses, heads, labels)
+
+
+def is_full(planes: Planes) -> NDArray[np.bool_]:
+    """Return which items have no place left."""
+    return planes.n_used == np.diff(planes.first)
+
+
+def item_of(planes: Planes) -> NDArray[np.intp]:
+    """Return the item of each place."""
+    return np.repeat(np.arange(planes.n_used.size), np.diff(planes.first))
+
+
+def within(begins: NDArray[np.integer], lengths: NDArray[np.integer]) -> NDArray[np.intp]:
+    """Return the indices begins[i] ... begins[i] + lengths[i] - 1 of all i."""
+    ends = np.cumsum(lengths)
+    return np.arange(ends[-1] if ends.size else 0) + np.repeat(begins - ends + lengths, lengths)
+
+
+def roomier(planes: Planes, lengths: NDArray[np.integer]) -> Planes:
+    """Return the same planes with twice the places for items that have none left; lengths : (I,), of the items."""
+    places = np.diff(planes.first)
+    first = np.concatenate([[0], np.cumsum(np.where(is_full(planes), 2 * places, places))])
+    heads = np.concatenate([[0], np.cumsum(np.diff(first) * lengths)])
+    shares, losses = np.zeros((2, first[-1]))
+    labels = np.zeros(heads[-1], np.int32)
+    at = within(first[:-1], places)
+    shares[at], losses[at] = planes.shares, planes.losses
+    labels[within(heads[:-1], places * lengths)] = planes.labels
+    return Planes(first, planes.n_used, shares, losses, heads[:-1], labels)
 
 
 def hinge_of(part: Objective) -> StructuralHinge:
     """Return the loss of a part."""
     assert isinstance(part.loss, StructuralHinge)
     return part.loss
-
-
-def check_counts(owner: Objective | BlockedObjective, width: int) -> None:
-    """Refuse expected counts beyond `LARGEST_BYTES`."""
-    n_edge_rows = owner.n_items * owner.n_states if hinge_of(owner.parts[0]).n_edges else 0
-    n_bytes = 8 * width * (owner.n_positions + n_edge_rows)
-    if n_bytes > LARGEST_BYTES:
-        raise InputError(
-            f"block-coordinate Frank-Wolfe keeps what it expects of every item: {n_bytes / 1e9:.3g} GB here, and at "
-            f"most {LARGEST_BYTES / 1e9:g} GB are allowed; train on fewer items"
-        )

@@ -94,7 +94,7 @@ def top_violators(seen: ScreenedPoint, limit: int) -> tuple[NDArray[np.bool_], f
     """
     blocks, violation = seen.local.blocks, seen.local.violation(seen.w, seen.g)
     gain = violation**2 / blocks.spread(blocks.largest(curvature_at_entry(seen.point, seen.coords)))
-    gain[(seen.w != 0) | np.isin(seen.coords, seen.penalty.unpenalised)] = np.inf
+    gain[(seen.w != 0) | seen.penalty.is_unpenalised(seen.coords)] = np.inf
     order = np.argsort(-blocks.largest(gain), kind="stable")
     n_before = np.cumsum(blocks.sizes[order]) - blocks.sizes[order]
     enters = np.zeros(order.size, bool)

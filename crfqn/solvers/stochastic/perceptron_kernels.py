@@ -31,7 +31,7 @@ class AveragedRows(NamedTuple):
     """Weights, and what their mean lacks.
 
     weights : float64 (rows, width), a row a feature, then a row for each state that an edge comes from
-    corrections : float64 (rows, width), the sum of k tau Delta
+    corrections : float64 (rows, width), the sum of k tau Delta; (0, width) where no mean is kept
     is_fixed, pattern_of : bool (patterns, width), weights that stay zero; int32 (rows,), each row's pattern
     counters : float64 (2,), items seen, positions that were wrong
     """
@@ -48,7 +48,8 @@ def change_weight(row, state, tau, rows):
     """Add tau to one weight, and k tau to what the mean lacks."""
     if not rows.is_fixed[rows.pattern_of[row], state]:
         rows.weights[row, state] += tau
-        rows.corrections[row, state] += rows.counters[N_SEEN] * tau
+        if rows.corrections.shape[0] > 0:
+            rows.corrections[row, state] += rows.counters[N_SEEN] * tau
 
 
 @subkernel

@@ -108,12 +108,13 @@ class LearnedRows(MethodState):
         indptr, features, values = part.map.store.by_position()
         return ItemData(part.map.offsets, indptr, features, values, loss.targets, part.weights)
 
-    def averaged_rows(self) -> AveragedRows:
-        """Return weights of zeros of which a mean is kept."""
+    def averaged_rows(self, has_mean: bool = True) -> AveragedRows:
+        """Return weights of zeros, of which a mean is kept or not."""
         kinds, pattern_of = self.patterns(NO_COORDS)
         is_fixed = np.zeros((len(kinds), self.width), bool)
         is_fixed[:, : self.n_states] = kinds == FORBIDDEN
-        weights, corrections = (untouched_rows(self.n_rows, self.width) for _ in range(2))
+        weights = untouched_rows(self.n_rows, self.width)
+        corrections = untouched_rows(self.n_rows if has_mean else 0, self.width)
         return AveragedRows(weights, corrections, is_fixed, pattern_of, np.zeros(2))
 
     def sparse(self, table: Vector, corrections: Vector | None = None, share: float = 0.0) -> SparseWeights:

@@ -1,4 +1,4 @@
-"""MulticlassClassifier with the multiclass hinge: scikit-learn's contract, its solver, one pass over batches."""
+"""MulticlassClassifier with the multiclass hinge: its solver, one pass over batches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import pytest
 import scipy.sparse
 from sklearn.datasets import load_digits, load_iris
 from sklearn.svm import LinearSVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from crfqn import MulticlassClassifier, load
 from crfqn.errors import InputError
@@ -16,13 +15,6 @@ from crfqn.result import Status
 
 def hinge(**settings):
     return MulticlassClassifier(**({"loss": "hinge", "penalty": "l2", "l2": 1.0} | settings))
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks([hinge(), hinge(fit_intercept=False)])
-@pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
-def test_scikit_learn(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,6 @@ from margin_references import MarginProblem, optimum, penalty_value
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.feature_selection import SelectFromModel
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import crfqn
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, TaxonomyCRF, crf_path
@@ -65,22 +64,6 @@ def objective(model, strengths, norm, x=X, y=Y, weights=None) -> float:
     table = np.c_[model.coef_.toarray(), model.intercept_].T
     loss, _ = problem_of(model.loss, np.c_[x, np.ones(len(x))], y, weights).evaluate(table)
     return loss + penalty_value(table if model.penalize_intercept else table[:-1], strengths, norm)
-
-
-CHECKED = [
-    MulticlassClassifier(),
-    MulticlassClassifier(loss="logistic", solver="bcd"),
-    MulticlassClassifier(loss="multitask-squared-hinge", penalty="l2", fit_intercept=False),
-]
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore:.*requires.*:sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks(CHECKED)
-@pytest.mark.filterwarnings("ignore::crfqn.errors.EmptyModelWarning")
-@pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
-def test_all_checks(estimator, check):
-    check(estimator)
 
 
 @dataclass

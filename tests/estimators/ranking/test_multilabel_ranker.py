@@ -14,7 +14,6 @@ from sklearn.feature_selection import SelectFromModel
 from sklearn.metrics import f1_score, label_ranking_average_precision_score
 from sklearn.model_selection import KFold, cross_val_score
 from sklearn.utils import get_tags
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import crfqn
 from crfqn import MulticlassClassifier, MultilabelRanker, crf_path
@@ -41,15 +40,6 @@ def model() -> MultilabelRanker:
 
 def problem(weights=None) -> MarginProblem:
     return MarginProblem("ranking", X, TABLE, np.ones(len(X)) if weights is None else weights)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore:.*(requires|does not have).*:sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks([MultilabelRanker(), MultilabelRanker(threshold="label", fit_intercept=False)])
-@pytest.mark.filterwarnings("ignore::crfqn.errors.EmptyModelWarning")
-@pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
-def test_all_checks(estimator, check):
-    check(estimator)
 
 
 class TestOptimum:

@@ -200,11 +200,7 @@ class TestAvailability:
         [
             ({}, (X, Y), "classes: expected all labels in the first call of partial_fit, got None"),
             ({}, (X, Y, []), "classes: expected at least one label"),
-            (
-                {"constraints": "seen"},
-                (X, Y, CLASSES),
-                "constraints: partial_fit does not take what was seen",
-            ),
+            ({"constraints": "seen"}, (X, Y, CLASSES), "constraints: .seen. needs all data at once"),
             (
                 {"all_possible_states": False},
                 (X, Y, CLASSES),

@@ -303,6 +303,6 @@ except InputError as error:
 def test_labels_of_thousands_of_levels():
     """In a process of its own, which can be ended where the names of the nodes are made by the cube of the levels."""
     command = [sys.executable, "-W", "ignore", "-c", DEEP]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=180)
     assert run.returncode == 0, run.stderr
     assert "the taxonomy is too deep: with 20,000 levels" in run.stdout

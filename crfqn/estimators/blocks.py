@@ -1,0 +1,366 @@
+"""Items in a folder, block by block: for data larger than memory.
+
+A folder has `blocks.crfqn`, the index (labels, names of the features, sizes), and a file a block with the block's
+feature store, labels and weights, in a model's columns. It is written in two passes over batches of items, the first
+for labels and names, and read block by block, whenever a training asks for one: what is in memory is a block, not the
+data. Shapes: I items, N positions, F features, K labels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from crfqn.arrays import Labels, Vector
+from crfqn.atomic_write import StrPath
+from crfqn.data.csc_builder import ALL_ONES, is_matrix
+from crfqn.data.encoding import encode_sequences
+from crfqn.data.features import FeatureStore
+from crfqn.data.items import check_item_weights
+from crfqn.data.label_codes import encode_known_labels, encode_labels
+from crfqn.data.model_file import read_model, write_model
+from crfqn.data.sequences import Sequences
+from crfqn.data.templates.vocabulary import TemplateSource, TemplateVocabulary, is_hashed
+from crfqn.data.vocabulary import UNKNOWN_VALUE, Vocabulary
+from crfqn.errors import DataError, InputError
+from crfqn.estimators.content import ModelContent, add_labels, add_vocabulary, read_labels, read_vocabulary
+from crfqn.messages import describe
+from crfqn.objectives.blocks import BlockedObjective, StoredParts, block_cuts
+from crfqn.objectives.objective import Objective
+from crfqn.threads import Pool
+
+INDEX, KIND = "blocks.crfqn", "blocks"
+BLOCK_SCORES = 1 << 22  # scores, labels x positions, of a block: 32 MB, and a few arrays like it
+BLOCK_POSITIONS = 1 << 19  # at the most
+KEPT_NUMBERS = 1 << 25  # residuals that stay in memory, 256 MB; others go to a file
+COUNTS = "n_items", "n_positions", "n_bytes"
+Batch = tuple[Any, ...]  # (X, y) or (X, y, sample_weight)
+
+
+class Block(NamedTuple):
+    """Features, codes of the labels, int32 (N,), and weights of some items, float64 (I,)."""
+
+    store: FeatureStore
+    targets: Labels
+    weights: Vector
+
+
+class Blocks:
+    """Labelled items on disk, to train on: `ChainCRF().fit(Blocks.open(folder))`.
+
+    Attributes
+    ----------
+    classes : ndarray, shape (K,), sorted
+    vocabulary : names of the features, None for matrices
+    n_features : int, F
+    is_of_sequences : bool, whether items are sequences (chains), or rows (classifiers)
+    n_items, n_positions, n_bytes : int64 (blocks,), sizes of the blocks
+    """
+
+    def __init__(self, folder: StrPath) -> None:
+        self.folder = Path(folder)
+        file = read_model(self.folder / INDEX)
+        if file.kind != KIND:
+            raise DataError(f"{self.folder / INDEX}: expected an index of blocks, got a model, {file.kind!r}")
+        self.classes = read_labels(file, file.count("n_classes", 1))
+        self.vocabulary = read_vocabulary(file)
+        self.n_features = file.count("n_features", 1)
+        self.is_of_sequences = bool(file.metadata.get("is_of_sequences"))
+        self.n_items, self.n_positions, self.n_bytes = (file.array(name, "int64", (None,)) for name in COUNTS)
+        self._sums = file.string_list("digests")
+        self._checked: set[int] = set()
+
+    @classmethod
+    def open(cls, folder: StrPath) -> Blocks:
+        """Open what `write` has written; ModelFileError or DataError where it is missing or damaged."""
+        return cls(folder)
+
+    @classmethod
+    def write(
+        cls,
+        folder: StrPath,
+        batches: Iterable[Batch] | Callable[[], Iterable[Batch]],
+        *,
+        templates: Any = None,
+        min_count: int = 1,
+        n_positions: int | None = None,
+    ) -> Blocks:
+        """Write batches of items to a new folder, as a whole or not at all, and open it.
+
+        Parameters
+        ----------
+        folder : path, which must not exist yet
+        batches : iterable that can be read twice, or a function that returns one
+            Of (X, y) or (X, y, sample_weight), in any form that `ChainCRF.fit` takes (lists of items, `Sequences`), or
+            matrices (items x features) with a label for each row, as `MulticlassCRF.fit` takes them. All labels known.
+        templates : Templates, optional
+            Features of token columns; as by `Templates.fit` on all items.
+        min_count : int, default 1
+            Features by name at fewer positions are left out. With templates theirs holds.
+        n_positions : int, optional
+            Positions of a block, one item at least; by default so many that their scores take 32 MB.
+
+        Raises
+        ------
+        InputError
+            As of `fit`; for a generator, which can be read only once; for a folder that exists.
+
+        Notes
+        -----
+        Memory: two batches, a block, and the names of the features.
+        """
+        return Writer(folder, batches, templates, min_count).write(n_positions)
+
+    def __len__(self) -> int:
+        return int(self.n_items.sum())
+
+    def __iter__(self) -> Iterator[tuple[Any, NDArray]]:
+        """Yield features, a CSR array by position, and labels of each block: what `fit_blocks` takes."""
+        for number in range(self.n_items.size):
+            store, targets, _ = self.read(number)
+            indptr, indices, values = store.by_position()
+            shape = store.n_positions, store.n_features
+            values = values if values.size else np.ones(indices.size)
+            yield scipy.sparse.csr_array((values, indices, indptr), shape), self.classes[targets]
+
+    def __repr__(self) -> str:
+        return (
+            f"Blocks({len(self):,} items, {self.n_positions.sum():,} positions, {self.n_features:,} features, "
+            f"{len(self.classes)} labels, {self.n_items.size} blocks, {self.n_bytes.sum() / 1e6:.1f} MB)"
+        )
+
+    def check_kind(self, is_of_sequences: bool) -> None:
+        """Raise InputError unless items are sequences, or rows, as a model needs them."""
+        if self.is_of_sequences != is_of_sequences:
+            kinds = "rows of features with a label each", "sequences"
+            raise InputError(
+                f"{self.folder}: expected blocks of {kinds[is_of_sequences]}, got {kinds[self.is_of_sequences]}"
+            )
+
+    def read(self, number: int) -> Block:
+        """Return a block, into new arrays; its checksum is compared the first time. DataError for a damaged file."""
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+
+        path = block_path(self.folder, number)
+        try:
+            if number not in self._checked and digest(path) != self._sums[number]:
+                raise DataError(f"{path}: the file is damaged: its content does not match its checksum")
+            found = load_file(path)
+            self._checked.add(number)
+            values = found["values"] if found["values"].size else ALL_ONES
+            store = FeatureStore(found["indptr"], found["indices"], values, found["offsets"])
+            return Block(store, found["targets"], found["weights"])
+        except (OSError, SafetensorError, KeyError) as error:
+            raise DataError(f"{path}: cannot be read: {error}") from error
+
+    def objective(self, make: Callable[[Block, Pool], Objective], pool: Pool) -> BlockedObjective:
+        """Return the sum of what `make` makes of each block, which are read whenever it is asked for something."""
+        parts = StoredParts(self.n_items.size, lambda number, threads: make(self.read(number), threads), pool)
+        scratch = str(self.folder) if os.access(self.folder, os.W_OK) else tempfile.gettempdir()
+        return BlockedObjective(parts, most_kept=KEPT_NUMBERS, scratch=scratch)
+
+
+def check_alone(blocks: Blocks, y: Any, sample_weight: Any, validation: Any) -> None:
+    """Raise InputError for labels and weights beside blocks, which have their own, and for validation items."""
+    for name, given in (("y", y), ("sample_weight", sample_weight), ("validation", validation)):
+        if given is not None:
+            raise InputError(
+                f"{name}: blocks have their own labels and weights; expected None, got {describe(given)}"
+            )
+
+
+def block_path(folder: Path, number: int) -> Path:
+    """Return the file of a block."""
+    return folder / f"block-{number:06}.safetensors"
+
+
+def digest(path: Path) -> str:
+    """Return the checksum of a file."""
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+class Seen(NamedTuple):
+    """What the first pass over all batches has found: labels and features, in the columns of a model."""
+
+    classes: NDArray
+    vocabulary: Vocabulary | None
+    n_features: int
+    is_of_sequences: bool
+
+
+class Writer:
+    """Writing of a folder of blocks; parameters as of `Blocks.write`."""
+
+    def __init__(self, folder: StrPath, batches: Any, templates: Any, min_count: int) -> None:
+        if not callable(batches) and (not isinstance(batches, Iterable) or isinstance(batches, Iterator)):
+            raise InputError(
+                "batches: expected (X, y) that can be read twice, as a list, or a function that returns an iterator, "
+                f"got {type(batches).__name__}"
+            )
+        self.folder, self.batches = Path(folder), batches
+        self.templates = None if templates is None else clone(templates).set_params(min_count=1)
+        self.min_count = min_count if templates is None else templates.min_count
+        if self.folder.exists():
+            raise InputError(f"{self.folder}: expected a folder that does not exist yet")
+
+    def write(self, n_positions: int | None) -> Blocks:
+        """Write the blocks beside the folder, then give them its name."""
+        seen = self.first_pass()
+        most = n_positions or max(min(BLOCK_SCORES // len(seen.classes), BLOCK_POSITIONS), 1)
+        part = self.folder.with_name(f".{self.folder.name}.part")
+        shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
+        try:
+            part.mkdir(parents=True)
+            sizes, sums = [], []
+            for number, block in enumerate(self.second_pass(seen, most)):
+                path = block_path(part, number)
+                save_block(path, block)
+                sizes.append((block.store.n_items, block.store.n_positions, path.stat().st_size))
+                sums.append(digest(path))
+            self.write_index(part / INDEX, seen, np.array(sizes, np.int64).reshape(-1, 3), sums)
+            part.rename(self.folder)
+        except OSError as error:
+            raise DataError(f"cannot write {self.folder}: {error.strerror or error}") from error
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+        return Blocks(self.folder)
+
+    def read(self) -> Iterator[Batch]:
+        """Yield the batches, from the first."""
+        number = -1
+        for number, batch in enumerate(self.batches() if callable(self.batches) else self.batches):
+            if not isinstance(batch, tuple) or len(batch) not in (2, 3):
+                raise InputError(f"batch {number}: expected (X, y) or (X, y, sample_weight)")
+            try:
+                yield (*batch, None)[:3]
+            except InputError as error:  # of whoever takes it
+                raise InputError(f"batch {number}: {error}") from error
+        if number < 0:
+            raise InputError("batches: expected at least one, got none")
+
+    def first_pass(self) -> Seen:
+        """Find labels and names; InputError for batches of different kinds."""
+        names = Names(self.min_count)
+        classes, kinds, number = [], set(), 0
+        for number, (X, y, _) in enumerate(self.read()):
+            try:
+                items, is_of_sequences = self.encoded(X, None)
+                kinds.add((is_of_sequences, items.vocabulary is None and items.n_features))
+                classes.append(encode_labels(y, items.offsets)[0])
+                names.add(items)
+            except InputError as error:
+                raise InputError(f"batch {number}: {error}") from error
+        if len(kinds) > 1:
+            raise InputError(f"batches: expected all of one kind and of as many columns, got {sorted(kinds)}")
+        ((is_of_sequences, n_columns),) = kinds
+        labels = list(chain.from_iterable(found.tolist() for found in classes))
+        classes_, _ = encode_labels(labels, np.arange(len(labels) + 1))
+        vocabulary = names.vocabulary()
+        return Seen(classes_, vocabulary, n_columns or len(vocabulary or ()), is_of_sequences)
+
+    def encoded(self, X: Any, vocabulary: Vocabulary | None) -> tuple[Sequences, bool]:
+        """Return a batch's items, and whether they are sequences."""
+        if is_matrix(X):
+            return Sequences(X, np.arange(X.shape[0] + 1)), False
+        if self.templates is not None and vocabulary is None:
+            X = self.templates.fit_transform(X)
+        return encode_sequences(X, vocabulary)[0], True
+
+    def second_pass(self, seen: Seen, most: int) -> Iterator[Block]:
+        """Yield blocks of up to so many positions, of one item at least."""
+        waiting: list[tuple[Sequences, Labels, Vector]] = []
+        for X, y, given in self.read():
+            items, _ = self.encoded(X, seen.vocabulary)
+            targets = encode_known_labels(y, items.offsets, seen.classes)
+            weights = check_item_weights(given, len(items))
+            weights = np.ones(len(items)) if weights is None else weights
+            for first, last in pairwise(block_cuts(items.offsets, most)):
+                own = slice(items.offsets[first], items.offsets[last])
+                if waiting and sum(run[0].n_positions for run in waiting) + own.stop - own.start > most:
+                    yield joined(waiting)
+                    waiting = []
+                waiting.append((items[first:last], targets[own], weights[first:last]))
+        yield joined(waiting)
+
+    def write_index(self, path: Path, seen: Seen, sizes: NDArray[np.int64], sums: list[str]) -> None:
+        """Write labels, names and sizes."""
+        content = ModelContent(metadata={"n_classes": len(seen.classes), "n_features": seen.n_features})
+        content.metadata["is_of_sequences"] = seen.is_of_sequences
+        add_labels(content, seen.classes)
+        add_vocabulary(content, seen.vocabulary, np.arange(seen.n_features))
+        content.arrays |= dict(zip(COUNTS, np.ascontiguousarray(sizes.T), strict=True))
+        content.strings["digests"] = sums
+        write_model(path, KIND, content.arrays, content.strings, content.metadata)
+
+
+class Names:
+    """Names of features that batches have, where their values begin (`Vocabulary.value_starts`), and how often each
+    occurs; of templates the source, too."""
+
+    def __init__(self, min_count: int) -> None:
+        self.min_count = min_count
+        self.starts: dict[str, int] = {}
+        self.counts: dict[str, int] = {}
+        self.kind: Vocabulary | None = None
+
+    def add(self, items: Sequences) -> None:
+        """Add those of a batch."""
+        found = items.vocabulary
+        if found is None:
+            if items.feature_names is not None:
+                raise InputError("expected items by name or matrices without names, got named columns")
+            return
+        self.kind = found
+        if is_hashed(found):
+            return
+        counts = np.bincount(items.matrix.indices, minlength=len(found)).tolist()
+        for name, start, count in zip(found.names, found.value_starts.tolist(), counts, strict=True):
+            if self.starts.setdefault(name, start) != start:
+                self.starts[name] = UNKNOWN_VALUE
+            self.counts[name] = self.counts.get(name, 0) + count
+
+    def vocabulary(self) -> Vocabulary | None:
+        """Return all that are frequent enough, sorted; None for matrices."""
+        kept = sorted(
+            name for name, count in self.counts.items() if self.min_count <= 1 or count >= self.min_count
+        )
+        if isinstance(self.kind, TemplateVocabulary):
+            return TemplateSource.from_dict(self.kind.stored_source()).vocabulary(kept)
+        return None if self.kind is None else type(self.kind)(kept, [self.starts[name] for name in kept])
+
+
+def joined(runs: list[tuple[Sequences, Labels, Vector]]) -> Block:
+    """Return runs of items as one block."""
+    matrices = [run[0].matrix for run in runs]
+    is_sparse = any(map(scipy.sparse.issparse, matrices))
+    matrix = scipy.sparse.vstack(matrices, format="csr") if is_sparse else np.concatenate(matrices)
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate([run[0].lengths for run in runs]))])
+    targets, weights = (np.concatenate([run[n] for run in runs]) for n in (1, 2))
+    return Block(FeatureStore.from_matrix(matrix, offsets), targets, weights)
+
+
+def save_block(path: Path, block: Block) -> None:
+    """Write a block's arrays."""
+    from safetensors.numpy import save_file
+
+    store = block.store
+    arrays = {
+        "indptr": store.indptr,
+        "indices": store.indices,
+        "values": store.values,
+        "offsets": store.offsets,
+    }
+    save_file(arrays | {"targets": block.targets, "weights": block.weights}, path)
