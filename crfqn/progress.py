@@ -7,7 +7,9 @@ and an hour both give a page. Everything goes to stderr: stdout belongs to resul
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from crfqn.result import Progress
@@ -143,3 +145,30 @@ class ProgressDisplay:
         from rich.text import Text
 
         return Text(line, style=style, no_wrap=True, overflow="crop")
+
+
+@contextmanager
+def telling_of_compilation() -> Iterator[None]:
+    """Say on a terminal, once, when a kernel is compiled within: the first training on a machine is silent for seconds
+    before there is anything to show."""
+    if not sys.stderr.isatty():
+        yield  # in a log file the line would come or not, by what was trained before
+        return
+    from numba.core.event import Listener, install_listener
+
+    class Teller(Listener):  # type: ignore[misc]
+        """Prints at the first compilation."""
+
+        has_told = False
+
+        def on_start(self, event: Any) -> None:
+            """Say it, the first time."""
+            if not self.has_told:
+                self.has_told = True
+                print("compiling, once on this machine ...", file=sys.stderr, flush=True)
+
+        def on_end(self, event: Any) -> None:
+            """Leave the line there."""
+
+    with install_listener("numba:compile", Teller()):
+        yield

@@ -4,10 +4,11 @@ import io
 import math
 from dataclasses import dataclass
 
+import numba
 import pytest
 from rich.console import Console
 
-from crfqn.progress import HEADING, WATCHED_HEADING, ProgressDisplay, format_record
+from crfqn.progress import HEADING, WATCHED_HEADING, ProgressDisplay, format_record, telling_of_compilation
 
 
 @dataclass(frozen=True)
@@ -136,3 +137,12 @@ def test_the_score_of_validation_items_has_a_column():
     assert len(line) == len(WATCHED_HEADING) < 80
     assert line[: WATCHED_HEADING.index("validation") + 10].endswith("0.9124")
     assert format_record(StandIn(), is_watched=True).split()[4] == "-"
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_compilation_is_told_on_a_terminal_once(monkeypatch, capsys, is_terminal):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal)
+    kernels = [numba.njit(lambda x: x + 1) for _ in range(2)]
+    with telling_of_compilation():
+        assert [add(2) for add in kernels] == [3, 3]
+    assert capsys.readouterr().err == is_terminal * "compiling, once on this machine ...\n"

@@ -1,5 +1,6 @@
 """Commands and their options; each is carried out by a module of this package, imported when it runs."""
 
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -312,10 +313,21 @@ def compile_(
     names: Annotated[
         list[str] | None, typer.Argument(help="Estimators such as ChainCRF; default: all of them.")
     ] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            file_okay=False,
+            writable=True,
+            resolve_path=True,
+            help="Keep the code in this folder, where processes with CRFQN_CODE=FOLDER find it.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
     is_quiet: QuietOption = False,
 ) -> None:
     """Compile ahead of the first training, which otherwise takes the time: in images of containers, for clusters."""
+    if to is not None:
+        os.environ["CRFQN_CODE"] = str(to)  # before kernels are imported, which look for it
     from crfqn.cli.compilation import compile_all
 
     compile_all(names or [], as_json=as_json, is_quiet=is_quiet)

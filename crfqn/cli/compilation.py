@@ -19,6 +19,7 @@ from crfqn.errors import InputError
 from crfqn.messages import describe
 
 N_ITEMS, N_COLUMNS = 300, 200
+N_CHAINS = 1500  # of some 9,000 positions: fewer are trained without samples of the items
 LABELS = "abcd"
 MANY_LABELS = "abcdefghijklmnopqrstuvwxyz"
 PATHS = "a/b", "a/c", "d/e", "d/f"
@@ -51,12 +52,12 @@ def compile_all(names: Sequence[str], *, as_json: bool, is_quiet: bool) -> None:
 
 
 def _chains(rng: np.random.Generator, labels: str) -> list[list[str]]:
-    return [[str(rng.choice([*labels])) for _ in range(rng.integers(1, 12))] for _ in range(N_ITEMS)]
+    return [[str(rng.choice([*labels])) for _ in range(rng.integers(1, 12))] for _ in range(N_CHAINS)]
 
 
 def _words(rng: np.random.Generator) -> None:
     Y = _chains(rng, LABELS)
-    _fit_chains([[{f"word={label}{rng.integers(9)}": 1.0, "bias": 1.0} for label in y] for y in Y], Y)
+    _fit_chains([[{f"word={label}{rng.integers(N_COLUMNS)}": 1.0, "bias": 1.0} for label in y] for y in Y], Y)
 
 
 def _images(rng: np.random.Generator) -> None:

@@ -195,12 +195,12 @@ def check_names(names: Sequence[str], n_features: int) -> list[str]:
     found = list(names)
     if len(found) != n_features:
         raise InputError(f"feature_names must name each of the {n_features} columns, got {len(found)} names")
-    for column, name in enumerate(found):
-        if not isinstance(name, str):
-            raise InputError(
-                f"feature_names must be strings, but that of column {column} is of type "
-                f"{type(name).__name__}: {name!r}"
-            )
+    if not all(issubclass(kind, str) for kind in set(map(type, found))):
+        column = next(column for column, name in enumerate(found) if not isinstance(name, str))
+        raise InputError(
+            f"feature_names must be strings, but that of column {column} is of type "
+            f"{type(found[column]).__name__}: {found[column]!r}"
+        )
     if len(set(found)) != n_features:
         ((repeated, _),) = Counter(found).most_common(1)
         raise InputError(f"feature_names must be distinct, but {repeated!r} comes twice")

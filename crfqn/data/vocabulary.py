@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import count
-from operator import itemgetter
+from itertools import chain, compress, count
+from operator import ne
 from typing import Any
 
 import numpy as np
@@ -62,22 +62,21 @@ class GrowingPairs(dict[str, "GrowingValues"]):
 
     def sorted_names(self) -> tuple[NDArray[np.int32], Vocabulary]:
         """Return the place of each column, and behind them UNSEEN, in a vocabulary sorted by name."""
-        entries = [(name, NO_VALUE, column) for name, column in self.columns.items()]
+        names, columns, starts = [*self.columns], [*self.columns.values()], [NO_VALUE] * len(self.columns)
         for name, values in self.items():
-            start = len(name) + 1
-            entries += [(f"{name}={v}", start, c) for v, c in values.items() if isinstance(v, str)]
-        entries.sort(key=itemgetter(0))
-        names: list[str] = []
-        starts: list[int] = []
-        places = np.full(len(entries) + 1, UNSEEN, np.int32)
-        for name, start, column in entries:
-            if names and names[-1] == name:
-                starts[-1] = UNKNOWN_VALUE
-            else:
-                names.append(name)
-                starts.append(start)
-            places[column] = len(names) - 1
-        return places, Vocabulary(names, starts)
+            strings = [value for value in values if isinstance(value, str)]
+            names += map(f"{name}=".__add__, strings)
+            columns += map(values.__getitem__, strings)
+            starts += [len(name) + 1] * len(strings)
+        order = np.array(sorted(range(len(names)), key=names.__getitem__), np.intp)
+        names = [names[i] for i in order]
+        is_new = np.fromiter(map(ne, names, chain([None], names)), bool, len(names))
+        ranks = np.cumsum(is_new) - 1
+        places = np.full(order.size + 1, UNSEEN, np.int32)
+        places[np.array(columns, np.intp)[order]] = ranks
+        value_starts = np.array(starts, np.int32)[order[is_new]]
+        value_starts[ranks[~is_new]] = UNKNOWN_VALUE
+        return places, Vocabulary([*compress(names, is_new)], value_starts)
 
 
 class GrowingValues(dict[object, int]):

@@ -7,11 +7,16 @@ scikit-learn has callbacks, such as progress bars inside of searches, from 1.9 o
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import wraps
 from typing import Any, TypeVar, cast
 
+<<<<<<< HEAD
 from crfqn.estimators.checkpoint import Checkpoint
 from crfqn.progress import ProgressDisplay
+=======
+from crfqn.progress import ProgressDisplay, telling_of_compilation
+>>>>>>> main
 from crfqn.solvers.validation import ValidationSet
 
 try:
@@ -29,22 +34,21 @@ Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
 def with_tasks(fit: Fit) -> Fit:
-    """Make a `fit(self, X, y, ...)` report to scikit-learn's callbacks, if there are any, where it begins and ends."""
-    if not HAS_CALLBACKS:
-        return fit
+    """Make a `fit(self, X, y, ...)` say that it compiles, if it is verbose, and report to scikit-learn's callbacks, if
+    there are any, where it begins and ends."""
 
-    @with_callbacks
     @wraps(fit)
     def reporting(self: Any, X: Any, y: Any = None, *others: Any, **named: Any) -> Any:
-        if not (hasattr(self, "_skl_callbacks") or hasattr(self, "_parent_callback_ctx")):
-            return fit(self, X, y, *others, **named)
-        context = self._init_callback_context(max_subtasks=self.max_iter)
-        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        fitted = fit(self, X, y, *others, **named)
-        context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
-        return fitted
+        with telling_of_compilation() if self.verbose else nullcontext():
+            if not (hasattr(self, "_skl_callbacks") or hasattr(self, "_parent_callback_ctx")):
+                return fit(self, X, y, *others, **named)
+            context = self._init_callback_context(max_subtasks=self.max_iter)
+            context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+            fitted = fit(self, X, y, *others, **named)
+            context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
+            return fitted
 
-    return cast(Fit, reporting)
+    return cast(Fit, with_callbacks(reporting) if HAS_CALLBACKS else reporting)
 
 
 class Tasks:

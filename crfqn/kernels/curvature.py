@@ -260,11 +260,19 @@ class TransitionCounts(NamedTuple):
 
 
 @kernel
-def edge_curvatures(first, last, firsts, seconds, offsets, targets, residual, inverse_weights, out):
-    """out[e] += weight times the variance of the edge firsts[e] -> seconds[e], over the items first ... last - 1; p is
-    read off residual, float64 (K, N), weight (p - observed); inverse_weights : float64 (N,)."""
+def edge_curvatures(first, last, offsets, targets, residual, inverse_weights, out):
+    """out[k, l] += weight times the variance of the edge k -> l, over the items first ... last - 1.
+
+    With p the marginals of a position, v = p (1 - p), a and b those of its neighbours behind and before, that is a sum
+    of products of a number of k and one of l,
+
+        v(k) a(l) + b(k)^2 v(l) - 2 p(k) b(k) p(l) a(l),   and 2 p(k) a(k) b(k) more where k = l.
+
+    p is read off residual, float64 (K, N), weight (p - observed); inverse_weights : float64 (N,); out : (K, K).
+    """
     n_states = residual.shape[0]
     before, here, after = np.zeros(n_states), np.zeros(n_states), np.zeros(n_states)
+    variance, both = np.zeros(n_states), np.zeros(n_states)
     for i in range(first, last):
         begin, end = offsets[i], offsets[i + 1]
         inverse = inverse_weights[begin] if end > begin else 0.0
@@ -279,15 +287,14 @@ def edge_curvatures(first, last, firsts, seconds, offsets, targets, residual, in
                 after[targets[t + 1]] += 1.0
             if t < begin:
                 continue
-            for e in range(firsts.size):
-                k, l = firsts[e], seconds[e]
-                left, right, p, p_l = after[l], before[k], here[k], here[l]
-                if k == l:
-                    spread = (left + right) * (left + right) * p * (1.0 - p)
-                else:
-                    mean = left * p + right * p_l
-                    spread = left * left * p + right * right * p_l - mean * mean
-                out[e] += (spread + p * (1.0 - p) * left * (1.0 - left)) / inverse
+            for k in range(n_states):
+                variance[k], both[k] = here[k] * (1.0 - here[k]), here[k] * after[k]
+            for k in range(n_states):
+                by_after, by_variance = variance[k] / inverse, before[k] * before[k] / inverse
+                by_both = 2.0 * here[k] * before[k] / inverse
+                for l in range(n_states):
+                    out[k, l] += by_after * after[l] + by_variance * variance[l] - by_both * both[l]
+                out[k, k] += by_both * after[k]
 
 
 @kernel

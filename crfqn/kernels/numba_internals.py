@@ -15,6 +15,7 @@
 import gc
 import hashlib
 import operator
+import os
 import pickle
 import warnings
 from collections.abc import Callable, Iterator
@@ -26,9 +27,15 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.caching import (
+    CompileResultCacheImpl,
+    FunctionCache,
+    IndexDataCacheFile,
+    UserProvidedCacheLocator,
+)
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.runtime import rtsys
 from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
 
 # ---------------------------------------------------------------------------------------------------- Compilation
@@ -128,6 +135,8 @@ class LinkedCompiler(KernelCompiler):
 # The processor and the version of numba are in numba's own key. The cache is a convenience: what cannot be read is
 # compiled anew and replaced, and what cannot be written stays with its process. Each is said once a process.
 
+CARRIED = "CRFQN_CODE"  # the environment variable that names a folder of machine code
+
 _said: set[str] = set()
 
 
@@ -140,11 +149,37 @@ def warn_once(what: str, details: str) -> None:
 
 def warn_not_kept(error: Exception) -> None:
     """Warn, once, that machine code cannot be written to disk."""
-    warn_once(
-        "compiled code cannot be kept, so every process compiles anew; name a folder that can be written in the "
-        "environment variable NUMBA_CACHE_DIR",
-        str(error),
-    )
+    if CARRIED in os.environ:
+        reason = (
+            f"the folder that {CARRIED} names lacks compiled code for this training, processor, numba or crfqn, and "
+            "cannot be written, so every process compiles anew; `crfqn compile --to` fills a folder"
+        )
+    else:
+        reason = (
+            "compiled code cannot be kept, so every process compiles anew; name a folder that can be written in the "
+            "environment variable NUMBA_CACHE_DIR"
+        )
+    warn_once(reason, str(error))
+
+
+class CarriedFolder(UserProvidedCacheLocator):
+    """The folder that the environment names, as an image of a container carries one: for any user, wherever the package
+    is installed, and to be read where it cannot be written."""
+
+    def __init__(self, function: Callable[..., Any], path: str) -> None:
+        super().__init__(function, path)
+        self._cache_path = str(Path(os.environ[CARRIED]).joinpath(*function.__module__.split(".")[1:-1]))
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], path: str) -> Any:
+        """Return where code of a function is, or None where the environment names no folder."""
+        return cls(function, path) if os.environ.get(CARRIED) else None
+
+
+class KernelCode(CompileResultCacheImpl):
+    """Machine code as numba stores it, in a carried folder if there is one."""
+
+    _locator_classes = (CarriedFolder, *CompileResultCacheImpl._locator_classes)
 
 
 class KernelFiles(IndexDataCacheFile):
@@ -152,8 +187,10 @@ class KernelFiles(IndexDataCacheFile):
     the disk is full, an index may be new and the code that it names old."""
 
     def save(self, key: Any, data: Any) -> None:
-        """Write the machine code `data` of a signature and processor, in the place of what was there."""
-        content = self._dump((self._source_stamp, key, data))
+        """Write the machine code `data` of a signature and processor, in the place of what was there: without the
+        environments of numba's functions in it, for which loading would import half of numba."""
+        *code, _environments = data
+        content = self._dump((self._source_stamp, key, (*code, ())))
         super().save(key, (hashlib.sha256(content).digest(), content))
 
     def load(self, key: Any) -> Any:
@@ -187,8 +224,11 @@ class KernelFiles(IndexDataCacheFile):
 
 
 class KernelCache(FunctionCache):
-    """Numba's cache of one function of this package, stale once any kernel's source has changed. Numba chooses the
-    folder: NUMBA_CACHE_DIR, else beside the source, else the user's; RuntimeError if none can be written."""
+    """Numba's cache of one function of this package, stale once any kernel's source has changed. The folder: that of
+    CRFQN_CODE, else NUMBA_CACHE_DIR, else beside the source, else the user's; RuntimeError if the last three cannot be
+    written."""
+
+    _impl_class = KernelCode
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
@@ -198,6 +238,13 @@ class KernelCache(FunctionCache):
             filename_base=self._impl.filename_base,
             source_stamp=hash_of_kernels(),
         )
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the machine code of a signature, or None. Numba's own way first loads all that a compilation may need,
+        a third of a second in each process; what compiles does so for itself."""
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Write machine code to disk; where that fails, warn once."""

@@ -244,7 +244,7 @@ def sort_keys(keys, n):
 @strict_inner
 def row_keys(begin, end, columns, keys):
     """Write the columns of an entry and its place in the row as one number a key, ascending; returns how many."""
-    n, before, is_sorted = 0, np.int64(-1), True
+    n, before, is_sorted = np.int64(0), np.int64(-1), True
     for e in range(begin, end):
         if columns[e] >= 0:
             key = (np.int64(columns[e]) << LOW) + (e - begin)
@@ -276,7 +276,10 @@ def score_entries(first, last, row_ends, columns, values, heads, states, places,
     keys, row = np.empty(longest, np.int64), np.empty(initial.size)
     for t in range(first, last):
         begin = row_ends[t]
-        row[:] = initial
+        for k in range(
+            row.size
+        ):  # no slices: for their messages numba compiles its strings, for a second and a half
+            row[k] = initial[k]
         n, e = row_keys(begin, row_ends[t + 1], columns, keys), 0
         while e < n:
             f, x = keys[e] >> LOW, 0.0
@@ -286,7 +289,8 @@ def score_entries(first, last, row_ends, columns, values, heads, states, places,
             is_sound &= np.isfinite(x)
             for j in range(heads[f], heads[f + 1]):
                 row[states[j]] += x * (weights[places[j]] if places.size > 0 else weights[j])
-        scores[:, t] = row
+        for k in range(row.size):
+            scores[k, t] = row[k]
     return is_sound
 
 
@@ -299,7 +303,7 @@ def is_range(numbers: np.ndarray) -> bool:
 def places(numbers: np.ndarray, some: np.ndarray) -> np.ndarray | slice:
     """Return an index to `some` of the `numbers`, both sorted and distinct."""
     if not is_range(numbers):
-        return np.searchsorted(numbers, some)
+        return found_in(numbers, some)[0]
     if not is_range(some):
         return some - numbers[0]
     first = int(some[0] - numbers[0])
@@ -314,7 +318,29 @@ def sorted_union(*arrays: np.ndarray) -> np.ndarray:
     holds_all = is_range(longest) and all(
         longest[0] <= some[0] and some[-1] <= longest[-1] for some in others
     )
-    return union(longest, *others) if others and not holds_all else longest
+    if holds_all or not others:
+        return longest
+    for some in others:
+        merged = np.empty(longest.size + some.size, np.int64)
+        longest = merged[: merge(longest, some, merged)]
+    return longest
+
+
+@bare_kernel
+def merge(first, second, merged):
+    """merged[:n] = the distinct numbers of two sorted arrays of distinct ones; returns n."""
+    i = j = n = 0
+    while i < first.size and j < second.size:
+        x, y = first[i], second[j]
+        merged[n] = x if x < y else y
+        i, j, n = i + (x <= y), j + (y <= x), n + 1
+    while i < first.size:
+        merged[n] = first[i]
+        i, n = i + 1, n + 1
+    while j < second.size:
+        merged[n] = second[j]
+        j, n = j + 1, n + 1
+    return n
 
 
 def union(*arrays: np.ndarray) -> np.ndarray:

@@ -40,6 +40,9 @@ from crfqn.objectives.sparse_model import sparse_model
 
 BLOCK = 256  # rows of a tile of the product: big enough for BLAS, small enough to share out
 PAIR = 150  # multiplications in a matrix product take the time of one pair that meets
+LITTLE = (
+    1e8  # multiplications of a matrix product: a hundredth of a second, where sparse kernels compile for two
+)
 MOST_PAIRS = 1e8  # for a model too large to be dense: a second's work
 PAIR_OPERATIONS = 14.0  # of a pair that meets: found in lists, multiplied and stored
 STEPS, SWEEPS = 20, 10  # between two models, and about how often a step goes over the matrix
@@ -211,6 +214,8 @@ def token_model(
     features, n = marginals.objective.map, diagonal.size
     n_dense = min(n_sampled, features.n_positions)
     of_dense = n * n * n_dense / pair if n <= max_dense else np.inf
+    if of_dense * pair <= LITTLE:
+        return dense_model(marginals, split, diagonal, n_sampled)
     worth = pairs_worth_a_pass(marginals, split)
     n_affordable = min(of_dense if n <= max_dense else most_pairs, STEPS * worth)
     n_pairs = count_pairs(marginals, split, n_dense, of_dense)

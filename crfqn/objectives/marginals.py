@@ -127,18 +127,16 @@ def edge_curvature(marginals: Marginals, edges: NDArray[np.int64]) -> NDArray[np
     owner = marginals.objective
     if edges.size == 0:
         return np.empty(0)
-    firsts, seconds = np.divmod(edges, owner.n_states)
     parts = cut_into_parts(owner.map.offsets)
     arrays = owner.map.offsets, marginals.loss.targets, marginals.residual, owner.inverse_weights
-    sums = np.zeros((N_PARTS, edges.size))
+    sums = np.zeros((N_PARTS, owner.n_states, owner.n_states))
 
     def run(part: int) -> None:
-        edge_curvatures(parts[part], parts[part + 1], firsts, seconds, *arrays, sums[part])
+        edge_curvatures(parts[part], parts[part + 1], *arrays, sums[part])
 
     owner.pool.each(N_PARTS, run)
-    return np.maximum(
-        sums.sum(axis=0), 0.0
-    )  # a difference: of decided positions it may be a rounding below 0
+    found = sums.sum(axis=0).reshape(-1)[edges]
+    return np.maximum(found, 0.0)  # a difference: of decided positions it may be a rounding below 0
 
 
 class EdgeModel:
@@ -179,25 +177,38 @@ class EdgeModel:
         own, positions = here[found], np.repeat(np.arange(ends.size - 1), np.diff(ends))
         return TransitionCounts(ends, found, own, q, self.here[own, positions] * q)
 
-    def _matrix(self, lists: TransitionCounts, values: NDArray[np.float64]) -> Sparse:
-        """Return values of the lists' entries as a matrix, (S, E')."""
+    def _matrix(self, lists: TransitionCounts) -> Sparse:
+        """Return the means of the lists' entries as a matrix, (S, E')."""
         return scipy.sparse.csr_array(
-            (values, lists.edges, lists.ends), (lists.ends.size - 1, self.firsts.size)
+            (lists.mean, lists.edges, lists.ends), (lists.ends.size - 1, self.firsts.size)
         )
 
     @cached_property
     def mean(self) -> Sparse:
         """The mean of v over the states of each position, (S, E')."""
-        return self._matrix(self.outgoing, self.outgoing.mean) + self._matrix(
-            self.incoming, self.incoming.mean
-        )
+        return self._matrix(self.outgoing) + self._matrix(self.incoming)
+
+    @cached_property
+    def _places(self) -> list[NDArray[np.intp]]:
+        """Where the entries of the lists of outgoing and of incoming edges are among those of the mean."""
+        n = self.firsts.size
+
+        def keys(ends: NDArray, edges: NDArray) -> NDArray[np.int64]:
+            return np.repeat(np.arange(ends.size - 1) * n, np.diff(ends)) + edges
+
+        among = keys(self.mean.indptr, self.mean.indices)
+        return [
+            np.searchsorted(among, keys(lists.ends, lists.edges)) for lists in (self.outgoing, self.incoming)
+        ]
 
     def with_nodes(self, state: int) -> Sparse:
         """Return what sum_t sqrt(share_t) x_t multiplies in the edges' covariance with a node weight, (S, E')."""
-        values = [
-            self._matrix(lists, lists.q * (lists.here == state)) for lists in (self.outgoing, self.incoming)
-        ]
-        return scipy.sparse.diags_array(np.sqrt(self.shares) * self.here[state]) @ (sum(values) - self.mean)
+        mean, values = self.mean, -self.mean.data
+        for lists, places in zip((self.outgoing, self.incoming), self._places, strict=True):
+            is_own = lists.here == state
+            values[places[is_own]] += lists.q[is_own]
+        values *= np.repeat(np.sqrt(self.shares) * self.here[state], np.diff(mean.indptr))
+        return scipy.sparse.csr_array((values, mean.indices, mean.indptr), mean.shape)
 
     def with_edges(self) -> NDArray[np.float64]:
         """Return the model of the edges among themselves, (E', E'): C_t at v, and C_t(k, k') C_{t+1}(l, l')."""

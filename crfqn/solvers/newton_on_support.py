@@ -49,7 +49,9 @@ def newton_on_support(objective: Objective, penalty: Penalty, point: Point) -> S
     That is where the problem is not small, the objective has no Hessian or the penalty no derivatives (the largest size
     of a row), and where the point cannot be improved.
     """
-    if not objective.has_curvature:
+    is_inside = np.isin(point.coords[point.weights != 0], penalty.unpenalised, invert=True)
+    n_inside = int(is_inside.sum()) + penalty.unpenalised.size
+    if not objective.has_curvature or price_of_step(objective, n_inside) > MOST_OPERATIONS:
         return None
     here, found = screen_point(penalty, point), None
     for _ in range(MOST_STEPS):
@@ -87,14 +89,18 @@ def newton_step(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | No
     return backtracking(attempt, 1.0, 0.5).outcome
 
 
+def price_of_step(objective: Objective, n: int) -> float:
+    """Return the multiplications for H of `n` weights and for its factors."""
+    n_edges = min(n, objective.n_coords - objective.n_node_coords)
+    return float(n**3 + objective.n_positions * (n**2 + EDGE_PAIR * n_edges**2))
+
+
 def newton_system(
     objective: Objective, here: ScreenedPoint, inside: NDArray[np.intp]
 ) -> tuple[Vector, NDArray[np.float64]] | None:
     """Return gradient and Hessian of the whole objective, (n,) and (n, n), at the places `inside` of `here`."""
     n, coords = inside.size, here.coords[inside]
-    n_edges = min(n, objective.n_coords - objective.n_node_coords)
-    of_model = objective.n_positions * (n**2 + EDGE_PAIR * n_edges**2)
-    if n == 0 or n**3 + of_model > MOST_OPERATIONS:
+    if n == 0 or price_of_step(objective, n) > MOST_OPERATIONS:
         return None
     local, w = here.penalty.at(coords), here.w[inside]
     columns = (local.hessian_times(w, one) for one in np.eye(n))

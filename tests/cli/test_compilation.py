@@ -9,9 +9,9 @@ from crfqn.cli.compilation import FIRST_FITS
 
 
 def test_what_was_compiled_is_not_compiled_again(tmp_path):
-    found = []
-    for _ in range(2):
-        done = crfqn("compile", "StagewiseRegression", "-q", "--json", NUMBA_CACHE_DIR=str(tmp_path))
+    found, folder = [], str(tmp_path)
+    for given, settings in (["--to", folder], {}), ([], {"CRFQN_CODE": folder}):
+        done = crfqn("compile", "StagewiseRegression", "-q", "--json", *given, **settings)
         assert done.returncode == 0, done.stderr
         assert not done.stderr
         (row,) = json.loads(done.stdout)

@@ -11,6 +11,8 @@ import pytest
 import crfqn.kernels
 
 CALLED = """
+import numpy as np
+
 from crfqn.kernels import inner, kernel
 
 @inner
@@ -19,7 +21,7 @@ def grown(x):
 
 @kernel
 def scaled(x):
-    return 10.0 * x
+    return 10.0 * x + np.zeros(3).sum()
 """
 CALLER = """
 from crfqn.kernels import kernel
@@ -30,8 +32,10 @@ def both(x):
     return grown(x) + scaled(x)
 """
 RUN = """
+import sys
 from crfqn.kernels.family.caller import both
 print(both(2.0), sum(both.stats.cache_hits.values()), sum(both.stats.cache_misses.values()))
+print("numba.np.arraymath" in sys.modules)
 """
 
 
@@ -63,7 +67,8 @@ def run(folder, **environment):
         timeout=180,
     )
     assert found.returncode == 0, found.stderr
-    value, hits, misses = found.stdout.split()
+    value, hits, misses, has_loaded_compiler = found.stdout.split()
+    assert (has_loaded_compiler == "True") == (int(misses) > 0)  # its parts are a third of a second
     return float(value), int(hits), int(misses)
 
 
@@ -94,6 +99,26 @@ def test_a_folder_that_the_user_names(copied, tmp_path_factory):
     assert not any(copied.rglob("*.nbc"))
 
 
+def test_a_folder_that_is_carried_to_another_place(copied, tmp_path_factory):
+    """It serves other installations, and is read where nothing can be written."""
+    carried = tmp_path_factory.mktemp("carried") / "code"
+    assert run(copied, CRFQN_CODE=str(carried)) == (23.0, 0, 1)
+    moved = Path(shutil.copytree(copied, tmp_path_factory.mktemp("other") / "package"))
+    for path in carried.rglob("*"):
+        path.chmod(0o555)
+    assert run(moved, CRFQN_CODE=str(carried)) == (23.0, 1, 0)
+    assert not any(moved.rglob("*.nbc"))
+
+
+def test_a_carried_folder_without_the_code_that_is_needed(copied, tmp_path):
+    """A file in the folder's place stops an administrator, too."""
+    (tmp_path / "code").touch()
+    with pytest.raises(
+        AssertionError, match="RuntimeWarning: the folder that CRFQN_CODE names lacks compiled code"
+    ):
+        run(copied, CRFQN_CODE=str(tmp_path / "code"))
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have other folders for users' caches")
 def test_a_folder_beside_the_source_that_cannot_be_written(copied, tmp_path_factory):
     """It is the user's folder then; a file in place of the folder also stops an administrator."""
@@ -106,7 +131,7 @@ def test_a_folder_beside_the_source_that_cannot_be_written(copied, tmp_path_fact
 
 
 def test_without_compilation(copied):
-    script = RUN.splitlines()[1] + "; print(both(2.0), 0, 0)"
+    script = RUN.splitlines()[2] + "; print(both(2.0), 0, 0)"
     environment = {**os.environ, "PYTHONPATH": str(copied), "NUMBA_DISABLE_JIT": "1"}
     command = [sys.executable, "-W", "error", "-c", script]
     found = subprocess.run(command, cwd=copied, env=environment, capture_output=True, text=True, timeout=180)

@@ -38,10 +38,10 @@ def off_centre(shift, seed=1000):
     ids=str,
 )
 def test_steps_that_win_nothing_prove_nothing(shift, settings):
-    """ESTIMATED after 5 steps at 164, where the optimum is below 88 (of these, 47.9 with free intercepts)."""
+    """ESTIMATED after 5 steps at 164, or after 31 at 88.04: what is claimed is measured from the optimum itself."""
     X, y = off_centre(shift)
-    optimum = 88.0 if settings else 47.95
-    result = MulticlassCRF(l1=0.5, max_iter=100, **settings).fit(X, y).result_
+    optimum = 87.683 if settings else 47.95
+    result = MulticlassCRF(l1=0.5, tol=TOL, max_iter=100, **settings).fit(X, y).result_
     assert result.status is not Status.ESTIMATED or result.value <= (1 + 2 * TOL) * optimum
     assert not result.estimated_gap <= TOL or result.status.is_success
 

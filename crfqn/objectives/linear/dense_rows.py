@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from crfqn.data.features import FeatureStore
 from crfqn.kernels.rows import LANES, aligned_rows
-from crfqn.kernels.sparse import add_feature_rows, add_position_rows, feature_gradients, transpose, union
+from crfqn.kernels.sparse import add_feature_rows, add_position_rows, feature_gradients, transpose
 from crfqn.objectives.linear.coordinates import Split
 from crfqn.threads import N_PARTS, Pool, cut_into_parts
 
@@ -54,10 +54,12 @@ class DenseRows:
         is_worth_copies = n_entries >= FEWEST_ENTRIES * store.n_positions * n_present
         if not 1 < n_present <= n_states <= MOST_STATES or not is_worth_copies:
             return None
-        features = np.arange(store.n_features) if is_everything else union(split.features)
+        is_asked = np.zeros(store.n_features, bool)
+        is_asked[... if is_everything else split.features] = True
+        features = np.flatnonzero(is_asked)
         if features.size * rounded_up(n_present) > MOST_EMPTY * split.n_nodes:
             return None
-        row = split.features if is_everything else np.searchsorted(features, split.features)
+        row = split.features if is_everything else (np.cumsum(is_asked) - 1)[split.features]
         return cls(store, features, rounded_up(n_states), row, split.states, is_everything)
 
     def add_image(self, weights: NDArray[np.float64], scores: NDArray[np.float64], pool: Pool) -> None:

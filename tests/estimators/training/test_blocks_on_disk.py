@@ -109,10 +109,7 @@ def test_rows_and_their_labels(tmp_path):
     ):
         one, other = make().fit(x, y), make().fit(blocks)
         np.testing.assert_allclose(one.predict_proba(x), other.predict_proba(x), atol=1e-3)
-    stages = [
-        StagewiseRegression(max_iter=2, random_state=0).fit_blocks(given)
-        for given in (cuts, blocks)
-    ]
+    stages = [StagewiseRegression(max_iter=2, random_state=0).fit_blocks(given) for given in (cuts, blocks)]
     np.testing.assert_allclose(*(model.predict_proba(x) for model in stages), atol=1e-6)
     with pytest.raises(InputError, match="expected blocks of sequences, got rows"):
         ChainCRF().fit(blocks)
