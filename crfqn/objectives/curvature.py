@@ -207,9 +207,10 @@ def token_model(
 ) -> Matrix | None:
     """Return the model on the coordinates `split`, (n, n) symmetric float32, dense or sparse, with the given diagonal.
 
-    The dense one comes from about `n_sampled` positions and O(n^2 n_sampled) multiplications; the sparse one from as
-    many positions as cost no more, or a `share` of these. None: more than `max_dense` coordinates, and too many pairs
-    for a sparse one, `most_pairs`, or dearer than so many `passes`. `pair` is what one costs, in multiplications.
+    The dense one comes from about `n_sampled` positions and O(n^2 n_sampled) multiplications, and is taken where these
+    are LITTLE; the sparse one from as many positions as cost no more, or a `share` of these. None: more coordinates
+    than `max_dense`, and too many pairs for a sparse one, `most_pairs`, or dearer than so many `passes`. `pair` is what
+    one costs, in multiplications.
     """
     features, n = marginals.objective.map, diagonal.size
     n_dense = min(n_sampled, features.n_positions)

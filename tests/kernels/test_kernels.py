@@ -417,11 +417,11 @@ def test_entries_of_dense_rows(is_binary, first_row):
     random = np.random.default_rng(13)
     rows = (random.random((20, 6)) < 0.4) * (1.0 if is_binary else random.normal(size=(20, 6)))
     rows[:, 3] = 0.0
-    counts = np.full(6, 5)  # it adds to what is there
+    counts = np.full(6, 5, np.int32)  # it adds to what is there
     assert count_entries(rows, counts) == (is_binary, -1)
     expected = sp.csc_array(rows)
     np.testing.assert_array_equal(counts - 5, np.diff(expected.indptr))
-    heads = expected.indptr[:-1].astype(np.int64)
+    heads = expected.indptr[:-1].astype(np.int32)
     indices, values = np.full(expected.nnz, -1, np.int32), np.empty(0 if is_binary else expected.nnz)
     scatter_entries(rows, first_row, heads, indices, values)
     np.testing.assert_array_equal(indices, expected.indices + first_row)
@@ -434,7 +434,7 @@ def test_entries_of_dense_rows(is_binary, first_row):
 def test_the_first_entry_that_is_not_finite(bad):
     rows = np.zeros((5, 4))
     rows[2, 1], rows[2, 3], rows[4, 0], rows[0, 0] = bad, np.nan, np.inf, 1.0
-    assert count_entries(rows, np.zeros(4, np.int64)) == (False, 2 * 4 + 1)
+    assert count_entries(rows, np.zeros(4, np.int32)) == (False, 2 * 4 + 1)
 
 
 @pytest.mark.parametrize("n_sampled", [0, 1, 20, 70])

@@ -412,8 +412,12 @@ class TestWhichForm:
         expected = (x != 0).astype(int) @ np.bincount(features, minlength=x.shape[1])
         np.testing.assert_array_equal(found, expected)
 
-    def test_few_meetings_are_summed_up(self):
+    def test_few_meetings_are_summed_up(self, monkeypatch):
         point, coords = self.point(self.MEET_RARELY)
+        assert isinstance(
+            curvature_at(point).matrix(coords, 1500, 6000), np.ndarray
+        )  # nothing to compile for
+        monkeypatch.setattr("crfqn.objectives.curvature.LITTLE", 0)
         assert sp.issparse(curvature_at(point).matrix(coords, 1500, 6000))
 
     def test_many_meetings_are_products(self):
