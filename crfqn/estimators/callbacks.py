@@ -11,12 +11,8 @@ from contextlib import nullcontext
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-<<<<<<< HEAD
 from crfqn.estimators.checkpoint import Checkpoint
-from crfqn.progress import ProgressDisplay
-=======
 from crfqn.progress import ProgressDisplay, telling_of_compilation
->>>>>>> main
 from crfqn.solvers.validation import ValidationSet
 
 try:
