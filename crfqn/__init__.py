@@ -6,7 +6,6 @@ Public names load on first use, so that `import crfqn` costs next to nothing.
 import logging
 import sys
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -37,6 +36,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "data.templates.windows": ["word_features"],
         "estimators.templates": ["Templates"],
         "report": ["write_report"],
+        "tagging.tagger": ["Tagger"],
     },
 )
 
@@ -51,11 +51,15 @@ MOVED = {
 }
 
 
-class _MovedFinder(MetaPathFinder, Loader):
-    """Finder of modules under the names that they had."""
+class _MovedFinder:
+    """Finder, and loader, of modules under the names that they had; `importlib.abc` would take 10 ms."""
 
     def find_spec(self, fullname: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
-        return ModuleSpec(fullname, self, is_package=True) if fullname in MOVED else None
+        loader: Any = self
+        return ModuleSpec(fullname, loader, is_package=True) if fullname in MOVED else None
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Leave it to Python."""
 
     def exec_module(self, module: ModuleType) -> None:
         sys.modules[module.__name__] = import_module(MOVED[module.__name__])

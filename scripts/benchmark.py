@@ -10,6 +10,7 @@
     python scripts/benchmark.py inference
     python scripts/benchmark.py max-margin
     python scripts/benchmark.py spans
+    python scripts/benchmark.py tagging
     python scripts/benchmark.py text --data company
     python scripts/benchmark.py hinge --problem newsgroups --problem letters
     python scripts/benchmark.py heuristics
@@ -21,7 +22,7 @@ numbers as JSON. What a problem measures and its options are in `benchmarks/`.
 import sys
 
 import typer
-from benchmarks import chains, flat, heuristics, hinge, inference, rows, spans, taxonomy, text
+from benchmarks import chains, flat, heuristics, hinge, inference, rows, spans, tagging, taxonomy, text
 
 from crfqn.errors import CrfqnError
 
@@ -33,7 +34,7 @@ app = typer.Typer(
 )
 for measure in (
     chains.ocr, chains.conll2000, flat.flat, rows.rows, taxonomy.taxonomy, inference.inference, hinge.max_margin,
-    hinge.hinge, spans.spans, text.text, heuristics.heuristics,
+    hinge.hinge, spans.spans, tagging.tagging, text.text, heuristics.heuristics,
 ):  # fmt: skip
     app.command()(measure)
 

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crfqn.cli.loading import load_model, open_input
+from crfqn.cli.loading import Labeller, open_input
 from crfqn.cli.output import to_json
+from crfqn.cli.prediction import has_probabilities
 from crfqn.data.files import shown_name
 from crfqn.errors import InputError
 from crfqn.messages import printable
@@ -22,13 +23,14 @@ def evaluate(path: Path, source: str | None, *, format: str | None = None, as_js
     """Print scores on a labelled file, or on the test part of the data that the model was trained on."""
     from crfqn.metrics.evaluation import log_likelihood, predict_labels, score_parts
 
-    model = load_model(path)
+    labeller = Labeller(path)
+    model = labeller.model
     name = shown_name(source or path)
     input = open_input(model, path, source, format=format)
-    likelihoods: list[float] | None = [] if hasattr(model, "log_likelihood") else None  # of probabilities
+    likelihoods: list[float] | None = [] if has_probabilities(model) else None  # of probabilities
 
     def compared(observed: Observed) -> tuple[Any, list[Any]]:
-        return observed, predict_labels(model, observed.X)
+        return observed, predict_labels(labeller.model_for(observed.X), observed.X)
 
     def parts() -> Iterator[tuple[Any, list[Any]]]:
         for part, _, found in input.parts(compared):
@@ -36,7 +38,7 @@ def evaluate(path: Path, source: str | None, *, format: str | None = None, as_js
                 observed, predicted = found
                 _check_labels(observed, name, is_first=part is None or part.first == 1)
                 if likelihoods is not None:
-                    likelihoods.append(log_likelihood(model, observed.X, observed.y))
+                    likelihoods.append(log_likelihood(labeller.model, observed.X, observed.y))
                 yield observed.y, predicted
 
     try:

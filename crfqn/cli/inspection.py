@@ -1,15 +1,18 @@
 """`crfqn inspect` and `crfqn report`: a model's largest weights, sizes, settings and origin; a page about it."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import crfqn
+from crfqn.arrays import NO_WEIGHTS
 from crfqn.atomic_write import check_writable
-from crfqn.cli.loading import feature_names, load_model, read_input, recipe_of
+from crfqn.cli.loading import feature_names, load_model, read_input, recipe_of, restored
 from crfqn.cli.output import say, to_json
 from crfqn.data.files import shown_name
-from crfqn.data.model_file import null_for_nan
+from crfqn.data.model_file import ModelFile, null_for_nan, read_model
 from crfqn.errors import CrfqnError, InputError
 from crfqn.messages import printable
 from crfqn.recipes import Observed
@@ -17,6 +20,8 @@ from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sequences import pixel_map
 from crfqn.report.subject import Subject
 from crfqn.result import Status
+from crfqn.tagging.opening import PREDICTORS, predictor_of
+from crfqn.tagging.results import read_result
 
 # Of the estimator's parameters, those that shape a model.
 SETTINGS = ("loss", "penalty", "l1", "l2", "solver", "tol", "stop", "max_iter")
@@ -25,7 +30,7 @@ MOST_NODES = 30  # of documents' labels, in a text; JSON has all
 
 def inspect(path: Path, top: int, label: str | None, *, as_json: bool) -> None:
     """Print the `top` weights of each label or node (or of one), transitions, and the facts about the model."""
-    model = load_model(path)
+    model = _weights_of(path)
     if not hasattr(model, "coef_"):
         raise InputError(
             f"{path}: a model of stages ({model.n_iter_:,} of them) has no weights of single features to show"
@@ -60,6 +65,45 @@ def inspect(path: Path, top: int, label: str | None, *, as_json: bool) -> None:
     _print_weights(content)
     if n_left_out:
         print(f"\n{n_left_out:,} more nodes have weights: --label NODE shows one of them, --json all")
+
+
+class StoredModel:
+    """What `inspect` reads of an estimator, from a model file; scikit-learn is not imported."""
+
+    def __init__(self, file: ModelFile) -> None:
+        from scipy.sparse import csr_array
+
+        predictor = predictor_of(file)
+        self.LABELS_SEQUENCES, self.classes_ = predictor.LABELS_SEQUENCES, predictor.classes_
+        self.extra_, self.n_features_in_ = predictor.extra_, predictor.n_features_in_
+        self.feature_names_in_, self.vocabulary_ = predictor.names, None
+        self.tree_ = getattr(predictor, "tree_", None)
+        self.kept_features_ = predictor.kept_features_
+        self.fit_intercept = file.table("settings").get("fit_intercept", False)
+        self.intercept_ = predictor.weights.intercept
+        shape = predictor.weights.n_states, self.n_features_in_
+        values, rows, columns = predictor.weights.entries()
+        self.coef_ = csr_array((values, (rows, columns)), shape=shape)
+        values, rows, columns = predictor.edges
+        self.edge_coef_ = csr_array((values, (rows, columns)), shape=(shape[0], shape[0]))
+        self.result_ = read_result(file, NO_WEIGHTS)
+        self._settings, self._fitted_strengths = file.table("settings"), file.table("strengths")
+
+    def get_params(self, deep: bool = False) -> dict[str, Any]:
+        """Return the parameters."""
+        return dict(self._settings)
+
+
+def _weights_of(path: Path) -> Any:
+    """Return what a model file says of its model; the estimator itself for other kinds, solver objects, files of other
+    versions and damaged ones, of which it knows what is wrong."""
+    file = read_model(path)
+    solver = str(file.metadata.get("settings", {}).get("solver"))
+    is_named = solver.replace("-", "").isalpha()
+    if file.kind in PREDICTORS and is_named and file.metadata.get("crfqn_version") == crfqn.__version__:
+        with suppress(KeyError, TypeError, ValueError, OverflowError, MemoryError, CrfqnError):
+            return StoredModel(file)
+    return restored(file)
 
 
 def _print_weights(content: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.cli.loading import Input, load_model, open_input, tree_of
+from crfqn.cli.loading import Input, Labeller, open_input, tree_of
 from crfqn.cli.options import PredictOptions
 from crfqn.cli.output import say, write_text
 from crfqn.data.files import STANDARD_INPUT
@@ -27,22 +27,23 @@ MOST_LABELS = 10  # with their probabilities, unless the user says how many
 
 def predict(path: Path, source: str, output: Path | None, options: PredictOptions) -> None:
     """Write a label a line for the items of `source`, to `output` or stdout, as they come."""
-    model = load_model(path)
+    labeller = Labeller(path)
+    model = labeller.model
     _check(model, path, options)
     if source == STANDARD_INPUT and sys.stdin is not None and sys.stdin.isatty():
         say("Reading standard input; end it with Ctrl-D (Ctrl-Z on Windows).")
     input = open_input(model, path, source, format=options.format, keeps_blank=True)
-    write_text(output, _predictions(model, input, options))
+    write_text(output, _predictions(labeller, input, options))
 
 
-def _predictions(model: Any, input: Input, options: PredictOptions) -> Iterator[str | bytes]:
+def _predictions(labeller: Labeller, input: Input, options: PredictOptions) -> Iterator[str | bytes]:
     """Yield what is written for each part of the input."""
     if options.to is None:
-        written = _sequences if model.LABELS_SEQUENCES else _documents
-        texts = input.parts(lambda seen: "".join(written(model, seen.X, options)))
+        written = _sequences if labeller.model.LABELS_SEQUENCES else _documents
+        texts = input.parts(lambda seen: "".join(written(labeller.model_for(seen.X), seen.X, options)))
         yield from (text for _, _, text in texts if text is not None)
         return
-    parts = input.parts(lambda seen: predict_labels(model, seen.X))
+    parts = input.parts(lambda seen: predict_labels(labeller.model_for(seen.X), seen.X))
     format = find_format(options.to)
     own = None if input.format is None else FORMATS[input.format]
     if input.cut is not None and own is not None and own.write is format.write:  # conll and conll2000 are one
@@ -71,8 +72,13 @@ def _check(model: Any, path: Path, options: PredictOptions) -> None:
         raise InputError(
             f"--to {options.to}: writes labels alone; leave out {needs[0] if needs else '--json'}"
         )
-    if needs and not hasattr(model, "decode"):
+    if needs and not has_probabilities(model):
         raise InputError(f"{path}: {needs[0]} is for models with probabilities, and this model has none")
+
+
+def has_probabilities(model: Any) -> bool:
+    """Return whether a model has probabilities: of an estimator the methods are not there without."""
+    return getattr(model, "has_probabilities", hasattr(model, "decode"))
 
 
 def _sequences(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str]:
@@ -87,7 +93,7 @@ def _sequences(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str
         if options.as_json:
             yield json_line(
                 labels=[str(label) for label in labels],
-                log_probability=None if scores is None else float(scores[item]),
+                log_probability=None if scores is None else round(float(scores[item]), 6),
                 marginals=None if marginals is None else by_label(model, marginals[item]),
             )
             continue
@@ -132,7 +138,7 @@ def _document_objects(
     for item, label in enumerate(labels):
         yield json_line(
             label=str(label),
-            log_probability=float(scores[item]) if options.with_score else None,
+            log_probability=round(float(scores[item]), 6) if options.with_score else None,
             probabilities={str(model.classes_[k]): round(float(rows[item][k]), 6) for k in best[item]}
             if best
             else None,
@@ -155,7 +161,7 @@ def _best(model: Any, inputs: Any, options: PredictOptions) -> tuple[Any, Any]:
     if model.RANKS_LABELS:
         return [",".join(map(str, labels)) for labels in model.predict_sets(inputs)], None
     if options.threshold is None:
-        return model.decode(inputs) if hasattr(model, "decode") else (model.predict(inputs), None)
+        return model.decode(inputs) if has_probabilities(model) else (model.predict(inputs), None)
     nodes = model.predict(inputs, threshold=options.threshold)
     probabilities = model.predict_nodes(inputs)[np.arange(len(nodes)), model.tree_.nodes_of(nodes)]
     return nodes, np.log(np.minimum(probabilities, 1.0))

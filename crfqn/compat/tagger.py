@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Self
 
 import numpy as np
 
+from crfqn import interchange
 from crfqn.data.attributes import attributes
-from crfqn.errors import InputError
 from crfqn.estimators.chain import ChainCRF
-from crfqn.interchange.chain_weights import ChainWeights, chain_weights
-from crfqn.interchange.crfsuite import NAME, encode
+from crfqn.interchange.chain_weights import chain_weights
+from crfqn.interchange.crfsuite import NAME
+from crfqn.tagging import tagger
+from crfqn.tagging.chain_weights import ChainWeights
+from crfqn.tagging.crfsuite_model import encode
 
 
-class ModelInfo(NamedTuple):
-    """Content of a model by names, as `pycrfsuite.Tagger.info` gives it: weights of (label, next label) and (attribute,
-    label), and the numbers of labels and attributes."""
-
-    transitions: dict[tuple[str, str], float]
-    state_features: dict[tuple[str, str], float]
-    labels: dict[str, int]
-    attributes: dict[str, int]
-
-
-class Tagger:
+class Tagger(tagger.Tagger):
     """A fitted chain under the names of `pycrfsuite.Tagger`.
 
     Parameters
@@ -35,50 +28,30 @@ class Tagger:
     """
 
     def __init__(self, model: ChainCRF) -> None:
-        self._model = model
-        self._items: list[list[dict[str, float]]] | None = None
-        self._marginals: Any = None
+        super().__init__()
+        self._opened = model
+
+    def open(self, path: str | os.PathLike[str]) -> Self:
+        """Open a model file of any format that has a chain."""
+        self._opened = interchange.read(path)
+        self.__dict__.pop("weights", None)
+        return self
+
+    def set(self, xseq: Any) -> None:
+        """Take a sequence for `tag`, `probability` and `marginal`."""
+        super().set(attributes([xseq])[0])
 
     @cached_property
     def weights(self) -> ChainWeights:
         """Weights by name, labels and attributes in the order of the model."""
         return chain_weights(self._model, NAME)
 
-    def labels(self) -> list[str]:
-        """Return the labels."""
-        return self._model.classes_.tolist()
-
-    def set(self, xseq: Any) -> None:
-        """Take a sequence for `tag`, `probability` and `marginal`."""
-        self._items, self._marginals = attributes([xseq]), None
-
-    def tag(self, xseq: Any = None) -> list[str]:
-        """Return the best labels of a sequence, by default of the one that was `set`."""
-        if xseq is not None:
-            self.set(xseq)
-        return self._model.predict(self._sequence())[0]
-
-    def probability(self, yseq: Sequence[str]) -> float:
-        """Return the probability of the labels of the sequence that was `set`."""
-        return float(np.exp(self._model.log_likelihood(self._sequence(), [list(yseq)])[0]))
-
-    def marginal(self, y: str, pos: int) -> float:
-        """Return the probability of a label at a position, from 0, of the sequence that was `set`."""
-        labels = self.labels()
-        if y not in labels:
-            raise InputError(f"y: expected one of the {len(labels)} labels, got {y!r}")
-        if self._marginals is None:
-            self._marginals = self._model.predict_marginals(self._sequence())[0]
-        if not 0 <= pos < len(self._marginals):
-            raise InputError(f"pos: expected a position from 0 to {len(self._marginals) - 1}, got {pos!r}")
-        return float(self._marginals[pos, labels.index(y)])
-
-    def info(self) -> ModelInfo:
+    def info(self) -> tagger.ModelInfo:
         """Return the weights by name; attributes without a weight are left out."""
         labels, names, state, transition = self.weights
         rows = zip(*(column.tolist() for column in transition), strict=True)
         cells = zip(*(column.tolist() for column in state), strict=True)
-        return ModelInfo(
+        return tagger.ModelInfo(
             {(labels[a], labels[b]): weight for a, b, weight in rows},
             {(names[a], labels[k]): weight for a, k, weight in cells},
             {label: number for number, label in enumerate(labels)},
@@ -88,11 +61,6 @@ class Tagger:
     def size(self) -> int:
         """Return the bytes of the model in CRFsuite's format."""
         return len(encode(self.weights))
-
-    def _sequence(self) -> list[list[dict[str, float]]]:
-        if self._items is None:
-            raise InputError("expected a sequence first: set(xseq)")
-        return self._items
 
 
 @dataclass

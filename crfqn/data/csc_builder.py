@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.errors import InputError
+from crfqn.data.matrices import BLOCK, check_matrix
 from crfqn.kernels.transpose import (
     count_columns,
     count_entries,
@@ -21,8 +21,6 @@ from crfqn.kernels.transpose import (
 )
 from crfqn.threads import N_PARTS, Pool, cut_into_parts
 
-# Entries converted and checked at a time: large enough to hide Python's overhead, small beside the result.
-BLOCK = 1 << 17
 COUNTERS = 2  # entries for each counter of a part and column: counters take no more memory than the indices
 ALL_ONES = np.empty(0)
 
@@ -140,58 +138,6 @@ class CheckedDenseRows:
 
     def scatter(self, first: int, last: int, heads: NDArray[np.integer], result: Compressed) -> None:
         scatter_entries(_as_floats(self.array[first:last]), first, heads, result.indices, result.values)
-
-
-def is_matrix(item: Any) -> bool:
-    """Return whether an item is an array of numbers or a sparse matrix."""
-    if isinstance(item, np.ndarray):
-        return item.dtype.kind not in "OUST"
-    return hasattr(item, "tocsr") or (hasattr(item, "__array__") and not isinstance(item, np.generic))
-
-
-def check_matrix(matrix: Any) -> None:
-    """Raise InputError for an array or sparse matrix that is not 2-D and real, or that is damaged."""
-    if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
-        raise InputError(
-            "expected a 2-D matrix (positions x features) of booleans or real numbers, "
-            f"got shape {matrix.shape} and dtype {matrix.dtype}"
-        )
-    check_sparse(matrix)
-
-
-def check_sparse(matrix: Any) -> None:
-    """Raise InputError where index arrays leave a sparse matrix: scipy and the kernels read and write where they say,
-    unchecked. O(nnz), of which a row costs some microseconds."""
-    layout = getattr(matrix, "format", None)
-    if getattr(matrix, "ndim", None) != 2:
-        return
-    if layout == "coo":
-        _check_indices(matrix.row, matrix.shape[0])
-        _check_indices(matrix.col, matrix.shape[1])
-    elif layout in ("csr", "csc", "bsr"):
-        indptr, indices = matrix.indptr, matrix.indices
-        height, width = matrix.blocksize if layout == "bsr" else (1, 1)
-        n_rows, n_columns = matrix.shape[0] // height, matrix.shape[1] // width
-        if layout == "csc":
-            n_rows, n_columns = n_columns, n_rows
-        is_sound = (
-            indptr.size == n_rows + 1
-            and indptr[0] == 0
-            and indptr[-1] <= min(indices.size, len(matrix.data))
-            and not (indptr[1:] < indptr[:-1]).any()
-        )
-        if not is_sound:
-            raise InputError(
-                "damaged sparse matrix: indptr must start at 0, not decrease and fit the rows, indices and values"
-            )
-        _check_indices(indices[: indptr[-1]], n_columns)
-
-
-def _check_indices(indices: NDArray[np.integer], size: int) -> None:
-    """Raise InputError for indices outside of 0 ... size - 1; as unsigned numbers, those below 0 are the largest."""
-    if indices.size and indices.view(f"u{indices.itemsize}").max() >= size:
-        wrong = indices[(indices < 0) | (indices >= size)][0]
-        raise InputError(f"damaged sparse matrix: index {wrong} is outside 0 ... {size - 1}")
 
 
 def open_matrix(matrix: Any, block: int = BLOCK) -> CompressedRows | CheckedDenseRows:

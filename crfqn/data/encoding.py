@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.data.csc_builder import check_matrix, is_matrix
 from crfqn.data.items import check_not_empty
+from crfqn.data.matrices import check_matrix, is_matrix
 from crfqn.data.sequences import Sequences
 from crfqn.data.token_rows import TokenRows, growing_rows, known_rows
 from crfqn.data.vocabulary import KnownNames, Vocabulary
@@ -49,13 +49,24 @@ def encode_sequences(
     return sequences, _check_columns(sequences, vocabulary, n_features)
 
 
+def in_columns_of(X: Any, vocabulary: Vocabulary | None) -> Any:
+    """Return items as they are, `Sequences` of other named columns with those of the vocabulary."""
+    is_encoded = isinstance(X, Sequences) and (X.vocabulary is None or X.vocabulary is not vocabulary)
+    if is_encoded and vocabulary is not None and X.feature_names is not None:
+        return X.with_names(vocabulary.names)
+    return X
+
+
 def encode_new(
     X: Any, vocabulary: Vocabulary | None, n_features: int, find_names: Callable[[Vocabulary], KnownNames]
 ) -> Sequences | TokenRows:
     """Return new items in a model's columns: `TokenRows` if given by name, which is soonest done, else as
     `encode_sequences`. `find_names` returns those names of the vocabulary that matter; items may be empty."""
-    if isinstance(X, Sequences) or vocabulary is None or vocabulary.encodes_items:
+    if isinstance(X, Sequences) or vocabulary is None:
+        X = in_columns_of(X, vocabulary)
         return encode_sequences(X, vocabulary, allow_empty=True, n_features=n_features)[0]
+    if vocabulary.encodes_items:
+        return vocabulary.encode_rows(X)
     items = _as_items(X)
     first = _first_filled(items)
     if first is None or is_matrix(first):

@@ -182,8 +182,11 @@ def _unpack_strings(name: Any, tensors: dict[str, NDArray[Any]]) -> list[str]:
     )
     if not sizes_fit:
         raise _Damage(f"the list of strings {name!r} has impossible lengths")
-    data = text.tobytes()
+    data: Any = text.tobytes()
     starts = [0, *ends[:-1].tolist()] if ends.size else []
+    if data.isascii():  # a character a byte
+        data = data.decode()
+        return [data[start:end] for start, end in zip(starts, ends.tolist(), strict=True)]
     try:
         return [
             data[start:end].decode("utf-8", "surrogatepass")

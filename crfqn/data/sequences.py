@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crfqn.data.csc_builder import check_matrix
 from crfqn.data.items import Items, check_offsets, positions_of
+from crfqn.data.matrices import check_matrix
 from crfqn.errors import InputError
 
 

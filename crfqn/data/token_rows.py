@@ -16,9 +16,10 @@ from operator import getitem
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from crfqn.data.csc_builder import BLOCK, is_matrix
 from crfqn.data.items import Items
+from crfqn.data.matrices import BLOCK, is_matrix
 from crfqn.data.vocabulary import (
     UNSEEN,
     GrowingColumns,
@@ -45,14 +46,26 @@ class TokenRows(Items):
     """Entries of positions in the order listed: columns in any order, and twice. Position t has the entries row_ends[t]
     ... row_ends[t + 1] - 1 of `columns`, int32, UNSEEN for none, and of `values`, float64, (0,) where all are 1."""
 
-    def __init__(self, buffers: _Buffers, n_features: int) -> None:
-        self.columns = np.frombuffer(buffers.columns, np.int32)
-        self.row_ends = np.frombuffer(buffers.row_ends, np.int64)
-        self.offsets = np.array(buffers.offsets, np.int64)
-        self.values = np.ones(self.columns.size if buffers.other_at else 0)
+    def __init__(
+        self,
+        columns: NDArray[np.int32],
+        row_ends: NDArray[np.int64],
+        offsets: NDArray[np.int64],
+        values: NDArray[np.float64],
+        n_features: int,
+    ) -> None:
+        self.columns, self.row_ends, self.offsets = columns, row_ends, offsets
+        self.values, self.n_features = values, n_features
+
+    @classmethod
+    def of_buffers(cls, buffers: _Buffers, n_features: int) -> TokenRows:
+        """Return what growing buffers hold."""
+        columns = np.frombuffer(buffers.columns, np.int32)
+        values = np.ones(columns.size if buffers.other_at else 0)
         if buffers.other_at:
-            self.values[np.frombuffer(buffers.other_at, np.int64)] = np.frombuffer(buffers.other_values)
-        self.n_features = n_features
+            values[np.frombuffer(buffers.other_at, np.int64)] = np.frombuffer(buffers.other_values)
+        row_ends, offsets = np.frombuffer(buffers.row_ends, np.int64), np.array(buffers.offsets, np.int64)
+        return cls(columns, row_ends, offsets, values, n_features)
 
     @property
     def n_positions(self) -> int:
@@ -79,7 +92,7 @@ class TokenRows(Items):
 
 def known_rows(items: Sequence[Any], names: KnownNames) -> TokenRows:
     """Return items in the columns of known names; InputError names the item, the position and what came."""
-    return TokenRows(_filled(_Buffers(names.columns, names.pairs), items), names.n_features)
+    return TokenRows.of_buffers(_filled(_Buffers(names.columns, names.pairs), items), names.n_features)
 
 
 def growing_rows(items: Sequence[Any]) -> tuple[TokenRows, Vocabulary]:
@@ -87,7 +100,7 @@ def growing_rows(items: Sequence[Any]) -> tuple[TokenRows, Vocabulary]:
     pairs = GrowingPairs(GrowingColumns())
     buffers = _filled(_Buffers(pairs.columns, pairs), items)
     places, vocabulary = pairs.sorted_names()
-    rows = TokenRows(buffers, len(vocabulary))
+    rows = TokenRows.of_buffers(buffers, len(vocabulary))
     for start in range(0, rows.columns.size, BLOCK):
         rows.columns[start : start + BLOCK] = places[rows.columns[start : start + BLOCK]]
     return rows, vocabulary

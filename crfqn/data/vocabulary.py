@@ -191,6 +191,10 @@ class Vocabulary(KnownNames):
         """Return items of the vocabulary's own form in its columns."""
         raise NotImplementedError
 
+    def encode_rows(self, items: Any) -> Any:
+        """Return items of the vocabulary's own form as `Sequences` or `TokenRows`."""
+        raise NotImplementedError
+
     def named(self, items: Any) -> Any:
         """Return items in a form whose names are those of the vocabulary: as they are, by default."""
         return items

@@ -30,7 +30,6 @@ from crfqn.estimators.blocks import Block, Blocks
 from crfqn.estimators.callbacks import Callbacks, CallbackSupportMixin
 from crfqn.estimators.checkpoint import Checkpoint
 from crfqn.estimators.checks import check_parameters, check_size
-from crfqn.estimators.content import ModelContent
 from crfqn.estimators.storage import save, stored_strengths
 from crfqn.estimators.strengths import Strengths, chosen_strengths, is_auto, print_strengths
 from crfqn.estimators.validation import OWN_SCORE, named_scorer
@@ -49,6 +48,7 @@ from crfqn.solvers.stopping import Estimated
 from crfqn.solvers.unpenalised import largest_strength, solve_unpenalised
 from crfqn.solvers.validation import ValidationSet
 from crfqn.structures.structure import Structure
+from crfqn.tagging.content import ModelContent
 from crfqn.threads import Pool
 
 SOLVED = (Status.CONVERGED, Status.ESTIMATED, Status.STATIONARY)

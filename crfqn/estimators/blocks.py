@@ -24,20 +24,21 @@ from sklearn.base import clone
 
 from crfqn.arrays import Labels, Vector
 from crfqn.atomic_write import StrPath
-from crfqn.data.csc_builder import ALL_ONES, is_matrix
+from crfqn.data.csc_builder import ALL_ONES
 from crfqn.data.encoding import encode_sequences
 from crfqn.data.features import FeatureStore
 from crfqn.data.items import check_item_weights
 from crfqn.data.label_codes import encode_known_labels, encode_labels
+from crfqn.data.matrices import is_matrix
 from crfqn.data.model_file import read_model, write_model
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import TemplateSource, TemplateVocabulary, is_hashed
 from crfqn.data.vocabulary import UNKNOWN_VALUE, Vocabulary
 from crfqn.errors import DataError, InputError
-from crfqn.estimators.content import ModelContent, add_labels, add_vocabulary, read_labels, read_vocabulary
 from crfqn.messages import describe
 from crfqn.objectives.blocks import BlockedObjective, StoredParts, block_cuts
 from crfqn.objectives.objective import Objective
+from crfqn.tagging.content import ModelContent, add_labels, add_vocabulary, read_labels, read_vocabulary
 from crfqn.threads import Pool
 
 INDEX, KIND = "blocks.crfqn", "blocks"

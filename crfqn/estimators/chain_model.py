@@ -18,7 +18,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import SparseWeights
-from crfqn.data.encoding import encode_new, encode_sequences
+from crfqn.data.encoding import encode_new, encode_sequences, in_columns_of
 from crfqn.data.features import FeatureStore
 from crfqn.data.items import Items, check_item_weights
 from crfqn.data.label_codes import (
@@ -32,31 +32,16 @@ from crfqn.data.model_file import ModelFile, narrowed
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.vocabulary import Vocabulary
-from crfqn.errors import InputError, ModelFileError
+from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.base import Problem
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.chain_training import find_broken, items_that_stay, take_items, training_data
-from crfqn.estimators.content import (
-    FEATURE,
-    FROM,
-    STATE,
-    TO,
-    ModelContent,
-    add_labels,
-    add_matrix,
-    add_vocabulary,
-    read_labels,
-    read_matrix,
-    read_size,
-    read_vocabulary,
-)
-from crfqn.estimators.features import warn_of_unknown_names
 from crfqn.estimators.online import known_classes
 from crfqn.estimators.scoring import Scorer, edge_table, names_with_weights
 from crfqn.estimators.structured import StructuredEstimator
-from crfqn.estimators.transitions import Transitions, add_rules, as_transitions, read_rules
+from crfqn.estimators.transitions import Transitions, as_transitions
 from crfqn.estimators.validation import check_pair, held_out
 from crfqn.estimators.weights import (
     Axes,
@@ -66,6 +51,7 @@ from crfqn.estimators.weights import (
     match,
     merged,
     print_start,
+    read_matrix,
     sorted_weights,
     start_model,
 )
@@ -77,6 +63,19 @@ from crfqn.solvers.validation import ValidationSet
 from crfqn.structures.chain import NO_TARGETS, Chain
 from crfqn.structures.structure import Inference, Structure
 from crfqn.structures.transition_rules import TransitionRules
+from crfqn.tagging.content import (
+    FEATURE,
+    FROM,
+    STATE,
+    TO,
+    ModelContent,
+    add_labels,
+    add_matrix,
+    add_rules,
+    add_vocabulary,
+    read_axes,
+)
+from crfqn.tagging.unknown_features import warn_of_unknown_names
 from crfqn.threads import Pool
 
 TOKEN_SCORE = "token_accuracy"
@@ -323,17 +322,8 @@ class ChainModel(StructuredEstimator):
         """Return items as `Sequences` in the model's features; those that are open as they are."""
         if isinstance(X, EncodedItems):
             return X
-        X = self._with_names(X)
+        X = in_columns_of(X, self.vocabulary_)
         return encode_sequences(X, self.vocabulary_, allow_empty=True, n_features=self.n_features_in_)[0]
-
-    def _with_names(self, X: Any) -> Any:
-        """Return items, `Sequences` of other columns with those of the model's names."""
-        is_encoded = isinstance(X, Sequences) and (
-            X.vocabulary is None or X.vocabulary is not self.vocabulary_
-        )
-        if is_encoded and X.feature_names is not None and self.vocabulary_ is not None:
-            return X.with_names(self.vocabulary_.names)
-        return X
 
     def _open(
         self, X: Any, pool: Pool, warns: bool
@@ -346,10 +336,7 @@ class ChainModel(StructuredEstimator):
             return X.chain, scorer.by_feature(X.store), edge_table(self.edge_coef_)
         X = list(X) if isinstance(X, Iterator) else X
         encoded = encode_new(
-            self._with_names(X),
-            self.vocabulary_,
-            self.n_features_in_,
-            partial(names_with_weights, self.coef_),
+            X, self.vocabulary_, self.n_features_in_, partial(names_with_weights, self.coef_)
         )
         if warns and self.coef_.nnz:  # else nothing depends on features
             warn_of_unknown_names(encoded, X, self.vocabulary_)
@@ -431,15 +418,9 @@ class ChainModel(StructuredEstimator):
 
     def _restore(self, file: ModelFile) -> None:
         super()._restore(file)
-        n_states = file.count("n_classes", 1)
-        n_features = read_size(file, n_states)
-        self.classes_ = read_labels(file, n_states)
-        self.vocabulary_ = read_vocabulary(file)
-        if self.vocabulary_ is not None and len(self.vocabulary_) != n_features:
-            raise ModelFileError(f"{file.path}: {len(self.vocabulary_)} names for {n_features} features")
-        self.n_features_in_ = n_features
-        self.rules_ = read_rules(file, n_states)
-        self.coef_ = read_matrix(file, "node", STATE, FEATURE, (n_states, n_features))
+        self.classes_, self.vocabulary_, self.n_features_in_, self.rules_ = read_axes(file)
+        n_states = len(self.classes_)
+        self.coef_ = read_matrix(file, "node", STATE, FEATURE, (n_states, self.n_features_in_))
         self.edge_coef_ = read_matrix(file, "edge", FROM, TO, (n_states, n_states))
 
     def _name(self, column: int) -> Any:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import fields
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.objectives.linear.feature_map import FeatureMap
+
+if TYPE_CHECKING:
+    from crfqn.objectives.linear.feature_map import FeatureMap
 
 LARGEST_VALUE = 1e12
 

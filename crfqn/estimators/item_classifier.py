@@ -17,16 +17,17 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from crfqn.arrays import Vector
-from crfqn.data.csc_builder import check_sparse
 from crfqn.data.items import item_weights
 from crfqn.data.label_codes import encode_known_labels
+from crfqn.data.matrices import check_sparse
 from crfqn.errors import InputError
 from crfqn.estimators.base import Decoding, has_probabilities
 from crfqn.estimators.checks import check_size
-from crfqn.estimators.features import centred, item_features, warn_of_empty_rows
+from crfqn.estimators.features import centred, item_features
 from crfqn.estimators.items import READ, ItemModel, Targets
 from crfqn.estimators.online import is_dual, known_classes, learn_in_dual, learn_online, learns_in_batches
 from crfqn.objectives.objective import Objective
+from crfqn.tagging.unknown_features import warn_of_empty_rows
 from crfqn.threads import Pool
 
 

@@ -23,9 +23,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from crfqn.arrays import NO_COORDS, SparseWeights, Vector
-from crfqn.data.csc_builder import check_sparse
 from crfqn.data.items import item_weights, set_weights
 from crfqn.data.label_codes import encode_labels
+from crfqn.data.matrices import check_sparse
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import Problem, SparseLinearModel
@@ -33,8 +33,7 @@ from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.callbacks import with_tasks
 from crfqn.estimators.checks import check_classes
-from crfqn.estimators.content import FEATURE, STATE, ModelContent, add_matrix, finite, read_matrix, read_size
-from crfqn.estimators.features import centred, item_features, warn_of_empty_rows
+from crfqn.estimators.features import centred, item_features
 from crfqn.estimators.labels import LabelSets, LabelSpace, TreeSpace, are_sets, check_names, check_no_rows
 from crfqn.estimators.scoring import Scorer
 from crfqn.estimators.validation import check_pair, held_out
@@ -45,11 +44,14 @@ from crfqn.estimators.weights import (
     match,
     merged,
     print_start,
+    read_matrix,
     sorted_weights,
     start_model,
 )
 from crfqn.solvers.validation import ValidationSet
 from crfqn.structures.taxonomy import Taxonomy
+from crfqn.tagging.content import FEATURE, STATE, ModelContent, add_matrix, finite, read_size
+from crfqn.tagging.unknown_features import warn_of_empty_rows
 from crfqn.threads import Pool
 
 READ: Any = {"accept_sparse": ("csr", "csc"), "dtype": "numeric"}  # what scikit-learn checks of a matrix

@@ -8,8 +8,6 @@ Shapes: K nodes, I items; classes are the labels that can be predicted.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -21,19 +19,18 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import column_or_1d
 
 from crfqn.arrays import Vector
-from crfqn.data.csc_builder import check_sparse
 from crfqn.data.label_codes import encode_known_labels, encode_labels
+from crfqn.data.matrices import check_sparse
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.content import LARGEST_TABLE, ModelContent, add_labels, read_labels
 from crfqn.structures.taxonomy import Taxonomy, flat
-from crfqn.taxonomy.labels import check_separator
+from crfqn.tagging.content import ModelContent, add_labels, read_labels
+from crfqn.tagging.tree import class_names, read_tree
 from crfqn.taxonomy.tree import LabelTree
 from crfqn.threads import Pool
 
 ONE_LABEL = "labels"
 FORMS = (ONE_LABEL, "table", "sparse table", "sets")
-MOST_UNUSED = 1000  # columns of labels as rows of parts, beyond those that a model's paths need
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,13 +122,11 @@ class TreeSpace(LabelSpace):
     def of(cls, tree: LabelTree, nodes: NDArray[np.integer], n_levels: int, separator: str) -> TreeSpace:
         """Return the space of these label nodes, classes sorted where they can be; InputError for too deep a tree."""
         tree.check_depth()
-        names = [tree.names[node] for node in nodes]
-        with suppress(TypeError):  # numbers beside strings
-            names.sort()  # type: ignore[type-var]
+        classes = class_names(tree, nodes)
         is_label = np.zeros(tree.n_nodes, bool)
         is_label[nodes] = True
         forest = Taxonomy(tree.parents, is_label, 0)
-        return cls(name_array(names), tree.nodes_of(names), forest, tree, n_levels, separator)
+        return cls(classes, tree.nodes_of(classes), forest, tree, n_levels, separator)
 
     def add_to(self, content: ModelContent, has_sets: bool = False) -> None:
         content.arrays["parents"] = self.tree.parents
@@ -144,36 +139,7 @@ class TreeSpace(LabelSpace):
 
     @classmethod
     def of_file(cls, file: ModelFile, has_sets: bool = False) -> TreeSpace:
-        meta = file.metadata
-        tree = LabelTree(tuple(meta["nodes"]), file.array("parents", "int32", (None,)))
-        nodes = file.array("label_node", "int32", (file.count("n_classes", 1),))
-        are_nodes = nodes.size and nodes.min() >= 0 and nodes.max() < tree.n_nodes
-        if not are_nodes or np.unique(nodes).size < nodes.size:
-            raise ModelFileError(
-                f"{file.path}: label_node should hold distinct numbers of 0 ... {tree.n_nodes - 1}"
-            )
-        if not np.isin(tree.leaves, nodes).all():
-            raise ModelFileError(f"{file.path}: label_node lacks a leaf of the taxonomy")
-        separator = meta["label_separator"]
-        check_separator(separator)
-        return cls.of(tree, nodes, read_levels(file, tree, separator), separator)
-
-
-def read_levels(file: ModelFile, tree: LabelTree, separator: str) -> int:
-    """Return the columns of labels as rows of parts, 0 for names; ModelFileError unless the taxonomy's names fit. More
-    levels than the tree's are accepted: a table may have columns that none of its rows used."""
-    longest = max(1 + str(name).count(separator) for name in tree.names)
-    levels = file.count("label_levels", most=longest + MOST_UNUSED)
-    return levels if levels == 0 else file.count("label_levels", longest, longest + MOST_UNUSED)
-
-
-def name_array(names: Sequence[Hashable]) -> NDArray:
-    """Return names as an array: of objects where numpy would change them, or give all the length of a very long one."""
-    longest = max((len(name) for name in names if isinstance(name, str)), default=0)
-    if longest * len(names) > LARGEST_TABLE:
-        return np.fromiter(names, object, len(names))
-    found = np.asarray(names)
-    return found if found.tolist() == list(names) else np.fromiter(names, object, len(names))
+        return cls.of(*read_tree(file))
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,6 @@ from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import FOR_MARGINS, LINEAR_SOLVERS, linear_solver
 from crfqn.estimators.base import Problem, given_result, pass_on_interrupt
 from crfqn.estimators.blas import single_threaded_blas
-from crfqn.estimators.content import ModelContent, finite
 from crfqn.estimators.items import ItemModel
 from crfqn.estimators.labels import LabelSets, LabelSpace
 from crfqn.estimators.strengths import LINEAR_PARAMETERS, Strengths, make_penalty, named_penalty, strengths_of
@@ -36,6 +35,7 @@ from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.structures.structure import Structure
+from crfqn.tagging.content import ModelContent, finite
 from crfqn.threads import Pool
 
 HALF_MARGIN = (

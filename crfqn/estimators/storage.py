@@ -7,7 +7,6 @@ columns, and predicts the same.
 
 from __future__ import annotations
 
-from dataclasses import fields
 from os import PathLike
 from typing import Any
 
@@ -18,13 +17,10 @@ import crfqn
 from crfqn.data.model_file import ModelFile, read_model, write_model
 from crfqn.errors import CrfqnError, InputError, ModelFileError
 from crfqn.estimators.checks import check_nonnegative
-from crfqn.estimators.content import ModelContent, narrow_weights
 from crfqn.estimators.strengths import STRENGTHS, Strengths, is_auto
-from crfqn.messages import describe
-from crfqn.result import HeldOutScores, Progress, Result, Status, Trace
+from crfqn.tagging.content import ModelContent, narrow_weights
+from crfqn.tagging.results import SUMMARY, TRACE, held_out_content, read_result
 
-SUMMARY = ("value", "gap", "estimated_gap", "violation", "passes", "seconds", "tol")
-TRACE = tuple(field.name for field in fields(Progress) if field.name != "held_out_score")
 # The class of each kind of model, a name of `crfqn`, which imports it when it is asked for.
 KINDS = {
     "calibrated-least-squares": "CalibratedLeastSquares",
@@ -37,9 +33,6 @@ KINDS = {
     "stagewise-regression": "StagewiseRegression",
     "taxonomy-crf": "TaxonomyCRF",
 }
-# Types of a trace's columns, of which a file keeps floats.
-WHOLE: dict[str, type] = {"int": int, "bool": bool}
-MOST_COUNTED = 2**53  # beyond, floats are not whole numbers one by one
 
 
 def save(
@@ -68,18 +61,6 @@ def whole_content(model: Any, extra: dict[str, Any] | None = None, dtype: str = 
         "extra": extra or {},
     }
     return content
-
-
-def held_out_content(held_out: HeldOutScores) -> dict[str, Any]:
-    """Return the scores of validation items as JSON values."""
-    return {
-        "metric": held_out.metric,
-        "best": held_out.best,
-        "iteration": held_out.iteration,
-        "iterations": held_out.iterations.tolist(),
-        "scores": held_out.scores.tolist(),
-        "is_patience_over": held_out.is_patience_over,
-    }
 
 
 def load(path: str | PathLike[str]) -> Any:
@@ -120,7 +101,7 @@ def restore(file: ModelFile) -> Any:
 def _restore(file: ModelFile) -> Any:
     model = _unfitted(file)
     model._restore(file)
-    model.result_ = _result(file, model)
+    model.result_ = read_result(file, model._weights())
     model.n_iter_ = model.result_.n_iter
     model.extra_ = file.table("extra")
     return model
@@ -151,77 +132,3 @@ def stored_strengths(file: ModelFile, model: Any) -> Strengths:
     for name, value in strengths.items():
         check_nonnegative(name, value)
     return strengths
-
-
-def _result(file: ModelFile, model: Any) -> Result:
-    saved = file.table("result")
-    coords, weights = model._weights()
-    return Result(
-        coords=coords,
-        weights=weights,
-        status=_status(file, saved["status"]),
-        trace=_trace(file),
-        **{name: _number(file, name, saved.get(name)) for name in SUMMARY},
-        n_iter=_whole_number(file, "n_iter", saved["n_iter"]),
-        n_proved_zeros=None
-        if saved.get("n_proved_zeros") is None
-        else _whole_number(file, "n_proved_zeros", saved["n_proved_zeros"]),
-        held_out=_held_out(file, saved["held_out"]) if "held_out" in saved else None,
-    )
-
-
-def _held_out(file: ModelFile, saved: Any) -> HeldOutScores:
-    """Return the scores of the training's validation items."""
-    if not isinstance(saved, dict) or type(saved.get("metric")) is not str:
-        raise ModelFileError(f"{file.path}: result: held_out: expected a table with a metric")
-    iterations, scores = saved.get("iterations"), saved.get("scores")
-    if not isinstance(iterations, list) or not isinstance(scores, list) or len(iterations) != len(scores):
-        raise ModelFileError(f"{file.path}: result: held_out: expected as many iterations as scores")
-    return HeldOutScores(
-        saved["metric"],
-        _number(file, "best", saved.get("best")),
-        _whole_number(file, "iteration", saved.get("iteration")),
-        np.array([_whole_number(file, "iterations", value) for value in iterations], np.int64),
-        np.array([_number(file, "scores", value) for value in scores], np.float64),
-        saved.get("is_patience_over") is True,
-    )
-
-
-def _status(file: ModelFile, name: Any) -> Status:
-    if name not in list(Status.__members__):
-        raise ModelFileError(
-            f"{file.path}: result: status: expected a name of a status, got {describe(name)}"
-        )
-    return Status[name]
-
-
-def _trace(file: ModelFile) -> Trace:
-    """Return the rows of the trace; ModelFileError where a count is not a whole number."""
-    table = file.array("trace", "float64", (None, len(TRACE)))
-    kinds = [WHOLE.get(str(column.type), float) for column in fields(Progress) if column.name in TRACE]
-    for name, kind, column in zip(TRACE, kinds, table.T, strict=True):
-        is_count = (column >= 0) & (column <= MOST_COUNTED) & (column == np.floor(column))
-        if kind is not float and not is_count.all():
-            raise ModelFileError(f"{file.path}: trace: {name}: expected counts, got {column[~is_count][0]:g}")
-    return Trace(
-        [Progress(*(kind(value) for kind, value in zip(kinds, row, strict=True))) for row in table.tolist()]
-    )
-
-
-def _number(file: ModelFile, name: str, value: Any) -> float:
-    """Return a number of the result, nan for None, which stands for an unknown one; ModelFileError for others."""
-    if (
-        value is not None
-        and type(value) is not float
-        and not (type(value) is int and abs(value) <= MOST_COUNTED)
-    ):
-        raise ModelFileError(f"{file.path}: result: {name}: expected a number or null, got {describe(value)}")
-    return np.nan if value is None else float(value)
-
-
-def _whole_number(file: ModelFile, name: str, value: Any) -> int:
-    if type(value) is not int or not 0 <= value <= MOST_COUNTED:
-        raise ModelFileError(
-            f"{file.path}: result: {name}: expected a whole number from 0 to {MOST_COUNTED}, got {describe(value)}"
-        )
-    return value

@@ -24,8 +24,8 @@ from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.base import pass_on_interrupt
 from crfqn.estimators.checks import check_parameters, is_number
-from crfqn.estimators.content import ModelContent, add_labels, add_matrix, finite, read_labels, read_matrix
 from crfqn.estimators.storage import save
+from crfqn.estimators.weights import read_matrix
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.linear.gram_map import GramMap
 from crfqn.objectives.losses.hinges import MulticlassHinge
@@ -36,6 +36,7 @@ from crfqn.progress import ProgressDisplay
 from crfqn.result import Result, Status
 from crfqn.solvers.dual.decomposition import DualDecomposition
 from crfqn.solvers.minimize import minimize
+from crfqn.tagging.content import ModelContent, add_labels, add_matrix, finite, read_labels
 from crfqn.threads import Pool
 
 BLOCK_NUMBERS = 1 << 23  # kernel values of a block of items in prediction: 64 MB

@@ -16,15 +16,16 @@ from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.base import has_probabilities
 from crfqn.estimators.checks import is_number
-from crfqn.estimators.content import ModelContent
-from crfqn.estimators.features import warn_of_empty_rows
 from crfqn.estimators.item_classifier import ItemClassifier
-from crfqn.estimators.labels import LabelSpace, TreeSpace, name_array
+from crfqn.estimators.labels import LabelSpace, TreeSpace
 from crfqn.estimators.structured import StructuredEstimator
 from crfqn.messages import shorten
+from crfqn.tagging.content import ModelContent
+from crfqn.tagging.tree import descend, name_array
+from crfqn.tagging.unknown_features import warn_of_empty_rows
 from crfqn.taxonomy.labels import PathLabels, check_separator
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy
-from crfqn.taxonomy.tree import NO_PARENT, LabelTree
+from crfqn.taxonomy.tree import LabelTree
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -212,16 +213,3 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
     def _restore(self, file: ModelFile) -> None:
         super()._restore(file)
         self.taxonomy = self.tree_ if file.metadata["has_taxonomy"] else None
-
-
-def descend(p: NDArray[np.float64], parents: NDArray[np.int32], threshold: float) -> NDArray[np.int64]:
-    """Return the node that each item reaches from the top, int64 (n,), going on to the most probable child (`p`: (K,
-    n)) if >= threshold; ties go to the lower node, and `parents` (K,) are -1 for tops."""
-    reached = np.full(p.shape[1], NO_PARENT)
-    for above in np.unique(parents):
-        items = np.flatnonzero(reached == above)
-        first, last = np.searchsorted(parents, (above, above + 1))
-        best = first + p[first:last, items].argmax(axis=0)
-        goes = (p[best, items] >= threshold) | (above == NO_PARENT)
-        reached[items[goes]] = best[goes]
-    return reached

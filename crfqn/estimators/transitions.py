@@ -10,15 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Labels
-from crfqn.data.model_file import ModelFile, narrowed
 from crfqn.data.schemes import BORDER, Scheme, find_scheme
 from crfqn.errors import InputError, warn_caller
-from crfqn.estimators.content import FROM, TO, ModelContent
 from crfqn.messages import describe, shorten
 from crfqn.structures.chain_decoding import SpanRules
 from crfqn.structures.transition_rules import TransitionRules
 
-PAIRS, START, END = "forbidden", "forbidden_start", "forbidden_end"  # arrays of model files with rules
 ANY = "any"
 SEEN = "seen"
 Pairs = Mapping[Any, Collection[Any]] | Iterable[tuple[Any, Any]]
@@ -179,28 +176,6 @@ def as_transitions(constraints: Any, scheme: str | None) -> Transitions:
     raise InputError(
         f"expected one scheme, got scheme={scheme!r} and constraints of scheme {constraints.scheme!r}"
     )
-
-
-def add_rules(content: ModelContent, rules: TransitionRules | None) -> None:
-    """Add forbidden transitions, as pairs of states, and states that may not begin or end an item."""
-    if rules is None:
-        return
-    first, second = np.nonzero(~rules.transitions)
-    content.arrays[f"{PAIRS}_{FROM}"], content.arrays[f"{PAIRS}_{TO}"] = narrowed(first), narrowed(second)
-    content.arrays[START] = narrowed(np.flatnonzero(~rules.start))
-    content.arrays[END] = narrowed(np.flatnonzero(~rules.end))
-
-
-def read_rules(file: ModelFile, n_states: int) -> TransitionRules | None:
-    """Return the rules that `add_rules` stored, None where there are none; ModelFileError for states that are not."""
-    if START not in file.arrays:
-        return None
-    rules = TransitionRules.everything(n_states)
-    first = file.integers(f"{PAIRS}_{FROM}", (None,), n_states)
-    rules.transitions[first, file.integers(f"{PAIRS}_{TO}", first.shape, n_states)] = False
-    rules.start[file.integers(START, (None,), n_states)] = False
-    rules.end[file.integers(END, (None,), n_states)] = False
-    return rules
 
 
 def _as_pairs(name: str, pairs: Any) -> tuple[tuple[Any, Any], ...]:

@@ -18,12 +18,19 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import SparseWeights
+from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
+from crfqn.tagging.content import read_entries
 
 
 def csr(values: NDArray, rows: NDArray, columns: NDArray, shape: tuple[int, int]) -> Any:
     """Return a CSR array of the entries."""
     return scipy.sparse.coo_array((values, (rows, columns)), shape=shape).tocsr()
+
+
+def read_matrix(file: ModelFile, name: str, row: str, column: str, shape: tuple[int, int]) -> Any:
+    """Return the CSR array of what `read_entries` reads."""
+    return csr(*read_entries(file, name, row, column, shape), shape)
 
 
 def entries(matrix: Any, stride: int) -> SparseWeights:

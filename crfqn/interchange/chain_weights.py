@@ -6,7 +6,7 @@ Shapes: K labels, F attributes.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +14,16 @@ from scipy.sparse import coo_array
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.data.attributes import SEPARATOR
-from crfqn.data.model_file import ModelFile
 from crfqn.data.templates.vocabulary import TemplateSource, is_hashed
-from crfqn.data.vocabulary import NO_VALUE, UNKNOWN_VALUE, Vocabulary
-from crfqn.errors import InputError, ModelFileError, warn_caller
+from crfqn.data.vocabulary import UNKNOWN_VALUE, Vocabulary
+from crfqn.errors import InputError, warn_caller
 from crfqn.estimators.chain import ChainCRF
-from crfqn.estimators.content import FEATURE, FROM, LARGEST_WEIGHT, STATE, TO, VALUE_STARTS
-from crfqn.estimators.storage import SUMMARY, TRACE, restore
+from crfqn.estimators.storage import restore
 from crfqn.result import Status
 from crfqn.structures.transition_rules import TransitionRules
+from crfqn.tagging.chain_weights import ChainWeights, SparseTable
+from crfqn.tagging.content import LARGEST_WEIGHT
+from crfqn.tagging.results import SUMMARY, TRACE
 
 IMPORTED_FROM = "imported_from"  # name of the format in `extra_`
 # In nats, the weight of a transition that a rule forbids: no sum of scores makes up for it, and sums of it are
@@ -30,23 +31,6 @@ IMPORTED_FROM = "imported_from"  # name of the format in `extra_`
 FORBIDDEN = -LARGEST_WEIGHT
 # In `extra_`: the patterns that make the attributes, in the tool that a model comes from.
 TEMPLATES = "templates"
-
-
-class SparseTable(NamedTuple):
-    """Non-zero entries of a table: two arrays of int64 and one of float64, of one length."""
-
-    rows: NDArray[np.int64]
-    columns: NDArray[np.int64]
-    values: NDArray[np.float64]
-
-
-class ChainWeights(NamedTuple):
-    """Weights of a chain: tables of attributes x labels, and of labels x labels, from x to."""
-
-    labels: list[str]
-    attributes: list[str]
-    state: SparseTable
-    transition: SparseTable
 
 
 def chain_estimator(
@@ -59,33 +43,16 @@ def chain_estimator(
     """Return a fitted ChainCRF of the weights, labels and features in their order, `extra` being its `extra_`; it takes
     columns of tokens where the templates `source` make its attributes, dicts otherwise, by `naming`. ModelFileError,
     naming the path, for names that come twice or are not there, and bad weights."""
-    node, edge = weights.state, weights.transition
-    arrays: dict[str, NDArray] = {
-        f"node_{STATE}": node.columns,
-        f"node_{FEATURE}": node.rows,
-        "node_weight": node.values,
-        f"edge_{FROM}": edge.rows,
-        f"edge_{TO}": edge.columns,
-        "edge_weight": edge.values,
-        "trace": np.empty((0, len(TRACE))),
+    file = weights.file(path, source, naming)
+    file.arrays["trace"] = np.empty((0, len(TRACE)))
+    file.metadata["settings"] = ChainCRF(l1=0.0)._settings()  # of the training nothing is known
+    file.metadata["extra"] = extra
+    file.metadata["result"] = dict.fromkeys(SUMMARY) | {
+        "status": Status.IMPORTED.name,
+        "n_iter": 0,
+        "n_proved_zeros": None,
     }
-    strings = {"classes": weights.labels, "feature_names": weights.attributes}
-    metadata = {
-        "n_features": len(weights.attributes),
-        "n_classes": len(weights.labels),
-        "settings": ChainCRF(l1=0.0)._settings(),  # of the training nothing is known
-        "result": dict.fromkeys(SUMMARY)
-        | {"status": Status.IMPORTED.name, "n_iter": 0, "n_proved_zeros": None},
-        "extra": extra,
-    }
-    if source is not None:
-        metadata["templates"] = source.as_dict()
-    elif naming is not None:
-        metadata["naming"] = naming
-    else:
-        arrays[VALUE_STARTS] = np.full(len(weights.attributes), NO_VALUE - UNKNOWN_VALUE, np.uint8)
-    _check_once(weights, path)
-    return restore(ModelFile(ChainCRF.KIND, arrays, strings, metadata, path))
+    return restore(file)
 
 
 def chain_weights(
@@ -178,10 +145,3 @@ def _vocabulary(model: ChainCRF, format_name: str, given: list[str] | None) -> V
 def _sorted_table(rows: NDArray, columns: NDArray, values: NDArray) -> SparseTable:
     order = np.lexsort((columns, rows))
     return SparseTable(rows[order].astype(np.int64), columns[order].astype(np.int64), values[order])
-
-
-def _check_once(weights: ChainWeights, path: str) -> None:
-    """Raise ModelFileError where a pair has two weights, which a sparse matrix would add up."""
-    for table, width in ((weights.state, len(weights.labels)), (weights.transition, len(weights.labels))):
-        if np.unique(table.rows * width + table.columns).size < table.rows.size:
-            raise ModelFileError(f"{path}: the file is damaged: a pair of names has two weights")

@@ -18,6 +18,7 @@ from crfqn.data.model_file import HEADER_LIMIT, read_whole
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.storage import load
 from crfqn.interchange import crfpp, crfsuite, json_file, onnx_file, wapiti
+from crfqn.tagging import crfsuite_model
 
 StrPath = str | os.PathLike[str]
 OWN = "crfqn"
@@ -73,7 +74,7 @@ FORMATS: dict[str, Format] = {
             crfsuite.NAME,
             "CRFsuite's binary models",
             (".crfsuite",),
-            lambda start: start.startswith(crfsuite.MAGIC),
+            lambda start: start.startswith(crfsuite_model.MAGIC),
             crfsuite.read,
             crfsuite.write,
         ),

@@ -18,13 +18,7 @@ import numpy as np
 from crfqn.data.model_file import read_whole
 from crfqn.data.templates.patterns import WAPITI
 from crfqn.errors import ModelFileError
-from crfqn.interchange.chain_weights import (
-    IMPORTED_FROM,
-    TEMPLATES,
-    ChainWeights,
-    SparseTable,
-    chain_estimator,
-)
+from crfqn.interchange.chain_weights import IMPORTED_FROM, TEMPLATES, chain_estimator
 from crfqn.interchange.observations import (
     Observations,
     chain_of,
@@ -32,6 +26,7 @@ from crfqn.interchange.observations import (
     constants_of,
     template_source,
 )
+from crfqn.tagging.chain_weights import ChainWeights, SparseTable
 
 NAME = "wapiti"
 MAGIC = b"#mdl#"

@@ -8,32 +8,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.estimators.checks import LARGEST_VALUE
 from crfqn.messages import shorten
 from crfqn.readers.items import Documents, drop_unseen_columns
 from crfqn.readers.svmlight import LARGEST_ID
 from crfqn.recipes.schema import FeaturesSection as Settings
-
-if TYPE_CHECKING:
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-
-def ascending_numbers(name: str, stored: Any, below: int) -> NDArray[np.int64]:
-    """Return a list of a model file as ascending numbers 0 ... below - 1; ValueError or the like for anything else."""
-    found = np.array(stored, np.int64)
-    if (
-        found.ndim != 1
-        or not (found[1:] > found[:-1]).all()
-        or (found.size and not 0 <= found[0] <= found[-1] < below)
-    ):
-        raise ValueError(f"{name}: expected ascending numbers from 0 to {below - 1}")
-    return found
+from crfqn.tagging.texts import WordCounts, ascending_numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,50 +101,61 @@ class NumberFeatures:
 
 @dataclass(frozen=True, eq=False)
 class TextFeatures:
-    """Word counts of texts, weighted and scaled: scikit-learn's TfidfVectorizer, words being two or more letters or
-    digits, case ignored; read from a model file those that are needed."""
+    """Word counts of texts, weighted and scaled as by scikit-learn's TfidfVectorizer, words being two or more letters
+    or digits, case ignored; read from a model file those that are needed."""
 
-    n_columns: int  # F
-    columns: NDArray[np.int64]  # which of the F these are, ascending, (n,)
-    names: list[str]  # the words in alphabetical order
-    vectorizer: TfidfVectorizer  # over these words
+    counts: WordCounts
 
     first_id = 0  # texts have no columns
+
+    @property
+    def n_columns(self) -> int:
+        """The number of columns, F."""
+        return self.counts.n_columns
+
+    @property
+    def columns(self) -> NDArray[np.int64]:
+        """Which of the F these are, ascending, (n,)."""
+        return self.counts.columns
+
+    @property
+    def names(self) -> list[str]:
+        """The words in alphabetical order."""
+        return self.counts.words
 
     @classmethod
     def fit(cls, texts: list[str], settings: Settings) -> tuple[TextFeatures, Any]:
         """Learn the words, and in how many texts each is; return the features and the texts' csr_array (I, F)."""
-        vectorizer = _vectorizer(settings, use_idf=settings.weighting == "tf-idf", min_df=settings.min_df)
-        matrix = vectorizer.fit_transform(texts)
+        from scipy.sparse import csr_array
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        vectorizer = TfidfVectorizer(
+            binary=settings.weighting == "binary",
+            norm=None if settings.norm == "none" else settings.norm,
+            sublinear_tf=settings.sublinear_tf,
+            use_idf=settings.weighting == "tf-idf",
+            min_df=settings.min_df,
+        )
+        matrix = csr_array(vectorizer.fit_transform(texts))
+        matrix.sort_indices()
         words = vectorizer.get_feature_names_out().tolist()
-        features = cls(len(words), np.arange(len(words)), words, vectorizer)
-        return features, features._placed(matrix)
+        idf = vectorizer.idf_ if vectorizer.use_idf else np.ones(len(words))
+        table = {"n_columns": len(words), "columns": None, "words": list(zip(idf, words, strict=True))}
+        return cls.from_dict(table, settings), matrix
 
     @classmethod
     def from_dict(cls, table: dict[str, Any], settings: Settings) -> TextFeatures:
         """Return the features that `as_dict` wrote; KeyError, TypeError or ValueError for anything else."""
-        weights = {word: float(idf) for idf, words in table["words"] for word in str.split(words)}
-        words, n_columns = sorted(weights), int(table["n_columns"])
-        given = range(len(words)) if table["columns"] is None else table["columns"]
-        columns = ascending_numbers("columns", given, n_columns)
-        if columns.shape != (len(words),):
-            raise ValueError("columns and words differ in number")
-        vectorizer = _vectorizer(settings, vocabulary=words)
-        if words:  # none are left where no word has a weight
-            vectorizer.idf_ = np.array([weights[word] for word in words])
-            if not (np.abs(vectorizer.idf_) <= LARGEST_VALUE).all():
-                raise ValueError(f"words: expected weights of at most {LARGEST_VALUE:g} in size")
-        return cls(n_columns, columns, words, vectorizer)
+        return cls(WordCounts.from_dict(table, settings.weighting, settings.norm, settings.sublinear_tf))
 
     def as_dict(self, used: NDArray[np.integer]) -> dict[str, Any]:
         """Return the words and their idf as JSON values, words of one idf in one text, without those of no weight,
         unless rows are scaled to the norm 1, which needs all words."""
-        needs_all = self.vectorizer.norm is not None
+        needs_all = self.counts.is_normed
         places = np.arange(len(self.names)) if needs_all else np.flatnonzero(np.isin(self.columns, used))
-        idf = self.vectorizer.idf_ if self.vectorizer.use_idf else np.ones(len(self.names))
         words_of = defaultdict(list)
         for place in places.tolist():
-            words_of[float(idf[place])].append(self.names[place])
+            words_of[float(self.counts.idf[place])].append(self.names[place])
         return {
             "n_columns": self.n_columns,
             "columns": None if needs_all else self.columns[places].tolist(),
@@ -170,29 +166,8 @@ class TextFeatures:
         """Return the features of other texts, csr_array (I, F); words not seen in training are left out."""
         from scipy.sparse import csr_array
 
-        if not self.names:
-            return csr_array((len(inputs), self.n_columns))
-        return self._placed(self.vectorizer.transform(inputs))
-
-    def _placed(self, matrix: Any) -> Any:
-        """Return a matrix over the kept words with its columns moved to their places among all F."""
-        from scipy.sparse import csr_array
-
-        found = csr_array(matrix)
-        found.sort_indices()
-        parts = (found.data, self.columns[found.indices], found.indptr)
-        return csr_array(parts, shape=(found.shape[0], self.n_columns))
-
-
-def _vectorizer(settings: Settings, **options: Any) -> TfidfVectorizer:
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    return TfidfVectorizer(
-        binary=settings.weighting == "binary",
-        norm=None if settings.norm == "none" else settings.norm,
-        sublinear_tf=settings.sublinear_tf,
-        **options,
-    )
+        row_ends, columns, values = self.counts.rows(inputs)
+        return csr_array((values, columns, row_ends), shape=(len(inputs), self.n_columns))
 
 
 Features = NumberFeatures | TextFeatures

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import NotFittedError
 
 from crfqn.result import Result, Status
 from crfqn.taxonomy.tree import LabelTree
@@ -49,6 +48,8 @@ class Subject:
 
     def __post_init__(self) -> None:
         if not hasattr(self.model, "result_"):
+            from sklearn.exceptions import NotFittedError
+
             raise NotFittedError(f"expected a fitted estimator of crfqn, got {type(self.model).__name__}")
 
     @property

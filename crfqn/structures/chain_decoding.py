@@ -13,14 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
-from crfqn.errors import InputError
 from crfqn.kernels.logarithms import pair_marginals, span_log_probabilities
 from crfqn.kernels.viterbi import best_paths
 from crfqn.structures.chain import Chain
+from crfqn.structures.item_chain import check_n_best
 from crfqn.threads import Pool, cut_into_parts
-
-LARGEST_BYTES = 8e9  # of the lists of one item, and of the labellings of all
-BYTES = 8  # of a list's entry: the state before and its rank
 
 
 class BestLabellings(NamedTuple):
@@ -66,12 +63,7 @@ def n_best(chain: Chain, scores: Vector, edges: Vector, n: int, pool: Pool) -> B
     (K + n)) time, typically, and 8 T K n bytes for the longest item, T positions, in each thread."""
     scores, edges = chain.ruled(scores, edges)
     longest = int(np.diff(chain.offsets).max(initial=0))
-    n_bytes = max(BYTES * longest * chain.n_states * n, 4 * n * scores.shape[1])
-    if n_bytes > LARGEST_BYTES:
-        raise InputError(
-            f"n: expected fewer labellings, {n} of them would take {n_bytes / 1e9:.3g} GB and at most "
-            f"{LARGEST_BYTES / 1e9:g} GB are allowed"
-        )
+    check_n_best(n, longest, chain.n_states, scores.shape[1])
     states = np.empty((n, scores.shape[1]), np.int32)
     best, counts = np.full((n, chain.n_items), -np.inf), np.zeros(chain.n_items, np.int64)
     cuts = cut_into_parts(chain.offsets)

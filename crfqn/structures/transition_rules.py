@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
-from crfqn.kernels.rows import LANES
-from crfqn.kernels.viterbi import TransitionMask
+
+if TYPE_CHECKING:
+    from crfqn.kernels.viterbi import TransitionMask
 
 
 class Violation(NamedTuple):
@@ -74,6 +75,9 @@ class TransitionRules:
     @cached_property
     def mask(self) -> TransitionMask:
         """What kernels add to the scores."""
+        from crfqn.kernels.rows import LANES
+        from crfqn.kernels.viterbi import TransitionMask
+
         n_states = self.start.size
         width = -(-n_states // LANES) * LANES
         edges, ends = np.zeros((n_states, width)), np.zeros((2, width))

@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sp
 from feature_stores import assert_holds, from_matrix, random_matrix
 
-from crfqn.data.csc_builder import check_sparse
 from crfqn.data.items import check_offsets, locate
+from crfqn.data.matrices import check_sparse
 from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError
 

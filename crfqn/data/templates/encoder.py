@@ -146,20 +146,24 @@ class Encoder:
         """Return the features of all positions, CSR of float32 ones; features that are not known are left out."""
         import scipy.sparse
 
-        n_positions = columns.n_positions
-        hits = np.empty((n_positions, len(self.settings.patterns)), np.int32)
-        for number, found in enumerate(self._hits(columns)):
-            hits[:, number] = found
-        is_there = hits >= 0
-        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.count_nonzero(is_there, axis=1))])
-        indices = hits[is_there]
+        indices, indptr = self.rows(columns)
         parts = (np.ones(indices.size, np.float32), indices, indptr)
-        matrix = scipy.sparse.csr_array(parts, shape=(n_positions, self.n_features))
+        matrix = scipy.sparse.csr_array(parts, shape=(columns.n_positions, self.n_features))
         if self.settings.functions:
             of_tokens = TokenFeatures(columns, self.settings.functions)
             matrix = scipy.sparse.csr_array(matrix + of_tokens.rows(self._function_column, self.n_features))
         matrix.sum_duplicates()
         return Sequences.from_checked(matrix, columns.offsets, None)
+
+    def rows(self, columns: TokenColumns) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return the features that patterns give, as the columns of a CSR array of ones, and where each position's
+        begin, (N + 1,); hashed ones may come twice."""
+        hits = np.empty((columns.n_positions, len(self.settings.patterns)), np.int32)
+        for number, found in enumerate(self._hits(columns)):
+            hits[:, number] = found
+        is_there = hits >= 0
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.count_nonzero(is_there, axis=1))])
+        return hits[is_there], indptr
 
     def names(self) -> list[str]:
         """Return the names of all columns; made anew at each call. InputError where features are hashed."""

@@ -20,6 +20,7 @@ from crfqn.data.templates.encoder import Encoder, Settings
 from crfqn.data.templates.patterns import CRFPP, Pattern, parse_patterns
 from crfqn.data.templates.windows import CHUNKING, parse_windows, word_patterns, word_shapes
 from crfqn.data.token_columns import TokenColumns
+from crfqn.data.token_rows import TokenRows
 from crfqn.data.vocabulary import NO_VALUE, KnownColumns, Vocabulary
 from crfqn.errors import InputError
 from crfqn.messages import describe
@@ -55,9 +56,21 @@ class TemplateVocabulary(Vocabulary):
 
     def encode(self, items: Any) -> Sequences:
         """Return the features of token columns, or of items in any form that `TokenColumns.from_items` takes."""
-        columns = TokenColumns.from_items(items, self.source["columns"], self.encoder.settings.columns)
-        encoded = self.encoder.transform(columns)
-        return Sequences.from_checked(encoded.matrix, encoded.offsets, vocabulary=self)
+        columns = self._columns(items)
+        return Sequences.from_checked(
+            self.encoder.transform(columns).matrix, columns.offsets, vocabulary=self
+        )
+
+    def encode_rows(self, items: Any) -> Sequences | TokenRows:
+        """Return what `encode` does as `TokenRows`, where no function makes features."""
+        if self.encoder.settings.functions:
+            return self.encode(items)
+        columns = self._columns(items)
+        indices, indptr = self.encoder.rows(columns)
+        return TokenRows(indices, indptr, columns.offsets, np.empty(0), len(self))
+
+    def _columns(self, items: Any) -> TokenColumns:
+        return TokenColumns.from_items(items, self.source["columns"], self.encoder.settings.columns)
 
     def stored_source(self) -> dict[str, Any]:
         """Return the source; InputError where there are functions, whose code a model file does not keep."""

@@ -16,8 +16,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from crfqn.arrays import Vector
-from crfqn.data.csc_builder import check_sparse
 from crfqn.data.label_codes import encode_known_labels
+from crfqn.data.matrices import check_sparse
 from crfqn.errors import InputError
 from crfqn.estimators.checks import check_classes
 from crfqn.estimators.items import Targets

@@ -26,7 +26,6 @@ from crfqn.estimators.base import Problem, pass_on_interrupt
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.callbacks import Callbacks, with_tasks
 from crfqn.estimators.checks import check_size
-from crfqn.estimators.content import ModelContent, finite
 from crfqn.estimators.features import item_features
 from crfqn.estimators.items import Targets, adopt_columns
 from crfqn.estimators.labels import LabelSpace
@@ -48,6 +47,7 @@ from crfqn.estimators.least_squares.transformers import (
     stored_basis,
 )
 from crfqn.result import Progress, Result, Status, Trace
+from crfqn.tagging.content import ModelContent, finite
 from crfqn.threads import Pool
 
 ROWS = 1 << 15  # predicted at a time

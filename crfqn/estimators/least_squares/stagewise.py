@@ -26,7 +26,6 @@ from crfqn.data.generators import restored_source
 from crfqn.data.generators.sources import Batch, Source
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import ModelFileError
-from crfqn.estimators.content import ModelContent
 from crfqn.estimators.items import intercept_coords
 from crfqn.estimators.least_squares.base import LINK_OF, clipped
 from crfqn.estimators.least_squares.items import ItemStream
@@ -39,6 +38,7 @@ from crfqn.objectives.linear.tiled_map import TiledMap
 from crfqn.objectives.losses.link import Link
 from crfqn.objectives.losses.potentials import LINKS, Potential
 from crfqn.penalties import ElasticNet
+from crfqn.tagging.content import ModelContent
 from crfqn.threads import Pool
 
 UPDATES = ("linear", "calibrated", "logistic")

@@ -14,8 +14,8 @@ from taxonomy_items import ANY, LEAVES, PADDED, PARENTS, X, Y, class_scores, fit
 import crfqn
 from crfqn import TaxonomyCRF
 from crfqn.estimators import taxonomy as taxonomy_module
-from crfqn.estimators.labels import TreeSpace, name_array
-from crfqn.estimators.taxonomy import descend
+from crfqn.estimators.labels import TreeSpace
+from crfqn.tagging.tree import descend, name_array
 from crfqn.taxonomy.tree import LabelTree
 
 

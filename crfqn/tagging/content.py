@@ -7,7 +7,7 @@ node_feature, node_weight. Labels are a list of strings or an array of numbers.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,8 @@ from crfqn.data.model_file import ModelFile, narrowed
 from crfqn.data.templates.vocabulary import TemplateSource, TemplateVocabulary, is_hashed
 from crfqn.data.vocabulary import UNKNOWN_VALUE, Vocabulary
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.weights import csr
 from crfqn.messages import describe
+from crfqn.structures.transition_rules import TransitionRules
 
 
 @dataclass
@@ -36,8 +36,10 @@ LARGEST_WEIGHT = 1e100
 LARGEST_TABLE = (
     2**28
 )  # letters of all labels, each as long as the longest, as an array of numpy keeps them: 1 GB
+CHAIN, FLAT, CLASSIFIER, TAXONOMY = "chain-crf", "multiclass-crf", "multiclass-classifier", "taxonomy-crf"
 WEIGHT_TYPES = ("float64", "float32")
 VALUE_STARTS, CRFSUITE_NAMING = "feature_value_start", "crfsuite"
+PAIRS, START, END = "forbidden", "forbidden_start", "forbidden_end"  # rules
 STATE, FEATURE, FROM, TO = "state", "feature", "from", "to"  # what a row or a column of a matrix stands for
 
 
@@ -49,12 +51,19 @@ def add_matrix(content: ModelContent, name: str, matrix: Any, row: str, column: 
     content.arrays[f"{name}_weight"] = found.data
 
 
-def read_matrix(file: ModelFile, name: str, row: str, column: str, shape: tuple[int, int]) -> Any:
-    """Return the CSR array that `add_matrix` stored; ModelFileError for entries outside `shape` and for bad weights."""
+class Entries(NamedTuple):
+    """Non-zeros of a matrix: values float64 (n,), rows and columns int64 (n,)."""
+
+    values: NDArray[np.float64]
+    rows: NDArray[np.int64]
+    columns: NDArray[np.int64]
+
+
+def read_entries(file: ModelFile, name: str, row: str, column: str, shape: tuple[int, int]) -> Entries:
+    """Return what `add_matrix` stored; ModelFileError for entries outside `shape` and for bad weights."""
     values = finite(file, f"{name}_weight", (None,))
     rows = file.integers(f"{name}_{row}", values.shape, shape[0])
-    columns = file.integers(f"{name}_{column}", values.shape, shape[1])
-    return csr(values, rows, columns, shape)
+    return Entries(values, rows, file.integers(f"{name}_{column}", values.shape, shape[1]))
 
 
 def finite(file: ModelFile, name: str, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
@@ -108,7 +117,7 @@ def read_labels(file: ModelFile, n_classes: int) -> NDArray:
         raise ModelFileError(f"{file.path}: expected {n_classes} classes, found {classes.shape}")
     if classes.dtype.kind not in "biufU" or (classes.dtype.kind == "f" and not np.isfinite(classes).all()):
         raise ModelFileError(f"{file.path}: classes: expected strings or finite numbers, got {classes.dtype}")
-    if np.unique(classes).size < n_classes:
+    if len(set(classes.tolist())) < n_classes:
         raise ModelFileError(
             f"{file.path}: classes: expected {n_classes} different labels, but one comes twice"
         )
@@ -159,3 +168,44 @@ def _value_starts(file: ModelFile, names: list[str]) -> NDArray[np.int64]:
 def read_size(file: ModelFile, n_states: int) -> int:
     """Return the number of features; ModelFileError where weights of so many states could not be numbered by int64."""
     return file.count("n_features", most=(2**63 - 1) // max(n_states, 1) - n_states - 1)
+
+
+def add_rules(content: ModelContent, rules: TransitionRules | None) -> None:
+    """Add forbidden transitions, as pairs of states, and states that may not begin or end an item."""
+    if rules is None:
+        return
+    first, second = np.nonzero(~rules.transitions)
+    content.arrays[f"{PAIRS}_{FROM}"], content.arrays[f"{PAIRS}_{TO}"] = narrowed(first), narrowed(second)
+    content.arrays[START] = narrowed(np.flatnonzero(~rules.start))
+    content.arrays[END] = narrowed(np.flatnonzero(~rules.end))
+
+
+def read_rules(file: ModelFile, n_states: int) -> TransitionRules | None:
+    """Return the rules that `add_rules` stored, None where there are none; ModelFileError for states that are not."""
+    if START not in file.arrays:
+        return None
+    rules = TransitionRules.everything(n_states)
+    first = file.integers(f"{PAIRS}_{FROM}", (None,), n_states)
+    rules.transitions[first, file.integers(f"{PAIRS}_{TO}", first.shape, n_states)] = False
+    rules.start[file.integers(START, (None,), n_states)] = False
+    rules.end[file.integers(END, (None,), n_states)] = False
+    return rules
+
+
+class ChainAxes(NamedTuple):
+    """What the weights of a chain are of: labels (K,), features with names or templates, rules of labels."""
+
+    classes: NDArray
+    vocabulary: Vocabulary | None
+    n_features: int
+    rules: TransitionRules | None
+
+
+def read_axes(file: ModelFile) -> ChainAxes:
+    """Return what the weights of a chain's model file are of; ModelFileError where it does not fit together."""
+    n_states = file.count("n_classes", 1)
+    n_features = read_size(file, n_states)
+    classes, vocabulary = read_labels(file, n_states), read_vocabulary(file)
+    if vocabulary is not None and len(vocabulary) != n_features:
+        raise ModelFileError(f"{file.path}: {len(vocabulary)} names for {n_features} features")
+    return ChainAxes(classes, vocabulary, n_features, read_rules(file, n_states))

@@ -1,0 +1,63 @@
+"""Checks of the matrices that users give, whatever their form; they need numpy alone."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.errors import InputError
+
+# Entries converted and checked at a time: large enough to hide Python's overhead, small beside the result.
+BLOCK = 1 << 17
+
+
+def is_matrix(item: Any) -> bool:
+    """Return whether an item is an array of numbers or a sparse matrix."""
+    if isinstance(item, np.ndarray):
+        return item.dtype.kind not in "OUST"
+    return hasattr(item, "tocsr") or (hasattr(item, "__array__") and not isinstance(item, np.generic))
+
+
+def check_matrix(matrix: Any) -> None:
+    """Raise InputError for an array or sparse matrix that is not 2-D and real, or that is damaged."""
+    if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
+        raise InputError(
+            "expected a 2-D matrix (positions x features) of booleans or real numbers, "
+            f"got shape {matrix.shape} and dtype {matrix.dtype}"
+        )
+    check_sparse(matrix)
+
+
+def check_sparse(matrix: Any) -> None:
+    """Raise InputError where index arrays leave a sparse matrix: scipy and the kernels read and write where they say,
+    unchecked. O(nnz), of which a row costs some microseconds."""
+    layout = getattr(matrix, "format", None)
+    if getattr(matrix, "ndim", None) != 2:
+        return
+    if layout == "coo":
+        _check_indices(matrix.row, matrix.shape[0])
+        _check_indices(matrix.col, matrix.shape[1])
+    elif layout in ("csr", "csc", "bsr"):
+        indptr, indices = matrix.indptr, matrix.indices
+        height, width = matrix.blocksize if layout == "bsr" else (1, 1)
+        n_rows, n_columns = matrix.shape[0] // height, matrix.shape[1] // width
+        if layout == "csc":
+            n_rows, n_columns = n_columns, n_rows
+        is_sound = (
+            indptr.size == n_rows + 1
+            and indptr[0] == 0
+            and indptr[-1] <= min(indices.size, len(matrix.data))
+            and not (indptr[1:] < indptr[:-1]).any()
+        )
+        if not is_sound:
+            raise InputError(
+                "damaged sparse matrix: indptr must start at 0, not decrease and fit the rows, indices and values"
+            )
+        _check_indices(indices[: indptr[-1]], n_columns)
+
+
+def _check_indices(indices: NDArray[np.integer], size: int) -> None:
+    """Raise InputError for indices outside of 0 ... size - 1; as unsigned numbers, those below 0 are the largest."""
+    if indices.size and indices.view(f"u{indices.itemsize}").max() >= size:
+        wrong = indices[(indices < 0) | (indices >= size)][0]
+        raise InputError(f"damaged sparse matrix: index {wrong} is outside 0 ... {size - 1}")

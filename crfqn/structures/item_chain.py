@@ -1,0 +1,167 @@
+"""Exact inference over the chain of one item, with numpy alone: for a sentence, calls cost more than operations.
+
+Results are those of the kernels over many items, of Viterbi bit by bit: ties go to the lower last state, and then to
+the lower state before. Scores (T, K) and edges (K, K) in nats; -inf forbids. T positions, K states, n labellings.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.arrays import Vector
+from crfqn.errors import InputError
+from crfqn.structures.transition_rules import TransitionRules
+
+LARGEST_BYTES = 8e9  # of the lists of one item, and of the labellings of all
+BYTES = 8  # of a list's entry: the state before and its rank
+LARGEST = float(np.finfo(np.float64).max)
+LARGEST_RANGE = 600.0  # exp(-600) is far from the smallest normal number, even after a product
+
+
+class BestPath(NamedTuple):
+    """The best labelling: states, and its score, -inf where the rules leave none."""
+
+    states: list[int]
+    score: float
+
+
+class ItemChain:
+    """Chains over K states with the same edges, within `rules` if given."""
+
+    def __init__(self, edges: Vector, rules: TransitionRules | None = None) -> None:
+        self.n_states = len(edges)
+        self.rules = None if rules is None or rules.allows_everything else rules
+        self.edges = np.ascontiguousarray(edges if self.rules is None else self.rules.on_edges(edges))
+        self._to = np.ascontiguousarray(self.edges.T)
+        self._places = np.arange(self.n_states) * self.n_states  # of the rows of a table
+        self._largest_edge = max(float(self.edges.max()), -LARGEST)  # also where all are forbidden
+        self._edge_range = self._largest_edge - float(self.edges.min())
+        self._factors = np.exp(self.edges - self._largest_edge)
+
+    def ruled(self, scores: Vector, allowed: NDArray[np.bool_] | None = None) -> Vector:
+        """Return the scores of an item with -inf where the rules, or `allowed` (T, K), forbid a state."""
+        if self.rules is not None and len(scores):
+            scores = scores.copy()
+            scores[0, ~self.rules.start] = -np.inf
+            scores[-1, ~self.rules.end] = -np.inf
+        return scores if allowed is None else np.where(allowed, scores, -np.inf)
+
+    def best(self, scores: Vector) -> BestPath:
+        """Return the best labelling of an item, given `ruled` scores: O(T K^2), and some 3 us a position."""
+        if not len(scores):
+            return BestPath([], 0.0)
+        paths = np.empty(self._to.shape)
+        came_from, take, places = paths.argmax, paths.reshape(-1).take, self._places
+        delta, back = scores[0], []
+        for row in scores[1:]:
+            np.add(self._to, delta, paths)
+            before = came_from(1)
+            back.append(before)
+            delta = take(places + before)
+            delta += row
+        state = int(delta.argmax())
+        states, score = [state], float(delta[state])
+        for before in reversed(back):
+            state = int(before[state])
+            states.append(state)
+        return BestPath(states[::-1], score)
+
+    def n_best(self, scores: Vector, n: int) -> list[BestPath]:
+        """Return the n best labellings, fewer where there are fewer: ties as `kernels/viterbi.py`'s `best_paths`."""
+        length, n_states = scores.shape
+        check_n_best(n, length, n_states, length)
+        if length == 0:
+            return [BestPath([], 0.0)]
+        values = np.full((n_states, 1), -np.inf)  # of a state's paths, falling
+        values[:, 0] = scores[0]
+        back: list[NDArray[np.intp]] = []
+        for t in range(1, length):
+            paths = (values[:, :, None] + self.edges[:, None, :]).reshape(-1, n_states)
+            order = np.argsort(-paths, axis=0, kind="stable")[:n]
+            back.append(np.stack(np.divmod(order, values.shape[1])))
+            values = (np.take_along_axis(paths, order, axis=0) + scores[t]).T
+        flat = values.reshape(-1)
+        found = []
+        for place in np.argsort(-flat, kind="stable")[:n].tolist():
+            if flat[place] == -np.inf:
+                break
+            k, rank = divmod(place, values.shape[1])
+            states = [k]
+            for before in reversed(back):
+                k, rank = int(before[0][rank, k]), int(before[1][rank, k])
+                states.append(k)
+            found.append(BestPath(states[::-1], float(flat[place])))
+        return found
+
+    def path_score(self, scores: Vector, states: list[int]) -> float:
+        """Return the score of a labelling."""
+        score = sum(scores[np.arange(len(states)), states].tolist())
+        return score + sum(float(self.edges[j, k]) for j, k in pairwise(states))
+
+    def forward(self, scores: Vector) -> tuple[Vector, float]:
+        """Return the forward messages, (T, K), each normalised to sum_k exp = 1, and log Z, in logarithms."""
+        if self._is_narrow(scores):
+            return self._scaled_forward(scores)
+        messages, log_partition = np.empty(scores.shape), 0.0
+        for t, row in enumerate(scores):
+            message = row
+            if t > 0:
+                message = np.logaddexp.reduce(self._to + messages[t - 1], axis=1) + row
+            norm = float(np.logaddexp.reduce(message))
+            if norm == -np.inf:
+                return messages, norm
+            messages[t] = message - norm
+            log_partition += norm
+        return messages, log_partition
+
+    def backward(self, scores: Vector) -> Vector:
+        """Return the backward messages, (T, K), the largest of each position 0, in logarithms."""
+        messages, is_narrow = np.zeros(scores.shape), self._is_narrow(scores)
+        psi = np.exp(scores - scores.max(axis=1, keepdims=True)) if is_narrow else scores
+        for t in range(len(scores) - 2, -1, -1):
+            if is_narrow:
+                message = np.log(self._factors @ (psi[t + 1] * np.exp(messages[t + 1])))
+            else:
+                message = np.logaddexp.reduce(self.edges + (scores[t + 1] + messages[t + 1]), axis=1)
+            messages[t] = message - message.max()
+        return messages
+
+    def _is_narrow(self, scores: Vector) -> bool:
+        """Return whether no scaled message can underflow, as `kernels/forward_backward.py` has it, and nothing is
+        forbidden: then products of matrices take the place of logarithms of sums."""
+        with np.errstate(invalid="ignore"):
+            spread = (scores.max(axis=1) - scores.min(axis=1)).max(initial=0.0)
+        return bool(spread + 2 * self._edge_range < LARGEST_RANGE)
+
+    def _scaled_forward(self, scores: Vector) -> tuple[Vector, float]:
+        """Return what `forward` does, by scaled recursions."""
+        shift = scores.max(axis=1, initial=-np.inf)
+        messages = np.exp(scores - shift[:, None])
+        scale = np.empty(len(scores))
+        for t, message in enumerate(messages):
+            if t > 0:
+                message *= messages[t - 1] @ self._factors
+            scale[t] = message.sum()
+            message /= scale[t]
+        n_edges = max(len(scores) - 1, 0)
+        log_partition = float((shift + np.log(scale)).sum()) + n_edges * self._largest_edge
+        return np.log(messages), log_partition
+
+    def marginals(self, scores: Vector, forward: Vector) -> Vector:
+        """Return P(y_t = k), (T, K), of an item that has a labelling, given its forward messages."""
+        logs = forward + self.backward(scores)
+        return np.exp(logs - np.logaddexp.reduce(logs, axis=1, keepdims=True))
+
+
+def check_n_best(n: int, longest: int, n_states: int, n_positions: int) -> None:
+    """Raise InputError for n labellings whose lists would take more than LARGEST_BYTES; `longest` : of an item."""
+    n_bytes = max(BYTES * longest * n_states * n, 4 * n * n_positions)
+    if n_bytes > LARGEST_BYTES:
+        raise InputError(
+            f"n: expected fewer labellings, {n} of them would take {n_bytes / 1e9:.3g} GB and at most "
+            f"{LARGEST_BYTES / 1e9:g} GB are allowed"
+        )

@@ -1,0 +1,46 @@
+"""Opening of model files for labelling: crfqn's own and CRFsuite's, told by how they begin."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from crfqn.data.model_file import ModelFile, read_model
+from crfqn.errors import CrfqnError, ModelFileError
+from crfqn.tagging.chain import ChainPredictor
+from crfqn.tagging.content import CHAIN, CLASSIFIER, CRFSUITE_NAMING, FLAT, TAXONOMY
+from crfqn.tagging.crfsuite_model import MAGIC, read_weights
+from crfqn.tagging.items import ItemPredictor
+
+PREDICTORS = {CHAIN: ChainPredictor} | dict.fromkeys((FLAT, CLASSIFIER, TAXONOMY), ItemPredictor)
+
+
+def open_predictor(path: str | os.PathLike[str]) -> Any:
+    """Return what predicts by a model file; ModelFileError as of `crfqn.load`, and for kinds that need an estimator."""
+    return predictor_of(read_any(path))
+
+
+def read_any(path: str | os.PathLike[str]) -> ModelFile:
+    """Return the content of crfqn's own model file, or of CRFsuite's as if it were one."""
+    shown = os.fspath(path)
+    if os.path.isfile(shown):
+        with open(shown, "rb") as stream:
+            is_theirs = stream.read(len(MAGIC)) == MAGIC
+        if is_theirs:
+            return read_weights(shown).file(shown, naming=CRFSUITE_NAMING)
+    return read_model(shown)
+
+
+def predictor_of(file: ModelFile) -> Any:
+    """Return what predicts by a model file's content; errors as of `open_predictor`."""
+    if file.kind not in PREDICTORS:
+        known = ", ".join(map(repr, PREDICTORS))
+        raise ModelFileError(
+            f"{file.path}: expected a model of kind {known}; it is a {file.kind!r}, which crfqn.load opens if known"
+        )
+    try:
+        return PREDICTORS[file.kind](file)
+    except (KeyError, TypeError, ValueError, OverflowError, MemoryError, CrfqnError) as error:
+        if isinstance(error, ModelFileError):
+            raise
+        raise ModelFileError(f"{file.path}: the content does not fit together: {error!r}") from error

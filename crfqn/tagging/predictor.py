@@ -1,0 +1,67 @@
+"""What predictions by a model file of any kind have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.data.model_file import ModelFile
+from crfqn.errors import InputError
+from crfqn.tagging.content import Entries
+from crfqn.tagging.scores import FeatureWeights
+
+NO_ENTRIES = Entries(np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+class Predictor:
+    """Base of the predictors: `kind`, labels `classes_`, `n_features_in_`, `weights`, and `extra_` of a model file.
+
+    Methods keep nothing: threads may share one.
+    """
+
+    RANKS_LABELS = False
+    classes_: NDArray
+    n_features_in_: int
+    weights: FeatureWeights
+    edges: Entries = NO_ENTRIES  # of a chain
+
+    def __init__(self, file: ModelFile) -> None:
+        self.kind, self.extra_ = file.kind, file.table("extra")
+        settings = file.table("settings")
+        self.loss = settings.get("loss", "logistic")  # earlier files do not name it
+        self.scheme = settings.get("scheme")
+
+    @property
+    def kept_features_(self) -> NDArray[np.int64]:
+        """The features that have a weight, sorted."""
+        return self.weights.features
+
+    @property
+    def names(self) -> Sequence[str] | None:
+        """The names of all features, None where they have none."""
+        return None
+
+    @property
+    def node_names(self) -> list:
+        """The names of what has weights: the labels, in a taxonomy the nodes."""
+        return self.classes_.tolist()
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether scores are logarithms of probabilities."""
+        return self.loss == "logistic"
+
+    def check_probabilities(self) -> None:
+        """Raise AttributeError, as estimators do, for losses without probabilities."""
+        if not self.has_probabilities:
+            raise AttributeError(f"probabilities are those of loss='logistic'; the loss is {self.loss!r}")
+
+
+def check_number(n: Any) -> int:
+    """Return how many labellings are asked for; InputError for no number of them."""
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+        raise InputError(f"n: expected an integer >= 1, got {n!r}")
+    return int(n)

@@ -1,0 +1,175 @@
+"""Tagger: a model file opened to label, with numpy alone, under the names that `pycrfsuite.Tagger` has."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from crfqn.arrays import Vector
+from crfqn.errors import InputError
+from crfqn.messages import describe, shorten
+from crfqn.tagging.opening import open_predictor
+
+
+class ModelInfo(NamedTuple):
+    """Content of a model by names, as `pycrfsuite.Tagger.info` gives it: weights of (label, next label) and (feature,
+    label; in a taxonomy its node), and the numbers of labels and features."""
+
+    transitions: dict[tuple[Any, Any], float]
+    state_features: dict[tuple[Any, Any], float]
+    labels: dict[Any, int]
+    attributes: dict[Any, int]
+
+
+class Tagger:
+    """A model file opened for labelling: numpy is all that it imports, and nothing is compiled.
+
+    Labels are those of the estimator that was saved, probabilities differ from its by rounding (1e-12). Threads may
+    share a tagger; the item that is `set` is each thread's own.
+
+    Parameters
+    ----------
+    path : str or path-like, optional
+        A model file of `ChainCRF`, `MulticlassCRF`, `MulticlassClassifier` or `TaxonomyCRF`, or of CRFsuite; without
+        one, `open` opens it.
+
+    Raises
+    ------
+    ModelFileError
+        As of `crfqn.load`; also for other kinds of models, which `crfqn.load` takes.
+
+    Examples
+    --------
+    >>> from crfqn import ChainCRF, Tagger
+    >>> X = [[{"word": "the"}, {"word": "dog"}], [{"word": "a"}, {"word": "cat"}]]
+    >>> ChainCRF(l1=0.1).fit(X, [["D", "N"], ["D", "N"]]).save("model.crfqn")
+    >>> tagger = Tagger("model.crfqn")
+    >>> tagger.tag([{"word": "the"}, {"word": "cat"}])
+    ['D', 'N']
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        self._opened: Any = None
+        self._own = threading.local()
+        if path is not None:
+            self.open(path)
+
+    def open(self, path: str | os.PathLike[str]) -> Self:
+        """Open another model file; errors as of the class. At the end of a `with` block it is closed."""
+        self._opened = open_predictor(path)
+        self._own = threading.local()
+        return self
+
+    def close(self) -> None:
+        """Let go of the model."""
+        self._opened = None
+        self._own = threading.local()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def labels(self) -> list:
+        """Return the labels, in the order of the probabilities' columns."""
+        return self._model.classes_.tolist()
+
+    def set(self, xseq: Any) -> None:
+        """Take an item for `tag`, `probability`, `marginal` and others that are called without one."""
+        self._own.item, self._own.marginals = xseq, None
+
+    def tag(self, xseq: Any = None, known: Any = None) -> Any:
+        """Return the best labels of a sequence: a list; of a single item its label.
+
+        Parameters
+        ----------
+        xseq : list of positions, or str, optional
+            A sequence, as an item of `ChainCRF.fit`: dicts, lists of feature strings, columns of tokens for a model of
+            `Templates`, a 2-D array; a string is cut at white space into words. A single item: a row of numbers, or a
+            dict of those that are not 0, by name or column. By default the one that was `set`.
+        known : list, optional
+            What is known of a sequence's labels: a label, a set of possible ones or None for each position.
+
+        Raises
+        ------
+        InputError
+            As of the estimators' `predict`.
+        """
+        return _as_list(self._model.predict(self._item(xseq), **self._known(known)))[0]
+
+    def tag_items(self, X: Any, known: Any = None) -> list:
+        """Return the best labels of many items; parameters and errors as of the estimators' `predict`."""
+        return _as_list(self._model.predict(X, **self._known(known, is_of_one=False)))
+
+    def probability(self, yseq: Any, xseq: Any = None) -> float:
+        """Return the probability of labels of a sequence (None stands for any label, a set for one of some), or of the
+        label of a single item."""
+        return float(np.exp(self._model.log_likelihood(self._item(xseq), [yseq])[0]))
+
+    def marginal(self, y: Any, pos: int = 0) -> float:
+        """Return the probability of a label at a position, from 0, of the item that was `set`."""
+        labels = self.labels()
+        if y not in labels:
+            raise InputError(f"y: expected one of the {len(labels)} labels, got {shorten(y)}")
+        if self._own.__dict__.get("marginals") is None:
+            self._own.marginals = np.atleast_2d(self.marginals())
+        found = self._own.marginals
+        if not isinstance(pos, (int, np.integer)) or not 0 <= pos < len(found):
+            raise InputError(f"pos: expected a position from 0 to {len(found) - 1}, got {describe(pos)}")
+        return float(found[pos, labels.index(y)])
+
+    def marginals(self, xseq: Any = None, known: Any = None) -> Vector:
+        """Return P(y_t = k | x, known), float64 (positions, labels), of a single item (labels,); parameters and errors
+        as of `tag`."""
+        return self._model.predict_marginals(self._item(xseq), **self._known(known))[0]
+
+    def nbest(self, xseq: Any = None, n: int = 5, known: Any = None) -> list[tuple[Any, float]]:
+        """Return the n most probable labellings with their probabilities, as `ChainCRF.predict_nbest`."""
+        return self._model.predict_nbest(self._item(xseq), n, **self._known(known))[0]
+
+    def info(self) -> ModelInfo:
+        """Return the weights by name; features without names by their columns, those without a weight not at all."""
+        model, labels = self._model, self.labels()
+        names = range(model.n_features_in_) if model.names is None else model.names
+        edges = zip(*(column.tolist() for column in model.edges), strict=True)
+        cells = zip(*(column.tolist() for column in model.weights.entries()), strict=True)
+        nodes = model.node_names
+        return ModelInfo(
+            {(labels[a], labels[b]): weight for weight, a, b in edges if weight},
+            {(names[f], nodes[k]): weight for weight, k, f in cells if weight},
+            {label: number for number, label in enumerate(labels)},
+            {names[f]: f for f in model.kept_features_.tolist()},
+        )
+
+    @property
+    def _model(self) -> Any:
+        if self._opened is None:
+            raise InputError("expected an open model: open(path)")
+        return self._opened
+
+    def _item(self, item: Any) -> Any:
+        """Return an item, or the one that was set, as the only one of a list; it is set from now on."""
+        if item is not None:
+            self.set(item)
+        item = self._own.__dict__.get("item")
+        if item is None:
+            raise InputError("expected an item first: set(xseq)")
+        if isinstance(item, str) and self._model.LABELS_SEQUENCES:
+            item = item.split()
+        return item if hasattr(item, "tocsr") and not self._model.LABELS_SEQUENCES else [item]
+
+    def _known(self, known: Any, is_of_one: bool = True) -> dict[str, Any]:
+        """Return what is known of one item as of many, where anything is."""
+        if known is None:
+            return {}
+        if not self._model.LABELS_SEQUENCES:
+            raise InputError("known: expected None, as the model labels no sequences")
+        return {"known": [known] if is_of_one else known}
+
+
+def _as_list(labels: Any) -> list:
+    return labels.tolist() if isinstance(labels, np.ndarray) else labels

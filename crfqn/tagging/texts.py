@@ -1,0 +1,95 @@
+"""Weighted counts of the words of texts: scikit-learn's TfidfVectorizer, number by number, without scikit-learn.
+
+Words are two or more letters or digits, case ignored. Shapes: I texts, W words, F columns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.arrays import Vector
+from crfqn.errors import InputError
+from crfqn.messages import describe
+from crfqn.tagging.scores import Rows
+
+WORD = re.compile(r"(?u)\b\w\w+\b")
+LARGEST_IDF = 1e12
+
+
+@dataclass(frozen=True, eq=False)
+class WordCounts:
+    """Words in alphabetical order (W,), the column of each among F, ascending, and its idf, float64 (W,).
+
+    is_binary : whether a word counts once a text; is_sublinear : 1 + log(count) in the place of counts
+    is_normed : whether all texts are made equally long
+    """
+
+    words: list[str]
+    n_columns: int
+    columns: NDArray[np.int64]
+    idf: Vector
+    is_binary: bool
+    is_sublinear: bool
+    is_normed: bool
+
+    @classmethod
+    def from_dict(cls, table: Mapping[str, Any], weighting: str, norm: str, sublinear_tf: bool) -> WordCounts:
+        """Return what `as_dict` wrote; KeyError, TypeError or ValueError for anything else."""
+        weights = {word: float(idf) for idf, words in table["words"] for word in str.split(words)}
+        words, n_columns = sorted(weights), int(table["n_columns"])
+        given = range(len(words)) if table["columns"] is None else table["columns"]
+        columns = ascending_numbers("columns", given, n_columns)
+        if columns.shape != (len(words),):
+            raise ValueError("columns and words differ in number")
+        idf = np.array([weights[word] for word in words], np.float64)
+        if not (np.abs(idf) <= LARGEST_IDF).all():
+            raise ValueError(f"words: expected weights of at most {LARGEST_IDF:g} in size")
+        return cls(words, n_columns, columns, idf, weighting == "binary", bool(sublinear_tf), norm == "l2")
+
+    @cached_property
+    def _place_of(self) -> dict[str, int]:
+        return dict(zip(self.words, range(len(self.words)), strict=True))
+
+    def rows(self, texts: Sequence[Any]) -> Rows:
+        """Return the features of texts; words that are not known are left out."""
+        ends, places, counts = [0], [], []
+        for i, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise InputError(f"item {i}: expected a text, got {describe(text)}")
+            words = WORD.findall(text.lower())
+            found = sorted(Counter(self._place_of[word] for word in words if word in self._place_of).items())
+            places += [place for place, _ in found]
+            counts += [count for _, count in found]
+            ends.append(len(places))
+        at, values = np.array(places, np.int64), np.array(counts, np.float64)
+        if self.is_binary:
+            values[:] = 1.0
+        if self.is_sublinear:
+            values = np.log(values) + 1.0
+        values *= self.idf[at]
+        if self.is_normed:
+            text_of = np.repeat(np.arange(len(texts)), np.diff(ends))
+            squares = np.bincount(text_of, values * values, len(texts))
+            squares[squares == 0] = 1.0
+            values /= np.sqrt(squares)[text_of]
+        return Rows(np.array(ends, np.int64), self.columns[at], values)
+
+
+def ascending_numbers(name: str, stored: Any, below: int) -> NDArray[np.int64]:
+    """Return a list of a model file as ascending numbers 0 ... below - 1; ValueError or the like for anything else."""
+    found = np.array(stored, np.int64)
+    if (
+        found.ndim != 1
+        or not (found[1:] > found[:-1]).all()
+        or (found.size and not 0 <= found[0] <= found[-1] < below)
+    ):
+        raise ValueError(f"{name}: expected ascending numbers from 0 to {below - 1}")
+    return found

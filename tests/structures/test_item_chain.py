@@ -1,0 +1,77 @@
+"""One item's chain with numpy alone, against the kernels over many items: labellings and ties, bit by bit."""
+
+import numpy as np
+import pytest
+
+from crfqn.structures.chain import Chain
+from crfqn.structures.chain_decoding import n_best
+from crfqn.structures.item_chain import ItemChain
+from crfqn.structures.transition_rules import TransitionRules
+from crfqn.threads import Pool
+
+LENGTHS = [0, 1, 2, 7, 12]
+
+
+def cases(seed, n_states, has_rules):
+    """Scores of items, of which many tie, edges, and rules."""
+    random = np.random.default_rng(seed)
+    digits = random.integers(0, 3)  # whole numbers tie often
+    edges = np.round(random.normal(size=(n_states, n_states)), digits)
+    scores = [np.round(2 * random.normal(size=(length, n_states)), digits) for length in LENGTHS]
+    if not has_rules:
+        return scores, edges, None
+    allowed = random.random((n_states, n_states)) < 0.7
+    np.fill_diagonal(allowed, True)
+    ends = random.random((2, n_states)) < 0.7
+    ends[:, 0] = True
+    return scores, edges, TransitionRules(allowed, *ends)
+
+
+@pytest.mark.parametrize("has_rules", [False, True])
+@pytest.mark.parametrize("n_states", [1, 2, 5, 13])
+def test_the_results_are_those_of_the_kernels(n_states, has_rules):
+    for seed in range(8):
+        scores, edges, rules = cases(seed, n_states, has_rules)
+        chain = Chain(np.cumsum([0, *LENGTHS]), n_states, rules=rules)
+        flat, pool = np.concatenate(scores).T, Pool(1)
+        decoded, inference = chain.decode(flat, edges), chain.infer(flat, edges)
+        lists = n_best(chain, flat, edges, 4, pool)
+        item = ItemChain(edges, rules)
+        for i, (first, last) in enumerate(zip(chain.offsets, chain.offsets[1:], strict=False)):
+            ruled = item.ruled(scores[i])
+            path = item.best(ruled)
+            assert path.states == decoded.states[first:last].tolist()
+            assert path.score == decoded.score[i]
+            found = item.n_best(ruled, 4)
+            assert len(found) == lists.counts[i]
+            for rank, one in enumerate(found):
+                assert one.states == lists.states[rank, first:last].tolist()
+                assert one.score == lists.score[rank, i]
+                np.testing.assert_allclose(item.path_score(ruled, one.states), one.score, atol=1e-12)
+            messages, log_partition = item.forward(ruled)
+            np.testing.assert_allclose(log_partition, inference.log_partition[i], rtol=1e-13, atol=1e-13)
+            marginals = item.marginals(ruled, messages)
+            np.testing.assert_allclose(marginals, inference.residual[:, first:last].T, atol=1e-13)
+
+
+@pytest.mark.parametrize("size", [1e-3, 300.0, 1e5])
+def test_scores_of_any_size(size):
+    """Where scaled messages would underflow the logarithms take over."""
+    random = np.random.default_rng(0)
+    scores, edges = size * random.normal(size=(9, 4)), size * random.normal(size=(4, 4))
+    inference = Chain(np.array([0, 9]), 4).infer(np.ascontiguousarray(scores.T), edges)
+    item = ItemChain(edges)
+    messages, log_partition = item.forward(scores)
+    np.testing.assert_allclose(log_partition, inference.log_partition[0], rtol=1e-13)
+    np.testing.assert_allclose(item.marginals(scores, messages), inference.residual.T, atol=1e-11)
+
+
+def test_what_has_no_labelling_has_the_score_of_none():
+    rules = TransitionRules(np.ones((2, 2), bool), np.array([True, False]), np.array([True, True]))
+    chain = ItemChain(np.zeros((2, 2)), rules)
+    scores = chain.ruled(np.zeros((3, 2)), np.array([[False, True], [True, True], [True, True]]))
+    assert chain.best(scores).score == -np.inf == chain.forward(scores)[1]
+    assert chain.n_best(scores, 2) == []
+    alone = ItemChain(np.zeros((1, 1)), TransitionRules(np.zeros((1, 1), bool), *np.ones((2, 1), bool)))
+    assert [alone.best(np.ones((length, 1))).score for length in (1, 2)] == [1.0, -np.inf]
+    assert [alone.forward(np.ones((length, 1)))[1] for length in (1, 2)] == [1.0, -np.inf]

@@ -1,0 +1,217 @@
+"""The tagger against the estimators, on every kind of model file, and under the names of `pycrfsuite.Tagger`."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pycrfsuite
+import pytest
+
+import crfqn
+from crfqn import ChainCRF, Sequences, Tagger, Templates, Transitions, interchange
+from crfqn.errors import InputError, ModelFileError, UnknownFeaturesWarning
+
+WORDS = ["the", "dog", "sees", "a", "cat", "and", "The", "Cat", "sees", "it", "under", "a", "tree"]
+
+
+def tokens(seed, n_items, longest=6):
+    random = np.random.default_rng(seed)
+    return [list(random.choice(WORDS, random.integers(1, longest + 1))) for _ in range(n_items)]
+
+
+def dicts(item):
+    return [
+        {"w": word, "title": word.istitle(), "size": len(word) / 3, "at": {"first": t == 0}, "bias": 1}
+        for t, word in enumerate(item)
+    ]
+
+
+def strings(item):
+    return [[f"w={word}", f"s={word[-1]}", *["twice"] * 2] for word in item]
+
+
+def columns(item):
+    return [{"w": word, "pos": word[:1]} for word in item]
+
+
+def matrix(item):
+    return np.array([[word == other for other in WORDS] for word in item], float) * 0.7
+
+
+def labels_of(item, seed=1):
+    random, found = np.random.default_rng([seed, len(item)]), []
+    for word in item:
+        is_name = word.lower() in ("dog", "cat", "tree") or random.random() < 0.2
+        found.append(("I-X" if found and found[-1] != "O" else "B-X") if is_name else "O")
+    return found
+
+
+FORMS = {
+    "dicts": (dicts, {}),
+    "strings": (strings, {}),
+    "matrix": (matrix, {}),
+    "scheme": (dicts, {"scheme": "IOB2"}),
+    "ends": (
+        strings,
+        {"constraints": Transitions(start=["B-X", "O"], end=["O", "I-X"]), "constrain": "decoding"},
+    ),
+    "hinge": (dicts, {"loss": "hinge", "l1": 0.0, "l2": 1.0}),
+    "numbers": (strings, {}),
+}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Of each form of items: the estimator, the path of its file, and new items."""
+    folder, found = tmp_path_factory.mktemp("models"), {}
+    train, new = tokens(0, 40), [*tokens(1, 25), ["unseen", "cat", "words"]]
+    y = [labels_of(item) for item in train]
+    for name, (form, settings) in FORMS.items():
+        labels = [[len(label) for label in item] for item in y] if name == "numbers" else y
+        model = ChainCRF(**{"l1": 0.1, "n_threads": 1, **settings}).fit(
+            [form(item) for item in train], labels
+        )
+        found[name] = model, folder / f"{name}.crfqn", [form(item) for item in new]
+    for name, n_hashed in (("templates", None), ("hashed", 64)):
+        templates = Templates(windows="w[-1] w[0] w[0]|pos[1]", columns=("w", "pos"), n_hashed=n_hashed)
+        X = templates.fit_transform([columns(item) for item in train])
+        found[name] = (
+            ChainCRF(l1=0.1, n_threads=1).fit(X, y),
+            folder / f"{name}.crfqn",
+            [columns(item) for item in new],
+        )
+    for model, path, _ in found.values():
+        model.save(path)
+    named = ChainCRF(l1=0.1, n_threads=1).fit([[{"w": word} for word in item] for item in train], y)
+    interchange.write(named, folder / "theirs.crfsuite")
+    theirs = interchange.read(folder / "theirs.crfsuite")
+    found["crfsuite"] = theirs, folder / "theirs.crfsuite", [[{"w": word} for word in item] for item in new]
+    return found
+
+
+@pytest.mark.parametrize("name", [*FORMS, "templates", "hashed", "crfsuite"])
+@pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
+def test_labels_and_probabilities_are_those_of_the_estimator(files, name):
+    model, path, X = files[name]
+    tagger = Tagger(path)
+    assert tagger.labels() == model.classes_.tolist()
+    expected = model.predict(X).tolist()
+    assert tagger.tag_items(X) == expected == [tagger.tag(item) for item in X]
+    known = [
+        [None, {model.classes_[0], model.classes_[-1]}][: len(item)] + [None] * (len(item) - 2) for item in X
+    ]
+    assert tagger.tag_items(X, known) == model.predict(X, known).tolist()
+    if name == "hinge":
+        with pytest.raises(AttributeError, match="the loss is 'hinge'"):
+            tagger.probability(expected[0], X[0])
+        return
+    for item, given in zip(X[:8], known, strict=False):
+        np.testing.assert_allclose(
+            tagger.marginals(item, given), model.predict_marginals([item], [given])[0], atol=1e-12
+        )
+        ours, theirs = tagger.nbest(item, 3, given), model.predict_nbest([item], 3, [given])[0]
+        assert [labels for labels, _ in ours] == [labels for labels, _ in theirs]
+        np.testing.assert_allclose([p for _, p in ours], [p for _, p in theirs], atol=1e-12)
+        for y in (ours[0][0], given):
+            expected_probability = np.exp(model.log_likelihood([item], [y])[0])
+            np.testing.assert_allclose(tagger.probability(y, item), expected_probability, atol=1e-12)
+
+
+def test_it_has_the_names_of_python_crfsuite(files):
+    _, path, X = files["crfsuite"]
+    ours, theirs = Tagger(), pycrfsuite.Tagger()
+    with ours.open(path), theirs.open(str(path)):
+        assert ours.labels() == theirs.labels()
+        for item in X[:5]:
+            assert ours.tag(item) == theirs.tag(item)
+            labels = theirs.tag(item)
+            np.testing.assert_allclose(ours.probability(labels), theirs.probability(labels), atol=1e-12)
+            for t in range(len(item)):
+                np.testing.assert_allclose(ours.marginal("O", t), theirs.marginal("O", t), atol=1e-12)
+        info = theirs.info()
+        assert ours.info().transitions == pytest.approx(
+            info.transitions, abs=1e-5
+        )  # their dump has six digits
+        assert ours.info().state_features == pytest.approx(info.state_features, abs=1e-5)
+    with pytest.raises(InputError, match=r"open\(path\)"):
+        ours.tag(X[0])
+
+
+def test_strings_are_words_for_templates_of_one_column(tmp_path):
+    items = tokens(2, 30)
+    X = Templates(windows="w[-1] w[0]", columns=("w",)).fit_transform([[[w] for w in item] for item in items])
+    model = ChainCRF(l1=0.1, n_threads=1).fit(X, [labels_of(item) for item in items])
+    model.save(tmp_path / "words.crfqn")
+    assert (
+        Tagger(tmp_path / "words.crfqn").tag("the  dog\tsees") == model.predict([["the", "dog", "sees"]])[0]
+    )
+
+
+def test_sequences_of_sparse_matrices(files):
+    model, path, X = files["dicts"]
+    encoded = model._encode(X)
+    assert isinstance(encoded, Sequences)
+    assert Tagger(path).tag_items(encoded) == model.predict(X).tolist()
+
+
+def test_bad_input_is_told_as_by_the_estimator(files, tmp_path):
+    model, path, X = files["scheme"]
+    tagger = Tagger(path)
+    calls = [
+        ("predict", "tag_items", ([X[0][0]],)),
+        ("predict", "tag_items", ([[{"w": float("nan")}]],)),
+        ("predict", "tag_items", ([[{3: "a"}]],)),
+        ("predict", "tag_items", ("text",)),
+        ("predict", "tag_items", (X[:1], [["nobody"] * len(X[0])])),
+        ("predict", "tag_items", ([X[0][:1]], [["I-X"]])),
+    ]
+    for theirs, ours, given in calls:
+        with pytest.raises(InputError) as expected:
+            getattr(model, theirs)(*given)
+        with pytest.raises(InputError) as found:
+            getattr(tagger, ours)(*given)
+        assert str(found.value) == str(expected.value)
+    with pytest.warns(UnknownFeaturesWarning, match="1 of 1 items"):
+        Tagger(files["strings"][1]).tag([["none"]])
+    for bad, expected in ((b"", "empty"), (path.read_bytes()[:-9], "truncated"), (b"lCRF", "CRFsuite model")):
+        (tmp_path / "bad.crfqn").write_bytes(bad)
+        with pytest.raises(ModelFileError, match=expected):
+            Tagger(tmp_path / "bad.crfqn")
+    with pytest.raises(ModelFileError, match="no such file"):
+        Tagger(tmp_path / "none.crfqn")
+
+
+def test_a_sequence_without_positions(files):
+    for name in ("dicts", "templates", "matrix"):
+        model, path, _ = files[name]
+        tagger = Tagger(path)
+        assert tagger.tag([]) == [] == model.predict([[]])[0]
+        assert tagger.marginals().shape == (0, len(tagger.labels()))
+        assert tagger.nbest() == [([], 1.0)]
+        assert tagger.probability([]) == 1.0
+
+
+def test_threads_share_a_tagger(files):
+    _, path, X = files["dicts"]
+    tagger = Tagger(path)
+
+    def run(item):
+        tagger.set(item)
+        return tagger.tag(), tagger.marginals().tobytes()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert [*pool.map(run, X * 8)] == [*map(run, X * 8)]
+
+
+def test_nothing_heavy_is_imported(files):
+    _, path, _ = files["templates"]
+    heavy = ("scipy", "sklearn", "numba", "llvmlite", "pandas", "rich", "networkx", "typer", "pooch")
+    script = (
+        f"import sys; from crfqn import Tagger; t = Tagger({str(path)!r});"
+        "t.tag([{'w': 'dog', 'pos': 'N'}]); t.marginals(); t.nbest(); t.probability(t.tag());"
+        f"print(*(name for name in {heavy} if name in sys.modules))"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout == "\n"
+    assert crfqn.Tagger is Tagger
