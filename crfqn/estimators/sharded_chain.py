@@ -17,7 +17,7 @@ from crfqn.distributed.objective import DistributedObjective
 from crfqn.distributed.sources import Merged, Read, Shards, count_shard, in_columns, shard_rows
 from crfqn.distributed.workers import connected, run_tasks
 from crfqn.errors import InputError
-from crfqn.estimators.base import Problem
+from crfqn.estimators.base import Problem, within
 from crfqn.estimators.chain_training import ERROR, find_broken, items_that_stay
 from crfqn.estimators.checks import check_size
 from crfqn.estimators.transitions import as_transitions
@@ -89,15 +89,8 @@ def prepare_sharded(model: Any, X: Any, y: Any, sample_weight: Any, start: Any, 
         finalize(objective, client.close)
     nothing = np.zeros(merged.n_features + 1, np.int64), np.empty(0, np.int32), np.empty(0)
     empty = FeatureStore(*nothing, np.zeros(1, np.int64))
-    return checked._problem(
-        SparseMap(empty, Pool(1)),
-        checked._chain(empty.offsets, is_training=True),
-        None,
-        None,
-        begin,
-        support=support,
-        validation=held,
-        objective=objective,
+    return checked._posed(
+        objective, SparseMap(empty, Pool(1)), None, None, within(support, begin), validation=held
     )
 
 
@@ -107,6 +100,8 @@ def check_sharded(model: Any, y: Any, sample_weight: Any) -> None:
         raise InputError(
             "with a client the shards bring labels and weights: expected y and sample_weight None"
         )
+    if model.checkpoint is not None:
+        raise InputError("checkpoint: with a client expected None; workers that die lose nothing")
     if model.on_violation != ERROR:
         raise InputError(f"on_violation: with a client expected {ERROR!r}, got {model.on_violation!r}")
     if as_transitions(model.constraints, model.scheme).seen:

@@ -98,7 +98,6 @@ class BlockedObjective(InMemory):
     ) -> None:
         self.parts, self.whole, self.most_kept, self.scratch = parts, whole, most_kept, scratch
         self.n_passes = 0.0
-        self.asked = NO_COORDS  # of the last gradient: that of the next point, most likely
         self._keepers: list[ref[SumPoint]] = []  # points that keep something, the newest last
 
     @classmethod
@@ -355,6 +354,11 @@ class SumPoint(Handle):
         ]
         losses, values, duals, gradients = zip(*found, strict=True)
         return Sums(np.concatenate(losses), sum(values), duals, coords, np.sum(gradients, axis=0))
+
+    @property
+    def told(self) -> Coords:
+        """The coordinates whose gradient the first pass has told."""
+        return self.sums.coords
 
     @property
     def item_losses(self) -> Vector:
