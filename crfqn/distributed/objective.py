@@ -31,6 +31,7 @@ from crfqn.distributed.shard import (
 from crfqn.distributed.workers import Holder, Tally, Workers
 from crfqn.errors import ViewError
 from crfqn.kernels.sparse import union
+from crfqn.objectives.blocks import with_joint_edges
 from crfqn.objectives.linear.coordinates import Split, split_coords
 from crfqn.objectives.objective import REFUSALS, InMemory
 from crfqn.objectives.point import Handle, Ray
@@ -237,7 +238,7 @@ class DistributedObjective(InMemory):
 
     def squares(self, point: DistributedPoint, coords: Coords) -> Vector:
         """Return diagonal and majorant at a point, (2, coords)."""
-        return reduce(add, point.ask("squares", coords))
+        return with_joint_edges(point, coords, reduce(add, point.ask("squares", coords)))
 
     def hessian_model(
         self,

@@ -225,12 +225,8 @@ class BlockedObjective(InMemory):
         return super().unpenalised_reach(unpenalised, value, norms) if self.most_kept else np.inf
 
     def squares(self, point: SumPoint, coords: Coords) -> Vector:
-        """Return diagonal and majorant at a point, (2, coords); an edge's majorant is that of the sum of residuals."""
-        found = point.sum(lambda part: np.stack(part.curvature(coords)))
-        n_edges = self.split(coords).edges.size
-        if n_edges and self.proves_zeros:
-            found[1, -n_edges:] = np.abs(point.gradient(coords[-n_edges:]))
-        return found
+        """Return diagonal and majorant at a point, (2, coords)."""
+        return with_joint_edges(point, coords, point.sum(lambda part: np.stack(part.curvature(coords))))
 
     def hessian_model(
         self, point: SumPoint, coords: Coords, n_sampled: int, max_dense: int, share: float, passes: float
@@ -393,6 +389,14 @@ class SumPoint(Handle):
         n = len(self.objective.parts)
         coords = union(*[point.screen_rows(bound / n, inside / n, order).coords for point in self.points()])
         return Screening(coords, self.gradient(coords))
+
+
+def with_joint_edges(point: Any, coords: Coords, squares: Vector) -> Vector:
+    """Return the sum of the parts' diagonals and majorants, an edge's majorant that of the sum of residuals."""
+    n_edges = point.objective.split(coords).edges.size
+    if n_edges and point.objective.proves_zeros:
+        squares[1, -n_edges:] = np.abs(point.gradient(coords[-n_edges:]))
+    return squares
 
 
 def block_cuts(offsets: NDArray[np.int64], n_positions: int) -> list[int]:
