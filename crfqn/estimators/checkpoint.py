@@ -22,7 +22,7 @@ import numpy as np
 from crfqn.atomic_write import StrPath, check_writable
 from crfqn.data.model_file import read_model, write_model
 from crfqn.errors import InputError, ModelFileError, warn_caller
-from crfqn.estimators.automatic_solver import AutoSolver
+from crfqn.estimators.automatic_solver import SOLVERS, AutoSolver
 from crfqn.objectives.fingerprint import fingerprint
 from crfqn.parameters import PARAMETERS
 from crfqn.result import Result, Status
@@ -32,16 +32,9 @@ from crfqn.solvers.run import RunRecord, result_from, result_memory
 
 logger = logging.getLogger("crfqn.training")
 FILE, KIND = "checkpoint.crfqn", "checkpoint"
-CUT_OFF = (
-    Status.MAX_ITER,
-    Status.MAX_SECONDS,
-    Status.CALLBACK,
-    Status.INTERRUPTED,
-)  # others have come to their end
-DEAREST = (
-    50.0  # times as long as a checkpoint takes is at least the time to the next: less than 2 % of the run
-)
-RESUMING = "prox-qn, owl-qn, fista, prox-gd, spa-rsa, l-bfgs"
+# Others have come to their end.
+CUT_OFF = Status.MAX_ITER, Status.MAX_SECONDS, Status.CALLBACK, Status.INTERRUPTED
+DEAREST = 50.0  # times as long as a writing takes is at least the time to the next: less than 2 % of the run
 MOST_DIFFERENCES = 3  # that a message names
 
 
@@ -87,8 +80,9 @@ class Keeper:
         if isinstance(solver, AutoSolver):
             solver = solver.chosen(run.objective, run.penalty)
         if not getattr(solver, "resumes", False):
+            known = ", ".join(name for name, make in SOLVERS.items() if getattr(make, "resumes", False))
             raise InputError(
-                f"checkpoint: expected a solver that can go on from one ({RESUMING}), got {type(solver).__name__}"
+                f"checkpoint: expected a solver that can go on from one ({known}), got {type(solver).__name__}"
             )
         self.checkpoint, self.solver, self.run = checkpoint, solver, run
         self.objective: Objective = run.objective
