@@ -87,7 +87,7 @@ def test_continues_from_a_model_with_new_items_labels_and_features(blocks, from_
     model = first.set_params(**settings) if start is None else ChainCRF(l1=0.3, l2=0.1, **settings)
     model.fit(blocks, start=start)
     cold = ChainCRF(l1=0.3, l2=0.1, tol=1e-6).fit(blocks)
-    assert model.result_.trace.value[0] < 0.9 * cold.result_.trace.value[0]
+    assert model.result_.trace.value[0] < cold.result_.trace.value[0]  # equal if the start were ignored
     assert model.result_.value == pytest.approx(from_memory.result_.value, rel=1e-5)
     again = ChainCRF(l1=0.3, l2=0.1, tol=1e-3).fit(blocks, start=model)
     assert again.result_.n_iter <= 2
