@@ -179,7 +179,10 @@ def settings_of(solver: Solver, run: RunRecord, start: Any) -> dict[str, Any]:
         "tol": run.tol,
         "stop": "estimate" if run.may_estimate else "certificate",
         "to_rounding": run.to_rounding,
-        "validation": None if watch is None else parameters_of(watch.held_out),
+        **{
+            f"validation.{name}": value
+            for name, value in (parameters_of(watch.held_out) if watch else {}).items()
+        },
         "start": fingerprint(tuple(start)),
         **{f"data: {name}": int(getattr(objective, name)) for name in sizes},
         **{f"data: {name}": value for name, value in objective.fingerprints().items()},
@@ -198,7 +201,7 @@ def shown(value: Any) -> Any:
     """Return a parameter as JSON has it."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    return fingerprint(value) if isinstance(value, np.ndarray) else repr(value)
+    return fingerprint(value) if isinstance(value, (np.ndarray, tuple)) else repr(value)
 
 
 def check_same(path: str, kept: dict[str, Any], asked: dict[str, Any]) -> None:

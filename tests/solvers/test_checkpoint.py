@@ -205,6 +205,25 @@ def test_another_training_is_refused_by_what_differs(tmp_path, changed, message)
     fit(tmp_path, n_threads=1, max_iter=3, every="5s")  # how long, and by how many
 
 
+@pytest.mark.parametrize("model", [MulticlassCRF, ChainCRF])
+def test_other_validation_items_are_refused(tmp_path, model):
+    """As many of them, with one other label or one other feature."""
+
+    def watched(rows, labels, **settings):
+        items = (rows, labels) if model is MulticlassCRF else ([rows[:4], rows[4:]], [labels[:4], labels[4:]])
+        train = (np.tile(X, (2, 1)), Y * 2) if model is MulticlassCRF else ([X, X], [Y, Y])
+        return model(l1=0.1, tol=1e-6, checkpoint=tmp_path, **settings).fit(*train, validation=items)
+
+    first = watched(X, Y, patience=3)
+    again = watched(X.copy(), [*Y], patience=3, n_threads=1)
+    assert again.result_.held_out.scores.tolist() == first.result_.held_out.scores.tolist()
+    for given in ((X, [*Y[:7], "a"]), (X[::-1], Y)):
+        with pytest.raises(InputError, match=r"validation.items: checkpoint has"):
+            watched(*given, patience=3)
+    with pytest.raises(InputError, match=r"validation.patience: checkpoint has 3, this training 2"):
+        watched(X, Y, patience=2)
+
+
 @pytest.mark.parametrize("cut", [0, 5, 1000, -1])
 def test_a_damaged_file_is_refused(tmp_path, cut):
     fit(tmp_path)
