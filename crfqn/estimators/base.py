@@ -362,7 +362,7 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         solver = self._make_solver()
         checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint, self.checkpoint_every)
         if self.verbose and checkpoint is not None and checkpoint.exists:
-            print(f"going on from {checkpoint.path}", file=sys.stderr, flush=True)
+            print(f"found {checkpoint.path}", file=sys.stderr, flush=True)
         with (
             single_threaded_blas(),
             Pool(self.n_threads) as pool,

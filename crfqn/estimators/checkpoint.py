@@ -22,7 +22,7 @@ import numpy as np
 from crfqn.atomic_write import StrPath, check_writable
 from crfqn.data.model_file import read_model, write_model
 from crfqn.errors import InputError, ModelFileError, warn_caller
-from crfqn.estimators.automatic_solver import AutoSolver
+from crfqn.estimators.automatic_solver import SOLVERS, AutoSolver
 from crfqn.objectives.fingerprint import fingerprint
 from crfqn.parameters import PARAMETERS
 from crfqn.result import Result, Status
@@ -32,16 +32,9 @@ from crfqn.solvers.run import RunRecord, result_from, result_memory
 
 logger = logging.getLogger("crfqn.training")
 FILE, KIND = "checkpoint.crfqn", "checkpoint"
-CUT_OFF = (
-    Status.MAX_ITER,
-    Status.MAX_SECONDS,
-    Status.CALLBACK,
-    Status.INTERRUPTED,
-)  # others have come to their end
-DEAREST = (
-    50.0  # times as long as a checkpoint takes is at least the time to the next: less than 2 % of the run
-)
-RESUMING = "prox-qn, owl-qn, fista, prox-gd, spa-rsa, l-bfgs"
+# Others have come to their end.
+CUT_OFF = Status.MAX_ITER, Status.MAX_SECONDS, Status.CALLBACK, Status.INTERRUPTED
+DEAREST = 50.0  # times as long as a writing takes is at least the time to the next: less than 2 % of the run
 MOST_DIFFERENCES = 3  # that a message names
 
 
@@ -87,8 +80,9 @@ class Keeper:
         if isinstance(solver, AutoSolver):
             solver = solver.chosen(run.objective, run.penalty)
         if not getattr(solver, "resumes", False):
+            known = ", ".join(name for name, make in SOLVERS.items() if getattr(make, "resumes", False))
             raise InputError(
-                f"checkpoint: expected a solver that can go on from one ({RESUMING}), got {type(solver).__name__}"
+                f"checkpoint: expected a solver that can go on from one ({known}), got {type(solver).__name__}"
             )
         self.checkpoint, self.solver, self.run = checkpoint, solver, run
         self.objective: Objective = run.objective
@@ -185,7 +179,10 @@ def settings_of(solver: Solver, run: RunRecord, start: Any) -> dict[str, Any]:
         "tol": run.tol,
         "stop": "estimate" if run.may_estimate else "certificate",
         "to_rounding": run.to_rounding,
-        "validation": None if watch is None else parameters_of(watch.held_out),
+        **{
+            f"validation.{name}": value
+            for name, value in (parameters_of(watch.held_out) if watch else {}).items()
+        },
         "start": fingerprint(tuple(start)),
         **{f"data: {name}": int(getattr(objective, name)) for name in sizes},
         **{f"data: {name}": value for name, value in objective.fingerprints().items()},
@@ -204,7 +201,7 @@ def shown(value: Any) -> Any:
     """Return a parameter as JSON has it."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    return fingerprint(value) if isinstance(value, np.ndarray) else repr(value)
+    return fingerprint(value) if isinstance(value, (np.ndarray, tuple)) else repr(value)
 
 
 def check_same(path: str, kept: dict[str, Any], asked: dict[str, Any]) -> None:

@@ -114,11 +114,11 @@ class InMemory:
         return self.first.loss.has_marginals
 
     def fingerprints(self) -> dict[str, str]:
-        """Return hashes of the data."""
+        """Return hashes of the data, which are read once."""
         what = {"features": "map", "labels": "loss", "weights of items": "weights", "offset": "offset"}
-        return {
-            name: fingerprint(getattr(part, field) for part in self.parts) for name, field in what.items()
-        } | {"support": fingerprint(self.support)}
+        rows = [[fingerprint(getattr(part, field)) for field in what.values()] for part in self.parts]
+        hashes = map(fingerprint, zip(*rows, strict=True))
+        return dict(zip(what, hashes, strict=True)) | {"support": fingerprint(self.support)}
 
     def refusal(self, fact: str) -> str:
         """Return why a fact does not hold."""

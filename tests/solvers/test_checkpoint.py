@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from problems import make_problem, make_tree_problem
 
-from crfqn import ChainCRF, MulticlassCRF
+from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF
 from crfqn.data.model_file import write_model
 from crfqn.errors import InputError
 from crfqn.estimators.checkpoint import Checkpoint
@@ -23,7 +23,6 @@ from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import Constants, ProxQN, Stage, TopViolators, WarmStart
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
-from crfqn.solvers.stochastic.sgd import SGDL1
 from crfqn.solvers.stopping import Estimated
 from crfqn.solvers.validation import ValidationSet
 
@@ -206,6 +205,25 @@ def test_another_training_is_refused_by_what_differs(tmp_path, changed, message)
     fit(tmp_path, n_threads=1, max_iter=3, every="5s")  # how long, and by how many
 
 
+@pytest.mark.parametrize("model", [MulticlassCRF, ChainCRF])
+def test_other_validation_items_are_refused(tmp_path, model):
+    """As many of them, with one other label or one other feature."""
+
+    def watched(rows, labels, **settings):
+        items = (rows, labels) if model is MulticlassCRF else ([rows[:4], rows[4:]], [labels[:4], labels[4:]])
+        train = (np.tile(X, (2, 1)), Y * 2) if model is MulticlassCRF else ([X, X], [Y, Y])
+        return model(l1=0.1, tol=1e-6, checkpoint=tmp_path, **settings).fit(*train, validation=items)
+
+    first = watched(X, Y, patience=3)
+    again = watched(X.copy(), [*Y], patience=3, n_threads=1)
+    assert again.result_.held_out.scores.tolist() == first.result_.held_out.scores.tolist()
+    for given in ((X, [*Y[:7], "a"]), (X[::-1], Y)):
+        with pytest.raises(InputError, match=r"validation.items: checkpoint has"):
+            watched(*given, patience=3)
+    with pytest.raises(InputError, match=r"validation.patience: checkpoint has 3, this training 2"):
+        watched(X, Y, patience=2)
+
+
 @pytest.mark.parametrize("cut", [0, 5, 1000, -1])
 def test_a_damaged_file_is_refused(tmp_path, cut):
     fit(tmp_path)
@@ -235,9 +253,22 @@ def test_intervals_are_checked(tmp_path, every):
         fit(tmp_path, every=every)
 
 
-def test_solvers_that_keep_more_than_weights_refuse_at_once(tmp_path):
-    with pytest.raises(InputError, match=r"checkpoint: expected a solver that can go on.*got SGDL1"):
-        run(CHAIN.objective(), SGDL1(), L1, Looks(tmp_path, 1))
+@pytest.mark.parametrize(
+    ("solver", "name"),
+    [
+        ("sgd", "SGDL1"), ("averaged-perceptron", "AveragedPerceptron"), ("bcd", "RowDescent"), ("fobos", "FOBOS"),
+        ("bcd-single", "FeatureBCD"), ("dual", "DualDecomposition"), ("fbpd", "FBPD"),
+    ],
+)  # fmt: skip
+def test_solvers_that_keep_more_than_weights_refuse_at_once(tmp_path, solver, name):
+    settings = {"solver": solver, "checkpoint": tmp_path / "new"}
+    if solver in ("dual", "fbpd"):
+        loss, penalty = ("squared-hinge", "l2") if solver == "dual" else ("hinge", "l1/l2")
+        model = MulticlassClassifier(loss=loss, penalty=penalty, l2=0.1, **settings)
+    else:
+        model = MulticlassCRF(l1=0.1, **settings)
+    with pytest.raises(InputError, match=rf"checkpoint: expected a solver that can go on.*got {name}$"):
+        model.fit(X, Y)
     assert not [*tmp_path.iterdir()]
 
 
