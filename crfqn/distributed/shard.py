@@ -18,42 +18,30 @@ from crfqn.blas import single_threaded_blas
 from crfqn.objectives.linear.coordinates import merge_weights
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
-from crfqn.objectives.protocols import Operations
-from crfqn.objectives.support import Support
 from crfqn.threads import Pool
 
-Strides: TypeAlias = tuple[int, ...]  # of samples of samples; () for all items
 Make: TypeAlias = Callable[[], Objective]
 
 
-class Facts(NamedTuple):
-    """What the client knows of the items of a shard, without them; attributes as of `Objective`."""
+class Sample(NamedTuple):
+    """Every `stride`-th item of a shard from the `first` on; number : of the sample of all items, to let it go."""
 
-    n_items: int
-    n_positions: int
-    n_states: int
-    n_features: int
-    mean_occurrence: float
-    operations: Operations
-    total_weight: float
-    support: Support
-    is_convex: bool
-    has_curvature: bool
-    has_hessian_bound: bool
-    has_gram: bool
-    proves_zeros: bool
-    is_unit: bool  # every feature's scale is 1
-    loss: str
+    number: int
+    first: int
+    stride: int
 
 
-def facts_of(part: Objective) -> Facts:
-    """Read the facts off an objective."""
-    names = [name for name in Facts._fields if name not in ("is_unit", "loss")]
-    return Facts(
-        **{name: getattr(part, name) for name in names},
-        is_unit=bool(np.all(part.map.feature_scales == 1.0)),
-        loss=type(part.loss).__name__,
-    )
+EVERY = Sample(-1, 0, 1)
+
+
+def without_items(part: Objective) -> Objective:
+    """Return what an objective has in common with those over other items."""
+    return part.take(np.empty(0, np.int64))
+
+
+def is_unit(part: Objective) -> bool:
+    """Return whether every feature's scale is 1."""
+    return bool(np.all(part.map.feature_scales == 1.0))
 
 
 def feature_scale(part: Objective, coords: Coords) -> Vector:
@@ -80,62 +68,43 @@ class Along(NamedTuple):
 class Question(NamedTuple):
     """A question to a shard.
 
-    strides : of all items, or of which sample
-    what, args : one of `OF_POINTS`, or without a `point` a function of the shard's objective, of a module; coordinates
-        None: those of the question before
+    sample : of which items
+    what, args : a function of a module, asked of the shard's objective, or of its `point`; coordinates None: those of
+        the question before
     point, origin : the point's number, and how to make it if it is new
-    released : numbers of points and rays, and strides of samples, that the client has dropped
+    released : numbers of points, rays and samples that the client has dropped
     """
 
-    strides: Strides
-    what: str | Callable[..., Any]
+    sample: Sample
+    what: Callable[..., Any]
     args: tuple[Any, ...]
     point: int | None = None
     origin: SparseWeights | Changed | Along | None = None
-    released: tuple[Any, ...] = ()
-
-
-def coords_above(point: Point, threshold: float) -> Coords:
-    """Return the coordinates whose gradients are above a threshold."""
-    return point.screen(threshold).coords
-
-
-def coords_of_rows(point: Point, bound: float, inside: float, order: int) -> Coords:
-    """Return the coordinates of the rows above a bound, and perhaps of others."""
-    return point.screen_rows(bound, inside, order).coords
+    released: tuple[int, ...] = ()
 
 
 class Halved(NamedTuple):
-    """A symmetric matrix as its rows up to the diagonal, one behind the other."""
+    """A matrix that is symmetric to the bit, as its rows up to the diagonal."""
 
     size: int
     rows: Any
 
-    @classmethod
-    def of(cls, matrix: Any) -> Any:
-        """Halve a dense matrix that is symmetric to the bit; others stay as they are."""
-        if not isinstance(matrix, np.ndarray) or not np.array_equal(matrix, matrix.T):
-            return matrix
-        return cls(len(matrix), np.concatenate([row[: i + 1] for i, row in enumerate(matrix)]))
 
-    def whole(self) -> Any:
-        """Return the matrix."""
-        out, end = np.empty((self.size, self.size), self.rows.dtype), 0
-        for i in range(self.size):
-            begin, end = end, end + i + 1
-            out[i, : i + 1] = out[: i + 1, i] = self.rows[begin:end]
-        return out
+def halved(answer: Any) -> Any:
+    """Return half of a symmetric matrix; other things stay as they are."""
+    is_square = isinstance(answer, np.ndarray) and answer.ndim == 2 and len(answer) == len(answer.T)
+    if not is_square or not np.array_equal(answer, answer.T):
+        return answer
+    return Halved(len(answer), answer[np.tri(len(answer), dtype=bool)])
 
 
-OF_POINTS: dict[str, Callable[..., Any]] = {
-    "value": lambda point: point.value,
-    "dual_value": lambda point, scale: point.dual_value(scale),
-    "gradient": lambda point, coords: point.gradient(coords),
-    "squares": lambda point, coords: np.stack(point.curvature(coords)),
-    "hessian_model": lambda point, coords, *how: Halved.of(point.hessian_model(coords, *how)),
-    "screen": coords_above,
-    "screen_rows": coords_of_rows,
-}
+def whole_matrix(answer: Any) -> Any:
+    """Return the matrix of a half; other things stay as they are."""
+    if not isinstance(answer, Halved):
+        return answer
+    is_below, out = np.tri(answer.size, dtype=bool), np.empty((answer.size, answer.size), answer.rows.dtype)
+    out[is_below] = out.T[is_below] = answer.rows
+    return out
 
 
 class Shard:
@@ -145,42 +114,45 @@ class Shard:
         self.n_threads = n_threads
         self.points: dict[int, Point] = {}
         self.rays: dict[int, tuple[SparseWeights, Coords, Vector]] = {}
-        self.parts: dict[Strides, Objective] = {}
+        self.samples: dict[int, Objective] = {}
         self.last: SparseWeights = NO_WEIGHTS
         self.coords: Coords | None = None
 
     def open(self, make: Make) -> None:
         """Read the items: `make` is called here, where they lie."""
         with single_threaded_blas():
-            self.parts[()] = part = make()
-        part.pool = Pool(self.n_threads)
+            self.items = make()
+        self.items.pool = Pool(self.n_threads)
 
     def ask(self, question: Question) -> Any:
         """Return the answer to a question."""
         for number in question.released:
-            for kept in (self.points, self.rays, self.parts):
+            for kept in (self.points, self.rays, self.samples):
                 kept.pop(number, None)  # type: ignore[attr-defined]
-        part, args = self.part(question.strides), [_writable(each) for each in question.args]
+        args = [_writable(each) for each in question.args]
         if args and args[0] is None:
             args[0] = self.coords
         elif args and isinstance(args[0], np.ndarray):
             self.coords = args[0]
         with single_threaded_blas():
-            if callable(question.what):
+            part = self.sampled(question.sample)
+            if question.point is None:
                 return question.what(part, *args)
-            assert question.point is not None  # the others are of points
             if question.origin is not None:
-                self.points[question.point] = part.at(*self.weights(question.origin))
+                self.points[question.point] = part.later(*self.weights(question.origin))
             point = self.points[question.point]
-            answer = OF_POINTS[question.what](point, *args)
+            answer = question.what(point, *args)
         point.forget_scores()
-        return answer
+        return halved(answer)
 
-    def part(self, strides: Strides) -> Objective:
+    def sampled(self, sample: Sample) -> Objective:
         """Return the shard, or a sample of it."""
-        if strides not in self.parts:
-            self.parts[strides] = self.part(strides[:-1]).sample(strides[-1])
-        return self.parts[strides]
+        number, first, stride = sample
+        if sample == EVERY:
+            return self.items
+        if number not in self.samples:
+            self.samples[number] = self.items.take(np.arange(first, self.items.n_items, stride))
+        return self.samples[number]
 
     def weights(self, origin: Any) -> SparseWeights:
         """Return the weights of a new point."""

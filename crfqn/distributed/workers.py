@@ -193,6 +193,8 @@ class Workers:
         ):  # no connection, or no such actor: a new process has the old one's address
             raise _LostWorker from None
         if reply["status"] != "OK":
+            if holder.address not in await self._threads():  # its threads are closed before its connections
+                raise _LostWorker
             raise reply["exception"]
         return reply["result"]
 

@@ -87,11 +87,8 @@ def prepare_sharded(model: Any, X: Any, y: Any, sample_weight: Any, start: Any, 
     objective = DistributedObjective.of(client, makes)
     if client is not model.client:
         finalize(objective, client.close)
-    nothing = np.zeros(merged.n_features + 1, np.int64), np.empty(0, np.int32), np.empty(0)
-    empty = FeatureStore(*nothing, np.zeros(1, np.int64))
-    return checked._posed(
-        objective, SparseMap(empty, Pool(1)), None, None, within(support, begin), validation=held
-    )
+    features = objective.first.map
+    return checked._posed(objective, features, None, None, within(support, begin), validation=held)
 
 
 def check_sharded(model: Any, y: Any, sample_weight: Any) -> None:
@@ -100,8 +97,6 @@ def check_sharded(model: Any, y: Any, sample_weight: Any) -> None:
         raise InputError(
             "with a client the shards bring labels and weights: expected y and sample_weight None"
         )
-    if model.checkpoint is not None:
-        raise InputError("checkpoint: with a client expected None; workers that die lose nothing")
     if model.on_violation != ERROR:
         raise InputError(f"on_violation: with a client expected {ERROR!r}, got {model.on_violation!r}")
     if as_transitions(model.constraints, model.scheme).seen:

@@ -43,6 +43,14 @@ REFUSALS = {
 }
 
 
+HASHED = {"features": "map", "labels": "loss", "weights of items": "weights", "offset": "offset"}
+
+
+def fingerprints_of(part: Any) -> list[str]:
+    """Return hashes of the data of a part, as of `HASHED`."""
+    return [fingerprint(getattr(part, field)) for field in HASHED.values()]
+
+
 def feature_scales(part: Any) -> Vector:
     """Return max_t x_tf^2 of each feature, (F,)."""
     return part.map.feature_scales
@@ -115,10 +123,8 @@ class InMemory:
 
     def fingerprints(self) -> dict[str, str]:
         """Return hashes of the data, which are read once."""
-        what = {"features": "map", "labels": "loss", "weights of items": "weights", "offset": "offset"}
-        rows = [[fingerprint(getattr(part, field)) for field in what.values()] for part in self.parts]
-        hashes = map(fingerprint, zip(*rows, strict=True))
-        return dict(zip(what, hashes, strict=True)) | {"support": fingerprint(self.support)}
+        hashes = map(fingerprint, zip(*self.of_parts(fingerprints_of), strict=True))
+        return dict(zip(HASHED, hashes, strict=True)) | {"support": fingerprint(self.support)}
 
     def refusal(self, fact: str) -> str:
         """Return why a fact does not hold."""

@@ -9,13 +9,14 @@ import time
 
 import numpy as np
 import pytest
-from sharded_problems import CUTS, KINDS, blocked, parts_of, whole_of
+from sharded_problems import CUTS, HINGE, KINDS, MANY_CUTS, N_ITEMS, blocked, parts_of, whole_of
 
 from crfqn.arrays import SparseWeights
 from crfqn.distributed import DistributedObjective, workers
 from crfqn.distributed.shard import applied, changed
 from crfqn.distributed.workers import WorkersLostError
 from crfqn.errors import InputError, ViewError
+from crfqn.estimators.checkpoint import Checkpoint
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.coordinate.row_descent import RowDescent
@@ -85,6 +86,53 @@ def test_every_number_is_that_of_blocks(threads, kind):
     assert shared.n_passes == here.n_passes
 
 
+@pytest.mark.parametrize("kind", ["chain", HINGE])
+def test_many_shards_add_up_as_many_blocks(threads, kind):
+    shared, here = DistributedObjective.of(threads, parts_of(kind, MANY_CUTS)), blocked(kind, MANY_CUTS)
+    assert shared.n_parts == len(MANY_CUTS) - 1 > 8
+    here.asked = np.arange(1)
+    found, expected = (each.at(*weights_of(here)) for each in (shared, here))
+    assert found.value == expected.value
+    assert found.dual_value(0.7) == expected.dual_value(0.7)
+    assert found.dual_value(0.7) == pytest.approx(whole_of(kind).at(*weights_of(here)).dual_value(0.7))
+    for coords in (np.arange(1), np.arange(here.n_coords)):
+        np.testing.assert_array_equal(found.gradient(coords), expected.gradient(coords))
+    assert shared.fingerprints() == here.fingerprints()
+
+
+@pytest.mark.parametrize(("stride", "again"), [(3, 2), (70, 1)])
+def test_samples_are_of_all_items(threads, stride, again):
+    shared, here = DistributedObjective.of(threads, parts_of("chain")), blocked("chain")
+    found, expected = (each.sample(stride).sample(again) for each in (shared, here))
+    assert (found.n_items, found.n_positions) == (expected.n_items, expected.n_positions)
+    assert found.n_items == len(range(stride // 2, N_ITEMS, stride)) // again
+    assert found.at(*weights_of(here)).value == expected.at(*weights_of(here)).value
+
+
+@pytest.mark.parametrize("solver", [ProxQN(), FISTA(), LBFGS()], ids=lambda s: type(s).__name__)
+def test_a_run_goes_on_from_a_checkpoint(threads, tmp_path, solver):
+    penalty = ElasticNet(0.0 if isinstance(solver, LBFGS) else 1.0, 0.1)
+
+    class Cut:
+        held_out = None
+
+        def __init__(self, most):
+            self.most, self.checkpoint = most, Checkpoint(tmp_path, 1)
+
+        def __call__(self, state):
+            return state.iteration >= self.most
+
+    def run(callback):
+        shared = DistributedObjective.of(threads, parts_of("chain"))
+        return minimize(shared, penalty, solver, callback=callback, **SMALL)
+
+    assert run(Cut(4)).status is Status.CALLBACK
+    found, whole = run(Cut(10**6)), run(lambda state: False)
+    same_result(found, whole)
+    assert whole.n_iter > 5
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.crfqn"]
+
+
 def test_a_step_sends_its_direction_once(threads):
     shared = DistributedObjective.of(threads, parts_of("chain"))
     start = shared.at(*weights_of(shared))
@@ -93,7 +141,7 @@ def test_a_step_sends_its_direction_once(threads):
     assert ray.at(1.0).value > 0
     before = shared.tally.sent
     assert ray.at(0.5).value > 0
-    assert shared.tally.sent - before < 100 * len(shared.holders)
+    assert shared.tally.sent - before < 100 * shared.n_parts
 
 
 @pytest.mark.parametrize(
@@ -128,7 +176,7 @@ def test_the_warm_start_uses_samples_of_every_shard(threads):
     assert min(states) < 0.1
     gc.collect()
     assert shared.at(*weights_of(shared)).value > 0  # takes the news of what was dropped along
-    assert all(strides == () for holder in shared.holders for strides in kept(shared, holder, "parts"))
+    assert not any(kept(shared, holder, "samples") for holder in shared.workers.holders)
 
 
 def test_passes_are_those_in_memory(threads):
@@ -157,7 +205,7 @@ def test_dropped_points_leave_the_workers(threads):
         assert point.along(*weights_of(shared, 9)).at(0.5).value > 0
     gc.collect()
     assert point.value > 0
-    for holder in shared.holders:
+    for holder in shared.workers.holders:
         assert list(kept(shared, holder, "points")) == [point.number]
         assert list(kept(shared, holder, "rays")) == []
 
@@ -207,7 +255,7 @@ def test_a_killed_worker_changes_no_bit(processes, kind):
 
     def kill_one(state):
         if state.iteration in (2, 4) and len(killed) < state.iteration / 2:
-            killed.append(shared.holders[state.iteration // 2].address)
+            killed.append(shared.workers.holders[state.iteration // 2].address)
             kill_worker(processes, killed[-1])
         return False
 

@@ -19,15 +19,17 @@ from crfqn.structures.taxonomy import Taxonomy
 PARENTS = np.array([-1, -1, 0, 0, 1, 1, 1], np.int32)
 IS_LABEL = np.array([False, False, True, True, True, True, True])
 KINDS = ("chain", "taxonomy", "flat")
+HINGE = "hinge"  # whose dual takes one multiple for all parts
 N_ITEMS = 120
 CUTS = (0, 40, 55, 55, N_ITEMS)  # the third shard is empty
+MANY_CUTS = (*range(0, 100, 11), N_ITEMS)  # more than numpy adds up one after the other
 
 
 def whole_of(kind: str, n_items: int = N_ITEMS, seed: int = 0) -> Objective:
     """An objective of one of `KINDS`, in one piece."""
     random = np.random.default_rng(seed)
-    if kind == "flat":
-        return objective_of(make_problem("logistic", n_items=n_items))
+    if kind in ("flat", HINGE):
+        return objective_of(make_problem("logistic" if kind == "flat" else "multiclass", n_items=n_items))
     lengths = random.integers(1, 6, n_items) if kind == "chain" else np.ones(n_items, np.int64)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     x = random.random((offsets[-1], 12)) * (random.random((offsets[-1], 12)) < 0.4)
