@@ -64,6 +64,7 @@ class InMemory:
 
     in_blocks: ClassVar[bool] = False
     makes_scores_anew = False
+    n_bytes: Any = 0
     asked: Coords = NO_COORDS
     parts: Any
     support: Support

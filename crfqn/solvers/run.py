@@ -83,7 +83,7 @@ class RunRecord:
         self.scale = (
             np.nan if self.is_cold or penalty.dual_radius == 0 else penalty.dual_radius
         )  # nan: not known yet
-        self.passes_before, self.bytes_before = objective.n_passes, getattr(objective, "n_bytes", 0)
+        self.passes_before, self.bytes_before = objective.n_passes, objective.n_bytes
         self.started = time.perf_counter()
 
     @property
@@ -294,7 +294,7 @@ class RunRecord:
         return Status.CONVERGED if verdict is Status.CONVERGED else status
 
     def _progress(self, state: State, gap: float) -> Progress:
-        n_bytes, self.bytes_before = -self.bytes_before, getattr(self.objective, "n_bytes", 0)
+        n_bytes, self.bytes_before = -self.bytes_before, self.objective.n_bytes
         progress = Progress(
             iteration=self.n_iter,
             value=state.value,
