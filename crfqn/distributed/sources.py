@@ -132,9 +132,19 @@ class ShardRows(NamedTuple):
     vocabulary: Vocabulary | None
 
 
+def read_here(read: Read) -> Observed:
+    """Return what a shard's source reads; an error says on which worker."""
+    from distributed import get_worker
+
+    try:
+        return read()
+    except (DataError, InputError) as error:
+        raise type(error)(f"{error} (on worker {get_worker().address})") from error
+
+
 def shard_rows(read: Read, templates: Any) -> ShardRows | None:
     """Return the items of a shard in columns of its own, those without weight left out; None where there are none."""
-    X, y, *rest = read()
+    X, y, *rest = read_here(read)
     if not len(X):
         return None
     if templates is not None:

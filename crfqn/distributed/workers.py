@@ -24,7 +24,8 @@ from crfqn.distributed.shard import Make, Question, Shard
 from crfqn.errors import CrfqnError, InputError
 
 GLANCE = 1.0  # seconds between two looks whether the worker that should answer is still there
-PATIENCE = 60.0  # seconds to wait for a worker where there is none, and for the scheduler
+PATIENCE = 60.0  # seconds to wait for a worker where there is none, and for an answer of the scheduler
+CONNECTING = 10.0  # seconds to wait for the scheduler at first
 MOMENT = 0.05  # seconds between two looks whether tasks are done
 MOST_LOSSES = 3  # workers in a row that a shard may lose without answering once
 
@@ -253,9 +254,11 @@ def connected(client: Any) -> Any:
         check_client(client)
         return client
     from distributed import Client
+    from distributed.comm.addressing import get_address_host_port
 
     try:
-        return Client(client, set_as_default=False, timeout=PATIENCE)
+        get_address_host_port(client)  # a client that fails at that itself hangs at its end
+        return Client(client, set_as_default=False, timeout=CONNECTING)
     except (OSError, ValueError) as error:
         raise InputError(f"client: there is no scheduler at {client!r}: {error}") from error
 

@@ -137,11 +137,20 @@ def test_labels_come_with_the_shards(threads, files):
 
 
 def test_a_missing_file_is_named(threads, tmp_path):
-    with pytest.raises(crfqn.errors.DataUnavailableError, match=r"nowhere\.conll"):
+    with pytest.raises(crfqn.errors.DataUnavailableError, match=r"nowhere\.conll.*on worker inproc:"):
         ChainCRF(client=threads).fit([tmp_path / "nowhere.conll"])
 
 
 def test_no_scheduler_is_an_error(monkeypatch):
-    monkeypatch.setattr("crfqn.distributed.workers.PATIENCE", 0.5)
-    with pytest.raises(InputError, match=r"client: there is no scheduler at 'tcp://127.0.0.1:9'"):
-        ChainCRF(client="tcp://127.0.0.1:9").fit([labelled_arrays])
+    monkeypatch.setattr("crfqn.distributed.workers.CONNECTING", 0.5)
+    for address in ("tcp://127.0.0.1:9", "nowhere"):
+        with pytest.raises(InputError, match=f"client: there is no scheduler at '{address}'"):
+            ChainCRF(client=address).fit([labelled_arrays])
+
+
+@pytest.mark.parametrize(
+    "settings", [{"solver": "sgd", "l1": 0.1}, {"solver": "bcd", "l1": 0.1}, {"loss": "hinge", "l2": 0.1}]
+)
+def test_methods_over_single_items_are_refused_by_name(threads, files, settings):
+    with pytest.raises(InputError, match="DistributedObjective has no "):
+        ChainCRF(**{"l1": 0.0} | settings, client=threads).fit(files)
