@@ -1,0 +1,336 @@
+"""The service: answers against the estimator's, refusals, counts; and its processes, with another model meanwhile."""
+
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+pytest.importorskip("uvicorn")
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # starlette would rather have the successor of httpx
+    testclient = pytest.importorskip("starlette.testclient")
+
+from crfqn import ChainCRF, MulticlassCRF, TaxonomyCRF, Templates
+from crfqn.errors import ModelFileError
+from crfqn.service.application import COUNTS, Counters, Limits, create_app
+from crfqn.service.description import describe_api
+from crfqn.service.labelling import LabelService
+
+WORDS = ["Ann", "Lee", "sees", "New", "York", "and", "Bob"]
+LABELS = ["B-PER", "I-PER", "O", "B-LOC", "I-LOC", "O", "B-PER"]
+HOSTILE = "<script>alert(1)</script>"
+
+
+def train(folder, name, X, y, estimator=ChainCRF, **settings):
+    model = estimator(l1=0.05, n_threads=1, **settings).fit(X, y)
+    model.save(folder / f"{name}.crfqn")
+    return model
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Estimators by name, with the folder of their files."""
+    folder = tmp_path_factory.mktemp("service")
+    templates = Templates(windows="w[-1] w[0]", columns=("w",))
+    X = templates.fit_transform([[{"w": word} for word in WORDS], [{"w": "York"}]] * 3)
+    y = [LABELS, ["B-LOC"]] * 3
+    columns = Templates(windows="w[0] p[0]", columns=("w", "p"))
+    pairs = columns.fit_transform([[{"w": word, "p": word[0]} for word in WORDS]] * 3)
+    dicts = [[{"w": word, "n": len(word)} for word in WORDS]] * 3
+    random = np.random.default_rng(0)
+    matrix, classes = random.normal(size=(40, 4)), random.integers(0, 3, 40)
+    paths = np.array(["a/x", "a/y", "b"])[classes]
+    return folder, {
+        "words": train(folder, "words", X, y, scheme="IOB2"),
+        "columns": train(folder, "columns", pairs, [LABELS] * 3),
+        "dicts": train(folder, "dicts", dicts, [LABELS] * 3),
+        "matrix": train(folder, "matrix", [matrix] * 3, [classes.tolist()] * 3),
+        "rows": train(folder, "rows", matrix, classes, MulticlassCRF),
+        "tree": train(folder, "tree", matrix, paths, TaxonomyCRF),
+    }
+
+
+@pytest.fixture(scope="module")
+def client(models):
+    """Return a function that gives a client of the model of a name."""
+
+    def of(name, **limits):
+        app = create_app(LabelService(models[0] / f"{name}.crfqn"), Limits(**limits))
+        return testclient.TestClient(app, raise_server_exceptions=False)
+
+    return of
+
+
+def ask(client, **request):
+    response = client.post("/label", json=request)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def test_a_text_has_all_that_is_asked_for(models, client):
+    model, text = models[1]["words"], "Bob sees New York"
+    everything = {"probabilities": True, "marginals": True, "spans": True, "nbest": 3, "features": 2}
+    found = ask(client("words"), item=text, **everything)
+    X = [[{"w": word} for word in text.split()]]
+    (labels,), (log,) = model.decode(X)
+    assert found["tokens"] == text.split()
+    assert found["labels"] == labels == ["B-PER", "O", "B-LOC", "I-LOC"]
+    assert found["probability"] == pytest.approx(np.exp(log), abs=1e-12)
+    (marginals,) = model.predict_marginals(X)
+    names = model.classes_.tolist()
+    assert found["marginals"] == [pytest.approx(dict(zip(names, row, strict=True))) for row in marginals]
+    assert found["probabilities"] == pytest.approx(
+        [marginals[t, names.index(k)] for t, k in enumerate(labels)]
+    )
+    for one, (best, p) in zip(found["nbest"], model.predict_nbest(X, 3)[0], strict=True):
+        assert (one["labels"], one["probability"]) == (best, pytest.approx(p))
+    spans = [span._asdict() for span in model.predict_spans(X)[0]]
+    assert [(s["label"], s["start"], s["end"]) for s in found["spans"]] == [("PER", 0, 1), ("LOC", 2, 4)]
+    assert found["spans"] == [
+        pytest.approx(span)
+        if False
+        else {**span, "probability": pytest.approx(span["probability"], abs=1e-12)}
+        for span in spans
+    ]
+    weights = model.state_features_
+    for label, rows in zip(labels, found["features"], strict=True):
+        assert [row["weight"] for row in rows] == [weights[row["feature"], label] for row in rows]
+        assert [abs(row["weight"]) for row in rows] == sorted(
+            (abs(row["weight"]) for row in rows), reverse=True
+        )
+
+
+def test_many_items_are_as_one_by_one(client):
+    texts = ["Ann Lee", "", "sees York", "nobody \ud800"] * 40
+    own = client("words")
+    body = json.dumps({"items": texts, "spans": True, "known": [None] * len(texts)})
+    assert len(body) > 1000
+    found = own.post("/label", content=body).json()["items"]
+    assert found == [
+        json.loads(own.post("/label", content=json.dumps({"item": t, "spans": True})).content) for t in texts
+    ]
+    known = ask(own, item=["Ann", "Lee"], known=[["B-LOC", "B-PER"], "O"])
+    assert known["labels"] == ["B-PER", "O"]
+
+
+@pytest.mark.parametrize(
+    ("name", "item"),
+    [
+        ("words", ["Ann", "Lee"]),
+        ("columns", [["Ann", "A"], ["Lee", "L"]]),
+        ("dicts", [{"w": "Ann", "n": 3}, {"w": "Lee"}]),
+        ("matrix", [[1, 0.5, -1, 0], [0, 0, 0, 2]]),
+        ("rows", [1, 0.5, -1, 0]),
+        ("rows", {"0": 1, "2": -1}),
+        ("tree", [1, 0.5, -1, 0]),
+    ],
+)
+def test_each_kind_of_model_takes_its_items(models, client, name, item):
+    own, model = client(name), models[1][name]
+    takes = own.get("/model").json()
+    X = (
+        [{int(k): v for k, v in item.items()}]
+        if isinstance(item, dict)
+        else [np.array(item)]
+        if takes["takes"] in ("matrix", "row")
+        else [item]
+    )
+    if takes["takes"] == "row":
+        X = np.array([[1, 0, -1, 0]]) if isinstance(item, dict) else np.array([item])
+    found = ask(own, item=item, probabilities=True, nbest=2, features=3)
+    expected = model.predict(X).tolist()[0]
+    assert found["labels" if takes["labels_sequences"] else "label"] == expected
+    assert found["probability"] == pytest.approx(np.exp(model.decode(X)[1][0]))
+    assert takes["labels"] == model.classes_.tolist()
+    if name == "tree":
+        row, weights = np.array(item), model.node_coef_.toarray() if hasattr(model, "node_coef_") else None
+        assert all(feature["weight"] for feature in found["features"])
+        assert {feature["feature"] for feature in found["features"]} <= set(np.flatnonzero(row).tolist())
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"", "expected JSON"),
+        (b"\xff", "expected JSON"),
+        (b"[" * 100_000, "expected JSON"),
+        (b'{"item": NaN}', "NaN is no number"),
+        (b"[]", "expected an object"),
+        (b'{"item": 1, "items": []}', "expected an object"),
+        (b'{"item": null}', "got null"),
+        (b'{"items": "Ann"}', "items: expected a list"),
+        (b'{"item": "Ann", "best": 2}', "expected the keys item"),
+        (b'{"item": "Ann", "nbest": 1e3}', "nbest: expected a whole number"),
+        (b'{"item": "Ann", "nbest": true}', "nbest: expected a whole number"),
+        (b'{"item": "Ann", "spans": 1}', "spans: expected true or false"),
+        (b'{"item": "Ann", "known": ["X"]}', "label 'X' is not among"),
+        (b'{"item": "Ann", "known": [[["X"]]]}', "known: item 0: expected a label"),
+        (b'{"item": "Ann", "known": [[]]}', "at least one label"),
+        (b'{"item": "Ann", "known": []}', "expected 1 labels"),
+        (b'{"items": ["Ann"], "known": []}', "known: expected 1 lists"),
+        (b'{"item": 5}', "item 0: expected a list"),
+        (b'{"item": [["Ann", "x"]]}', "item 0, position 0: expected"),
+        (json.dumps({"items": ["Ann"] * 100 + [[1]]}).encode(), "item 100, position 0: expected a text"),
+    ],
+)
+def test_what_does_not_fit_is_refused(client, body, says):
+    response = client("words").post("/label", content=body)
+    assert response.status_code == 422
+    assert says in response.json()["error"]
+
+
+@pytest.mark.parametrize("name", ["words", "columns", "dicts", "matrix", "rows", "tree"])
+def test_no_item_breaks_it(client, name):
+    own = client(name)
+    big = 10**400
+    for item in (
+        5, "a", {}, [], {"a": 1}, {"0": "x"}, {"9": 1}, {"-1": 1}, {"": 2}, [None], [[]], [{}], [[1.5]], [1e999], [big],
+        ["a", 1], [["a"], "b"], [{"w": None}], [{"w": [1]}], [{"w": {"v": {}}}], [[[1]]], True, ["\ud800"], [{"n": big}],
+        {"0": big}, [[big] * 4], [[1e999] * 4], ["a"] * 4, [True, False, True, False], [{"\ud800": 1}], [{"n": 1e999}],
+    ):  # fmt: skip
+        body = json.dumps({"item": item, "features": 1, "probabilities": True}).replace("Infinity", "1e999")
+        response = own.post("/label", content=body)
+        assert response.status_code in (200, 422), (item, response.text)
+        response.json()
+
+
+def test_limits_of_size_and_time(models, client):
+    own = client("words", max_bytes=100)
+    assert own.post("/label", content=b"x" * 101).json() == {"error": "expected a body of at most 100 bytes"}
+    assert own.post("/label", content=iter([b"x" * 60] * 2)).status_code == 413
+    for n_words in (1, 20_000):  # where it came in, and in a thread
+        late = client("words", timeout=1e-9).post("/label", json={"item": "Ann " * n_words})
+        assert (late.status_code, late.headers["retry-after"]) == (503, "1")
+        assert "answered in 1e-09 seconds" in late.json()["error"]
+    assert ask(client("words"), item="Ann " * 20_000)["labels"][:1] == ["B-PER"]
+    for method, path, status in (("GET", "/label", 405), ("GET", "/nothing", 404)):
+        response = own.request(method, path)
+        assert response.status_code == status
+        assert response.json()["error"].startswith(f"{method} {path}: ")
+    with pytest.raises(ModelFileError, match="there is no such file"):
+        LabelService(models[0] / "nothing.crfqn")
+
+
+def test_counts_are_of_all_processes(models):
+    table = np.zeros((2, COUNTS))
+    service = LabelService(models[0] / "words.crfqn")
+    clients = [testclient.TestClient(create_app(service, Limits(), Counters(table, row))) for row in (0, 1)]
+    for own in clients:
+        ask(own, items=["Ann Lee", "York"])
+        own.post("/label", content=b"")
+    lines = clients[0].get("/metrics").text.splitlines()
+    for line in (
+        'crfqn_requests_total{status="200"} 2', 'crfqn_requests_total{status="422"} 2', "crfqn_items_total 4",
+        "crfqn_positions_total 6", 'crfqn_request_seconds_bucket{le="+Inf"} 4', "crfqn_request_seconds_count 4",
+    ):  # fmt: skip
+        assert line in lines
+    names = {line.split()[2] for line in lines if line.startswith("# TYPE")}
+    assert {re.sub(r"(_bucket|_sum|_count)?[ {].*", "", line) for line in lines if line[0] != "#"} == names
+
+
+def test_the_description_is_of_what_there_is(client):
+    jsonschema = pytest.importorskip("jsonschema")
+    own = client("words")
+    described = own.get("/openapi.json").json()
+    assert described == json.loads(json.dumps(describe_api(1 << 20, 10.0)))
+    for path in described["paths"]:
+        assert own.request("POST" if path == "/label" else "GET", path).status_code in (200, 422)
+    request = {
+        "item": "Ann Lee",
+        "probabilities": True,
+        "marginals": True,
+        "spans": True,
+        "nbest": 2,
+        "features": 2,
+    }
+    for name, value in (
+        ("Request", request),
+        ("Item", ask(own, **request)),
+        ("Item", ask(client("tree"), item=[1, 2, 3, 4], marginals=True, features=2, nbest=2)),
+        ("Model", own.get("/model").json()),
+        ("Error", own.post("/label", content=b"").json()),
+    ):
+        schema = {"$ref": f"#/components/schemas/{name}", "components": described["components"]}
+        jsonschema.Draft202012Validator(schema).validate(value)
+        assert {*value} <= {*described["components"]["schemas"][name]["properties"]}
+
+
+def test_the_page_runs_its_own_script_only(client):
+    response = client("words").get("/")
+    policy = response.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacent|document\.write|\bon\w+=|style=|https?://", response.text
+    )
+
+
+class Process:
+    """`crfqn serve` as a process of its own, on a free port."""
+
+    def __init__(self, model, *options):
+        command = [sys.executable, "-W", "error", "-m", "crfqn", "serve", str(model), "--port", "0", *options]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        self.port = int(re.search(r":(\d+);", self.process.stderr.readline())[1])
+
+    def label(self, connection, text):
+        connection.request("POST", "/label", json.dumps({"item": text}))
+        response = connection.getresponse()
+        assert response.status == 200
+        return json.loads(response.read())["labels"]
+
+    def connect(self):
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+def test_another_model_comes_without_a_lost_request(models, tmp_path):
+    folder, (served, other) = models[0], (tmp_path / name for name in ("served.crfqn", "other.crfqn"))
+    served.write_bytes((folder / "words.crfqn").read_bytes())
+    service = Process(served, "--workers", "2")
+    found, is_over = [], threading.Event()
+
+    def ask_on():
+        connection = service.connect()
+        while not is_over.is_set():
+            found.append(service.label(connection, "York"))
+        connection.close()
+
+    clients = [threading.Thread(target=ask_on) for _ in range(2)]
+    try:
+        for client in clients:
+            client.start()
+        other.write_bytes(b"no model")
+        for content, message in ((b"no model", "the model before is kept"), (None, "opened anew")):
+            other.write_bytes(content or (folder / "columns.crfqn").read_bytes())
+            os.replace(other, served)
+            if content is None:
+                renamed = Templates(windows="w[0]", columns=("w",))
+                X = renamed.fit_transform([[{"w": word} for word in WORDS]] * 2)
+                ChainCRF(l1=0.05, n_threads=1).fit(X, [[k.lower() for k in LABELS]] * 2).save(served)
+            service.process.send_signal(signal.SIGHUP)
+            assert message in service.process.stderr.readline()
+        end = time.monotonic() + 20
+        while found[-1] != ["i-loc"] and time.monotonic() < end:
+            time.sleep(0.02)
+        assert {tuple(labels) for labels in found} == {("B-LOC",), ("i-loc",)}
+        is_over.set()
+        for client in clients:
+            client.join()
+        service.process.send_signal(signal.SIGTERM)
+        assert service.process.wait(20) == 0
+        with pytest.raises(ConnectionRefusedError):
+            service.label(service.connect(), "York")
+    finally:
+        is_over.set()
+        service.process.kill()
+        service.process.stderr.close()
