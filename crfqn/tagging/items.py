@@ -6,6 +6,7 @@ features, K nodes (flat: the classes).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any
@@ -224,11 +225,12 @@ class ItemPredictor(Predictor):
                 raise InputError(f"item {i}: expected a dict like others, got {describe(item)}")
             for name, value in item.items():
                 columns.append(self._column(i, name))
-                if not isinstance(value, (Real, np.bool_)) or not np.isfinite(float(value)):
+                number = _as_float(value)
+                if not math.isfinite(number):
                     raise InputError(
                         f"item {i}: feature {shorten(name)}: expected a finite number, got {describe(value)}"
                     )
-                values.append(float(value))
+                values.append(number)
             row_ends.append(len(columns))
         return Rows(np.array(row_ends), np.array(columns, np.int64), np.array(values, np.float64))
 
@@ -240,3 +242,11 @@ class ItemPredictor(Predictor):
             return int(name)
         expected = "a name" if self._names is not None else f"a column from 0 to {self.n_features_in_ - 1}"
         raise InputError(f"item {i}: expected {expected} as feature, got {describe(name)}")
+
+
+def _as_float(value: Any) -> float:
+    """Return a number in float64, NaN for anything else."""
+    try:
+        return float(value) if isinstance(value, (Real, np.bool_)) else math.nan
+    except OverflowError:
+        return math.inf
