@@ -76,8 +76,10 @@ class StoredModel:
         predictor = predictor_of(file)
         self.LABELS_SEQUENCES, self.classes_ = predictor.LABELS_SEQUENCES, predictor.classes_
         self.extra_, self.n_features_in_ = predictor.extra_, predictor.n_features_in_
-        self.feature_names_in_, self.vocabulary_ = predictor.names, None
+        self.feature_names_in_, self.vocabulary_ = predictor.names, getattr(predictor, "vocabulary_", None)
+        self.kept_features_ = predictor.kept_features_
         self.tree_ = getattr(predictor, "tree_", None)
+        self.kept_features_ = predictor.kept_features_
         self.fit_intercept = file.table("settings").get("fit_intercept", False)
         self.intercept_ = predictor.weights.intercept
         shape = predictor.weights.n_states, self.n_features_in_

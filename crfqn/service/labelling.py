@@ -253,8 +253,8 @@ def _what_it_takes(model: Any) -> tuple[str, list[str] | None]:
         return "matrix", None
     if not isinstance(vocabulary, TemplateVocabulary):
         return "features", None
-    columns = list(vocabulary.source["columns"])
-    return ("text", None) if {*vocabulary.encoder.settings.columns} <= {columns[0]} else ("columns", columns)
+    columns, used = list(vocabulary.source["columns"]), set(vocabulary.encoder.settings.columns or ())
+    return ("text", None) if used <= {columns[0]} else ("columns", columns)
 
 
 def _allowed(i: int, known: Any) -> list[Any] | None:

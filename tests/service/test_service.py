@@ -1,20 +1,18 @@
 """The service: answers against the estimator's, refusals, counts; and its processes, with another model meanwhile."""
 
-import http.client
 import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 import time
 import warnings
 
 import numpy as np
 import pytest
+from served import Process, saved
 
-from crfqn import ChainCRF, MulticlassCRF, TaxonomyCRF, Templates
+from crfqn import MulticlassCRF, TaxonomyCRF, Templates
 from crfqn.errors import ModelFileError
 from crfqn.service.application import COUNTS, Counters, Limits, create_app
 from crfqn.service.description import describe_api
@@ -24,12 +22,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWar
 
 WORDS = ["Ann", "Lee", "sees", "New", "York", "and", "Bob"]
 LABELS = ["B-PER", "I-PER", "O", "B-LOC", "I-LOC", "O", "B-PER"]
-
-
-def train(folder, name, X, y, estimator=ChainCRF, **settings):
-    model = estimator(l1=0.05, n_threads=1, **settings).fit(X, y)
-    model.save(folder / f"{name}.crfqn")
-    return model
 
 
 @pytest.fixture(scope="module")
@@ -46,12 +38,12 @@ def models(tmp_path_factory):
     matrix, classes = random.normal(size=(40, 4)), random.integers(0, 3, 40)
     paths = np.array(["a/x", "a/y", "b"])[classes]
     return folder, {
-        "words": train(folder, "words", X, y, scheme="IOB2"),
-        "columns": train(folder, "columns", pairs, [LABELS] * 3),
-        "dicts": train(folder, "dicts", dicts, [LABELS] * 3),
-        "matrix": train(folder, "matrix", [matrix] * 3, [classes.tolist()] * 3),
-        "rows": train(folder, "rows", matrix, classes, MulticlassCRF),
-        "tree": train(folder, "tree", matrix, paths, TaxonomyCRF),
+        "words": saved(folder / "words.crfqn", X, y, scheme="IOB2"),
+        "columns": saved(folder / "columns.crfqn", pairs, [LABELS] * 3),
+        "dicts": saved(folder / "dicts.crfqn", dicts, [LABELS] * 3),
+        "matrix": saved(folder / "matrix.crfqn", [matrix] * 3, [classes.tolist()] * 3),
+        "rows": saved(folder / "rows.crfqn", matrix, classes, MulticlassCRF),
+        "tree": saved(folder / "tree.crfqn", matrix, paths, TaxonomyCRF),
     }
 
 
@@ -265,28 +257,6 @@ def wait_until(is_so, seconds=20):
     assert is_so()
 
 
-class Process(subprocess.Popen):
-    """`crfqn serve` as a process of its own, on a free port; at the end of a `with` block it has ended."""
-
-    def __init__(self, model, *options):
-        command = [sys.executable, "-W", "error", "-m", "crfqn", "serve", str(model), "--port", "0", *options]
-        super().__init__(command, stderr=subprocess.PIPE, text=True)
-        self.port = int(re.search(r":(\d+);", self.stderr.readline())[1])
-
-    def __exit__(self, *error):
-        self.terminate()
-        super().__exit__(*error)
-
-    def connect(self):
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-
-    def label(self, connection, text):
-        connection.request("POST", "/label", json.dumps({"item": text}))
-        response = connection.getresponse()
-        assert response.status == 200
-        return json.loads(response.read())["labels"]
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
 def test_another_model_comes_without_a_lost_request(models, tmp_path):
     served, other, lower = (tmp_path / f"{name}.crfqn" for name in ("served", "other", "lower"))
@@ -294,7 +264,7 @@ def test_another_model_comes_without_a_lost_request(models, tmp_path):
     other.write_bytes(b"no model")
     templates = Templates(windows="w[0]", columns=("w",))
     X = templates.fit_transform([[{"w": word} for word in WORDS]] * 3)
-    train(tmp_path, "lower", X, [[label.lower() for label in LABELS]] * 3)
+    saved(lower, X, [[label.lower() for label in LABELS]] * 3)
     before, after = (LabelService(path).model.predict([["York"]])[0] for path in (served, lower))
     found, is_over = [], threading.Event()
     with Process(served, "--workers", "2") as service:
