@@ -180,7 +180,10 @@ def listen(host: str, port: int) -> socket.socket:
     """Return a socket that listens; InputError where it cannot."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
+        # Connections inherit it. The body of an answer would wait 40 ms for the client to confirm the head.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listener
     except (OSError, OverflowError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"cannot listen at {host}, port {port}: {reason}") from error
