@@ -1,7 +1,7 @@
 """The service over HTTP: an ASGI application around a `LabelService`, with limits, counts and a page to try it in.
 
-Small requests are labelled where they come in: to hand them to a thread would cost more than the labelling. Larger ones
-go to a thread, one at a time, since threads of Python take turns; meanwhile others are answered.
+Small requests are labelled where they come in, together with others: to hand them to a thread would cost more than the
+labelling. Larger ones go to a thread, one at a time, since threads of Python take turns; meanwhile others are answered.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from starlette.routing import Route
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
 from crfqn.service.description import describe_api
-from crfqn.service.labelling import LabelRequest, LabelService, Overdue
+from crfqn.service.labelling import Answer, LabelRequest, LabelService, Overdue
 
 SMALL = 16_384  # bytes of a request: up to some 2,000 words, 20 ms
 STATUSES = 200, 400, 408, 413, 422, 500, 503
@@ -112,12 +112,13 @@ class Endpoints:
     def __init__(self, service: LabelService, limits: Limits, counters: Counters) -> None:
         self.service, self.limits, self.counters = service, limits, counters
         self.one_thread = CapacityLimiter(1)
+        self.waiting: list[tuple[LabelRequest, float, asyncio.Future[Answer]]] = []
         self.page, self.policy = _page()
 
     async def label(self, request: Request) -> Response:
-        begin, n_items, n_positions = monotonic(), 0, 0
+        begin, counts = monotonic(), [0, 0]
         try:
-            content, n_items, n_positions = await self._answer(request, begin + self.limits.timeout)
+            content, *counts = await self._answer(request, begin + self.limits.timeout)
             status, response = 200, as_json(content)
         except Refused as refused:
             status, response = refused.status, as_error(refused.status, str(refused))
@@ -126,14 +127,14 @@ class Endpoints:
         except Exception:
             self.counters.add(500, monotonic() - begin)
             raise
-        self.counters.add(status, monotonic() - begin, n_items, n_positions)
+        self.counters.add(status, monotonic() - begin, *counts)
         return response
 
-    async def _answer(self, request: Request, deadline: float) -> tuple[dict[str, Any], int, int]:
+    async def _answer(self, request: Request, deadline: float) -> Answer:
         body = await self._body(request, deadline)
         try:
             if len(body) <= SMALL:
-                return self.service.answer(LabelRequest.read(body), deadline)
+                return await self._with_others(LabelRequest.read(body), deadline)
             async with asyncio.timeout(deadline - monotonic()):
                 return await to_thread.run_sync(
                     lambda: self.service.answer(LabelRequest.read(body), deadline),
@@ -148,6 +149,29 @@ class Endpoints:
                 f"expected a request that is answered in {seconds}: send fewer or shorter items, or later"
             )
             raise Refused(503, message) from None
+
+    def _with_others(self, request: LabelRequest, deadline: float) -> asyncio.Future[Answer]:
+        """Return the answer to come, which is made with those to all requests that have come in by now."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Answer] = loop.create_future()
+        if not self.waiting:
+            loop.call_soon(self._answer_all)
+        self.waiting.append((request, deadline, answer))
+        return answer
+
+    def _answer_all(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        try:
+            found: list[Answer | Exception] = self.service.answer_each([one[:2] for one in waiting])
+        except Exception as error:
+            found = [error] * len(waiting)
+        for (_, _, answer), one in zip(waiting, found, strict=True):
+            if answer.done():  # its client has left
+                continue
+            if isinstance(one, Exception):
+                answer.set_exception(one)
+            else:
+                answer.set_result(one)
 
     async def _body(self, request: Request, deadline: float) -> bytes:
         most, parts, size = self.limits.max_bytes, [], 0

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
 from time import monotonic
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -66,6 +67,11 @@ class LabelRequest:
         request._check()
         return request
 
+    @property
+    def options(self) -> tuple:
+        """What is asked for."""
+        return self.probabilities, self.marginals, self.spans, self.nbest, self.features
+
     def _check(self) -> None:
         if self.items is None and self.item is None:
             raise InputError("expected an item to label, got null")
@@ -82,6 +88,14 @@ class LabelRequest:
             value = getattr(self, name)
             if type(value) is not int or not 0 <= value <= most:
                 raise InputError(f"{name}: expected a whole number from 0 to {most}, got {describe(value)}")
+
+
+class Answer(NamedTuple):
+    """Content of an answer, as JSON has it, and how many items and positions it labels."""
+
+    content: dict[str, Any]
+    n_items: int
+    n_positions: int
 
 
 class LabelService:
@@ -111,9 +125,9 @@ class LabelService:
             "n_weights": int(np.count_nonzero(model.weights.weights) + np.count_nonzero(model.edges.values)),
         }
 
-    def answer(self, request: LabelRequest, deadline: float) -> tuple[dict[str, Any], int, int]:
-        """Return the answer, and how many items and positions it labels. InputError for what does not fit the model;
-        Overdue when `deadline` (of the monotonic clock) has passed, which is looked at every TOGETHER items."""
+    def answer(self, request: LabelRequest, deadline: float) -> Answer:
+        """Return the answer to a request. InputError for what does not fit the model; Overdue when `deadline` (of the
+        monotonic clock) has passed, which is looked at every TOGETHER items."""
         self._check(request)
         items = [request.item] if request.items is None else request.items
         known = [request.known] if request.items is None else request.known or [None] * len(items)
@@ -124,8 +138,36 @@ class LabelService:
                 found += self._label(items[some], known[some], request, deadline)
             except InputError as error:
                 raise InputError(_renumbered(str(error), first)) from error
-        n_positions = sum(len(one["labels"]) if self.labels_sequences else 1 for one in found)
-        return (found[0] if request.items is None else {"items": found}), len(found), n_positions
+        content = found[0] if request.items is None else {"items": found}
+        return Answer(content, len(found), sum(map(self._n_positions, found)))
+
+    def answer_each(self, waiting: Sequence[tuple[LabelRequest, float]]) -> list[Answer | Exception]:
+        """Return for each request and deadline what `answer` returns or raises. Single items of which the same is asked
+        are labelled together: of many, each takes two thirds of the time that it takes alone."""
+        groups: dict[Any, list[int]] = {}
+        for k, (request, _) in enumerate(waiting):
+            groups.setdefault(request.options if request.items is None else k, []).append(k)
+        found: dict[int, Answer | Exception] = {}
+        for places in groups.values():
+            if len(places) > 1:
+                items, known = ([getattr(waiting[k][0], name) for k in places] for name in ("item", "known"))
+                whole = replace(waiting[places[0]][0], item=None, items=items, known=known)
+                with suppress(InputError, Overdue):  # of one of them; it is told below
+                    answers = self.answer(whole, min(waiting[k][1] for k in places)).content["items"]
+                    found |= {
+                        k: Answer(one, 1, self._n_positions(one))
+                        for k, one in zip(places, answers, strict=True)
+                    }
+            for k in places:
+                if k not in found:
+                    try:
+                        found[k] = self.answer(*waiting[k])
+                    except (InputError, Overdue) as error:
+                        found[k] = error
+        return [found[k] for k in range(len(waiting))]
+
+    def _n_positions(self, answer: dict[str, Any]) -> int:
+        return len(answer["labels"]) if self.labels_sequences else 1
 
     def _check(self, request: LabelRequest) -> None:
         if request.spans and self.scheme is None:

@@ -1,6 +1,7 @@
 """The service: answers against the estimator's, refusals, counts; and its processes, with another model meanwhile."""
 
 import json
+import math
 import os
 import re
 import signal
@@ -13,10 +14,10 @@ import pytest
 from served import Process, saved
 
 from crfqn import MulticlassCRF, TaxonomyCRF, Templates
-from crfqn.errors import ModelFileError
+from crfqn.errors import InputError, ModelFileError
 from crfqn.service.application import COUNTS, Counters, Limits, create_app
 from crfqn.service.description import describe_api
-from crfqn.service.labelling import LabelService
+from crfqn.service.labelling import LabelRequest, LabelService, Overdue
 
 pytestmark = pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
 
@@ -107,6 +108,25 @@ def test_many_items_are_as_one_by_one(models, client):
     ]
     known = ask(own, item=["Ann", "Lee"], known=[["B-LOC", "O"], "O"])
     assert known["labels"] == models[1]["words"].predict([["Ann", "Lee"]], known=[[{"B-LOC", "O"}, "O"]])[0]
+
+
+def test_requests_that_wait_together_have_each_its_own_answer(models):
+    service = LabelService(models[0] / "words.crfqn")
+    fields = [
+        {"item": "Ann Lee"}, {"item": "York"}, {"item": 5}, {"item": "Ann", "spans": True}, {"items": ["York", "Ann"]},
+        {"item": "York", "known": [["O"]]}, {"item": "York", "known": ["X"]}, {"item": "Ann", "spans": True},
+    ]  # fmt: skip
+    for some in (fields, [one for one in fields if one.get("item") != 5 and one.get("known") != ["X"]]):
+        requests = [(LabelRequest(**one), math.inf) for one in some]
+        for request, found in zip(requests, service.answer_each(requests), strict=True):
+            if isinstance(found, Exception):
+                with pytest.raises(InputError, match=re.escape(str(found))):
+                    service.answer(*request)
+            else:
+                assert found == service.answer(*request)
+    late, *others = service.answer_each([(LabelRequest(item="Ann"), 0), *requests])
+    assert isinstance(late, Overdue)
+    assert others == service.answer_each(requests)
 
 
 @pytest.mark.parametrize(
