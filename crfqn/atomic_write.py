@@ -25,9 +25,12 @@ StrPath = str | os.PathLike[str]
 
 
 def check_writable(path: StrPath) -> None:
-    """Raise ModelFileError unless a model could be written to `path` now; called before a long training."""
-    with _failing_as(ModelFileError, path), _new_part(_target(path)):
-        pass
+    """Raise ModelFileError unless a model could be written to `path` now; called before a long training. What killed
+    processes have left beside it is removed."""
+    with _failing_as(ModelFileError, path):
+        _remove_dead_parts(_target(path))
+        with _new_part(_target(path)):
+            pass
 
 
 def replace_file(path: StrPath, content: bytes | Iterable[bytes]) -> None:

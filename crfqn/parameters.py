@@ -5,6 +5,8 @@ The estimators' checks, the keys of recipes, the options of the command line and
 """
 
 import math
+import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -95,6 +97,13 @@ def _is_class_weight(value: Any) -> bool:
     return value is None or isinstance(value, Mapping) or (isinstance(value, str) and value == "balanced")
 
 
+def is_interval(value: Any) -> bool:
+    """Return whether a value is a number of steps, or of seconds such as "30s"; a string may have steps, too."""
+    if isinstance(value, str):
+        return re.fullmatch(r"\d+(\.\d+)?s|0*[1-9]\d*", value) is not None
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
+
+
 _STRENGTH: dict[str, Any] = {"kind": float, "low": 0.0}
 
 PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
@@ -174,6 +183,17 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             expects="a callable",
             accepts=callable,
             is_optional=True,
+        ),
+        "checkpoint": Parameter(
+            "a folder that has the training's state: killed, it goes on from there",
+            expects="the name of a folder",
+            accepts=lambda value: isinstance(value, (str, os.PathLike)),
+            is_optional=True,
+        ),
+        "checkpoint_every": Parameter(
+            'write it after so many iterations, or seconds such as "30s"',
+            expects='an integer >= 1 or seconds such as "30s"',
+            accepts=is_interval,
         ),
         "scoring": Parameter(
             "the score of validation items", expects="a name or a callable(estimator, X, y)", is_optional=True

@@ -1,7 +1,7 @@
 """Data larger than memory: chains of generated words, written and trained on block by block.
 
-    python scripts/large.py --positions 2500000 5000000 10000000 20000000
-    python scripts/large.py --positions 20000000 --words 60        # a store of some 6 GB
+    python scripts/large.py --positions 2500000 --positions 5000000 --positions 10000000 --positions 20000000
+    python scripts/large.py --positions 20000000 --words 95 --steps 2        # a store of some 6 GB
 
 Every size runs in a process of its own: seconds and memory of writing, seconds a pass, peak memory of the training
 (`ru_maxrss`, all that was ever resident) beside the size of the blocks, and in the end slope and R^2 of the seconds a
@@ -10,7 +10,6 @@ pass over the positions.
 
 from __future__ import annotations
 
-import argparse
 import json
 import resource
 import subprocess
@@ -20,14 +19,18 @@ import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse
+import typer
+from harness.options import SEVERAL, command
 
 from crfqn import Blocks, ChainCRF, Sequences
 
 BATCH = 50_000  # positions made at a time
+app = command()
 
 
 def batches(
@@ -60,7 +63,7 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
 
 
-def measure(options: argparse.Namespace, n_positions: int) -> dict[str, Any]:
+def measure(options: SimpleNamespace, n_positions: int) -> dict[str, Any]:
     """Write, train and return the figures of a size."""
     sizes = n_positions, options.words, options.features, options.labels
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
@@ -93,28 +96,30 @@ def measure(options: argparse.Namespace, n_positions: int) -> dict[str, Any]:
         return found
 
 
-def main() -> None:
-    """Measure all sizes."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+@app.command()
+def main(
+    positions: Annotated[list[int], typer.Option(min=BATCH, help=f"A size. {SEVERAL}")],
+    words: Annotated[int, typer.Option(help="Features of a position.")] = 10,
+    features: int = 100_000,
+    labels: int = 8,
+    l1: float = 20.0,
+    steps: int = 6,
+    threads: int | None = None,
+    folder: Annotated[
+        str | None,
+        typer.Option(help="Where the blocks are written; by default the system's temporary folder."),
+    ] = None,
+    one: Annotated[int | None, typer.Option(hidden=True)] = None,
+) -> None:
+    """Measure all sizes, each in a process of its own."""
+    options = SimpleNamespace(
+        words=words, features=features, labels=labels, l1=l1, steps=steps, threads=threads, folder=folder
     )
-    parser.add_argument("--positions", type=int, nargs="+", default=[250_000, 500_000, 1_000_000, 2_000_000])
-    parser.add_argument("--words", type=int, default=10, help="features of a position")
-    parser.add_argument("--features", type=int, default=100_000)
-    parser.add_argument("--labels", type=int, default=8)
-    parser.add_argument("--l1", type=float, default=20.0)
-    parser.add_argument("--steps", type=int, default=6)
-    parser.add_argument("--threads", type=int)
-    parser.add_argument(
-        "--folder", help="where the blocks are written; by default the system's temporary folder"
-    )
-    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.one:
-        print(json.dumps(measure(options, options.one)))
+    if one:
+        print(json.dumps(measure(options, one)))
         return
     rows = []
-    for size in options.positions:
+    for size in positions:
         command = [sys.executable, __file__, *sys.argv[1:], "--one", str(size)]
         rows.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
         row = rows[-1]
@@ -133,4 +138,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    app()

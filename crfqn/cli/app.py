@@ -21,6 +21,7 @@ from crfqn.cli.options import (
     TrainOverrides,
     with_option_groups,
 )
+from crfqn.errors import InputError
 
 EXIT_CODES = "\n".join(f"{code.value:>4}  {code.meaning}" for code in ExitCode)
 CONTEXT = {"help_option_names": ["-h", "--help"]}
@@ -353,6 +354,10 @@ def compile_(
 ) -> None:
     """Compile ahead of the first training, which otherwise takes the time: in images of containers, for clusters."""
     if to is not None:
+        try:
+            to.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"--to: cannot make the folder {to}: {error.strerror or error}") from error
         os.environ["CRFQN_CODE"] = str(to)  # before kernels are imported, which look for it
     from crfqn.cli.compilation import compile_all
 

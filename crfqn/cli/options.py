@@ -126,6 +126,8 @@ class TrainOverrides:
     stop: str | None = parameter("stop")
     max_iter: int | None = parameter("max_iter")
     max_seconds: float | None = parameter("max_seconds", "--max-time")
+    checkpoint: str | None = parameter("checkpoint")
+    checkpoint_every: str | None = parameter("checkpoint_every", more="; 30s")
     n_threads: int | None = parameter("n_threads", "--threads")
 
 

@@ -6,6 +6,7 @@ and labels, which structure lies over them, how its weights are laid out, and wh
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
@@ -27,6 +28,7 @@ from crfqn.estimators.automatic_solver import AUTO, SOLVERS, named_solver
 from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.blocks import Block, Blocks
 from crfqn.estimators.callbacks import Callbacks, CallbackSupportMixin
+from crfqn.estimators.checkpoint import Checkpoint
 from crfqn.estimators.checks import check_parameters, check_size
 from crfqn.estimators.storage import save, stored_strengths
 from crfqn.estimators.strengths import Strengths, chosen_strengths, is_auto, print_strengths
@@ -113,6 +115,8 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     verbose: int = 0
     warm_start: bool = False
     callback: Callable[..., object] | None = None
+    checkpoint: str | PathLike[str] | None = None
+    checkpoint_every: int | str = "30s"
     scoring: Any = None
     patience: int = 10
 
@@ -131,7 +135,9 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     SOLVERS: ClassVar[dict[str, Callable[[], Any]]] = SOLVERS
     PARAMETERS: ClassVar[Mapping[str, Parameter]] = PARAMETERS
     ENOUGH: ClassVar[float] = 0.01  # the loosest tolerance that costs no accuracy: docs/numerics.md
-    NOT_SAVED: ClassVar[tuple[str, ...]] = ("solver", "random_state", "callback", "scoring")
+    NOT_SAVED: ClassVar[tuple[str, ...]] = (
+        "solver", "random_state", "callback", "checkpoint", "checkpoint_every", "scoring"
+    )  # fmt: skip
 
     def save(
         self, path: str | PathLike[str], extra: dict[str, Any] | None = None, dtype: str = "float64"
@@ -348,10 +354,13 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     def _minimize(self, problem: Problem) -> Result:
         """Return the result of the training, with weights of the features as the map has them."""
         solver = self._make_solver()
+        checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint, self.checkpoint_every)
+        if self.verbose and checkpoint is not None and checkpoint.exists:
+            print(f"found {checkpoint.path}", file=sys.stderr, flush=True)
         with (
             single_threaded_blas(),
             Pool(self.n_threads) as pool,
-            Callbacks(self, problem.validation) as callback,
+            Callbacks(self, problem.validation, checkpoint) as callback,
         ):
             problem.objective.pool = pool
             result = minimize(

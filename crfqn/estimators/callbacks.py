@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from functools import wraps
 from typing import Any, TypeVar, cast
 
+from crfqn.estimators.checkpoint import Checkpoint
 from crfqn.progress import ProgressDisplay, telling_of_compilation
 from crfqn.solvers.validation import ValidationSet
 
@@ -66,10 +67,13 @@ class Tasks:
 
 class Callbacks:
     """All callbacks of a training as one, open while it runs; `held_out`, by which `minimize` finds it, is the
-    ValidationSet that the run is watched by."""
+    ValidationSet that the run is watched by, and `checkpoint` where its state is kept."""
 
-    def __init__(self, estimator: Any, held_out: ValidationSet | None = None) -> None:
+    def __init__(
+        self, estimator: Any, held_out: ValidationSet | None = None, checkpoint: Checkpoint | None = None
+    ) -> None:
         self.callback, self.held_out, self.tasks = estimator.callback, held_out, Tasks(estimator)
+        self.checkpoint = checkpoint
         self.display = ProgressDisplay(is_watched=held_out is not None) if estimator.verbose else None
 
     def __call__(self, record: Any) -> bool:

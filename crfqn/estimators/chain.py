@@ -109,6 +109,13 @@ class ChainCRF(ChainModel):
         features, by name, that are in the data again; others start from zero. `fit(start=model)` starts from another.
     callback : callable, optional
         Called with a `crfqn.result.Progress` every iteration; a true answer stops the training.
+    checkpoint : str or path-like, optional
+        A folder that the training's state is kept in: killed or stopped, the same training goes on from there, to the
+        same bits as if it had not been, and one that has ended returns its result. A checkpoint of other data or
+        parameters is refused; limits and threads may be others. Not with "sgd" and other methods that keep more than
+        weights.
+    checkpoint_every : int or str, default "30s"
+        Iterations, or seconds such as "30s", between two writings.
     scoring : str or callable(estimator, X, y), optional
         Score of the items that `fit(validation=(X, y))` is given, the larger the better: a name of
         `crfqn.metrics.scorer_names()` or of scikit-learn's, "f1" (of spans by the scheme; without one of chunks of IOB

@@ -81,11 +81,15 @@ from crfqn.threads import Pool
 TOKEN_SCORE = "token_accuracy"
 
 
+@dataclass(eq=False)
 class EncodedItems(Items):
     """Items whose features and chains are made already."""
 
-    def __init__(self, chain: Chain, store: FeatureStore) -> None:
-        self.chain, self.store, self.offsets = chain, store, chain.offsets
+    chain: Chain
+    store: FeatureStore
+
+    def __post_init__(self) -> None:
+        self.offsets = self.chain.offsets
 
     @classmethod
     def of(cls, sequences: Sequences, n_states: int, rules: TransitionRules | None) -> Self:

@@ -89,7 +89,7 @@ class MulticlassClassifier(ItemClassifier):
         from another model.
     random_state : int, RandomState or None
         Seeds the orders of rows ("bcd" and its variants) and of items ("fobos"); None is a seed too.
-    max_seconds, n_threads, verbose, callback, scoring, patience
+    max_seconds, n_threads, verbose, callback, checkpoint, checkpoint_every, scoring, patience
         As in `ChainCRF`.
 
     Attributes
@@ -259,7 +259,7 @@ class MulticlassCRF(MulticlassClassifier):
         As in `MulticlassClassifier`.
     constraint : None
         For the loss "hinge" of `MulticlassClassifier` alone.
-    max_seconds, n_threads, verbose, callback, scoring, patience
+    max_seconds, n_threads, verbose, callback, checkpoint, checkpoint_every, scoring, patience
         As in `ChainCRF`.
 
     Attributes

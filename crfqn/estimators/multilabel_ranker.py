@@ -79,7 +79,7 @@ class MultilabelRanker(ItemModel):
         A factor to `sample_weight`: the mean over the item's labels.
     fit_intercept, penalize_intercept, tol, stop, max_iter, warm_start
         As in `MulticlassClassifier`.
-    max_seconds, n_threads, random_state, verbose, callback, scoring, patience
+    max_seconds, n_threads, random_state, verbose, callback, checkpoint, checkpoint_every, scoring, patience
         As in `MulticlassClassifier`.
 
     Attributes
@@ -194,7 +194,7 @@ class MultilabelRanker(ItemModel):
     ) -> Vector:
         """Return the scores of the items `test` from a training on the items `train`, started at these weights."""
         fold = copy(self)
-        fold.callback, fold.verbose = None, 0
+        fold.callback, fold.verbose, fold.checkpoint = None, 0, None
         fold.__dict__.pop("_callback_fit_ctx", None)  # tasks of scikit-learn's callbacks
         for name, value in self._fitted_strengths.items():  # thresholds are for models of this strength
             setattr(fold, name, value)

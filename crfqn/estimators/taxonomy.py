@@ -64,7 +64,7 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
         As in `MulticlassCRF`.
     max_iter, max_seconds, solver, n_threads, random_state
         As in `ChainCRF`.
-    verbose, warm_start, callback, scoring, patience
+    verbose, warm_start, callback, checkpoint, checkpoint_every, scoring, patience
         As in `ChainCRF`.
 
     Attributes

@@ -31,7 +31,7 @@ def held_out(model: Any, X: Any, y: Any, cost: float) -> ValidationSet:
         model._set_weights(weights)
         return float(scorer(model, X, y))
 
-    return ValidationSet(score, cost, model.patience, name)
+    return ValidationSet(score, cost, model.patience, name, (X, y))
 
 
 def named_scorer(model: Any) -> tuple[str, Callable[..., float]]:

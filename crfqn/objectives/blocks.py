@@ -39,6 +39,7 @@ from crfqn.threads import Pool
 
 MOST_NUMBERS = 1 << 27  # scores of a point in one piece: 1 GiB, and a solver holds four such arrays
 BLOCK_NUMBERS = 1 << 25  # scores of a block: 256 MiB
+SAMPLED_BYTES = 1 << 28  # of the features of a sample of items on disk
 KEPT_NUMBERS = (
     1 << 28
 )  # scores and residuals that points of blocks keep: 2 GiB, half of what one piece may take
@@ -98,7 +99,6 @@ class BlockedObjective(InMemory):
     ) -> None:
         self.parts, self.whole, self.most_kept, self.scratch = parts, whole, most_kept, scratch
         self.n_passes = 0.0
-        self.asked = NO_COORDS  # of the last gradient: that of the next point, most likely
         self._keepers: list[ref[SumPoint]] = []  # points that keep something, the newest last
 
     @classmethod
@@ -191,8 +191,11 @@ class BlockedObjective(InMemory):
         return self.first.rows(features, edges)
 
     def sample(self, stride: int) -> BlockedObjective:
-        """Return the loss over every stride-th of all items, in memory."""
+        """Return the loss over every stride-th of all items, in memory; of fewer where stored parts are so large that
+        these would take more than SAMPLED_BYTES."""
         parts, n_before = [], 0
+        if isinstance(self.parts, StoredParts):
+            stride = max(stride, len(self.parts) * self.parts[0].map.store.nbytes // SAMPLED_BYTES)
         for part in self.parts:
             chosen = np.arange((stride // 2 - n_before) % stride, part.n_items, stride)
             parts += [part.take(chosen)] if chosen.size else []
@@ -356,6 +359,11 @@ class SumPoint(Handle):
         losses, values, duals, gradients = zip(*found, strict=True)
         dual = reduce(add, duals)
         return Sums(np.concatenate(losses), sum(values), dual, coords, np.sum(gradients, axis=0))
+
+    @property
+    def told(self) -> Coords:
+        """The coordinates whose gradient the first pass has told."""
+        return self.sums.coords
 
     @property
     def item_losses(self) -> Vector:

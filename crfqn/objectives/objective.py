@@ -17,9 +17,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.arrays import Coords, Vector
+from crfqn.arrays import NO_COORDS, Coords, Vector
 from crfqn.errors import InputError, ViewError
 from crfqn.objectives import curvature
+from crfqn.objectives.fingerprint import fingerprint
 from crfqn.objectives.item_bound import ItemMixtures, item_bound
 from crfqn.objectives.linear.coordinates import Split, joined, split_coords
 from crfqn.objectives.linear.feature_map import FeatureMap, gram_product
@@ -49,6 +50,8 @@ class InMemory:
     """
 
     in_blocks: ClassVar[bool] = False
+    makes_scores_anew = False
+    asked: Coords = NO_COORDS
     parts: Any
     support: Support
 
@@ -99,6 +102,13 @@ class InMemory:
     def proves_zeros(self) -> bool:
         """Whether the loss is a likelihood."""
         return self.first.loss.has_marginals
+
+    def fingerprints(self) -> dict[str, str]:
+        """Return hashes of the data, which are read once."""
+        what = {"features": "map", "labels": "loss", "weights of items": "weights", "offset": "offset"}
+        rows = [[fingerprint(getattr(part, field)) for field in what.values()] for part in self.parts]
+        hashes = map(fingerprint, zip(*rows, strict=True))
+        return dict(zip(what, hashes, strict=True)) | {"support": fingerprint(self.support)}
 
     def refusal(self, fact: str) -> str:
         """Return why a fact does not hold."""
@@ -279,7 +289,9 @@ class Objective(InMemory):
         features, positions = self.map.take(items)
         loss = self.loss.take(items, positions, features.offsets)
         offset = None if self.offset is None else self.offset[:, positions]
-        return Objective(features, loss, self.weights[items], self.support, offset)
+        taken = Objective(features, loss, self.weights[items], self.support, offset)
+        taken.makes_scores_anew = self.makes_scores_anew
+        return taken
 
     def at(self, coords: Coords, weights: Vector) -> Point:
         """Evaluate at the sparse weights (sorted coordinates, values)."""

@@ -121,6 +121,10 @@ class Point(Protocol):
     @property
     def value(self) -> float: ...
 
+    @property
+    def told(self) -> Coords:
+        """The coordinates whose gradient the first pass over the items has told, where later answers depend on it."""
+
     def dual_value(self, scale: float) -> float:
         """Return the dual loss at `scale` times the point's own dual variables; its gradient is scale * g."""
 
@@ -190,10 +194,15 @@ class Objective(Protocol):
         a bound on it everywhere, that bound as a matrix over the features, and proofs that zeros are the optimum's
     is_roundable : bool, whether float32 products, and the proof that they will do, cost less than this matrix
     operations : Operations, what a pass takes
+    makes_scores_anew : bool, set for a run that may be resumed: scores are those of a point's weights, to the bit, and
+        not of where it was reached from
+    asked : of the last gradient, most likely that of the next point: where a pass is dear the next one tells it
     """
 
     n_passes: float
     pool: Any
+    makes_scores_anew: bool
+    asked: Coords
 
     @property
     def n_coords(self) -> int: ...
@@ -239,6 +248,9 @@ class Objective(Protocol):
 
     def refusal(self, fact: str) -> str:
         """Return why one of these facts does not hold."""
+
+    def fingerprints(self) -> dict[str, str]:
+        """Return hashes of the data by what they are of: a run is resumed where all are the same."""
 
     def at(self, coords: Coords, weights: Vector) -> Point:
         """Evaluate at sparse weights (sorted coordinates, values)."""

@@ -65,6 +65,10 @@ def prepare_around(
     """Prepare trainings of an estimator, some parameters replaced; a context manager, whose threads are there as long
     as the block runs."""
     estimator._check_parameters()
+    if estimator.checkpoint is not None:
+        raise InputError(
+            f"checkpoint: expected None, as paths and grids keep none, got {estimator.checkpoint!r}"
+        )
     solver = estimator._make_solver()
     quiet = {"verbose": 0, "callback": None, "warm_start": False}
     problem = clone(estimator).set_params(**quiet, **changes).prepare(X, y, sample_weight)

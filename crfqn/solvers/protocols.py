@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,12 @@ from crfqn.penalties.blocks import Blocks
 from crfqn.penalties.penalty import Penalty
 
 __all__ = [
-    "Blocks", "Coords", "LocalPenalty", "Matrix", "Objective", "Penalty", "Point", "Ray", "Requirements", "Screening",
-    "Solver", "SparseWeights", "State", "Vector", "check_requirements", "requirements",
+    "Blocks", "Coords", "LocalPenalty", "Matrix", "Memory", "Objective", "Penalty", "Point", "Ray", "Requirements",
+    "Screening", "Solver", "SparseWeights", "State", "Vector", "check_requirements", "requirements",
 ]  # fmt: skip
+
+
+Memory: TypeAlias = dict[str, Any]  # of a solver, for a checkpoint (`memory.py`)
 
 
 class LocalPenalty(Protocol):
@@ -67,6 +70,8 @@ class State:
     `excess`: of a problem with a bound on the loss, how far the loss is above it, as a share of it; else None.
     `certify`: of a step whose value nobody has computed, returns the state with it; the last of a run is asked for it.
     `n_wrong`: the positions that a method labelled wrongly which learns from mistakes, and only values its last state.
+    `memory`: of a solver that `resumes`, returns what `steps` can go on from, yielding this state first
+    (`memory.py`); asked for before the next step.
     `least_gap`: what the bound will leave open, in nats, however well unpenalised weights are solved; 0 if not known.
     """
 
@@ -85,6 +90,7 @@ class State:
     excess: float | None = None
     certify: Callable[[], State] | None = None
     least_gap: float = 0.0
+    memory: Callable[[], Memory] | None = None
 
     @property
     def has_value(self) -> bool:
@@ -124,7 +130,9 @@ class Requirements(NamedTuple):
 class Solver(Protocol):
     """Settings of a method; `steps` yields one state an iteration, for ever or until it can do no more.
 
-    One that asks for more than every objective and penalty have, or runs another that does, says so by `requires`.
+    One that asks for more than every objective and penalty have, or runs another that does, says so by `requires`. One
+    that can go on from the memory of a state has a class attribute `resumes`, and its `steps` a fourth argument: the
+    memory, or None. What is asked of a point before such a state is yielded must be the same then.
     """
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]: ...

@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
 from crfqn.arrays import NO_WEIGHTS
-from crfqn.result import Progress, Result, Status, Trace
+from crfqn.result import HeldOutScores, Progress, Result, Status, Trace
 from crfqn.solvers.certificate import PRICE, BoundSchedule, best_dual_value, count_proved_zeros
 from crfqn.solvers.newton_on_support import newton_on_support, second_look, steps_worth_taking
 from crfqn.solvers.protocols import Objective, Penalty, Point, SparseWeights, State
@@ -34,6 +34,15 @@ SOONEST, LATEST = 0.25, 0.9
 GROSS = 10.0
 RARELY = 2.0  # times as many steps until the next attempt to solve a small problem that only a proof may end
 MOST_SHARE = 10.0  # times its price must a run have cost that ends with a bound by items
+
+
+# What a run remembers as it is, and of a `ValidationMonitor`.
+REMEMBERED = (
+    "best", "latest", "value", "excess", "dual_value", "violation", "estimate", "is_near", "is_discredited",
+    "may_estimate", "solves_below", "n_iter", "is_cold", "scale", "passes_before",
+)  # fmt: skip
+WATCHED = ("best", "value", "violation", "best_look", "_due")
+COLUMNS = [column.name for column in fields(Progress) if column.name != "n_wrong"]
 
 
 class RunRecord:
@@ -341,6 +350,37 @@ class RunRecord:
             return Status.MAX_SECONDS
         return None
 
+    def memory(self) -> Callable[[], dict[str, Any]]:
+        """Return what makes the memory of this moment, also while the next state is recorded: lists only grow."""
+        watch, gains, rows = self.watch, self.distance.gains.values, self.trace.rows
+        n_rows, n_gains, n_looks = len(rows), len(gains), 0 if watch is None else len(watch.scores)
+        kept = {name: getattr(self, name) for name in REMEMBERED}
+        kept |= {"next_look": self.distance.next_look, "item_bounds": {**vars(self.item_bounds)}}
+        kept |= {"seconds": time.perf_counter() - self.started}
+        looks = {} if watch is None else {name: getattr(watch, name) for name in WATCHED}
+        is_best = watch is not None and watch.best is self.best
+        return lambda: kept | {
+            "trace": columns_of(rows[:n_rows]),
+            "gains": gains[:n_gains],
+            "looks": None if watch is None else looks
+            | {"iterations": watch.iterations[:n_looks], "scores": watch.scores[:n_looks], "is_best": is_best},
+        }  # fmt: skip
+
+    def resume(self, memory: dict[str, Any]) -> None:
+        """Go on from a memory."""
+        for name in REMEMBERED:
+            setattr(self, name, memory[name])
+        self.best, self.latest = SparseWeights(*self.best), SparseWeights(*self.latest)
+        self.trace.rows[:] = rows_of(memory["trace"])
+        self.distance.gains.values[:], self.distance.next_look = memory["gains"], memory["next_look"]
+        vars(self.item_bounds).update(memory["item_bounds"])
+        self.started = time.perf_counter() - memory["seconds"]
+        if self.watch is not None:
+            looks = memory["looks"]
+            is_best, best = looks.pop("is_best"), looks["best"]
+            vars(self.watch).update(looks)
+            self.watch.best = self.best if is_best else best and SparseWeights(*best)
+
     def result(self, status: Status) -> Result:
         """Return the best weights and the record."""
         if not self.trace.rows:
@@ -370,6 +410,35 @@ class RunRecord:
         self.best = self.latest
         state = State(point, self.value, np.nan, point.coords.size)
         self.trace.rows.append(self._progress(state, np.nan))
+
+
+def columns_of(rows: list[Progress]) -> dict[str, Any]:
+    """Return the rows of a trace as arrays."""
+    return {name: np.array([getattr(row, name) for row in rows]) for name in COLUMNS}
+
+
+def rows_of(columns: dict[str, Any]) -> list[Progress]:
+    """Return the rows that `columns_of` has made columns of."""
+    numbers = zip(*(columns[name].tolist() for name in COLUMNS), strict=True)
+    return [Progress(**dict(zip(COLUMNS, row, strict=True))) for row in numbers]
+
+
+def result_memory(result: Result) -> dict[str, Any]:
+    """Return a result as a memory."""
+    held_out = result.held_out and vars(result.held_out)
+    known = {"status": result.status.name, "trace": columns_of(result.trace.rows), "held_out": held_out}
+    return vars(result) | known
+
+
+def result_from(memory: dict[str, Any]) -> Result:
+    """Return the result that `result_memory` has made a memory of."""
+    held_out = memory["held_out"] and HeldOutScores(**memory["held_out"])
+    known = {
+        "status": Status[memory["status"]],
+        "trace": Trace(rows_of(memory["trace"])),
+        "held_out": held_out,
+    }
+    return Result(**(memory | known))
 
 
 def log_start(solver: Any, tol: Any, max_iter: int) -> None:

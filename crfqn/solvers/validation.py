@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -23,12 +24,14 @@ class ValidationSet:
 
     score, metric : called with sparse weights, the larger, the better; its name
     cost, patience : of a look, in passes over the training data; looks in a row without a better score that end the run
+    items : and their labels, by which a checkpoint knows them
     """
 
     score: Callable[[SparseWeights], float]
     cost: float
     patience: int
     metric: str
+    items: tuple[Any, ...] = ()
 
 
 @dataclass

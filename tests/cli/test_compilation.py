@@ -44,3 +44,10 @@ def test_a_name_that_is_not_known(monkeypatch, tmp_path):
     assert done.returncode == 2
     assert "expected names of ChainCRF, " in done.stderr
     assert "got 'Nobody'" in done.stderr
+
+
+def test_a_folder_that_cannot_be_made(monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    done = run_here(monkeypatch, tmp_path, "compile", "--to", "file/code")
+    assert done.returncode == 2
+    assert "--to: cannot make the folder" in done.stderr

@@ -34,7 +34,7 @@ from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.coordinate.row_descent import RowDescent
-from crfqn.solvers.coordinate.row_kernels import RowStrengths, shrink_in_metric
+from crfqn.solvers.coordinate.row_kernels import RowStrengths, clip_in_metric, shrink_in_metric
 from crfqn.solvers.coordinate.row_state import LineSearch, RowBlocks
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
@@ -465,22 +465,26 @@ def test_what_does_not_fit():
         minimize(objective_of(make_problem("multiclass")), other, RowDescent())
 
 
+@pytest.mark.parametrize(
+    ("prox", "order"), [(shrink_in_metric, 2), (clip_in_metric, np.inf)], ids=["l2", "linf"]
+)
 @pytest.mark.parametrize("strengths", [(0.0, 0.3, 2.0), (0.5, 0.0, 1.0), (0.2, 0.1, 0.0), (0.0, 0.0, 50.0)])
-def test_the_prox_in_a_diagonal_metric_is_a_minimum(strengths):
+def test_the_prox_in_a_diagonal_metric_is_a_minimum(strengths, prox, order):
     """No point near it, and none of a thousand others, is lower than what the kernel returns."""
     random, (l1, l2, group) = np.random.default_rng(0), strengths
     slopes, h = random.normal(scale=3.0, size=7), random.uniform(0.1, 9.0, size=7)
     found = slopes.copy()
-    from_python(shrink_in_metric)(found, h.copy(), RowStrengths(l1, l2, group, False))
+    from_python(prox)(found, h.copy(), RowStrengths(l1, l2, group, order != 2))
 
     def value(u):
         own = (0.5 * h * u * u - slopes * u + l1 * np.abs(u) + 0.5 * l2 * u * u).sum(axis=-1)
-        return own + group * np.linalg.norm(u, axis=-1)
+        return own + group * np.linalg.norm(u, order, axis=-1)
 
     scales = np.geomspace(1e-6, 3.0, 1000)[:, None]
     others = found + scales * random.normal(size=(1000, 7))
     assert value(found) <= value(others).min() + 1e-12
-    assert (found == 0).all() == (np.linalg.norm(np.maximum(np.abs(slopes) - l1, 0)) <= group)
+    dual = 2 if order == 2 else 1
+    assert (found == 0).all() == (np.linalg.norm(np.maximum(np.abs(slopes) - l1, 0), dual) <= group)
 
 
 def rare_labels(n_items=600, n_features=40, n_labels=30, seed=0):
@@ -505,6 +509,19 @@ def test_rare_labels_and_intercepts_take_fewer_sweeps():
     assert papers.status is ours.status is Status.CONVERGED
     assert ours.value == pytest.approx(papers.value, rel=2e-4)
     assert ours.n_iter < 0.6 * papers.n_iter
+
+
+def test_rare_labels_take_fewer_sweeps_under_their_largest_size():
+    """Each state's own curvature counts there too: weights below the largest are free, and L_j is too much for most."""
+    objective, penalty = rare_labels()
+    penalty = replace(penalty, group_l1=20.0, norm="linf")
+    one, own = (
+        minimize(objective, penalty, solver, tol=1e-2, max_iter=1000)
+        for solver in (RowDescent(least_share=1.0), RowDescent())
+    )
+    assert one.status is own.status is Status.CONVERGED
+    assert own.value == pytest.approx(one.value, rel=2e-2)
+    assert own.n_iter < 0.6 * one.n_iter
 
 
 def test_intercepts_are_visited_between_the_others():

@@ -55,7 +55,7 @@ class GeneralizedLeastSquares(LeastSquaresModel):
     max_iter : int, default 500
         Steps.
     warm_start : bool, default False
-    stop, max_seconds, n_threads, random_state, verbose, callback, scoring, patience
+    stop, max_seconds, n_threads, random_state, verbose, callback, checkpoint, checkpoint_every, scoring, patience
         As in `ChainCRF`.
 
     Attributes

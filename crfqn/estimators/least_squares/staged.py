@@ -228,6 +228,8 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
     solver: Any = field(default="auto", init=False)
     scoring: Any = field(default=None, init=False)
     patience: int = field(default=10, init=False)
+    checkpoint: Any = field(default=None, init=False)
+    checkpoint_every: Any = field(default="30s", init=False)
     early_stopping: bool | str = False
     validation_fraction: float = 0.1
     n_iter_no_change: int = 5

@@ -75,7 +75,7 @@ class RowDescent:
     step: str = "line search"
     sigma: float = 0.01
     omega: float = 0.5
-    least_share: float = 0.1
+    least_share: float = 0.03
     free_share: float = 0.25
     tau: float | None = None
     shrink: bool = True

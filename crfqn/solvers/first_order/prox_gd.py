@@ -10,15 +10,18 @@ iterates are sparse, and so are all vectors here. X (x+ - x) is computed once, y
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from itertools import count
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from crfqn.errors import InputError
 from crfqn.solvers.line_search import ROUNDING, Trial, backtracking, is_hidden, unit_length
+from crfqn.solvers.memory import remembered
 from crfqn.solvers.protocols import (
+    Memory,
     Objective,
     Penalty,
     Point,
@@ -29,7 +32,7 @@ from crfqn.solvers.protocols import (
     check_numbers,
     check_shares,
 )
-from crfqn.solvers.screened_point import ScreenedPoint, entries, screen_point
+from crfqn.solvers.screened_point import ScreenedPoint, entries, point_of, screen_point
 
 SCREEN_EVERY = 10  # steps of FISTA between two full gradient scans of its iterate, not of the extrapolation
 DOUBLE = 2.0  # until a first trial fails: the first step is a guess
@@ -37,6 +40,7 @@ TOO_SMALL = 1e-4  # of the rounding: steps that the objective cannot see still b
 RESTARTS = ("function", "gradient", None)
 
 
+@remembered
 @dataclass(eq=False)
 class StepSize:
     """t, in units of weight a unit of gradient; is_fixed : no trial is refused; is_settled : a trial has been refused,
@@ -140,16 +144,29 @@ class ProxGD:
         check_shares(self, "backtrack")
         check_numbers(self, 1, "growth")
 
+    resumes: ClassVar[bool] = True
+
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
         """Return what is asked of the problem: a Lipschitz bound where steps come from it."""
         return Requirements(("has_hessian_bound",) if self.lipschitz == "bound" else ())
 
-    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
+    def steps(
+        self, objective: Objective, penalty: Penalty, start: Point, memory: Memory | None = None
+    ) -> Iterator[State]:
         """Yield a state a step; each has screened all coordinates."""
-        here = screen_point(penalty, start)
-        del start
-        yield here.state()
-        size = self.first_size(objective, here)
+
+        def stepped() -> State:
+            return here.state(is_step=True, memory=lambda: {"here": here.memory(), "size": size})
+
+        if memory is None:
+            here = screen_point(penalty, start)
+            del start
+            yield here.state()
+            size = self.first_size(objective, here)
+        else:
+            del start
+            here, size = ScreenedPoint.of_memory(objective, penalty, memory["here"]), memory["size"]
+            yield stepped()
         while True:
             step, has_failed = proximal_step(here, size, here.point, is_below)
             if step is None:
@@ -158,7 +175,7 @@ class ProxGD:
             here = screen_point(penalty, step.point)
             size.lengthen()
             del step
-            yield here.state(is_step=True)
+            yield stepped()
 
     def first_size(self, objective: Objective, here: ScreenedPoint) -> StepSize:
         """Return 1 / L, or the length of a step that moves the weights by 1."""
@@ -189,13 +206,26 @@ class FISTA(ProxGD):
         if self.restart not in RESTARTS:
             raise InputError(f"restart: expected one of {RESTARTS}, got {self.restart!r}")
 
-    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
+    def steps(
+        self, objective: Objective, penalty: Penalty, start: Point, memory: Memory | None = None
+    ) -> Iterator[State]:
         """Yield a state a step, and one each time all coordinates of an iterate are screened."""
-        here = screen_point(penalty, start)  # at y, which is x without momentum
-        yield here.state()
-        size, x, value, momentum = self.first_size(objective, here), start, here.value, 1.0
+        if memory is None:
+            here = screen_point(penalty, start)  # at y, which is x without momentum
+            yield here.state()
+            size, x, value, momentum, first = self.first_size(objective, here), start, here.value, 1.0, 1
+        else:
+            here = ScreenedPoint.of_memory(objective, penalty, memory["here"])
+            size, value, momentum, first = memory["numbers"]
+            x = here.point if memory["x"] is None else point_of(objective, memory["x"])
+            objective.asked = memory["asked"]
         del start
-        for n in count(1):
+        for n in count(first):
+            before = {
+                "numbers": [copy(size), value, momentum, n],
+                "asked": objective.asked,
+                "x": None if x is here.point else {"point": [x.coords, x.weights], "told": x.told},
+            }
             step, has_failed = proximal_step(here, size, x, is_below)
             if step is None and here.point is not x:
                 here, momentum = screen_point(penalty, x), 1.0
@@ -204,7 +234,9 @@ class FISTA(ProxGD):
                 yield here.state(is_final=True, has_failed=has_failed)
                 return
             new_value = step.point.value + penalty.value(here.coords, step.w)
-            yield iterate_state(here, step, new_value)
+            state = iterate_state(here, step, new_value)
+            yield replace(state, memory=lambda: {"here": here.memory(), **before})  # noqa: B023 - asked for at once
+            del state
             if n % SCREEN_EVERY == 0:
                 yield screen_point(penalty, step.point).state()
             y, momentum = self.extrapolation(here, step, x, momentum, has_risen=new_value > value, size=size)

@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from crfqn.errors import InputError
 from crfqn.solvers.first_order.prox_gd import Predicted, ProximalStep, StepSize, first_length, proximal_step
-from crfqn.solvers.protocols import Objective, Penalty, Point, State, check_integers, check_shares
+from crfqn.solvers.protocols import Memory, Objective, Penalty, Point, State, check_integers, check_shares
 from crfqn.solvers.screened_point import ScreenedPoint, screen_point
 
 
@@ -56,6 +57,8 @@ class SpaRSA:
     least_curvature: float = 1e-30
     most_curvature: float = 1e30
 
+    resumes: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         check_integers(self, 0, "memory")
         check_shares(self, "sigma")
@@ -67,13 +70,28 @@ class SpaRSA:
                 f"got {self.least_curvature!r} and {self.most_curvature!r}"
             )
 
-    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
+    def steps(
+        self, objective: Objective, penalty: Penalty, start: Point, memory: Memory | None = None
+    ) -> Iterator[State]:
         """Yield a state a step; each has screened all coordinates."""
-        here = screen_point(penalty, start)
-        del start
-        yield here.state()
-        values = deque([here.value], maxlen=1 if self.monotone else self.memory + 1)
-        alpha = self.within(1.0 / first_length(here))
+
+        def stepped() -> State:
+            return here.state(
+                is_step=True, memory=lambda: {"here": here.memory(), "values": values, "alpha": alpha}
+            )
+
+        values: deque[float] = deque(maxlen=1 if self.monotone else self.memory + 1)
+        if memory is None:
+            here = screen_point(penalty, start)
+            del start
+            yield here.state()
+            values.append(here.value)
+            alpha = self.within(1.0 / first_length(here))
+        else:
+            del start
+            here, alpha = ScreenedPoint.of_memory(objective, penalty, memory["here"]), memory["alpha"]
+            values.extend(memory["values"])
+            yield stepped()
         while True:
             size = StepSize(1.0 / alpha, False, 1.0 / self.factor, 1.0)
 
@@ -91,7 +109,7 @@ class SpaRSA:
             here = screen_point(penalty, step.point)
             values.append(here.value)
             del step
-            yield here.state(is_step=True)
+            yield stepped()
 
     def within(self, alpha: float) -> float:
         """Return alpha, or the nearer of its bounds."""

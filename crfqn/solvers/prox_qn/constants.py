@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from crfqn.objectives.protocols import OVERHEAD
+from crfqn.solvers.memory import remembered
 
 
+@remembered
 @dataclass(frozen=True)
 class Constants:
     """Constants of an epoch, of the metric, of the damping and of the start; docs/numerics.md tables what they gain.

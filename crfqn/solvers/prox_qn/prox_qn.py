@@ -9,13 +9,16 @@ handwritten words, l1 = 100, 215,358 weights.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import count
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
+from crfqn.solvers.memory import remembered
 from crfqn.solvers.protocols import (
+    Memory,
     Objective,
     Penalty,
     Point,
@@ -46,9 +49,10 @@ from crfqn.solvers.prox_qn.step import (
     Sweeps,
 )
 from crfqn.solvers.prox_qn.warm_start import WarmStart
-from crfqn.solvers.screened_point import ScreenedPoint
+from crfqn.solvers.screened_point import ScreenedPoint, point_of
 
 
+@remembered
 @dataclass
 class EpochMemory:
     """Memory from epoch to epoch: the search, the passes before the run, and M^ of Algorithm 2, the largest violation
@@ -57,6 +61,27 @@ class EpochMemory:
     search: Search
     passes_before: float
     last_violation: float = np.inf
+
+
+@dataclass
+class Epoch:
+    """An epoch after n steps: its active set, its metric, and when it ends."""
+
+    active: ScreenedPoint
+    metric: CompactBFGS
+    end: EpochStopping
+    n: int = 0
+
+    def memory(self, run: EpochMemory) -> Memory:
+        """Return what `of_memory` makes the epoch of again, and the memory of those before it."""
+        own = {"metric": self.metric, "end": self.end, "n": self.n}
+        return {"active": self.active.memory(), "run": run, "epoch": own}
+
+    @classmethod
+    def of_memory(cls, objective: Objective, penalty: Penalty, memory: Memory) -> Epoch:
+        """Return the epoch of a memory."""
+        active = ScreenedPoint.of_memory(objective, penalty, memory["active"], is_screened=False)
+        return cls(active, **memory["epoch"])
 
 
 @dataclass(frozen=True)
@@ -106,6 +131,8 @@ class ProxQN:
     warm_start: WarmStart | None = field(default_factory=WarmStart)
     constants: Constants = field(default_factory=Constants, repr=False)
 
+    resumes: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         check_numbers(self, 1, "memory")
         check_numbers(self, 0, "few_weights")
@@ -124,60 +151,85 @@ class ProxQN:
             shrinking=ByLastViolation(), few_weights=0, warm_start=None,
         )  # fmt: skip
 
-    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
+    def steps(
+        self, objective: Objective, penalty: Penalty, start: Point, memory: Memory | None = None
+    ) -> Iterator[State]:
         """Yield a state for each step, and one each time all coordinates are screened."""
-        point, constants, passes_before = start, self.constants, objective.n_passes
-        if self.warm_start is not None and start.coords.size == 0:
+        point, constants, kept = start, self.constants, memory or {}
+        passes_before, is_growing, epoch = objective.n_passes, False, None
+        is_cold = memory is None and start.coords.size == 0
+        if self.warm_start is not None and (is_cold or "warm_start" in kept):
             sampled = replace(self, warm_start=None, metric=self.metric.for_samples(constants))
-            point = yield from self.warm_start.states(sampled, objective, penalty, start, constants)
-        is_warm, is_growing = point.coords.size > 0, False
-        memory = EpochMemory(
-            self.globalisation.begin(self.metric, is_warm, constants), passes_before
-        )  # line 3: M^ = infinity
+            point = yield from self.warm_start.states(
+                sampled, objective, penalty, start, constants, kept.get("warm_start")
+            )
+        if "run" in kept:
+            run = kept["run"]
+        else:
+            search = self.globalisation.begin(self.metric, point.coords.size > 0, constants)
+            run = EpochMemory(search, passes_before)  # line 3: M^ = infinity
+        if "epoch" in kept:
+            epoch = Epoch.of_memory(objective, penalty, kept)
+        elif "opened" in kept:
+            point, is_growing = point_of(objective, kept["opened"]), kept["was_growing"]
+        del memory, kept
         while True:
-            # Lines 3 and 17: the gradient at all coordinates, and all of them in the working set.
-            active = self.entry.open(objective, penalty, point, is_growing)
-            is_growing = active.is_growing
+            if epoch is None:
+                # Lines 3 and 17: the gradient at all coordinates, and all of them in the working set.
+                active = self.entry.open(objective, penalty, point, is_growing)
+                yield active.state(
+                    memory=opened(point, is_growing, run)
+                )  # line 14: the loop around may return w
+            else:
+                active = epoch.active
             del start, point  # their scores and residuals are as large as the data: only the newest stays
-            yield active.state()  # line 14: the loop around may return w
-            n_steps, has_failed = yield from self.epoch(objective, active, memory)
+            is_growing = active.is_growing
+            n_steps, has_failed = yield from self.epoch(objective, active, run, epoch)
             if n_steps == 0:  # nothing moves, although every promising coordinate may
                 yield active.state(is_final=True, has_failed=has_failed)
                 return
             start = point = active.point
+            epoch = None
 
     def epoch(
-        self, objective: Objective, active: ScreenedPoint, memory: EpochMemory
+        self, objective: Objective, active: ScreenedPoint, run: EpochMemory, epoch: Epoch | None = None
     ) -> Generator[State, None, tuple[int, bool]]:
-        """Run lines 4-42; returns the number of steps made, and whether a search has failed."""
-        end = EpochStopping(active, self.goal(objective, active), self.constants)
-        # Lines 3 and 17: S, Y, Q, Q^ are empty.
-        n_passes = objective.n_passes - memory.passes_before
-        metric = CompactBFGS(*self.metric.base(active, self.constants, n_passes), self.memory)
-        memory.search.open_epoch(active)
-        for n in count():
+        """Run lines 4-42, or the rest of an epoch from its last step on; returns the number of steps made, and
+        whether a search has failed."""
+        if epoch is None:
+            end = EpochStopping(active, self.goal(objective, active), self.constants)
+            # Lines 3 and 17: S, Y, Q, Q^ are empty.
+            n_passes = objective.n_passes - run.passes_before
+            metric = CompactBFGS(*self.metric.base(active, self.constants, n_passes), self.memory)
+            epoch = Epoch(active, metric, end)
+            run.search.open_epoch(active)
+        metric, end = epoch.metric, epoch.end
+        while True:
+            n = epoch.n
+            if n > 0:
+                yield active.state(is_screening=False, memory=partial(epoch.memory, run))
+                if end.is_outdated:
+                    return n, False
             # Lines 5-12: shrink the working set, and take M^ for the next time.
-            kept = self.shrinking.shrink(active, memory.last_violation, objective.n_items)
+            kept = self.shrinking.shrink(active, run.last_violation, objective.n_items)
             if kept is not None:
                 metric.restrict(kept)
-                memory.search.restrict(kept)
-            memory.last_violation = active.violation
+                run.search.restrict(kept)
+            run.last_violation = active.violation
             # Line 13: the shrinking stopping criterion.
             if n > 0 and end.is_reached(active):
                 return n, False
             if n > 0 and n % self.metric.refresh == 0:
                 if self.metric.is_measured and end.spares_metric(active):
                     return n, False
-                self.metric.renew(metric, active, self.constants, objective.n_passes - memory.passes_before)
+                self.metric.renew(metric, active, self.constants, objective.n_passes - run.passes_before)
             before = active.value
-            step, has_failed = self.step(objective, active, metric, memory.search)
+            step, has_failed = self.step(objective, active, metric, run.search)
             if step is None:
                 return n, has_failed
-            yield active.state(is_screening=False)
-            if float(step.s @ step.y) < self.constants.outdated * step.curvature:
-                return n + 1, False  # the metric is that of other weights
-            end.after_step(active, before - active.value)
-        raise AssertionError("count() has no end")
+            is_outdated = float(step.s @ step.y) < self.constants.outdated * step.curvature
+            end.after_step(active, before - active.value, is_outdated)
+            epoch.n += 1
 
     def step(
         self, objective: Objective, active: ScreenedPoint, metric: CompactBFGS, search: Search
@@ -203,6 +255,13 @@ class ProxQN:
         return self.entry.goal(cooling * max(active.violation, active.outside), active)
 
 
+def opened(point: Point, was_growing: bool, run: EpochMemory) -> Callable[[], Memory]:
+    """Return the memory of a state at which an epoch has opened: it is opened again."""
+    kept = {"point": [point.coords, point.weights], "told": point.told}
+    return lambda: {"opened": kept, "was_growing": was_growing, "run": run}
+
+
+@remembered
 class EpochStopping:
     """When an epoch ends: the shrinking stopping criterion (line 13), and ends before that; active : the working set
     that it opens with; goal : the violation at which it ends (line 18)."""
@@ -211,10 +270,12 @@ class EpochStopping:
         self.goal, self.constants = goal, constants
         self.first_violation = active.violation
         self.solves_to_the_end = goal <= constants.to_the_end * max(active.violation, active.outside)
-        self.largest_gain, self.is_exhausted = 0.0, False
+        self.largest_gain, self.is_exhausted, self.is_outdated = 0.0, False, False
 
-    def after_step(self, active: ScreenedPoint, gain: float) -> None:
-        """Compare what a step has won, in nats, with the best one before."""
+    def after_step(self, active: ScreenedPoint, gain: float, is_outdated: bool) -> None:
+        """Compare what a step has won, in nats, with the best one before; is_outdated : the metric is that of other
+        weights."""
+        self.is_outdated = is_outdated
         self.largest_gain = max(self.largest_gain, gain)
         self.is_exhausted = active.outside > 0 and gain < self.constants.exhausted * self.largest_gain
 

@@ -7,11 +7,11 @@ learned item by item instead.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from crfqn.solvers.protocols import Objective, Penalty, Point, Solver, State
+from crfqn.solvers.protocols import Memory, Objective, Penalty, Point, State
 from crfqn.solvers.prox_qn.constants import Constants
 from crfqn.solvers.stochastic.online_start import OnlineStart
 
@@ -38,32 +38,53 @@ class WarmStart:
     fewest_by_weight: float = 0.01
 
     def states(
-        self, solver: Solver, objective: Objective, penalty: Penalty, start: Point, constants: Constants
+        self,
+        solver: Any,
+        objective: Objective,
+        penalty: Penalty,
+        start: Point,
+        constants: Constants,
+        memory: Memory | None = None,
     ) -> Generator[State, None, Point]:
-        """Run the stages; yields their states, marked with the sample's share, and returns where to start. Counts a
-        sample's passes as its share of a pass over all items."""
+        """Run the stages, by a solver that resumes, from a memory on if there is one; yields their states, marked with
+        the sample's share, and returns where to start. Counts a sample's passes as its share of a pass over all
+        items."""
         online = OnlineStart(constants.online_epochs, constants.dearest_epoch)
-        if online.suits(objective, penalty):
+        if memory is None and online.suits(objective, penalty):
             return (yield from online.states(objective, penalty, start))
         fewest = max(self.fewest_positions, self.fewest_by_weight * objective.n_coords)
         useful = [stage for stage in self.stages if objective.n_positions // stage.stride >= fewest]
         samples = draw_samples(objective, sorted({stage.stride for stage in useful}))
         weights = start.sparse_weights
-        for stage in useful:
+        first, n_before = (0, 0) if memory is None else (memory["stage"], memory["n_steps"])
+        for number, stage in enumerate(useful[first:], first):
             sample = samples[stage.stride]
             share = sample.total_weight / objective.total_weight
             if share == 0:
                 continue
             scaled, before = penalty.scaled(share * stage.stronger), sample.n_passes
-            for n_steps, state in enumerate(solver.steps(sample, scaled, sample.at(*weights))):
+            inner = memory and memory["sample"]
+            for n_steps, state in enumerate(
+                solver.steps(sample, scaled, sample.at(*weights), inner), n_before
+            ):
+                if memory is not None:
+                    before = sample.n_passes = memory["n_passes"]
+                    sample.asked = memory["asked"]
+                    memory, n_before = None, 0
                 objective.n_passes += share * (sample.n_passes - before)
                 before = sample.n_passes
                 weights = state.point.sparse_weights
-                yield replace(state, sample_fraction=share)
+                kept = {"stage": number, "n_steps": n_steps, "n_passes": before, "asked": sample.asked}
+                yield replace(state, sample_fraction=share, memory=in_sample(kept, state.memory))
                 least = constants.stage_tolerance * scaled.dual_radius
                 if n_steps >= constants.stage_steps or (state.is_screening and state.violation <= least):
                     break
         return start if weights.coords is start.coords else objective.at(*weights)
+
+
+def in_sample(kept: Memory, inner: Callable[[], Memory] | None) -> Callable[[], Memory] | None:
+    """Return the memory of a state within a stage, if the solver's own has one."""
+    return inner and (lambda: {"warm_start": kept | {"sample": inner()}})
 
 
 def draw_samples(objective: Objective, strides: list[int]) -> dict[int, Objective]:

@@ -10,11 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from crfqn.errors import InputError
 from crfqn.solvers.line_search import BLURRED, ROUNDING, strong_wolfe, unit_length
-from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State, Vector, check_numbers
+from crfqn.solvers.protocols import (
+    Memory,
+    Objective,
+    Penalty,
+    Point,
+    Requirements,
+    State,
+    Vector,
+    check_numbers,
+)
 from crfqn.solvers.quasi_newton.secant_pairs import SecantPairs
 from crfqn.solvers.smooth_point import Factor, SmoothPoint, metric
 from crfqn.solvers.stochastic.online_start import OnlineStart
@@ -48,6 +57,8 @@ class LBFGS:
     in_gram_metric: bool = False
     warm_up: bool = True
 
+    resumes: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         check_numbers(self, 1, "memory")
         if not 0 < self.armijo < self.wolfe < 1:
@@ -62,20 +73,35 @@ class LBFGS:
         facts = ("has_curvature", "has_gram") if self.in_gram_metric else ("has_curvature",)
         return Requirements(facts, ("is_quadratic",))
 
-    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
+    def steps(
+        self, objective: Objective, penalty: Penalty, start: Point, memory: Memory | None = None
+    ) -> Iterator[State]:
         """Yield a state a step; each knows the gradient at all coordinates."""
-        if self.warm_up and start.coords.size == 0 and OnlineStart().suits(objective, penalty):
-            start = yield from OnlineStart().states(objective, penalty, start)
+
+        def stepped() -> State:
+            kept = {"w": here.w, "pairs": pairs, "unit": None if self.in_gram_metric else v.unit}
+            return here.state(is_step=True, memory=lambda: kept)
+
         coords = objective.all_coords()
+        if memory is not None:
+            start = objective.at(coords, memory["w"])
+        elif self.warm_up and start.coords.size == 0 and OnlineStart().suits(objective, penalty):
+            start = yield from OnlineStart().states(objective, penalty, start)
         here = SmoothPoint(objective, penalty, coords, start)
         del start
-        v: Any = (
-            GramVariables(*metric(objective, penalty, coords))
-            if self.in_gram_metric
-            else DiagonalVariables(here.curvature() ** (-0.5 * self.scaling))
-        )
-        pairs = SecantPairs(self.memory, here.coords)
-        yield here.state()
+        v: Any
+        if self.in_gram_metric:
+            v = GramVariables(*metric(objective, penalty, coords))
+        elif memory is None:
+            v = DiagonalVariables(here.curvature() ** (-0.5 * self.scaling))
+        else:
+            v = DiagonalVariables(memory["unit"])
+        if memory is None:
+            pairs = SecantPairs(self.memory, here.coords)
+            yield here.state()
+        else:
+            pairs = memory["pairs"]
+            yield stepped()
         while True:
             direction = -v.direction(pairs.times(v.gradient(here.slopes)))
             if not (len(pairs) or self.in_gram_metric):
@@ -91,7 +117,7 @@ class LBFGS:
             pairs.update(v.change(there.w - here.w), v.gradient(there.slopes - here.slopes))
             here = there
             del there
-            yield here.state(is_step=True)
+            yield stepped()
 
     def search(self, here: SmoothPoint, direction: Vector) -> SmoothPoint | None:
         """Return the first trial along the direction that the strong Wolfe conditions accept."""

@@ -16,12 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.solvers.line_search import Found, Trial, backtracking, falls_enough, is_hidden, unit_length
 from crfqn.solvers.protocols import (
+    Memory,
     Objective,
     Penalty,
     Point,
@@ -53,6 +55,8 @@ class OWLQN:
     armijo: float = 1e-4
     backtrack: float = 0.5
 
+    resumes: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         check_numbers(self, 1, "memory")
         check_shares(self, "armijo", "backtrack")
@@ -61,12 +65,23 @@ class OWLQN:
         """Return what is asked of the problem: a penalty of single weights."""
         return Requirements(penalty=("is_separable",))
 
-    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
+    def steps(
+        self, objective: Objective, penalty: Penalty, start: Point, memory: Memory | None = None
+    ) -> Iterator[State]:
         """Yield a state a step; each has screened all coordinates."""
-        here = screen_point(penalty, start)
-        del start
-        yield here.state()
-        pairs = SecantPairs(self.memory, here.coords)
+
+        def stepped() -> State:
+            return here.state(is_step=True, memory=lambda: {"here": here.memory(), "pairs": pairs})
+
+        if memory is None:
+            here = screen_point(penalty, start)
+            del start
+            yield here.state()
+            pairs = SecantPairs(self.memory, here.coords)
+        else:
+            del start
+            here, pairs = ScreenedPoint.of_memory(objective, penalty, memory["here"]), memory["pairs"]
+            yield stepped()
         while True:
             pairs.move_to(here.coords)
             trial, _, has_failed = self.search(objective, here, pairs)
@@ -80,7 +95,7 @@ class OWLQN:
             remember(pairs, here, there)
             here = there.only((there.w != 0) | (pseudo_gradient(there) != 0) | pairs.has_moved)
             del trial, there
-            yield here.state(is_step=True)
+            yield stepped()
 
     def search(self, objective: Objective, here: ScreenedPoint, pairs: SecantPairs) -> Found[Point]:
         """Backtrack along the direction, within the orthant, until the objective has decreased enough."""

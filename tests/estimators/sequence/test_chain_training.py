@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import pickle
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 import crfqn
 from crfqn import ChainCRF, Sequences
 from crfqn.errors import InputError
+from crfqn.estimators import base
+from crfqn.objectives.blocks import build_objective
 from crfqn.result import Status
 from crfqn.solvers.prox_qn import Diagonal, ProxQN, TopViolators
 
@@ -327,6 +330,20 @@ class TestWarmStart:
         model.fit(more, y)
         assert model.result_.passes < cold.result_.passes
         assert model.result_.value == pytest.approx(cold.result_.value, rel=1e-5)
+
+    def test_blocks_begin_where_one_piece_does(self, monkeypatch):
+        X = [[[f"w{j}" for j in np.flatnonzero(row)] for row in item] for item in PROBLEM.items]
+        old = ChainCRF(l1=0.5).fit(X[:-2], PROBLEM.labels[:-2])
+        more, y = [*X, [["new", "w0"], ["w1"]]], [*PROBLEM.labels, [7, 0]]
+        whole = ChainCRF(l1=0.5, tol=1e-5).fit(more, y, start=old)
+        monkeypatch.setattr(
+            base, "build_objective", partial(build_objective, most_numbers=0, block_numbers=50)
+        )
+        blocks = ChainCRF(l1=0.5, tol=1e-5)
+        assert blocks.prepare(more, y, start=old).objective.in_blocks
+        blocks.fit(more, y, start=old)
+        assert blocks.result_.trace.value[0] == pytest.approx(whole.result_.trace.value[0], rel=1e-12)
+        assert blocks.result_.value == pytest.approx(whole.result_.value, rel=1e-5)
 
     def test_verbose_says_what_was_kept(self, capsys):
         X, y = [[["a"], ["b"]], [["b"], ["a"]]] * 5, [["x", "y"], ["y", "x"]] * 5

@@ -74,16 +74,41 @@ def test_blocks_hold_every_item_once_in_bounded_pieces(blocks):
     assert labels.tolist() == [*chain(*y)]
 
 
-def test_continues_from_a_model_with_new_items_labels_and_features(blocks, from_memory, tmp_path):
+@pytest.mark.parametrize("given", ["model", "file", "warm_start"])
+def test_continues_from_a_model_with_new_items_labels_and_features(blocks, from_memory, tmp_path, given):
     """Items of one batch first, then all: what was learned is where the training begins, and it takes fewer passes."""
     X, y, _ = sentences(0)
     known = [[label if label != "L2" else "L1" for label in labels] for labels in y]
     first = ChainCRF(l1=0.3, l2=0.1).fit(X, known)
     assert len(first.classes_) < len(blocks.classes)
-    model = ChainCRF(l1=0.3, l2=0.1, tol=1e-6).fit(blocks, start=first)
+    first.save(tmp_path / "first")
+    start = {"model": first, "file": load(tmp_path / "first"), "warm_start": None}[given]
+    settings = {"tol": 1e-6, "warm_start": start is None}
+    model = first.set_params(**settings) if start is None else ChainCRF(l1=0.3, l2=0.1, **settings)
+    model.fit(blocks, start=start)
+    cold = ChainCRF(l1=0.3, l2=0.1, tol=1e-6).fit(blocks)
+    assert model.result_.trace.value[0] < cold.result_.trace.value[0]  # equal if the start were ignored
     assert model.result_.value == pytest.approx(from_memory.result_.value, rel=1e-5)
     again = ChainCRF(l1=0.3, l2=0.1, tol=1e-3).fit(blocks, start=model)
     assert again.result_.n_iter <= 2
+
+
+@pytest.mark.filterwarnings("ignore:stopped")
+@pytest.mark.parametrize("n_steps", [1, 4])
+def test_a_training_goes_on_from_its_checkpoint_to_the_bit(blocks, n_steps, tmp_path, monkeypatch):
+    """Also where residuals have to be made anew; blocks of other labels are refused."""
+    monkeypatch.setattr(module, "KEPT_NUMBERS", 300)
+    settings = {"l1": 0.3, "l2": 0.1, "tol": 1e-6, "checkpoint_every": 1}
+    whole = ChainCRF(**settings, checkpoint=tmp_path / "whole").fit(blocks)
+    ChainCRF(**settings, checkpoint=tmp_path / "cut", max_iter=n_steps).fit(blocks)
+    again = ChainCRF(**settings, checkpoint=tmp_path / "cut").fit(Blocks.open(blocks.folder))
+    assert again.coef_.toarray().tobytes() == whole.coef_.toarray().tobytes()
+    assert again.result_.trace.value.tolist() == whole.result_.trace.value.tolist()
+    assert again.result_.passes == whole.result_.passes
+    X, y, weights = sentences(0)
+    other = Blocks.write(tmp_path / "other", [(X, [item[::-1] for item in y], weights)])
+    with pytest.raises(InputError, match="data: n_items: checkpoint has 120, this training 30"):
+        ChainCRF(**settings, checkpoint=tmp_path / "cut").fit(other)
 
 
 @pytest.mark.parametrize("solver", ["owl-qn", "fista", "sgd"])

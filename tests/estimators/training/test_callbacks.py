@@ -105,8 +105,9 @@ sys.modules["sklearn.callback"] = None  # as before 1.9: importing it fails
 from crfqn.estimators import callbacks
 import numpy as np
 assert not callbacks.HAS_CALLBACKS
-fit = lambda self, X, y: "fitted"
-assert callbacks.with_tasks(fit) is fit
+class Model:
+    verbose = 0
+assert callbacks.with_tasks(lambda self, X, y: "fitted")(Model(), [], []) == "fitted"
 assert not hasattr(callbacks.CallbackSupportMixin, "set_callbacks")
 assert callbacks.Tasks(object()).report(1) is False
 """
