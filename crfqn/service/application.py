@@ -30,21 +30,8 @@ from crfqn.service.labelling import Answer, LabelRequest, LabelService, Overdue
 
 SMALL = 16_384  # bytes of a request: up to some 2,000 words, 20 ms
 STATUSES = 200, 400, 408, 413, 422, 500, 503
-SECONDS = (
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    2.5,
-    5.0,
-    10.0,
-)  # upper ends of a histogram
+# Upper ends of a histogram.
+SECONDS = 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
 COUNTS = len(STATUSES) + len(SECONDS) + 1 + 3  # a bucket beyond the last end; seconds, items, positions
 SECURITY = {
     "X-Content-Type-Options": "nosniff",

@@ -72,17 +72,7 @@ ITEM = _object(
     features={"anyOf": [_list(FEATURE), _list(_list(FEATURE))]},
 )
 MODEL = _object(
-    [
-        "kind",
-        "labels",
-        "labels_sequences",
-        "takes",
-        "item",
-        "scheme",
-        "has_probabilities",
-        "n_features",
-        "n_weights",
-    ],
+    [],
     kind={"type": "string"},
     labels=_list(LABEL),
     labels_sequences={"type": "boolean"},
@@ -94,6 +84,7 @@ MODEL = _object(
     n_features={"type": "integer"},
     n_weights={"type": "integer"},
 )
+MODEL["required"] = [name for name in MODEL["properties"] if name != "columns"]
 
 
 def describe_api(max_bytes: int, timeout: float) -> dict[str, Any]:

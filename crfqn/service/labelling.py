@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
@@ -108,6 +109,15 @@ class LabelService:
         if self.scheme is None and self.labels_sequences:
             self.scheme = getattr(recognise_scheme(self.model.classes_), "name", None)
         self.takes, self.columns = _what_it_takes(self.model)
+        self._label_something()
+
+    def _label_something(self) -> None:
+        """Have made what is made when it is first used, such as maps of names: processes that are forked share it."""
+        words = dict.fromkeys(self.columns or (), "a")
+        item = {"text": "a", "document": "a", "columns": [words], "features": [{}], "matrix": [], "row": {}}
+        with warnings.catch_warnings(), suppress(InputError):  # an item of one position may break the rules
+            warnings.simplefilter("ignore")
+            self.model.predict([self._prepared(0, item[self.takes])])
 
     def describe(self) -> dict[str, Any]:
         """Return what clients need to know of the model."""

@@ -185,5 +185,5 @@ def listen(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listener
     except (OSError, OverflowError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or error
+        reason = str(getattr(error, "strerror", None) or error).partition(" (while ")[0]
         raise InputError(f"cannot listen at {host}, port {port}: {reason}") from error

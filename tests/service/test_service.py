@@ -5,19 +5,24 @@ import math
 import os
 import re
 import signal
+import socket
+import sys
 import threading
 import time
 import warnings
 
 import numpy as np
 import pytest
+from command_line import run_here
 from served import Process, saved
 
 from crfqn import MulticlassCRF, TaxonomyCRF, Templates
+from crfqn.data.model_file import write_model
 from crfqn.errors import InputError, ModelFileError
 from crfqn.service.application import COUNTS, Counters, Limits, create_app
 from crfqn.service.description import describe_api
 from crfqn.service.labelling import LabelRequest, LabelService, Overdue
+from crfqn.tagging.chain_weights import ChainWeights, SparseTable
 
 pytestmark = pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
 
@@ -127,6 +132,19 @@ def test_requests_that_wait_together_have_each_its_own_answer(models):
     late, *others = service.answer_each([(LabelRequest(item="Ann"), 0), *requests])
     assert isinstance(late, Overdue)
     assert others == service.answer_each(requests)
+
+
+def test_what_requests_use_is_there_before_the_first(tmp_path):
+    """Processes are forked then; what one made on its own, it would not share."""
+    n, none = 5000, SparseTable(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+    table = SparseTable(np.arange(n), np.arange(n) % 2, np.ones(n))
+    file = ChainWeights(["a", "b"], [f"name{k}=value" for k in range(n)], table, none).file("")
+    path = tmp_path / "many.crfqn"
+    write_model(path, file.kind, file.arrays, file.strings, file.metadata)
+    service = LabelService(path)
+    before = sys.getallocatedblocks()
+    assert service.answer(LabelRequest(item=[{"name7": "value"}]), math.inf).n_positions == 1
+    assert sys.getallocatedblocks() - before < n / 10
 
 
 @pytest.mark.parametrize(
@@ -275,6 +293,17 @@ def wait_until(is_so, seconds=20):
     while not is_so() and time.monotonic() < end:
         time.sleep(0.02)
     assert is_so()
+
+
+def test_what_is_missing_or_taken_is_told(models, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        run = run_here(monkeypatch, models[0], "serve", "words.crfqn", "--port", port)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr.startswith(f"crfqn: cannot listen at 127.0.0.1, port {port}: Address already in use")
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    run = run_here(monkeypatch, models[0], "serve", "words.crfqn")
+    assert (run.returncode, run.stderr) == (2, "crfqn: a service needs uvicorn: pip install 'crfqn[serve]'\n")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
