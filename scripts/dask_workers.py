@@ -113,7 +113,7 @@ def train(objective: Any, l1: float, processor: Callable[[], float]) -> Run:
     run = Run(result, time.perf_counter() - clock, processor() - before)
     if isinstance(objective, DistributedObjective):
         run.n_bytes = objective.n_bytes - n_bytes
-        run.n_rounds = objective.tally.n_questions / len(objective.holders)
+        run.n_rounds = objective.tally.n_questions / objective.n_parts
     return run
 
 
@@ -316,12 +316,12 @@ def simulate(n_positions: int, n_features: int, n_shards: int) -> None:
 
 def show_screening(shared: DistributedObjective, threshold: float) -> None:
     """Print what a look at all coordinates at zero weights sends, with all shards and with one in sixteen."""
-    for some in (shared, DistributedObjective(shared.workers, holders=shared.holders[::16])):
+    for some in (shared, DistributedObjective(shared.workers, shared.parts[::16])):
         before, clock = some.n_bytes, time.perf_counter()
         found = some.at(np.empty(0, np.int64), np.empty(0)).screen(threshold).coords.size
-        per_shard = (some.n_bytes - before) / len(some.holders)
+        per_shard = (some.n_bytes - before) / some.n_parts
         print(
-            f"screening at {threshold:g}, {len(some.holders):2d} shards: {found:,} coordinates, "
+            f"screening at {threshold:g}, {some.n_parts:2d} shards: {found:,} coordinates, "
             f"{per_shard / 1e6:.3f} MB a shard, {time.perf_counter() - clock:.3f} s"
         )
 
@@ -335,7 +335,7 @@ def ask(shared: DistributedObjective, point: Any, coords: Any, what: str, n_acti
         _ = point.along(coords, np.ones(n_active)).at(1.0).value
     else:
         point.gradient(coords if what == "gradient" else coords.copy()[::-1][::-1])
-    per_shard = (shared.n_bytes - before) / len(shared.holders)
+    per_shard = (shared.n_bytes - before) / shared.n_parts
     print(
         f"{n_active:8,} active  {what:<15} {per_shard / n_active:6.2f} bytes {time.perf_counter() - clock:8.3f} s"
     )
