@@ -308,10 +308,8 @@ def simulate(n_positions: int, n_features: int, n_shards: int) -> None:
                 coords = np.sort(random.choice(shared.n_coords, n_active, replace=False))
                 weights = 0.1 * random.standard_normal(n_active)
                 point = shared.at(coords, weights)
-                for what in ("value", "gradient", "gradient again", "step"):
-                    ask(shared, point, coords, what, n_active)
-                    if what == "step":
-                        point = point.along(coords, weights).at(0.5)
+                for what in ("value", "gradient", "step", "gradient again"):
+                    point = ask(shared, point, coords, what)
 
 
 def show_screening(shared: DistributedObjective, threshold: float) -> None:
@@ -326,19 +324,19 @@ def show_screening(shared: DistributedObjective, threshold: float) -> None:
         )
 
 
-def ask(shared: DistributedObjective, point: Any, coords: Any, what: str, n_active: int) -> None:
-    """Ask a question, and print its bytes for a shard and an active weight, and its seconds."""
+def ask(shared: DistributedObjective, point: Any, coords: Any, what: str) -> Any:
+    """Ask a question, and print its bytes for a shard and an active weight, and its seconds; return the point."""
     before, clock = shared.n_bytes, time.perf_counter()
-    if what == "value":
+    if what == "step":
+        point = point.along(coords, np.ones(coords.size)).at(1.0)
+    if what in ("value", "step"):
         _ = point.value
-    elif what == "step":
-        _ = point.along(coords, np.ones(n_active)).at(1.0).value
     else:
-        point.gradient(coords if what == "gradient" else coords.copy()[::-1][::-1])
-    per_shard = (shared.n_bytes - before) / shared.n_parts
-    print(
-        f"{n_active:8,} active  {what:<15} {per_shard / n_active:6.2f} bytes {time.perf_counter() - clock:8.3f} s"
-    )
+        point.gradient(coords)
+    per_weight = (shared.n_bytes - before) / shared.n_parts / coords.size
+    seconds = time.perf_counter() - clock
+    print(f"{coords.size:8,} active  {what:<15} {per_weight:6.2f} bytes {seconds:8.3f} s", flush=True)
+    return point
 
 
 def plan_of_shard(n_positions: float, n_features: int, per_position: float = 20.0) -> float:
