@@ -126,6 +126,7 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
         "constraint": Parameter(
             "the largest loss, under which the penalty alone is minimised", float, above=0.0, is_optional=True
         ),
+        "margin": Parameter("how far labels are to lead others, of the logistic loss", float, low=0.0),
         "link": Parameter("from scores to probabilities", expects="a name, 'auto' or a Potential"),
         "all_possible_states": _flag("weights also for pairs of feature and label that never occur"),
         "all_possible_transitions": _flag("the same for pairs of neighbouring labels"),
