@@ -215,6 +215,7 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
         "generator": Parameter("where a stage's features come from", expects="a name or a generator"),
         "batch_size": _count("features of a stage"),
         "update": Parameter("how a stage is fitted", str, ("linear", "calibrated", "logistic")),
+        "n_rounds": Parameter("rounds over all batches of features", int, low=1),
         "inner_iter": _count("steps of a logistic stage"),
         "C": Parameter("weight of the loss beside the norm", float, above=0.0),
         "kernel": Parameter("the kernel", expects="a name or a function"),
