@@ -24,8 +24,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from crfqn.arrays import NO_COORDS, NO_VALUES, Vector
+from crfqn.data.features import FeatureStore
 from crfqn.data.generators import restored_source
-from crfqn.data.generators.sources import Batch, Source
+from crfqn.data.generators.sources import Batch, ChosenBatch, Source
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.items import intercept_coords
@@ -35,8 +36,8 @@ from crfqn.estimators.least_squares.staged import Monitor, StagedModel, StageLis
 from crfqn.estimators.least_squares.transformers import as_generator, restored_generator, stored_generator
 from crfqn.estimators.least_squares.updates import PartMaps, fit_margins, fit_residual, ridge_of
 from crfqn.objectives.linear.dense_map import DenseMap, GeneratedMap, JoinedMap
-from crfqn.objectives.linear.feature_map import scores_of
-from crfqn.objectives.linear.tiled_map import TiledMap
+from crfqn.objectives.linear.feature_map import FeatureMap, scores_of
+from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.link import Link
 from crfqn.objectives.losses.potentials import LINKS, Potential
 from crfqn.penalties import ElasticNet
@@ -88,10 +89,13 @@ class Stages(StageList):
     def prepare(self, rows: Any, pool: Pool) -> tuple[Any, Pool]:
         return rows, pool
 
-    def features(self, rows: Any, number: int, predictions: Vector, pool: Pool, keeps: bool) -> TiledMap:
+    def features(self, rows: Any, number: int, predictions: Vector, pool: Pool, keeps: bool) -> FeatureMap:
         """Return the features of stage `number` for rows, functions of the predictions (K, N) included."""
         offsets, is_plain = np.arange(rows.shape[0] + 1), self.update != "calibrated"
         batch = self.batch(number)
+        if is_plain and isinstance(batch, ChosenBatch) and hasattr(rows, "tocsr"):  # sparse ones stay sparse
+            store = FeatureStore.from_matrix(rows[:, batch.chosen], offsets, allow_empty=True, pool=pool)
+            return SparseMap(store.with_constant() if self.has_constant else store, pool)
         made = GeneratedMap(rows, batch, offsets, self.has_constant and is_plain, pool)
         if is_plain:
             return made.kept() if keeps else made
@@ -146,7 +150,9 @@ class Stages(StageList):
             self.weights[number] = table + change
         return predictions
 
-    def _features_of(self, number: int, predictions: Vector, pool: Pool, rows: Any, part: slice) -> TiledMap:
+    def _features_of(
+        self, number: int, predictions: Vector, pool: Pool, rows: Any, part: slice
+    ) -> FeatureMap:
         return self.features(rows, number, predictions[:, part], pool, keeps=True)
 
     def probabilities(self, predictions: Vector) -> Vector:
