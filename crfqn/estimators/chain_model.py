@@ -42,7 +42,7 @@ from crfqn.estimators.online import known_classes
 from crfqn.estimators.scoring import Scorer, edge_table, names_with_weights
 from crfqn.estimators.structured import StructuredEstimator
 from crfqn.estimators.transitions import Transitions, as_transitions
-from crfqn.estimators.validation import check_pair, held_out
+from crfqn.estimators.validation import check_pair, held_out, refuse_scores_of_single_labels
 from crfqn.estimators.weights import (
     Axes,
     AxisMatch,
@@ -281,6 +281,7 @@ class ChainModel(StructuredEstimator):
 
     def _best_states(self, X: Any, known: Any = None) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return the best label's number at each position of all items, and where the items begin and end."""
+        refuse_scores_of_single_labels()
         with Pool(self.n_threads) as pool:
             chain, scores, edges = self._open_known(X, known, pool)
             return chain.decode(scores, edges, pool).states, chain.offsets
@@ -291,6 +292,7 @@ class ChainModel(StructuredEstimator):
         return observed_support(store, targets, n_states, *possible)
 
     def _check_parameters(self) -> None:
+        refuse_scores_of_single_labels()
         super()._check_parameters()
         as_transitions(self.constraints, self.scheme)
 
