@@ -110,9 +110,7 @@ def make_chain(given: dict[str, Any]) -> ObservedChain:
         )
     if not isinstance(algorithm, str) or algorithm not in CARRIED:
         raise InputError(f"algorithm: expected one of {[*CARRIED]}, got {algorithm!r}")
-    idle = [
-        name for name in OF_ALGORITHMS if given.get(name) is not None and name not in CARRIED[algorithm]
-    ] + ["keep_tempfiles"] * bool(given["keep_tempfiles"])
+    idle = [name for name in OF_ALGORITHMS if given.get(name) is not None and name not in CARRIED[algorithm]]
     if idle:
         warnings.warn(f"no effect with algorithm={algorithm!r}: {', '.join(idle)}", UserWarning, stacklevel=3)
     values = {
