@@ -36,10 +36,10 @@ class CRF(BaseEstimator):
 
     Parameters
     ----------
-    algorithm : {"lbfgs", "l2sgd", "ap", "pa"}, default "lbfgs"
+    algorithm : {"lbfgs", "l2sgd", "ap", "pa", "arow"}, default "lbfgs"
         "lbfgs" and "l2sgd" minimise the negative log-likelihood plus c1 |w|_1 + c2 |w|^2 by `ChainCRF`'s own solver,
-        with l1 = c1 and l2 = 2 c2; "ap" and "pa" are the averaged perceptron and passive-aggressive learning. "arow" is
-        refused.
+        with l1 = c1 and l2 = 2 c2; "ap", "pa" and "arow" are the averaged perceptron, passive-aggressive learning and
+        adaptive regularization of weights.
     min_freq : float, default 0
         Least sum of the values of a feature beside a label, and least number of transitions between two labels.
     all_possible_states, all_possible_transitions : bool, default False
@@ -47,20 +47,22 @@ class CRF(BaseEstimator):
     c1, c2 : float, default 0 and 1
         Strengths of the penalties.
     max_iterations : int
-        Default as in CRFsuite: no limit with "lbfgs", 1000 with "l2sgd", 100 epochs with "ap" and "pa". No warning says
+        Default as in CRFsuite: no limit with "lbfgs", 1000 with "l2sgd", 100 epochs with the others. No warning says
         that a limit which is given has ended the training; `training_log_.message` does.
     delta : float, default 1e-5
         Stop when objective - optimum <= delta * objective by estimate (`ChainCRF`'s `tol`).
     c : float, default 1
         Largest step of "pa", of which the type I is here, with its defaults (`pa_type` 1, `error_sensitive`,
         `averaging`).
+    variance, gamma : float, default 1
+        Of "arow": the variance of each weight at the start, and the tradeoff: larger, the smaller are the steps.
     verbose : bool
         Show progress on stderr.
     model_filename : str, optional
         Where `fit` writes the model in CRFsuite's format; before a fit the model is read from there.
     keep_tempfiles : bool, default False
         Whether the temporary file of `modelfile` outlives this object.
-    num_memories, epsilon, period, linesearch, max_linesearch, variance, gamma, trainer_cls
+    num_memories, epsilon, period, linesearch, max_linesearch, trainer_cls
         No effect, as what begins with `calibration_`; a warning says so where one of them is given.
 
     Attributes

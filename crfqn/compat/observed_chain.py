@@ -19,6 +19,7 @@ from crfqn.errors import InputError
 from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.checks import check_nonnegative
 from crfqn.objectives.support import Support
+from crfqn.solvers.stochastic import perceptron
 from crfqn.solvers.stochastic.perceptron import AveragedPerceptron, PassiveAggressive
 
 
@@ -91,6 +92,7 @@ CARRIED: dict[str, dict[str, Any]] = {
     L2SGD: MINIMISED | {"max_iterations": 1000},
     AP: ONLINE,
     PA: {**ONLINE, "c": 1.0, "pa_type": 1, "error_sensitive": True, "averaging": True},
+    AROW: {**ONLINE, "variance": 1.0, "gamma": 1.0},
 }
 # Parameters of the algorithms; those that the one at hand does not carry over have no effect.
 OF_ALGORITHMS = (
@@ -104,10 +106,6 @@ def make_chain(given: dict[str, Any]) -> ObservedChain:
     """Return the unfitted chain of the parameters `given`, None standing for CRFsuite's defaults; InputError for an
     unknown algorithm and values out of range, a UserWarning for what has no effect."""
     algorithm = LBFGS if given["algorithm"] is None else given["algorithm"]
-    if algorithm == AROW:
-        raise InputError(
-            "algorithm: 'arow' is not here; nearest to it are 'pa', which learns item by item too, and 'lbfgs'"
-        )
     if not isinstance(algorithm, str) or algorithm not in CARRIED:
         raise InputError(f"algorithm: expected one of {[*CARRIED]}, got {algorithm!r}")
     idle = [name for name in OF_ALGORITHMS if given.get(name) is not None and name not in CARRIED[algorithm]]
@@ -137,6 +135,10 @@ def _with_algorithm(chain: ObservedChain, algorithm: str, values: dict[str, Any]
     n_epochs = values["max_iterations"]
     if algorithm == AP:
         return chain.set_params(l1=0.0, solver=AveragedPerceptron(n_epochs=n_epochs))
+    if algorithm == AROW:
+        return chain.set_params(
+            l1=0.0, solver=perceptron.AROW(n_epochs, gamma=values["gamma"], variance=values["variance"])
+        )
     for name, only in (("pa_type", 1), ("error_sensitive", True), ("averaging", True)):
         if values[name] != only:
             raise InputError(f"{name}: expected {only}, the only one that is here, got {values[name]!r}")

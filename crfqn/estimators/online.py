@@ -78,7 +78,7 @@ def learn_online(
     with the mean of all weights. `start` are those to begin with, where the model has no memory of a pass."""
     solver, memory = model._make_solver(), getattr(model, "_memory", None)
     begins = NO_WEIGHTS if start is None or memory is not None else centred_weights(features, start)
-    online = objective.state(PerceptronState, begins)
+    online = objective.state(PerceptronState, begins, solver.variance)
     if memory is None:
         random = np.random.default_rng(solver.random_state)
     else:

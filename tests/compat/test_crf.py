@@ -109,6 +109,17 @@ def test_sgd_ends_at_its_optimum(tmp_path):
     )
 
 
+@pytest.mark.parametrize("parameters", [{}, {"variance": 0.1, "gamma": 10.0, "max_iterations": 10}], ids=str)
+def test_arow_labels_as_that_of_crfsuite(parameters, tmp_path):
+    crf = CRF("arow", all_possible_transitions=True, **parameters).fit(X, Y)
+    tagger, log = crfsuite(tmp_path / "m", "arow", **{"feature.possible_transitions": True}, **parameters)
+    assert crf.predict(X).tolist() == [tagger.tag(item) for item in X]
+    # in another order of the items
+    assert crf.training_log_.last_iteration["feature_norm"] == pytest.approx(
+        log.last_iteration["feature_norm"], rel=0.2
+    )
+
+
 @pytest.mark.parametrize("algorithm", ["ap", "pa"])
 def test_online_methods_learn(algorithm):
     crf = CRF(algorithm, max_iterations=10).fit(X, Y)
@@ -277,7 +288,7 @@ class TestInterface:
     @pytest.mark.parametrize(
         ("parameters", "message"),
         [
-            ({"algorithm": "arow"}, "'arow' is not here; nearest to it are 'pa'"),
+            ({"algorithm": "arow", "gamma": 0}, "gamma: expected a finite number > 0"),
             ({"algorithm": "svm"}, "algorithm: expected one of"),
             ({"c1": -1}, "c1: expected"),
             ({"algorithm": "pa", "pa_type": 2}, "pa_type: expected 1, the only one that is here"),

@@ -108,14 +108,16 @@ class LearnedRows(MethodState):
         indptr, features, values = part.map.store.by_position()
         return ItemData(part.map.offsets, indptr, features, values, loss.targets, part.weights)
 
-    def averaged_rows(self, has_mean: bool = True) -> AveragedRows:
-        """Return weights of zeros, of which a mean is kept or not."""
+    def averaged_rows(self, has_mean: bool = True, variance: float = 0.0) -> AveragedRows:
+        """Return weights of zeros, of which a mean is kept or not, or each with a `variance` above 0."""
         kinds, pattern_of = self.patterns(NO_COORDS)
         is_fixed = np.zeros((len(kinds), self.width), bool)
         is_fixed[:, : self.n_states] = kinds == FORBIDDEN
         weights = untouched_rows(self.n_rows, self.width)
         corrections = untouched_rows(self.n_rows if has_mean else 0, self.width)
-        return AveragedRows(weights, corrections, is_fixed, pattern_of, np.zeros(2))
+        variances = untouched_rows(self.n_rows if variance > 0 else 0, self.width)
+        variances[:] = variance
+        return AveragedRows(weights, corrections, variances, is_fixed, pattern_of, np.zeros(2))
 
     def sparse(self, table: Vector, corrections: Vector | None = None, share: float = 0.0) -> SparseWeights:
         """Return the weights of table - share * corrections, (rows, width) each, that are not 0."""
@@ -223,12 +225,13 @@ class SGDState(LearnedRows):
 class Learned(NamedTuple):
     """What `PerceptronState` has learned, for more items of the same states, and perhaps of more features.
 
-    weights, corrections : float64 (F + K, width), dense rows of features and then of labels
+    weights, corrections, variances : float64 (F + K, width) or (0, width), dense rows of features and then of labels
     counters, n_features : float64, of items and of mistakes; F
     """
 
     weights: NDArray[np.float64]
     corrections: NDArray[np.float64]
+    variances: NDArray[np.float64]
     counters: NDArray[np.float64]
     n_features: int
 
@@ -237,16 +240,21 @@ class PerceptronState(LearnedRows):
     """Weights, changed by `correct` an item at a time, and the mean of all that they have been, from `start` on.
 
     Penalties take no part; weights outside of the objective's support stay zero (`perceptron_kernels.py`).
+    variance : above 0 for AROW, which has no mean and knows chains only
     """
 
-    def __init__(self, owner: Objective | BlockedObjective, start: tuple[Coords, Vector]) -> None:
+    def __init__(
+        self, owner: Objective | BlockedObjective, start: tuple[Coords, Vector], variance: float = 0.0
+    ) -> None:
         super().__init__(owner)
-        self.rows = self.averaged_rows()
+        if variance > 0 and not isinstance(self.structure, Chain):
+            raise ViewError(f"AROW needs a chain; the structure is {type(self.structure).__name__}")
+        self.rows = self.averaged_rows(has_mean=variance == 0, variance=variance)
         self.rows.weights[self.places(start[0])] = start[1]
 
     def correct(self, order: NDArray[np.integer], aggressiveness: float) -> int:
         """Label the items `order`, and learn from each mistake at once, in steps of at most `aggressiveness`, 0 for the
-        perceptron, whose steps are 1; returns the number of positions that were labelled wrongly.
+        perceptron, whose steps are 1; of AROW it is gamma. Returns the number of positions that were labelled wrongly.
 
         Sequential, whatever the number of threads: the result depends on the order alone.
         """
@@ -263,20 +271,25 @@ class PerceptronState(LearnedRows):
 
     def learned(self) -> Learned:
         """Return all that has been learned; it is not copied."""
-        return Learned(self.rows.weights, self.rows.corrections, self.rows.counters, self.n_features)
+        return Learned(*self.rows[:3], self.rows.counters, self.n_features)
 
     def resume(self, learned: Learned) -> None:
         """Go on from what was learned before, in the same arrays unless there are more features."""
         *tables, counters, n_known = learned
         if n_known != self.n_features:
-            mine = (self.rows.weights, self.rows.corrections)
-            for new, old in zip(mine, tables, strict=True):
+            for new, old in zip(self.rows[:3], tables, strict=True):
                 new[:n_known], new[self.n_features :] = old[:n_known], old[n_known:]
-            tables = [*mine]
-        self.rows = self.rows._replace(weights=tables[0], corrections=tables[1], counters=counters)
+            tables = [*self.rows[:3]]
+        weights, corrections, variances = tables
+        self.rows = self.rows._replace(
+            weights=weights, corrections=corrections, variances=variances, counters=counters
+        )
 
     def point(self) -> Point:
-        """Return the point of the mean of the weights after each item so far; its pass waits until it is needed."""
+        """Return the point of the mean of the weights after each item so far, of AROW the last weights; its pass waits
+        until it is needed."""
+        if not self.rows.corrections.size:
+            return self.owner.later(*self.sparse(self.rows.weights))
         share = 1.0 / max(self.rows.counters[N_SEEN], 1.0)
         return self.owner.later(*self.sparse(self.rows.weights, self.rows.corrections, share))
 

@@ -23,7 +23,7 @@ from crfqn import (
 )
 from crfqn.errors import InputError
 from crfqn.result import Status
-from crfqn.solvers.stochastic.perceptron import AveragedPerceptron, PassiveAggressive
+from crfqn.solvers.stochastic.perceptron import AROW, AveragedPerceptron, PassiveAggressive
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -73,7 +73,7 @@ class TestAsEpochsOfFit:
         assert model.score(DIGITS, DIGIT) > 0.9
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", [*SOLVERS, AROW()], ids=str)
 class TestFeaturesThatGrow:
     def test_features_that_come_later_are_learned_as_if_they_had_been_known(self, solver):
         growing, fixed = ChainCRF(solver=solver), ChainCRF(solver=solver)
