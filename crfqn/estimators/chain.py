@@ -28,6 +28,7 @@ from crfqn.estimators.callbacks import with_tasks
 from crfqn.estimators.chain_model import ChainModel
 from crfqn.estimators.online import learn_online, learns_in_batches
 from crfqn.estimators.transitions import span_rules
+from crfqn.estimators.validation import refuse_scores_of_single_labels
 from crfqn.messages import describe, shorten
 from crfqn.structures.chain_decoding import n_best, pairs_of, span_probabilities
 from crfqn.threads import Pool
@@ -289,6 +290,13 @@ class ChainCRF(ChainModel):
                 return pairs_of(chain, scores, edges, pool)
             inference = chain.infer(scores, edges, pool=pool)
         return split_by_item(np.ascontiguousarray(inference.residual.T), chain.offsets)
+
+    @available_if(has_probabilities)
+    def predict_proba(self, X: Any, known: Any = None) -> list[NDArray[np.float64]]:
+        """Return the probabilities of the labels of each position, in the order of `classes_`: `predict_marginals`
+        under scikit-learn's name, which pipelines have."""
+        refuse_scores_of_single_labels()
+        return self.predict_marginals(X, known)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of positions that are labelled right, each item weighted by `sample_weight`.

@@ -46,6 +46,16 @@ class TestPredict:
             model.predict_marginals_single(X[1]), model.predict_marginals(X[1:2])[0]
         )
 
+    def test_probabilities_are_the_marginals_in_pipelines_too(self, model):
+        pipeline = make_pipeline(FunctionTransformer(), model)
+        known = [["O", None], *[None] * (len(X) - 1)]
+        for arguments in ({}, {"known": known}):
+            expected = model.predict_marginals(X, **arguments)
+            for found in (model.predict_proba(X, **arguments), pipeline.predict_proba(X, **arguments)):
+                assert all(map(np.array_equal, found, expected))
+        assert found[0][0].tolist() == [0.0, 1.0]
+        assert not hasattr(ChainCRF(loss="hinge"), "predict_proba")
+
     def test_cross_val_predict_and_seqeval_take_it(self):
         from seqeval.metrics import f1_score
 
@@ -78,8 +88,8 @@ class TestPredict:
     def test_the_refused_scores_are_there_for_all_positions(self, model):
         with pytest.raises(InputError, match=r'find_scorer\("jaccard_micro"\)'):
             get_scorer("jaccard_micro")(model, X, Y)
-        with pytest.raises(InputError, match=r'max_error .*find_scorer\("accuracy"\)'):
-            get_scorer("neg_max_error")(model, X, Y)
+        with pytest.raises(InputError, match=r'roc_auc_score .*find_scorer\("accuracy"\)'):
+            get_scorer("roc_auc")(model, X, Y)
         for name in ("accuracy", "f1_macro"):
             search = GridSearchCV(
                 ChainCRF(n_threads=1), {"l1": [0.1, 100.0]}, cv=2, scoring=find_scorer(name)
