@@ -26,6 +26,7 @@ from crfqn.data.label_codes import (
     encode_constraints,
     encode_known_labels,
     flat_labels,
+    flat_partial_labels,
     lists_by_item,
 )
 from crfqn.data.model_file import ModelFile, narrowed
@@ -219,6 +220,17 @@ class ChainModel(StructuredEstimator):
         store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, pool=pool)
         features, chain = SparseMap(store, pool), model._chain(store.offsets, is_training=True)
         return model, self._objective(features, chain, targets, weights), features, begin
+
+    def _labelled_batch(self, X: Any, y: Any) -> tuple[Sequences, NDArray[np.object_]]:
+        """Return what `refit` takes: the batch in the features that were known and its new ones, a list of labels an
+        item."""
+        sequences, vocabulary = self._grown(X)
+        labels = np.empty(sequences.n_positions, object)
+        labels[:] = flat_partial_labels(y, sequences.offsets)
+        named = Sequences.from_checked(
+            sequences.matrix, sequences.offsets, sequences.feature_names, vocabulary
+        )
+        return named, lists_by_item(labels, sequences.offsets)
 
     def _check_batches(self, reason: str) -> None:
         """Refuse what depends on all data."""
