@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Vector
 from crfqn.data.items import check_item_weights
 from crfqn.data.sequences import Sequences
+from crfqn.estimators.callbacks import with_tasks
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +62,18 @@ def refit(model: Any, X: Any, y: NDArray, sample_weight: Any) -> Any:
     batch = Reservoir(X, y, np.ones(len(y)) if weights is None else weights, len(y), before.random)
     kept = before.followed_by(batch, model.RESERVOIR)
     try:
-        model.fit(kept.X, kept.y, kept.item_weights, start=None if is_first else model)
+        _train(model, kept.X, kept.y, kept.item_weights, None if is_first else model)
     except KeyboardInterrupt:  # which leaves a model of these items
         model._reservoir = kept
         raise
     model._reservoir = kept
     return model
+
+
+@with_tasks
+def _train(model: Any, X: Any, y: NDArray, sample_weight: Vector | None, start: Any) -> Any:
+    """Do what `fit` does; a subclass may have another `fit`, of other arguments."""
+    return model._solve(model.prepare(X, y, sample_weight, start))
 
 
 def joined(first: Any, second: Any) -> Any:
