@@ -41,6 +41,10 @@ class ModelFile:
             self._delete()
             self.name = None
 
+    def refresh(self) -> None:
+        """Do the same as `cleanup`: `crf.modelfile` has a new file then."""
+        self.cleanup()
+
 
 def _remove(path: str) -> None:
     with suppress(OSError):

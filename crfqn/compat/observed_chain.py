@@ -20,7 +20,6 @@ from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.checks import check_nonnegative
 from crfqn.objectives.support import Support
 from crfqn.solvers.stochastic import perceptron
-from crfqn.solvers.stochastic.perceptron import AveragedPerceptron, PassiveAggressive
 
 
 class Zeros(NamedTuple):
@@ -134,7 +133,7 @@ def _with_algorithm(chain: ObservedChain, algorithm: str, values: dict[str, Any]
         return chain.set_params(l1=values.get("c1", 0.0), l2=2 * values["c2"], tol=values["delta"])
     n_epochs = values["max_iterations"]
     if algorithm == AP:
-        return chain.set_params(l1=0.0, solver=AveragedPerceptron(n_epochs=n_epochs))
+        return chain.set_params(l1=0.0, solver=perceptron.AveragedPerceptron(n_epochs=n_epochs))
     if algorithm == AROW:
         return chain.set_params(
             l1=0.0, solver=perceptron.AROW(n_epochs, gamma=values["gamma"], variance=values["variance"])
@@ -142,4 +141,4 @@ def _with_algorithm(chain: ObservedChain, algorithm: str, values: dict[str, Any]
     for name, only in (("pa_type", 1), ("error_sensitive", True), ("averaging", True)):
         if values[name] != only:
             raise InputError(f"{name}: expected {only}, the only one that is here, got {values[name]!r}")
-    return chain.set_params(l1=0.0, solver=PassiveAggressive(n_epochs=n_epochs, C=values["c"]))
+    return chain.set_params(l1=0.0, solver=perceptron.PassiveAggressive(n_epochs=n_epochs, C=values["c"]))

@@ -1,8 +1,8 @@
 """`partial_fit`: one pass over a batch of items, by a method that learns from its mistakes or by dual decomposition.
 
 The mean of the weights goes on over all batches, which may be forgotten: a pass over all items in one batch is an epoch
-of `fit` with the same solver, bit for bit. The penalty takes no part. Stochastic gradients have no `partial_fit`: their
-rate and their share of the penalty depend on how many items there will be.
+of `fit` with the same solver, bit for bit. The penalty takes no part. Stochastic gradients are not among these methods:
+their rate and their share of the penalty depend on how many items there will be.
 """
 
 from __future__ import annotations

@@ -63,10 +63,9 @@ def refit(model: Any, X: Any, y: NDArray, sample_weight: Any) -> Any:
     kept = before.followed_by(batch, model.RESERVOIR)
     try:
         _train(model, kept.X, kept.y, kept.item_weights, None if is_first else model)
-    except KeyboardInterrupt:  # which leaves a model of these items
-        model._reservoir = kept
-        raise
-    model._reservoir = kept
+    finally:  # an interrupt, too, leaves a model of these items where the training had begun
+        if hasattr(model, "coef_") and not hasattr(model, "_reservoir"):
+            model._reservoir = kept
     return model
 
 

@@ -261,6 +261,18 @@ class TestOtherSolvers:
             model.partial_fit([[["a"]]], [["odd", "even"]])
         assert (weights_by_name(model), model._reservoir) == before
 
+    def test_an_interrupt_leaves_a_model_that_goes_on(self):
+        model = ChainCRF(l1=0.1, solver="owl-qn", tol=1e-6).partial_fit(X[:10], Y[:10])
+
+        def interrupt(_):
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            model.set_params(callback=interrupt).partial_fit(X[10:30], Y[10:30])
+        model.set_params(callback=None).partial_fit(X[30:], Y[30:])
+        fitted = ChainCRF(l1=0.1, solver="owl-qn", tol=1e-6).fit(X, Y)
+        assert model.result_.value == pytest.approx(fitted.result_.value, rel=2e-6)
+
     def test_names_of_columns_stay(self):
         pandas = pytest.importorskip("pandas")
         frame = pandas.DataFrame(DIGITS[:90], columns=[f"p{n}" for n in range(64)])
