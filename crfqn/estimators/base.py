@@ -284,7 +284,12 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         support: Support | None = None,
     ) -> Any:
         """Return the loss over the features."""
-        return build_objective(features, self._loss(structure, targets), item_weights, support)
+        loss = self._loss(structure, targets)
+        return build_objective(features, loss, item_weights, support, self._offset(loss))
+
+    def _offset(self, loss: Any) -> Vector | None:
+        """Return scores that are there in training before any weight, (K, N), if there are any."""
+        return None
 
     def _problem(
         self,

@@ -386,12 +386,13 @@ class RunRecord:
         if not self.trace.rows:
             self._adopt_latest()
         last = self.trace.rows[-1]
+        estimate = np.nan if not status.is_success and self._is_contradicted else self.estimate
         return Result(
             coords=self.best.coords,
             weights=self.best.weights,
             value=self.value,
             gap=self.gap,
-            estimated_gap=min(self.estimate, self.gap) if np.isfinite(self.gap) else self.estimate,
+            estimated_gap=min(estimate, self.gap) if np.isfinite(self.gap) else estimate,
             excess=self.excess,
             violation=self.violation,
             status=status,

@@ -365,6 +365,8 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
                     ended = self._add_stages(again, whole, None, second)
                     stages, monitor = again, second
                     status = status if ended is Status.STAGES_MADE else ended
+                if status.is_regular:
+                    self._improve(stages, items if whole is None else whole, monitor)
             self._keep_stages(checked, space, stages, monitor, status)
         except KeyboardInterrupt:  # in whatever it was, what has been learnt is kept
             self._keep_stages(checked, space, stages, monitor, Status.INTERRUPTED)
@@ -387,6 +389,9 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
             if status is not None:
                 return status
             predictions = next(learner)
+
+    def _improve(self, stages: StagesT, items: ItemStream, monitor: Monitor) -> None:
+        """Improve the weights of the stages that are kept; the record's row of the last one then tells of all."""
 
     def _keep_stages(
         self, checked: Any, space: LabelSpace, stages: StagesT, monitor: Monitor, status: Status

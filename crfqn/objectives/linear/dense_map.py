@@ -138,14 +138,20 @@ class DenseMap(TiledMap):
         positions, offsets = positions_of(self.offsets, items)
         return replace(self, matrix=self.matrix[positions], offsets=offsets), positions
 
-    @cached_property
-    def _product_tile(self) -> tuple[Callable[[Any, Any], Vector], Vector | None]:  # type: ignore[override]
+    @property
+    def _product_tile(self) -> tuple[Callable[[Any, Any], Vector], Vector | None]:
         """Tiles as they lie in memory, without a copy, where what is to be taken off cancels hardly a digit."""
+        return (self._tile, None) if self._is_far else (self._uncentred, self.centre)
+
+    @cached_property
+    def _is_far(self) -> bool:
+        """Whether a feature's centre is far from it, or there is none."""
         if self.centre is None:
-            return self._tile, None
+            return True
         some = self._tile(slice(None, None, max(1, self.n_positions // SAMPLE)), slice(None))
-        is_far = np.abs(self.centre[: self.n_stored]) > NEAR * np.abs(some).max(axis=0, initial=0.0)
-        return (self._tile, None) if is_far.any() else (self._uncentred, self.centre)
+        return bool(
+            (np.abs(self.centre[: self.n_stored]) > NEAR * np.abs(some).max(axis=0, initial=0.0)).any()
+        )
 
     def _tile(self, positions: Any, columns: Any) -> Vector:
         """Some positions of some columns in float64, less their centre."""

@@ -163,8 +163,9 @@ class ScoreLoss:
         """Return the largest eigenvalue that the Hessian by a position's scores may have, unweighted, (N,)."""
         raise NotImplementedError
 
-    def constants(self, features: Any, weights: Vector) -> Vector:
-        """Return a Lipschitz constant of each feature's row of the gradient, (F,); features: a `FeatureMap`."""
+    def constants(self, features: Any, weights: Vector, are_papers: bool = False) -> Vector:
+        """Return a Lipschitz constant of each feature's row of the gradient, (F,); features: a `FeatureMap`;
+        are_papers : those of Blondel, Seki and Uehara (2013), where they differ from the least that is known."""
         return features.weighted_squares(weights * self.score_bounds())
 
     @property
