@@ -82,7 +82,6 @@ class FOBOS:
         check_integers(self, 0, "random_state")
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        """Return what is asked of the problem: rows that learn item by item."""
         return Requirements(penalty=("is_rowwise", "is_uniform"), states=(FobosState,))
 
     def steps(self, objective: LearningObjective, penalty: Penalty, start: Point) -> Iterator[State]:

@@ -125,11 +125,8 @@ def learn_chains(order, data, relevance, n_states, rows, rates, mask):
     scores, psi = aligned_rows(longest, width), aligned_rows(longest, width)
     alpha, p = aligned_rows(longest, width), aligned_rows(longest, width)
     edge_counts, gradient = aligned_rows(width, width), aligned_rows(1, width)[0]
-    scale, edge_rows, edges = (
-        np.empty(longest),
-        n_features + np.arange(n_states),
-        aligned_rows(n_states, width),
-    )
+    scale, edge_rows = np.empty(longest), n_features + np.arange(n_states)
+    edges = aligned_rows(n_states, width)
     masked, free_counts = aligned_rows(n_states, width), aligned_rows(width, width)
     is_partial = relevance.shape[0] > 0
     free = aligned_rows(longest if is_partial else 0, width)
