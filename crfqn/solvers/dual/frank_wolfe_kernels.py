@@ -34,6 +34,7 @@ from crfqn.solvers.stochastic.perceptron_kernels import (
     label_item,
     mark_path,
     path_square,
+    squares_of,
 )
 
 OPERATIONS, GAIN = 0, 1  # places in `totals`: multiplications, about, and how much the dual has risen, / l2
@@ -207,25 +208,6 @@ def label_in_lattice(lattice, n_there, scores, edges, mask, best, origin, states
     for t in range(length - 1, -1, -1):
         states[t] = lattice[t, chosen]
         chosen = origin[t, chosen]
-
-
-@subkernel
-def squares_of(a, to, source, data, first, changes):
-    """Return |X_i' (counts(to) - counts(source))|^2 of what `correct_item` has added to `changes`, zeros before and
-    after."""
-    total = 0.0
-    for t in range(to.size):
-        if to[t] != source[t]:
-            for e in range(data.indptr[a + t], data.indptr[a + t + 1]):
-                row = changes[data.features[e]]
-                total += row[to[t]] * row[to[t]] + row[source[t]] * row[source[t]]
-                row[to[t]] = row[source[t]] = 0.0
-        if t > 0 and (to[t] != source[t] or to[t - 1] != source[t - 1]):
-            for states in (to, source):
-                row = changes[first + states[t - 1]]
-                total += row[states[t]] * row[states[t]]
-                row[states[t]] = 0.0
-    return total
 
 
 @subkernel

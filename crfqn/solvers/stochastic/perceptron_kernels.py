@@ -22,7 +22,7 @@ import numpy as np
 from crfqn.kernels import inner, kernel, subkernel
 from crfqn.kernels.rows import add_picked, aligned_rows
 from crfqn.kernels.viterbi import add_mask, came_from, extend_paths
-from crfqn.solvers.stochastic.item_kernels import largest_item, new_item_columns, transpose_item
+from crfqn.solvers.stochastic.item_kernels import largest_item
 
 N_SEEN, N_WRONG = 0, 1  # places in `counters`
 
@@ -50,31 +50,6 @@ def change_weight(row, state, tau, rows):
         rows.weights[row, state] += tau
         if rows.corrections.shape[0] > 0:
             rows.corrections[row, state] += rows.counters[N_SEEN] * tau
-
-
-@subkernel
-def feature_changes(n, columns, change, sums):
-    """Write the part that each of an item's n features has in Phi's change: sums[j] = sum_t x_tj change[t],
-    float64 (n or more, width). A feature that is at several positions counts as one."""
-    first_of = columns.first_of
-    for j in range(n):
-        for k in range(sums.shape[1]):
-            sums[j, k] = 0.0
-        add_picked(sums[j], change, columns.positions, first_of[j], first_of[j + 1], columns.x)
-
-
-@subkernel
-def free_square(chosen, sums, rows):
-    """Set to 0 what belongs to weights that stay zero, and return the sum of the squares of the rest; chosen :
-    int64 (n,), rows; sums : float64 (n or more, width), a change of each."""
-    total = 0.0
-    for j in range(chosen.size):
-        is_fixed = rows.is_fixed[rows.pattern_of[chosen[j]]]
-        for k in range(sums.shape[1]):
-            if is_fixed[k]:
-                sums[j, k] = 0.0
-            total += sums[j, k] * sums[j, k]
-    return total
 
 
 @inner
@@ -117,34 +92,6 @@ def lead(labels, states, scores, edges):
 
 
 @subkernel
-def item_change(labels, states, change, edge_change):
-    """Write Delta by position, float64 (T, width), and that of the edges, float64 (K, width)."""
-    change[:] = 0.0
-    edge_change[:] = 0.0
-    for t in range(labels.size):
-        change[t, labels[t]] += 1.0
-        change[t, states[t]] -= 1.0
-        if t > 0:
-            edge_change[labels[t - 1], labels[t]] += 1.0
-            edge_change[states[t - 1], states[t]] -= 1.0
-
-
-@subkernel
-def change_by_row(n, columns, change, edge_change, first, sums):
-    """Write the change of each row of the weights that an item of n features has, and return the rows, int64.
-
-    sums : float64 (features and K, width), out: first of the features in `columns.present`, which gets the edges' rows
-        behind them; these begin at `first`
-    """
-    n_states = edge_change.shape[0]
-    feature_changes(n, columns, change, sums)
-    for j in range(n_states):
-        columns.present[n + j] = first + j
-        sums[n + j] = edge_change[j]
-    return columns.present[: n + n_states]
-
-
-@subkernel
 def correct_item(a, labels, states, tau, data, first, rows):
     """w += tau Delta for an item whose positions begin at `a`; the edges' rows begin at `first`."""
     for t in range(labels.size):
@@ -159,21 +106,38 @@ def correct_item(a, labels, states, tau, data, first, rows):
             change_weight(first + states[t - 1], wrong, -tau, rows)
 
 
+@subkernel
+def squares_of(a, to, source, data, first, changes):
+    """Return |X_i' (counts(to) - counts(source))|^2 of what `correct_item` has added to `changes`, zeros before and
+    after."""
+    total = 0.0
+    for t in range(to.size):
+        if to[t] != source[t]:
+            for e in range(data.indptr[a + t], data.indptr[a + t + 1]):
+                row = changes[data.features[e]]
+                total += row[to[t]] * row[to[t]] + row[source[t]] * row[source[t]]
+                row[to[t]] = row[source[t]] = 0.0
+        if t > 0 and (to[t] != source[t] or to[t - 1] != source[t - 1]):
+            for states in (to, source):
+                row = changes[first + states[t - 1]]
+                total += row[states[t]] * row[states[t]]
+                row[states[t]] = 0.0
+    return total
+
+
 @kernel
-def correct_chains(order, data, n_states, aggressiveness, rows, mask):
-    """Label each item of `order` and learn from its mistakes, by steps times its weight; `rows` change in place;
-    aggressiveness : the largest step C of passive-aggressive learning; 0 for the perceptron."""
+def correct_chains(order, data, n_states, aggressiveness, rows, changes, mask):
+    """Label each item of `order` and learn from its mistakes, by steps times its weight; `rows` change in place.
+
+    aggressiveness : the largest step C of passive-aggressive learning; 0 for the perceptron
+    changes : float64 like the weights, zeros, scratch; not used by the perceptron
+    """
     weights, counters = rows.weights, rows.counters
     width, n_features = weights.shape[1], weights.shape[0] - n_states
     edges = weights[n_features:]
-    longest, most = largest_item(order, data)
-    columns = new_item_columns(most, n_states, n_features, data.values.size == 0)
-    scores, delta, change = (
-        aligned_rows(longest, width),
-        aligned_rows(longest, width),
-        aligned_rows(longest, width),
-    )
-    edge_change, sums = aligned_rows(n_states, width), aligned_rows(min(most, n_features) + n_states, width)
+    change_rows = AveragedRows(changes, changes[:0], rows.is_fixed, rows.pattern_of, counters)
+    longest, _ = largest_item(order, data)
+    scores, delta = aligned_rows(longest, width), aligned_rows(longest, width)
     found, masked = np.empty(longest, np.int32), aligned_rows(n_states, width)
     for i in order:
         a, b = data.offsets[i], data.offsets[i + 1]
@@ -190,10 +154,8 @@ def correct_chains(order, data, n_states, aggressiveness, rows, mask):
         if n_wrong > 0:
             tau = 1.0
             if aggressiveness > 0.0:
-                item_change(labels, states, change[:length], edge_change)
-                n = transpose_item(a, b, data, columns)
-                chosen = change_by_row(n, columns, change, edge_change, n_features, sums)
-                square = free_square(chosen, sums, rows)
+                correct_item(a, labels, states, 1.0, data, n_features, change_rows)
+                square = squares_of(a, labels, states, data, n_features, changes)
                 loss = lead(labels, states, scores[:length], edges) + np.sqrt(n_wrong)
                 tau = step_size(aggressiveness, loss, square)
             correct_item(a, labels, states, tau * data.weights[i], data, n_features, rows)
