@@ -54,7 +54,6 @@ class AveragedPerceptron:
         check_integers(self, 0, "random_state")
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        """Return what is asked of the problem: weights that learn from mistakes item by item."""
         return Requirements(states=(PerceptronState,))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:

@@ -294,14 +294,15 @@ class PerceptronState(LearnedRows):
         return self.owner.later(*self.sparse(self.rows.weights, self.rows.corrections, share))
 
 
-class FobosState(MethodState):
+class FobosState(LearnedRows):
     """Weights of a flat objective of margins under a penalty, changed by `learn` (`fobos_kernels.py`).
 
-    Items of weight 0 are left out: `n_items` counts the others. InputError for other penalties, and where the array
-    would be larger than `LARGEST_BYTES`.
+    InputError for other penalties.
     penalty : ElasticNet or GroupLasso, of which L1 or the groups' norm is zero; what is unpenalised must be whole rows
     share : of the items that the penalty is meant for: a step takes 1 / N of it, N = n_items / share
     """
+
+    takes_blocks = False
 
     def __init__(
         self,
@@ -310,48 +311,38 @@ class FobosState(MethodState):
         penalty: ElasticNet | GroupLasso,
         share: float = 1.0,
     ) -> None:
-        self.objective = objective
-        self.n_features, self.n_states = objective.map.n_features, objective.n_states
+        super().__init__(objective)
         local = RowPenalty.of(penalty, self.n_features, self.n_states)
         if local.l1 > 0 and local.group_l1 > 0:
             raise InputError(
                 "learning item by item shrinks a row by one norm, whose skipped steps add up: expected l1 = 0 or "
                 f"group_l1 = 0, got {local.l1:g} and {local.group_l1:g}"
             )
-        width = -(-self.n_states // LANES) * LANES
-        check_memory(self.n_features, width, self.n_features, self.n_states)
-        self.items = np.flatnonzero(objective.weights > 0)
         self.rows = fobos.ShrunkRows(
-            untouched_rows(self.n_features, width),
+            untouched_rows(self.n_rows, self.width),
             np.tile([0.0, 1.0], (self.n_features, 1)),
             local.is_unpenalised(np.arange(self.n_features)),
             local.is_linf,
             np.array([0.0, 0.0, 1.0]),
             np.array([0.0, local.l1, local.l2, local.group_l1]) * (share / max(self.n_items, 1)),
         )
-        split = split_coords(start[0], self.n_states, self.n_features)
-        self.rows.table[split.features, split.states] = start[1]
+        self.rows.table[self.places(start[0])] = start[1]
 
     @classmethod
-    def check(cls, objective: Objective) -> None:
+    def check(cls, objective: Objective | BlockedObjective) -> None:
         """Raise ViewError for losses without margins and for offsets."""
-        if not objective.loss.has_margins:
-            raise ViewError(
-                f"learning rows needs a loss of margins; {type(objective.loss).__name__} has none"
-            )
-        if objective.offset is not None:
+        part = objective.parts[0]
+        if not part.loss.has_margins:
+            raise ViewError(f"learning rows needs a loss of margins; {type(part.loss).__name__} has none")
+        if part.offset is not None:
             raise ViewError("learning rows knows scores of the weights alone; this objective has an offset")
-
-    @property
-    def n_items(self) -> int:
-        """The items whose weight is not 0."""
-        return self.items.size
 
     def learn(self, order: NDArray[np.integer], eta0: float) -> None:
         """Take a step on each of the items `order`, with eta_t = eta0 / sqrt(t), t the steps since the start, from 1.
         Sequential, whatever the number of threads. Afterwards no penalty is outstanding."""
         self.rows.rates[fobos.ETA0] = eta0
-        owner, rest, loss = self.objective, self.items[order], self.objective.loss
+        owner: Objective = self.parts[0]
+        rest, loss = self.items[order], owner.loss
         data = fobos.RowData(*owner.map.store.by_position(), loss.labels, *loss.label_sets, owner.weights)
         while rest.size:
             rest = rest[fobos.learn_rows(loss.code, rest, data, self.n_states, self.rows) :]
@@ -360,9 +351,7 @@ class FobosState(MethodState):
 
     def weights(self) -> tuple[Coords, Vector]:
         """Return the sorted coordinates of the weights that are not 0, and their values."""
-        dense = self.rows.table[:, : self.n_states]
-        states, features = np.nonzero(dense.T)
-        return states * self.n_features + features, dense[features, states]
+        return self.sparse(self.rows.table)
 
 
 def untouched_rows(n_rows: int, width: int) -> Vector:
