@@ -452,14 +452,9 @@ def log_start(solver: Any, tol: Any, max_iter: int) -> None:
 def log_progress(progress: Progress) -> None:
     """Log a record of progress at DEBUG."""
     logger.debug(
-        "iteration %d: objective %.8g, gap %.2e, estimated gap %.2e, %d non-zeros, %.1f passes, %.2f s",
-        progress.iteration,
-        progress.value,
-        progress.gap,
-        progress.estimated_gap,
-        progress.n_nonzero,
-        progress.passes,
-        progress.seconds,
+        "iteration %(iteration)d: objective %(value).8g, gap %(gap).2e, estimated gap %(estimated_gap).2e, "
+        "%(n_nonzero)d non-zeros, %(passes).1f passes, %(seconds).2f s",
+        vars(progress),
     )
 
 

@@ -51,9 +51,8 @@ from crfqn.tagging.content import ModelContent, finite
 from crfqn.threads import Pool
 
 ROWS = 1 << 15  # predicted at a time
-FEWEST_SPLIT = (
-    1000  # items of which "auto" holds some out: the score of fewer than a hundred of them tells too little
-)
+# Items of which "auto" holds some out: the score of fewer than a hundred of them tells too little.
+FEWEST_SPLIT = 1000
 SOLVED = 1e-6  # of the first loss: what is left over is no matter for another stage
 
 

@@ -21,9 +21,8 @@ from crfqn.errors import InputError
 from crfqn.objectives.linear.tiled_map import POSITIONS, TiledMap
 from crfqn.threads import Pool
 
-NEAR = (
-    10.0  # times the distances of values from a centre: as far as this it costs products one digit of sixteen
-)
+# Times the distances of values from a centre: as far as this it costs products one digit of sixteen.
+NEAR = 10.0
 SAMPLE = 256  # positions that tell how far values lie around their centre
 SAME = 1e-12  # relative distance of a mean from a value that is rounding
 
@@ -103,10 +102,8 @@ class DenseMap(TiledMap):
     @cached_property
     def feature_scales(self) -> Vector:  # type: ignore[override]
         """The largest squares, of the extremes of each column as they lie in the array."""
-        scales, centre = (
-            np.ones(self.n_features),
-            0.0 if self.centre is None else self.centre[: self.n_stored],
-        )
+        scales = np.ones(self.n_features)
+        centre = 0.0 if self.centre is None else self.centre[: self.n_stored]
         if not self.n_positions:
             return scales
         extremes = np.stack([self.matrix.min(axis=0), self.matrix.max(axis=0)]).astype(np.float64)

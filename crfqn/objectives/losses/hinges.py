@@ -96,7 +96,6 @@ class MulticlassSquaredHinge(SquaredHinge):
         return range_with_unseen(table, step)
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> HingeEvaluation:
-        """Return losses, slacks and residual from one pass, O(N K)."""
         return evaluate_hinge(multiclass_hinge, self.labels, scores, weights, pool)
 
     def curvature(self, scores: Vector, evaluation: Evaluation, weights: Vector) -> Vector:
@@ -137,7 +136,6 @@ class MultitaskSquaredHinge(SquaredHinge):
         return single_size(table, step)
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> HingeEvaluation:
-        """Return losses, slacks and residual from one pass, O(N K)."""
         return evaluate_hinge(multitask_hinge, self.labels, scores, weights, pool)
 
     def curvature(self, scores: Vector, evaluation: Evaluation, weights: Vector) -> Vector:

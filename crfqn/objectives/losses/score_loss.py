@@ -297,14 +297,12 @@ class LinearDual(DualLoss):
     slope: float
 
     def value(self, scale: float) -> float:
-        """Return the dual loss at `scale`."""
         return scale * self.slope
 
     def __add__(self, other: LinearDual) -> LinearDual:
         return LinearDual(self.slope + other.slope)
 
     def around(self, fixed: float) -> LinearDual:
-        """Return the dual around fixed scores."""
         return LinearDual(self.slope + fixed)
 
 
@@ -313,12 +311,10 @@ class NoDual(DualLoss):
     """The dual of a loss that has none: it proves nothing."""
 
     def value(self, scale: float) -> float:
-        """Return -inf."""
         return -np.inf
 
     def __add__(self, other: object) -> NoDual:
         return self
 
     def around(self, fixed: float) -> NoDual:
-        """Return itself."""
         return self

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,15 @@ from numpy.typing import NDArray
 from crfqn.errors import InputError
 from crfqn.solvers.certificate import best_of
 from crfqn.solvers.coordinate.row_state import LineSearch, RowBlocks, RowGradients, Swept
-from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
+from crfqn.solvers.protocols import (
+    Objective,
+    Penalty,
+    Point,
+    Requirements,
+    State,
+    check_integers,
+    check_shares,
+)
 
 Indices = NDArray[np.int64]
 STEPS = ("line search", "constant", "paper constant")
@@ -89,24 +96,18 @@ class RowDescent:
     def __post_init__(self) -> None:
         if self.step not in STEPS:
             raise InputError(f"step: expected one of {STEPS}, got {self.step!r}")
-        for name in ("sigma", "omega", "cooling", "tau"):
-            setting = getattr(self, name)
-            if not (name == "tau" and setting is None) and not 0 < setting < 1:
-                raise InputError(f"{name}: expected a number between 0 and 1, got {setting!r}")
+        check_shares(self, "sigma", "omega", "cooling", *(() if self.tau is None else ("tau",)))
         for name, is_within in (
             ("least_share", 0 < self.least_share <= 1), ("free_share", 0 <= self.free_share <= 1)
         ):  # fmt: skip
             if not is_within:
                 raise InputError(f"{name}: expected a share, up to 1, got {getattr(self, name)!r}")
-        for name, least in (("max_sweeps", 1), ("memory", 0), ("seed", 0)):
-            setting = getattr(self, name)
-            if not isinstance(setting, Integral) or isinstance(setting, bool) or setting < least:
-                raise InputError(f"{name}: expected an integer >= {least}, got {setting!r}")
+        check_integers(self, 1, "max_sweeps")
+        check_integers(self, 0, "memory", "seed")
         if self.memory == 1:
             raise InputError("memory: expected 0 or an integer >= 2, got 1")
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        """Return what is asked of the problem: rows with margins."""
         return Requirements(penalty=("is_rowwise", "is_uniform"), states=(RowBlocks,))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:

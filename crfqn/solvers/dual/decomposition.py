@@ -94,7 +94,6 @@ class DualDecomposition:
         check_integers(self, 0, "random_state")
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        """Return what is asked of the problem: dual variables of items."""
         return Requirements(penalty=("is_quadratic", "is_uniform"), states=(DualItems,))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
