@@ -79,7 +79,12 @@ class ItemChain:
             back.append(before)
             delta = take(places + before)
             delta += row
-        return _traced(delta, back)
+        state = int(delta.argmax())
+        states, score = [state], float(delta[state])
+        for before in reversed(back):
+            state = int(before[state])
+            states.append(state)
+        return BestPath(states[::-1], score)
 
     def _best_together(self, items: list[Vector]) -> list[BestPath]:
         """Return the best labelling of each item, of which none is longer than the one before."""
@@ -89,13 +94,14 @@ class ItemChain:
             rows[: lengths[i], i] = scores
         paths = np.empty((n, n_states, n_states))
         take, places = paths.reshape(-1).take, np.arange(0, paths.size, n_states).reshape(n, n_states)
-        delta, found = rows[0], []
+        states, score, delta = np.empty((lengths[0], n), np.intp), np.empty(n), rows[0]
         back: list[NDArray[np.intp]] = []
         for t in range(1, lengths[0] + 1):
             while n and lengths[n - 1] == t:
                 n -= 1
-                found.append(_traced(delta[n], [before[n] for before in back]))
             if n < len(delta):
+                states[t - 1, n : len(delta)] = delta[n:].argmax(1)
+                score[n : len(delta)] = delta[n:].max(1)
                 paths, places, delta = paths[:n], places[:n], delta[:n]
             if n:
                 np.add(self._to, delta[:, None], paths)
@@ -103,7 +109,11 @@ class ItemChain:
                 back.append(before)
                 delta = take(places + before)
                 delta += rows[t, :n]
-        return found[::-1]
+        for t in range(len(back), 0, -1):
+            before = back[t - 1]
+            states[t - 1, : len(before)] = before[np.arange(len(before)), states[t, : len(before)]]
+        found = zip(states.T.tolist(), lengths, score.tolist(), strict=True)
+        return [BestPath(path[:length], best) for path, length, best in found]
 
     def n_best(self, scores: Vector, n: int) -> list[BestPath]:
         """Return the n best labellings, fewer where there are fewer: ties as `kernels/viterbi.py`'s `best_paths`."""
@@ -219,16 +229,6 @@ class ItemChain:
         largest = logs.max(axis=1, keepdims=True)
         factors = np.exp(logs - np.where(largest == -np.inf, 0.0, largest))
         return factors / np.maximum(factors.sum(axis=1, keepdims=True), 1.0)
-
-
-def _traced(delta: Vector, back: list[Any]) -> BestPath:
-    """Return the best labelling, given the scores of the last states and the best states before those of each."""
-    state = int(delta.argmax())
-    states, score = [state], float(delta[state])
-    for before in reversed(back):
-        state = int(before[state])
-        states.append(state)
-    return BestPath(states[::-1], score)
 
 
 def check_n_best(n: int, longest: int, n_states: int, n_positions: int) -> None:
