@@ -322,8 +322,10 @@ class RunRecord:
         if state.is_screening and not np.isfinite(self.dual_value) and state.violation <= self.tol * scale:
             if state.violation == 0.0 and self.is_convex:
                 return Status.CONVERGED
-            can_tell = self.may_estimate and max(self.penalty.dual_radius, self.penalty.l2) > 0
-            if state.is_final or not (can_tell and np.isfinite(self.estimate)):
+            can_tell = (
+                self.may_estimate and self.is_convex and max(self.penalty.dual_radius, self.penalty.l2) > 0
+            )
+            if state.is_final or not can_tell:
                 return Status.STATIONARY
         if self.is_near and not self._is_contradicted:
             return Status.ESTIMATED if self.is_convex else Status.STATIONARY

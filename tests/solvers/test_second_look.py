@@ -121,3 +121,13 @@ def test_an_estimate_does_not_end_what_the_largest_sizes_of_rows_hide():
         found, other = (fit.fit(X, y).result_ for fit in fits)
     for result in (found, other):
         assert not result.status.is_success or result.value <= (1 + 2 * TOL) * min(found.value, other.value)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_small_gradient_of_more_features_than_items_is_no_end():
+    """After one step the gradient is a hundredth of the first one, and the objective .51 where the optimum is .29."""
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(29, 2000)), random.integers(0, 3, 29)
+    found, close = (MulticlassCRF(l1=0, l2=1, tol=tol).fit(X, y).result_ for tol in (0.03, 1e-6))
+    assert close.gap <= 1e-6
+    assert found.value <= 1.03 * close.value
