@@ -29,7 +29,7 @@ from crfqn.report.images import Pixels, ink_of
 from crfqn.report.subject import INTERCEPT, Subject
 
 MOST_CONFUSIONS = 200
-MOST_LABELS = 400  # in the picture of the confusion matrix
+MOST_LABELS = 30  # in the picture of the confusion matrix: more names cannot be read
 MOST_POSITIONS = 60  # shown of one sequence, around its first error
 TOP = 4  # most probable labels of a position
 MOST_REASONS = 8
@@ -96,11 +96,27 @@ class EvaluationSection:
         wrong = Counter((a, b) for a, b in zip(given, predicted, strict=True) if a != b)
         return [Mistake(a, b, n, n / support[a]) for (a, b), n in wrong.most_common(MOST_CONFUSIONS)]
 
+    @cached_property
+    def n_confused(self) -> int:
+        """Number of labels that were given or predicted, where a picture shows only some of them; else 0."""
+        n_labels = len({*self.flat[0], *self.flat[1]})
+        return n_labels if n_labels > MOST_LABELS else 0
+
     def confusion(self) -> ConfusionDisplay | None:
-        """Return the confusion matrix; None for sets of labels, and for more labels than a picture shows."""
-        if self.has_sets or len({*self.flat[0], *self.flat[1]}) > MOST_LABELS:
+        """Return the confusion matrix, of many labels the MOST_LABELS with the most errors; None for sets."""
+        if self.has_sets:
             return None
-        return ConfusionDisplay.of(*self.flat, normalize="true")
+        display = ConfusionDisplay.of(*self.flat, normalize="true")
+        if not self.n_confused:
+            return display
+        names = display.display_labels.tolist()
+        n_wrong = Counter(label for pair in zip(*self.flat, strict=True) if pair[0] != pair[1] for label in pair)
+        shown = sorted(names.index(label) for label, _ in n_wrong.most_common(MOST_LABELS))
+        return ConfusionDisplay(
+            display.confusion_matrix[np.ix_(shown, shown)],
+            display_labels=display.display_labels[shown],
+            normalize="true",
+        )
 
 
 def _are_sets(y: Any) -> bool:
