@@ -96,21 +96,17 @@ class EvaluationSection:
         wrong = Counter((a, b) for a, b in zip(given, predicted, strict=True) if a != b)
         return [Mistake(a, b, n, n / support[a]) for (a, b), n in wrong.most_common(MOST_CONFUSIONS)]
 
-    @cached_property
-    def n_confused(self) -> int:
-        """Number of labels that were given or predicted, where a picture shows only some of them; else 0."""
-        n_labels = len({*self.flat[0], *self.flat[1]})
-        return n_labels if n_labels > MOST_LABELS else 0
-
     def confusion(self) -> ConfusionDisplay | None:
         """Return the confusion matrix, of many labels the MOST_LABELS with the most errors; None for sets."""
         if self.has_sets:
             return None
         display = ConfusionDisplay.of(*self.flat, normalize="true")
-        if not self.n_confused:
-            return display
         names = display.display_labels.tolist()
-        n_wrong = Counter(label for pair in zip(*self.flat, strict=True) if pair[0] != pair[1] for label in pair)
+        if len(names) <= MOST_LABELS:
+            return display
+        n_wrong = Counter(
+            label for pair in zip(*self.flat, strict=True) if pair[0] != pair[1] for label in pair
+        )
         shown = sorted(names.index(label) for label, _ in n_wrong.most_common(MOST_LABELS))
         return ConfusionDisplay(
             display.confusion_matrix[np.ix_(shown, shown)],

@@ -11,6 +11,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from crfqn.atomic_write import check_writable, replace_file
 from crfqn.errors import InputError
 from crfqn.messages import describe, printable
@@ -44,7 +47,8 @@ COUNT = Parameter("how many are shown", int, low=1)
 class Contents:
     """What a report shows besides the model itself; every part may be missing.
 
-    title, feature_names : by default the name of the model's file, recipe or estimator, and the model's names, else numbers
+    title : by default the name of the model's file, recipe or estimator
+    feature_names : by default the model's, else numbers
     texts : how items read: of sequences a list of str, one a position; of others a str
     source : where the data is from, for the reader
     regularization_path : or its `rows()`; by default the one that `crfqn path` kept in the model file
@@ -166,6 +170,11 @@ def _of_weights(
     if subject.transitions is not None:
         display = TransitionsDisplay.of(subject.model)
         content["transitions"] = subject.strongest_transitions(MOST_TRANSITIONS)
+        shown = _strongest_labels(display)
+        display = TransitionsDisplay(
+            display.weights[np.ix_(shown, shown)], [subject.labels[row] for row in shown]
+        )
+        content["transition_labels"] = display.labels
         about = "Weights of transitions from the label of a row to the label of a column"
         content["transition_pictures"] = Pictures("t").panels(display, about, SQUARE)
     by_node: dict[str, list[Any]] = {}
@@ -186,12 +195,17 @@ def _of_data(
     about = "Confusion: the share of each given label (row) that was predicted as each label (column)"
     return {
         "span_scores": [] if chunks is None else [chunks.every, *chunks.types],
-        "n_confused": found.n_confused,
-        "confusion_labels": MOST_LABELS,
+        "confusion_labels": [] if display is None else display.display_labels,
         "mistakes": [] if found.has_sets else found.mistakes(),
         "confusion_pictures": [] if display is None else Pictures("c").panels(display, about, SQUARE),
         "errors": worst_errors(subject, found, wanted.n_errors, wanted.texts, pixels),
     }
+
+
+def _strongest_labels(display: TransitionsDisplay) -> NDArray[np.int64]:
+    """Return the numbers of the labels that a picture shows: all, or the MOST_LABELS with the largest transitions."""
+    largest = np.maximum(np.abs(display.weights).max(axis=0), np.abs(display.weights).max(axis=1))
+    return np.sort(np.argsort(-largest, kind="stable")[:MOST_LABELS])
 
 
 def _path_rows(subject: Subject, wanted: Contents) -> list[dict[str, Any]]:

@@ -217,12 +217,12 @@ def ending(result: Result, stop: str | None) -> str:
 
 def summary(subject: Subject) -> str:
     """Return a sentence on what the model does."""
-    what = "Labels each position of a sequence" if subject.is_sequence else "Labels items"
+    what = "each position of a sequence" if subject.is_sequence else "each item"
+    how_many = "any" if hasattr(subject.model, "predict_sets") else "one"
     tree = "" if subject.tree is None else f", in a taxonomy of {subject.tree.n_nodes:,} nodes"
-    title = f" {subject.recipe['title']}." if subject.recipe.get("title") else ""
     return (
-        f"{what} with {len(subject.labels):,} labels{tree}, by {subject.model.result_.n_nonzero:,} weights of "
-        f"{subject.n_features:,} features ({type(subject.model).__name__}).{title}"
+        f"{type(subject.model).__name__}: labels {what} with {how_many} of {len(subject.labels):,} labels{tree}, "
+        f"by {subject.model.result_.n_nonzero:,} weights of {subject.n_features:,} features."
     )
 
 
