@@ -35,6 +35,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "data.token_columns": ["TokenColumns"],
         "data.templates.windows": ["word_features"],
         "estimators.templates": ["Templates"],
+        "distributed.sources": ["Shards"],
         "report": ["write_report"],
         "tagging.tagger": ["Tagger"],
     },

@@ -199,6 +199,11 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
         "scoring": Parameter(
             "the score of validation items", expects="a name or a callable(estimator, X, y)", is_optional=True
         ),
+        "client": Parameter(
+            "the Dask cluster whose workers hold the data",
+            expects="a dask.distributed.Client or the address of a scheduler",
+            is_optional=True,
+        ),
         "patience": _count("stop after so many scores of validation items without a better one"),
         "early_stopping": Parameter(
             "let held-out items tell how many stages are best", bool, words=("auto",)

@@ -58,15 +58,28 @@ COLUMNS: tuple[tuple[str, int, Callable[[Progress], str]], ...] = (
 VALIDATION = ("validation", 10, lambda record: _number(record.held_out_score, ".4f"))
 # with a score of validation items, which takes the places of two
 WATCHED = (*COLUMNS[:4], VALIDATION, *COLUMNS[6:])
-HEADING, WATCHED_HEADING = (
-    " ".join(name.rjust(width) for name, width, _ in columns) for columns in (COLUMNS, WATCHED)
-)
+SENT = ("MB/step", 9, lambda record: f"{record.n_bytes / 1e6:,.3f}")
 
 
-def format_record(record: Progress, is_watched: bool = False) -> str:
-    """Return the record as one line under `HEADING`; a dash stands for a number not known yet (nan). is_watched :
-    whether a score of validation items has a column under `WATCHED_HEADING`."""
+def columns_of(is_watched: bool, is_sent: bool) -> list[Any]:
+    """Return the columns of a display; `is_sent`: with what crosses the wire, in the place of the active weights."""
     columns = WATCHED if is_watched else COLUMNS
+    replaced = "non-zero" if is_watched else "active"
+    return [SENT if is_sent and column[0] == replaced else column for column in columns]
+
+
+def heading(is_watched: bool = False, is_sent: bool = False) -> str:
+    """Return the names of the columns as one line."""
+    return " ".join(name.rjust(width) for name, width, _ in columns_of(is_watched, is_sent))
+
+
+HEADING, WATCHED_HEADING = heading(), heading(is_watched=True)
+
+
+def format_record(record: Progress, is_watched: bool = False, is_sent: bool = False) -> str:
+    """Return the record as one line under `HEADING`; a dash stands for a number not known yet (nan). is_watched :
+    whether a score of validation items has a column under `WATCHED_HEADING`; is_sent : as of `columns_of`."""
+    columns = columns_of(is_watched, is_sent)
     return " ".join(show(record).rjust(width) for _, width, show in columns)
 
 
@@ -74,15 +87,18 @@ class ProgressDisplay:
     """Context manager that shows the records that `minimize` passes to its callback on a console, by default on stderr.
 
     The time between lines is measured by the records' own `seconds`, so a run shows the same lines whatever the display
-    costs. On leaving, the last record is shown if it was not yet. is_watched : whether validation scores get a column.
+    costs. On leaving, the last record is shown if it was not yet.
+    is_watched, is_sent : whether validation scores, and what crosses the wire, get a column.
     """
 
-    def __init__(self, console: Console | None = None, is_watched: bool = False) -> None:
+    def __init__(
+        self, console: Console | None = None, is_watched: bool = False, is_sent: bool = False
+    ) -> None:
         if console is None:
             from rich.console import Console
 
             console = Console(stderr=True)
-        self.console, self.is_watched = console, is_watched
+        self.console, self.kinds = console, (is_watched, is_sent)
         self._live: Any = None
         self._latest: Progress | None = None
         self._latest_stays = False
@@ -98,7 +114,7 @@ class ProgressDisplay:
             now = record.seconds
             self._next_line = now + min(max(FIRST_INTERVAL, now * (GROWTH - 1)), LONGEST_INTERVAL)
         if self._live is not None and record.seconds >= self._next_refresh:
-            self._live.update(self._text(format_record(record, self.is_watched)), refresh=True)
+            self._live.update(self._text(format_record(record, *self.kinds)), refresh=True)
             self._next_refresh = record.seconds + REFRESH_INTERVAL
 
     def __enter__(self) -> ProgressDisplay:
@@ -133,8 +149,8 @@ class ProgressDisplay:
             return
         if not self._has_heading:
             self._has_heading = True
-            self._print(self._text(WATCHED_HEADING if self.is_watched else HEADING, "bold"))
-        self._print(self._text(format_record(self._latest, self.is_watched)))
+            self._print(self._text(heading(*self.kinds), "bold"))
+        self._print(self._text(format_record(self._latest, *self.kinds)))
         self._latest_stays = True
 
     def _print(self, text: Any) -> None:

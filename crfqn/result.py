@@ -66,6 +66,7 @@ class Progress:
     estimated_gap : estimate of (value - optimum) / value by what the steps have won (`solvers/stopping.py`), no bound;
         nan while there are too few steps to tell
     held_out_score : the latest score of the validation items, nan without any
+    n_bytes : what has crossed the wire since the row before, where workers hold the data, in both directions; else 0
     """
 
     iteration: int
@@ -81,6 +82,7 @@ class Progress:
     n_wrong: int | None = None
     estimated_gap: float = float("nan")
     held_out_score: float = float("nan")
+    n_bytes: int = 0
 
 
 def _column(name: str, doc: str) -> Any:

@@ -124,6 +124,10 @@ class Pool:
         self._executor: ThreadPoolExecutor | None = None
         self._is_closed = False
 
+    def __reduce__(self) -> tuple[type[Pool], tuple[int]]:
+        """A copy has as many threads, of its own."""
+        return Pool, (self.n_threads,)
+
     @property
     def rank(self) -> int:
         """Number of the calling thread: 0 outside of the pool, 1 ... n_threads - 1 within."""

@@ -38,6 +38,10 @@ LIBRARIES = {
     "threads": {"numpy"},
     **{name: {"numpy", "scipy"} for name in ("data", "structures", "penalties", "objectives", "solvers")},
 }
+OPTIONAL = {
+    "pandas", "pyarrow", "matplotlib", "dask", "starlette", "uvicorn", "anyio", "typer", "click", "networkx", "pooch",
+    "jinja2", "onnx", "safetensors", "conllu", "rich", "pycrfsuite",
+}  # fmt: skip
 HEAVY = (
     "numpy",
     "numba",
@@ -207,6 +211,19 @@ class TestImportingThePackage:
         script = f"import sys, crfqn; print(*(name for name in {HEAVY} if name in sys.modules))"
         command = [sys.executable, "-c", script]
         assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() == []
+
+    def test_estimators_load_nothing_that_is_optional(self):
+        """Beyond what scikit-learn itself loads: for its callbacks, rich."""
+        script = """
+import contextlib, sys, sklearn.metrics, sklearn.utils.metaestimators
+with contextlib.suppress(ImportError):
+    import sklearn.callback
+before = {*sys.modules}
+from crfqn import ChainCRF
+print(*{name.split(".")[0] for name in {*sys.modules} - before})
+"""
+        found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        assert OPTIONAL.isdisjoint(found.stdout.split())
 
     def test_every_public_name_is_there(self):
         assert {"ChainCRF", "Sequences", "load"} <= set(dir(crfqn))

@@ -8,7 +8,14 @@ import numba
 import pytest
 from rich.console import Console
 
-from crfqn.progress import HEADING, WATCHED_HEADING, ProgressDisplay, format_record, telling_of_compilation
+from crfqn.progress import (
+    HEADING,
+    WATCHED_HEADING,
+    ProgressDisplay,
+    format_record,
+    heading,
+    telling_of_compilation,
+)
 
 
 @dataclass(frozen=True)
@@ -26,6 +33,7 @@ class StandIn:
     n_wrong: int | None = None
     estimated_gap: float = 0.00045
     held_out_score: float = math.nan
+    n_bytes: int = 0
 
 
 def log_console():
@@ -137,6 +145,13 @@ def test_the_score_of_validation_items_has_a_column():
     assert len(line) == len(WATCHED_HEADING) < 80
     assert line[: WATCHED_HEADING.index("validation") + 10].endswith("0.9124")
     assert format_record(StandIn(), is_watched=True).split()[4] == "-"
+
+
+@pytest.mark.parametrize("is_watched", [False, True])
+def test_what_crosses_the_wire_has_a_column(is_watched):
+    line, head = format_record(StandIn(n_bytes=1_234_567), is_watched, True), heading(is_watched, True)
+    assert len(line) == len(head) < 80
+    assert line[: head.index("MB/step") + 7].endswith(" 1.235")
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])

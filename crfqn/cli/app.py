@@ -3,12 +3,13 @@
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from crfqn.cli.exits import ExitCode, command
 from crfqn.cli.options import (
+    ClusterOptions,
     DataOptions,
     DevOptions,
     FormatOption,
@@ -103,6 +104,7 @@ def train(
     ] = None,
     data: DataOptions,
     dev: DevOptions,
+    cluster: ClusterOptions,
     overrides: TrainOverrides,
     is_float32: Annotated[
         bool, typer.Option("--float32", help="Store weights in 4 bytes instead of 8.")
@@ -118,7 +120,8 @@ def train(
 
     dtype = "float32" if is_float32 else "float64"
     settings = asdict(overrides) | {"scoring": dev.metric, "patience": dev.patience}
-    return train(recipe, data, output, settings, dev.dev, dtype=dtype, as_json=as_json, is_quiet=is_quiet)
+    how: dict[str, Any] = {"dtype": dtype, "as_json": as_json, "is_quiet": is_quiet}
+    return train(recipe, data, output, settings, dev.dev, cluster=cluster, **how)
 
 
 @app.command()

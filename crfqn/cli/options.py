@@ -107,6 +107,17 @@ class DevOptions:
 
 
 @dataclass(frozen=True)
+class ClusterOptions:
+    """Where the data are held during a training, in `crfqn train`."""
+
+    scheduler: str | None = option(
+        "Train on the workers of the Dask cluster that has its scheduler here, tcp://...; they read the files of "
+        "--data, a shard each."
+    )
+    workers: int | None = option("Train on so many worker processes of this machine.", min=1)
+
+
+@dataclass(frozen=True)
 class TrainOverrides:
     """Parameters of the estimator that replace the recipe's in `crfqn train`; None keeps what the recipe says."""
 

@@ -4,7 +4,7 @@ import math
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,21 +12,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crfqn.atomic_write import check_writable
+from crfqn.cli.cluster import cluster_of, files_matching
 from crfqn.cli.exits import ExitCode, Interrupts
 from crfqn.cli.loading import tree_of
-from crfqn.cli.options import DataOptions
+from crfqn.cli.options import ClusterOptions, DataOptions
 from crfqn.cli.output import say, to_json
 from crfqn.datasets import dataset
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError
 from crfqn.recipes import EMBEDDED, Prepared, build_estimator, load_recipe, observe, prepare
 from crfqn.recipes.finding import recipe_of_options
 from crfqn.recipes.schema import Recipe
+from crfqn.recipes.sharded import files_of, prepare_shards
 from crfqn.result import Result, Status
 
 if TYPE_CHECKING:
     from crfqn.metrics.evaluation import Scores
 
 FIRST_CHOICE = "ocr"
+HERE = ClusterOptions()
 FETCH_TIMEOUT, FETCH_LIMIT = 3.0, 20.0  # seconds for a sign of life, and for the whole download
 
 
@@ -37,17 +40,20 @@ def train(
     settings: Mapping[str, Any],
     dev: str | None = None,
     *,
+    cluster: ClusterOptions = HERE,
     dtype: str = "float64",
     as_json: bool = False,
     is_quiet: bool,
 ) -> int:
     """Train from a recipe, `settings` other than None in the place of its parameters; return the exit code. `dev` names
-    the file that the training is stopped by."""
-    recipe = chosen_recipe(name_or_path, data)
+    the file that the training is stopped by, `cluster` who holds the data."""
+    files = files_matching(data) if cluster != HERE else []
+    recipe = chosen_recipe(name_or_path, replace(data, data=files[0]) if files else data)
     output = output or recipe.output_path
     check_writable(output)
-    with Interrupts() as interrupts:
-        prepared = prepare(recipe)
+    with Interrupts() as interrupts, cluster_of(cluster) as client:
+        prepared = prepare(recipe) if client is None else prepare_shards(recipe, files or files_of(recipe))
+        settings = {**settings, "client": client}
         validation = dev_items(recipe, prepared, dev)
         return _fit_and_save(
             recipe, prepared, output, settings, interrupts, is_quiet, dtype, as_json, validation
@@ -170,11 +176,13 @@ def _fit(model: Any, prepared: Prepared, interrupts: Interrupts, validation: Any
         warnings.simplefilter("ignore", ConvergenceWarning)  # said in words and by the exit code
         try:
             X, weights = prepared.take_train(), prepared.sample_weight
-            model.fit(X, prepared.y_train, weights, validation=validation)
+            y = None if prepared.is_sharded else prepared.y_train
+            model.fit(X, y, weights, validation=validation)
         except KeyboardInterrupt:
             if not hasattr(model, "result_"):  # else it has kept what it had
                 raise
-    model.set_params(verbose=0, callback=None)  # what showed this training is no part of the model
+    shown = {"client": None} if prepared.is_sharded else {}
+    model.set_params(verbose=0, callback=None, **shown)  # what showed this training is no part of the model
 
 
 def save_model(model: Any, output: Path, extra: dict[str, Any], dtype: str = "float64") -> None:
@@ -223,6 +231,9 @@ def used_features(model: Any) -> Any:
 def _describe(recipe: Recipe, prepared: Prepared, model: Any) -> str:
     from crfqn.estimators.strengths import described
 
+    if prepared.is_sharded:
+        n_shards = len(prepared.X_train.reads)
+        return f"{recipe.title}\n{n_shards} shards; {described(model._strengths)}, tol = {model.tol_:g}\n"
     if model.LABELS_SEQUENCES:
         n_labels = len({label for item in prepared.y_train for label in item})
         sizes = f"{sum(len(item) for item in prepared.y_train):,} positions, {n_labels} labels"

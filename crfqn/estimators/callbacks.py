@@ -74,7 +74,8 @@ class Callbacks:
     ) -> None:
         self.callback, self.held_out, self.tasks = estimator.callback, held_out, Tasks(estimator)
         self.checkpoint = checkpoint
-        self.display = ProgressDisplay(is_watched=held_out is not None) if estimator.verbose else None
+        is_sent = getattr(estimator, "client", None) is not None
+        self.display = ProgressDisplay(None, held_out is not None, is_sent) if estimator.verbose else None
 
     def __call__(self, record: Any) -> bool:
         stops = bool(self.display(record)) if self.display else False

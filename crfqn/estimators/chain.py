@@ -122,6 +122,9 @@ class ChainCRF(ChainModel):
         Score of the items that `fit(validation=(X, y))` is given, the larger the better: a name of
         `crfqn.metrics.scorer_names()` or of scikit-learn's, "f1" (of spans by the scheme; without one of chunks of IOB
         labels). By default the F1 of spans with a scheme, otherwise the share of right positions.
+    client : dask.distributed.Client or str, optional
+        Train on the workers of a Dask cluster, which hold the data; or the address of its scheduler. Copies by
+        `sklearn.base.clone` share the client, those by pickle connect to its scheduler.
     patience : int, default 10
         Looks at these items in a row without a better score, after which the training ends.
 
@@ -167,7 +170,8 @@ class ChainCRF(ChainModel):
         X : crfqn.Sequences, or list of items
             An item is a 2-D array (positions x features), or a list of dicts (str -> number, bool or str),
             or a list of lists of feature strings. `Templates` make Sequences of token columns; a model trained on them
-            takes token columns from then on, loaded from a file too.
+            takes token columns from then on, loaded from a file too. With a `client` a list of paths of labelled files,
+            a Dask bag of pairs (item, labels), or `crfqn.Shards` of them: the shards, without y and sample_weight.
         y : list of label sequences, one an item, or a flat array of labels by position
             None stands for an unknown label, or for an item without known labels, and a set of labels for one of them:
             the loss is then -log of the probability of all labellings that fit, which is not convex

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 import scipy.sparse
@@ -18,6 +18,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import SparseWeights
+from crfqn.blas import single_threaded_blas
 from crfqn.data.encoding import encode_new, encode_sequences, in_columns_of
 from crfqn.data.features import FeatureStore
 from crfqn.data.items import Items, check_item_weights
@@ -36,7 +37,6 @@ from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.base import Problem
-from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.chain_training import find_broken, items_that_stay, take_items, training_data
 from crfqn.estimators.online import known_classes
@@ -124,6 +124,9 @@ class ChainModel(StructuredEstimator):
     constraints: Transitions | str | None = None
     constrain: str = "both"
     on_violation: str = "error"
+    client: Any = None
+
+    NOT_SAVED: ClassVar[tuple[str, ...]] = (*StructuredEstimator.NOT_SAVED, "client")
 
     coef_: scipy.sparse.csr_array = field(init=False)
     edge_coef_: scipy.sparse.csr_array = field(init=False)
@@ -139,11 +142,35 @@ class ChainModel(StructuredEstimator):
         tags.no_validation = True
         return tags
 
+    def __copy__(self) -> Self:
+        """Return a copy that shares everything, a client as well."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for pickles: in the place of a client the address of its scheduler."""
+        state: Any = super().__getstate__()
+        scheduler = getattr(self.client, "scheduler", None)
+        return state if scheduler is None else {**state, "client": scheduler.address}
+
+    def __sklearn_clone__(self) -> Self:
+        """Return an unfitted copy, which shares the client."""
+        bare = copy(self)
+        bare.client = None
+        made: Any = super(ChainModel, bare).__sklearn_clone__()
+        made.client = self.client
+        return made
+
     def prepare(
         self, X: Any, y: Any = None, sample_weight: Any = None, start: Any = None, *, validation: Any = None
     ) -> Problem:
         """Return the training that `fit` would do, without doing it; parameters and errors as in `fit`."""
         self._check_parameters()
+        if self.client is not None:
+            from crfqn.estimators.sharded_chain import prepare_sharded
+
+            return prepare_sharded(self, X, y, sample_weight, start, validation)
         if isinstance(X, Blocks):
             check_alone(X, y, sample_weight, validation)
             return self._prepare_blocks(X, start)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from crfqn.arrays import Vector
+from crfqn.blas import single_threaded_blas
 from crfqn.data.features import FeatureStore
-from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.checks import check_size
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.sparse_map import SparseMap

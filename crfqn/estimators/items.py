@@ -23,13 +23,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from crfqn.arrays import NO_COORDS, SparseWeights, Vector
+from crfqn.blas import single_threaded_blas
 from crfqn.data.items import item_weights, set_weights
 from crfqn.data.label_codes import encode_labels
 from crfqn.data.matrices import check_sparse
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import Problem, SparseLinearModel
-from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.callbacks import with_tasks
 from crfqn.estimators.checks import check_classes

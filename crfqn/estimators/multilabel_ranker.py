@@ -20,11 +20,11 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import Coords, SparseWeights, Vector
+from crfqn.blas import single_threaded_blas
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import FOR_MARGINS, LINEAR_SOLVERS, linear_solver
 from crfqn.estimators.base import Problem, given_result, pass_on_interrupt
-from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.items import ItemModel
 from crfqn.estimators.labels import LabelSets, LabelSpace
 from crfqn.estimators.strengths import LINEAR_PARAMETERS, Strengths, make_penalty, named_penalty, strengths_of

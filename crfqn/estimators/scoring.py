@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
+from crfqn.blas import single_threaded_blas
 from crfqn.data.features import FeatureStore
 from crfqn.data.sequences import Sequences
 from crfqn.data.token_rows import TokenRows
 from crfqn.data.vocabulary import KnownNames, Vocabulary
-from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.features import is_plain_array
 from crfqn.estimators.weights import entries
 from crfqn.kernels.sparse import score_entries

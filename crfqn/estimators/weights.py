@@ -7,10 +7,11 @@ is left out, and starts from zero.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -31,6 +32,30 @@ def csr(values: NDArray, rows: NDArray, columns: NDArray, shape: tuple[int, int]
 def read_matrix(file: ModelFile, name: str, row: str, column: str, shape: tuple[int, int]) -> Any:
     """Return the CSR array of what `read_entries` reads."""
     return csr(*read_entries(file, name, row, column, shape), shape)
+
+
+class Full(NamedTuple):
+    """A sparse array without zeros as a pickle has it: 8 bytes a weight."""
+
+    dense: NDArray[np.float64]
+
+
+def dense_if_full(value: Any) -> Any:
+    """Return a sparse array without zeros as `Full`, anything else as it is."""
+    is_full = (
+        isinstance(value, scipy.sparse.csr_array) and value.dtype == np.float64 and value.has_sorted_indices
+    )
+    return (
+        Full(value.toarray()) if is_full and np.count_nonzero(value.data) == math.prod(value.shape) else value
+    )
+
+
+def as_it_was(value: Any) -> Any:
+    """Return what was given to `dense_if_full`."""
+    if not isinstance(value, Full):
+        return value
+    rows, columns = np.indices(value.dense.shape)
+    return csr(value.dense.ravel(), rows.ravel(), columns.ravel(), value.dense.shape)
 
 
 def entries(matrix: Any, stride: int) -> SparseWeights:

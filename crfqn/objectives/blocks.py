@@ -11,28 +11,24 @@ from __future__ import annotations
 import pickle
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import pairwise
-from operator import add
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 from weakref import finalize, ref
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.arrays import NO_COORDS, Coords, Labels, Screening, Vector
+from crfqn.arrays import NO_COORDS, Coords, Labels, Vector
 from crfqn.data.features import FeatureStore
-from crfqn.errors import ViewError
-from crfqn.kernels.sparse import found_in, union
-from crfqn.objectives.linear.coordinates import Split
+from crfqn.kernels.sparse import found_in
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.losses.score_loss import DualLoss, Evaluation, NoDual, ScoreLoss
-from crfqn.objectives.objective import InMemory, Objective
-from crfqn.objectives.point import Handle, Point
-from crfqn.objectives.protocols import Operations
-from crfqn.objectives.proved_zeros import count_screened
+from crfqn.objectives.objective import Objective
+from crfqn.objectives.point import Point
+from crfqn.objectives.sums import SumObjective, SumPoint, total
 from crfqn.objectives.support import Support
 from crfqn.structures.structure import Structure
 from crfqn.threads import Pool
@@ -67,19 +63,7 @@ class StoredParts:
         return part
 
 
-class Facts(NamedTuple):
-    """Sums over the parts: how many items and positions, of how much weight, how often a feature occurs, and the
-    operations of inference and of entries."""
-
-    n_items: int
-    n_positions: int
-    total_weight: float
-    mean_occurrence: float
-    inference: float
-    entries: float
-
-
-class BlockedObjective(InMemory):
+class BlockedObjective(SumObjective):
     """The sum of objectives over the same coordinates, evaluated one after the other.
 
     whole : Objective, optional: all of it in one piece, for what needs the data and no evaluation
@@ -87,8 +71,6 @@ class BlockedObjective(InMemory):
         pass; then the method has to do without bounds
     scratch : folder, optional, for what there is no room for
     """
-
-    in_blocks: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -98,8 +80,8 @@ class BlockedObjective(InMemory):
         scratch: str | None = None,
     ) -> None:
         self.parts, self.whole, self.most_kept, self.scratch = parts, whole, most_kept, scratch
-        self.n_passes = 0.0
-        self._keepers: list[ref[SumPoint]] = []  # points that keep something, the newest last
+        super().__init__()
+        self._keepers: list[ref[BlocksPoint]] = []  # points that keep something, the newest last
 
     @classmethod
     def of_blocks(cls, whole: Objective, n_positions: int, most_kept: int = KEPT_NUMBERS) -> BlockedObjective:
@@ -114,7 +96,12 @@ class BlockedObjective(InMemory):
         return found if isinstance(self.parts, list) else found.take(np.empty(0, np.int64))
 
     @property
-    def pool(self) -> Pool:
+    def n_parts(self) -> int:
+        """How many parts there are."""
+        return len(self.parts)
+
+    @property
+    def pool(self) -> Pool:  # type: ignore[override]
         """The threads of the parts."""
         return self.first.pool
 
@@ -126,85 +113,21 @@ class BlockedObjective(InMemory):
         for part in self.parts:
             part.pool = pool
 
-    @property
-    def n_states(self) -> int:
-        """K."""
-        return self.first.n_states
-
-    @property
-    def n_features(self) -> int:
-        """F."""
-        return self.first.n_features
-
-    @property
-    def support(self) -> Support:  # type: ignore[override]
-        """The coordinates that may have a weight."""
-        return self.first.support
-
-    @property
-    def is_convex(self) -> bool:
-        """Whether the loss is convex."""
-        return self.first.is_convex
-
-    @cached_property
-    def _facts(self) -> Facts:
-        rows = [
-            (p.n_items, p.n_positions, p.total_weight, p.mean_occurrence, *p.operations[:2])
-            for p in self.parts
-        ]
-        return Facts(*map(sum, zip(*rows, strict=True)))
-
-    @property
-    def n_items(self) -> int:
-        """I."""
-        return self._facts.n_items
-
-    @property
-    def n_positions(self) -> int:
-        """N."""
-        return self._facts.n_positions
-
-    @property
-    def mean_occurrence(self) -> float:
-        """Positions that have a feature, on average over the features."""
-        return self._facts.mean_occurrence
-
-    @property
-    def operations(self) -> Operations:
-        """What a pass over the items takes."""
-        found = self._facts
-        has_sequences = found.n_positions >= 2 * found.n_items
-        sums = found.inference, found.entries
-        return Operations(*sums, self.n_features, self.n_states, has_sequences)
-
-    @property
-    def total_weight(self) -> float:
-        """The sum of the items' weights."""
-        return self._facts.total_weight
-
-    def split(self, coords: Coords) -> Split:
-        """Take sorted coordinates apart."""
-        return self.first.split(coords)
-
-    def rows(self, features: Coords, edges: Coords) -> Coords:
-        """Return all coordinates of some features and edges."""
-        return self.first.rows(features, edges)
-
     def sample(self, stride: int) -> BlockedObjective:
         """Return the loss over every stride-th of all items, in memory; of fewer where stored parts are so large that
         these would take more than SAMPLED_BYTES."""
-        parts, n_before = [], 0
         if isinstance(self.parts, StoredParts):
             stride = max(stride, len(self.parts) * self.parts[0].map.store.nbytes // SAMPLED_BYTES)
-        for part in self.parts:
-            chosen = np.arange((stride // 2 - n_before) % stride, part.n_items, stride)
-            parts += [part.take(chosen)] if chosen.size else []
-            n_before += part.n_items
+        items = [
+            np.arange(first, facts.n_items, stride)
+            for first, facts in zip(self.firsts_of_sample(stride), self.facts, strict=True)
+        ]
+        parts = [part.take(chosen) for part, chosen in zip(self.parts, items, strict=True) if chosen.size]
         return BlockedObjective(parts, most_kept=self.most_kept, scratch=self.scratch)
 
-    def at(self, coords: Coords, weights: Vector) -> SumPoint:
+    def at(self, coords: Coords, weights: Vector) -> BlocksPoint:
         """Return the handle of the sparse weights (sorted coordinates, values)."""
-        return SumPoint(self, coords, weights)
+        return BlocksPoint(self, coords, weights)
 
     later = at  # the passes of its points wait anyway
 
@@ -214,7 +137,7 @@ class BlockedObjective(InMemory):
         fits = self.most_kept > 0 and self.n_states * self.n_positions <= self.most_kept
         return fits or self.scratch is not None
 
-    def gives_room(self, point: SumPoint, n_numbers: int) -> bool:
+    def gives_room(self, point: BlocksPoint, n_numbers: int) -> bool:
         """Return whether a point may keep so many numbers more; older ones forget theirs where it takes that."""
         others = [p for kept in self._keepers if (p := kept()) is not None and p is not point]
         total = point.n_kept + n_numbers + sum(p.n_kept for p in others)
@@ -228,48 +151,13 @@ class BlockedObjective(InMemory):
         """Return a bound on the unpenalised weights of some optimum, infinite where there is none."""
         return super().unpenalised_reach(unpenalised, value, norms) if self.most_kept else np.inf
 
-    def squares(self, point: SumPoint, coords: Coords) -> Vector:
-        """Return diagonal and majorant at a point, (2, coords); an edge's majorant is that of the sum of residuals."""
-        found = point.sum(lambda part: np.stack(part.curvature(coords)))
-        n_edges = self.split(coords).edges.size
-        if n_edges and self.proves_zeros:
-            found[1, -n_edges:] = np.abs(point.gradient(coords[-n_edges:]))
-        return found
-
-    def hessian_model(
-        self, point: SumPoint, coords: Coords, n_sampled: int, max_dense: int, share: float, passes: float
-    ) -> Any:
-        """Return the sum of the models, each part giving its share of the sampled positions."""
-        total: Any = None
-        for part in point.points():
-            own = -(-n_sampled * part.objective.n_positions // self.n_positions)
-            model = part.hessian_model(coords, own, max_dense, share, passes)
-            if model is None:
-                return None
-            total = model if total is None else total + model
-        return total
-
-    def item_bound(self, point: SumPoint, penalty: Any) -> None:
-        """Return None: the shares of all items are chosen together."""
-        return
-
-    def at_shares(self, point: SumPoint, shares: Vector) -> Any:
-        """Refuse."""
-        raise ViewError("mixtures with a share for each item need all of them in one piece")
-
-    def count_within(
-        self, point: SumPoint, bound: float, scale: float, radius: float, besides: Coords
-    ) -> int:
-        """Count the coordinates whose gradients at a point stay within a bound; a few are missed."""
-        return count_screened(point, self.ranges, bound, scale, radius, besides)
-
 
 class Sums(NamedTuple):
-    """What the first sweep over the parts tells: the loss of each item, (I,), value, dual loss, and a gradient."""
+    """What the first sweep over the parts tells: the loss of each item, (I,), value, dual losses, and a gradient."""
 
     item_losses: Vector
     value: float
-    dual: DualLoss
+    duals: tuple[DualLoss, ...]
     coords: Coords
     gradient: Vector
 
@@ -293,8 +181,8 @@ class Scratch:
         return pickle.load(self._file)
 
 
-class SumPoint(Handle):
-    """The loss at sparse weights, a sum over parts of the items."""
+class BlocksPoint(SumPoint):
+    """The loss at sparse weights, a sum over parts of the items that are evaluated one after the other."""
 
     @cached_property
     def _kept(self) -> dict[int, Evaluation]:
@@ -343,9 +231,9 @@ class SumPoint(Handle):
                     self._write(number, found)
             yield point
 
-    def sum(self, ask: Callable[[Point], Vector]) -> Vector:
-        """Return the sum of what the parts' points answer: one pass, where they are not kept."""
-        return reduce(add, (ask(point) for point in self.points()))
+    def ask(self, question: Callable[..., Any], *args: Any) -> Iterator[Any]:
+        """Yield what a function answers of each part's point: one pass, where they are not kept."""
+        return (question(point, *args) for point in self.points())
 
     @cached_property
     def sums(self) -> Sums:
@@ -357,8 +245,7 @@ class SumPoint(Handle):
             for p in self.points()
         ]
         losses, values, duals, gradients = zip(*found, strict=True)
-        dual = reduce(add, duals)
-        return Sums(np.concatenate(losses), sum(values), dual, coords, np.sum(gradients, axis=0))
+        return Sums(np.concatenate(losses), total(values), duals, coords, total(gradients))
 
     @property
     def told(self) -> Coords:
@@ -371,34 +258,19 @@ class SumPoint(Handle):
         return self.sums.item_losses
 
     @property
-    def value(self) -> float:
+    def value(self) -> float:  # type: ignore[override]
         """The loss, in nats."""
         return self.sums.value
 
-    @property
-    def dual(self) -> DualLoss:
-        """The dual loss along the mixtures that the point proves bounds with."""
-        return self.sums.dual
+    def dual_value(self, scale: float) -> float:
+        """Return the dual loss at `scale` times the point's own dual variables; its gradient is scale * g."""
+        return total(dual.at(scale) for dual in self.sums.duals).value(scale)
 
     def gradient(self, coords: Coords) -> Vector:
         """Return the partial derivatives of the loss at `coords`."""
         self.objective.asked = coords
         place, is_known = found_in(self.sums.coords, coords)
-        return self.sums.gradient[place] if is_known.all() else self.sum(lambda p: p.gradient(coords))
-
-    def _screen(self, threshold: float) -> Screening:
-        """Screen the parts, then add up the gradients of what may stand out in the sum: a sum of n numbers exceeds the
-        threshold only where one of them exceeds an n-th of it, so the parts' candidates hold all."""
-        share = threshold / len(self.objective.parts)
-        coords = union(*[point.screen(share).coords for point in self.points()])
-        return Screening(coords, self.gradient(coords)).above(threshold)
-
-    def screen_rows(self, bound: float, inside: float, order: int) -> Screening:
-        """Return whole rows above the bound, and perhaps others: where the parts' rows all have ||
-        max(|g| - inside / n, 0) || <= bound / n, their sum is within the bound."""
-        n = len(self.objective.parts)
-        coords = union(*[point.screen_rows(bound / n, inside / n, order).coords for point in self.points()])
-        return Screening(coords, self.gradient(coords))
+        return self.sums.gradient[place] if is_known.all() else super().gradient(coords)
 
 
 def block_cuts(offsets: NDArray[np.int64], n_positions: int) -> list[int]:

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Vector
 from crfqn.objectives.linear.coordinates import Split
+from crfqn.objectives.linear.feature_map import gram_product
 from crfqn.objectives.marginals import EdgeModel, Marginals, diagonal_scale, edge_curvature, sample_positions
 from crfqn.objectives.point import Point
 from crfqn.objectives.protocols import FETCHED, OVERHEAD, Matrix
@@ -111,6 +112,16 @@ def margin_model(point: Point, coords: Coords, diagonal: Vector, n_sampled: int)
 
     owner.pool.each(len(pairs), multiply)
     return scale_to_diagonal(model, diagonal)
+
+
+def gram(objective: Any, is_rounded: bool) -> Vector:
+    """Return M, float64 (F, F): at all weights Hessian <= I_K (x) M."""
+    return objective.map.gram(objective.loss.hessian_bounds(objective.weights)[0], is_rounded)
+
+
+def times_gram(objective: Any, table: Vector) -> Vector:
+    """Return a table (k, F) times M, in float64 and without M."""
+    return gram_product(objective.map, objective.loss.hessian_bounds(objective.weights)[0], table)
 
 
 def hessian_bound(objective: Any) -> float:

@@ -22,7 +22,7 @@ import numpy as np
 
 from crfqn.arrays import NO_WEIGHTS, Coords, Vector
 from crfqn.objectives.linear.coordinates import split_coords
-from crfqn.objectives.objective import Objective
+from crfqn.objectives.objective import Objective, feature_scales
 
 ROUNDING = 1e-12  # of a sum of squares, that is no sign of a feature that varies
 
@@ -33,23 +33,34 @@ def gradient_noise(objective: Any, unpenalised: Coords) -> float:
     The mean is over the features that occur, without those of `unpenalised` coordinates (the intercept's); over the
     states it is that of squares. O(K N) and a pass over the data.
     """
-    parts = objective.parts
-    occurring = np.sum([part.map.weighted_squares(part.position_weights) for part in parts], axis=0)
+    occurring = np.sum(objective.of_parts(occurrences), axis=0)
     if unpenalised.size:
-        occurring = about_means(parts, occurring)
-    occurring[parts[0].split(unpenalised).features] = 0.0
+        occurring = about_means(objective, occurring)
+    occurring[objective.split(unpenalised).features] = 0.0
     lengths = np.sqrt(occurring[occurring > 0])
-    return float(np.sqrt(residual_variance(parts)) * lengths.mean()) if lengths.size else 0.0
+    return float(np.sqrt(residual_variance(objective)) * lengths.mean()) if lengths.size else 0.0
 
 
-def about_means(parts: list[Objective], squares: Vector) -> Vector:
+def occurrences(part: Objective) -> Vector:
+    """Return sum_t c_t x_tf^2 of each feature, (F,)."""
+    return part.map.weighted_squares(part.position_weights)
+
+
+def weighted_sums(part: Objective) -> tuple[Vector, float]:
+    """Return sum_t c_t x_tf of each feature, (F,), and sum_t c_t."""
+    every = split_coords(np.arange(part.n_features), 1, part.n_features)
+    return part.map.adjoint(every, part.position_weights[None, :]), total_weight(part)
+
+
+def total_weight(part: Objective) -> float:
+    """Return the sum of the positions' weights."""
+    return float(part.position_weights.sum())
+
+
+def about_means(objective: Any, squares: Vector) -> Vector:
     """Return sum_t c_t (x_tf - m_f)^2 of `squares`, sum_t c_t x_tf^2, m the means; 0 where rounding is left, (F,)."""
-    sums, total = np.zeros(squares.size), 0.0
-    every = split_coords(np.arange(squares.size), 1, squares.size)
-    for part in parts:
-        sums += part.map.adjoint(every, part.position_weights[None, :])
-        total += float(part.position_weights.sum())
-    found = squares - sums**2 / total
+    sums, totals = zip(*objective.of_parts(weighted_sums), strict=True)
+    found = squares - sum(sums) ** 2 / sum(totals)
     return np.where(found > ROUNDING * squares, found, 0.0)
 
 
@@ -57,18 +68,16 @@ def unit_information(objective: Any, unpenalised: Coords) -> float:
     """Return the curvature of the loss by a weight at zero that one position brings; 0 for one label: v median_f
     max_t x_tf^2 over the features that occur, as a likelihood's curvature is its gradient's variance. Neither the few
     features of a huge unit nor those of a tiny one, as words of long texts have by tf-idf, say what counts."""
-    parts = objective.parts
-    scales = np.maximum.reduce([part.map.feature_scales for part in parts])
-    scales[parts[0].split(unpenalised).features] = 0.0
+    scales = np.maximum.reduce(objective.of_parts(feature_scales))
+    scales[objective.split(unpenalised).features] = 0.0
     occurring = scales[scales > 0]
-    return residual_variance(parts) * float(np.median(occurring)) if occurring.size else 0.0
+    return residual_variance(objective) * float(np.median(occurring)) if occurring.size else 0.0
 
 
-def residual_variance(parts: list[Objective]) -> float:
+def residual_variance(objective: Any) -> float:
     """Return the mean over the states of the variances of the residual at zero weights, items counted by weight."""
-    moments = np.sum([residual_moments(part) for part in parts], axis=0)  # (2, K)
-    total = sum(float(part.position_weights.sum()) for part in parts)
-    first, second = moments / total
+    moments = np.sum(objective.of_parts(residual_moments), axis=0)  # (2, K)
+    first, second = moments / sum(objective.of_parts(total_weight))
     return max(float((second - first**2).mean()), 0.0)
 
 

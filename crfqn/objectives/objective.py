@@ -23,7 +23,7 @@ from crfqn.objectives import curvature
 from crfqn.objectives.fingerprint import fingerprint
 from crfqn.objectives.item_bound import ItemMixtures, item_bound
 from crfqn.objectives.linear.coordinates import Split, joined, split_coords
-from crfqn.objectives.linear.feature_map import FeatureMap, gram_product
+from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.linear.gram import check_width
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.point import Point
@@ -43,6 +43,19 @@ REFUSALS = {
 }
 
 
+HASHED = {"features": "map", "labels": "loss", "weights of items": "weights", "offset": "offset"}
+
+
+def fingerprints_of(part: Any) -> list[str]:
+    """Return hashes of the data of a part, as of `HASHED`."""
+    return [fingerprint(getattr(part, field)) for field in HASHED.values()]
+
+
+def feature_scales(part: Any) -> Vector:
+    """Return max_t x_tf^2 of each feature, (F,)."""
+    return part.map.feature_scales
+
+
 class InMemory:
     """Base of objectives whose items are at hand, in one piece or in `parts`, whose bounds add up.
 
@@ -51,14 +64,20 @@ class InMemory:
 
     in_blocks: ClassVar[bool] = False
     makes_scores_anew = False
+    n_bytes: Any = 0
     asked: Coords = NO_COORDS
     parts: Any
     support: Support
+    n_features: Any
 
     @property
     def first(self) -> Objective:
         """The first of the parts: what all of them have in common is read off it."""
         return next(iter(self.parts))
+
+    def of_parts(self, question: Callable[..., Any], *args: Any) -> list[Any]:
+        """Return what a function that is no method answers of each part, in their order."""
+        return [question(part, *args) for part in self.parts]
 
     def split(self, coords: Coords) -> Split:
         """Take sorted coordinates apart."""
@@ -105,10 +124,8 @@ class InMemory:
 
     def fingerprints(self) -> dict[str, str]:
         """Return hashes of the data, which are read once."""
-        what = {"features": "map", "labels": "loss", "weights of items": "weights", "offset": "offset"}
-        rows = [[fingerprint(getattr(part, field)) for field in what.values()] for part in self.parts]
-        hashes = map(fingerprint, zip(*rows, strict=True))
-        return dict(zip(what, hashes, strict=True)) | {"support": fingerprint(self.support)}
+        hashes = map(fingerprint, zip(*self.of_parts(fingerprints_of), strict=True))
+        return dict(zip(HASHED, hashes, strict=True)) | {"support": fingerprint(self.support)}
 
     def refusal(self, fact: str) -> str:
         """Return why a fact does not hold."""
@@ -116,7 +133,7 @@ class InMemory:
 
     @cached_property
     def _feature_scales(self) -> Vector:
-        return np.maximum.reduce([part.map.feature_scales for part in self.parts])
+        return np.maximum.reduce(self.of_parts(feature_scales))
 
     def feature_scale(self, coords: Coords) -> Vector:
         """Return the unit of each coordinate's curvature: max_t x_tf^2; 1 for edges."""
@@ -125,29 +142,25 @@ class InMemory:
 
     def hessian_bound(self) -> float:
         """Return at least the largest eigenvalue of the Hessian, at all weights."""
-        return sum(curvature.hessian_bound(part) for part in self.parts)
+        return sum(self.of_parts(curvature.hessian_bound))
 
     def gram(self, is_rounded: bool = False) -> Vector:
         """Return M, float64 (F, F): at all weights Hessian <= I_K (x) M."""
-        check_width(self.first.n_features)
-        return self._summed(lambda part, c: part.map.gram(c, is_rounded))
+        check_width(self.n_features)
+        return reduce(add, self.of_parts(curvature.gram, is_rounded))
 
     def gram_product(self, table: Vector) -> Vector:
         """Return a table (k, F) times M, in float64 and without M."""
-        return self._summed(lambda part, c: gram_product(part.map, c, table))
-
-    def _summed(self, ask: Callable[[Objective, Vector], Vector]) -> Vector:
-        """Return the sum of what is asked of each part and the bounds on its second derivatives, (N,)."""
-        return reduce(add, (ask(part, part.loss.hessian_bounds(part.weights)[0]) for part in self.parts))
+        return reduce(add, self.of_parts(curvature.times_gram, table))
 
     def unpenalised_reach(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
         """Return a bound on the unpenalised weights of some optimum, infinite where there is none."""
-        return unpenalised_reach(self.parts, unpenalised, value, norms)
+        return unpenalised_reach(self, unpenalised, value, norms)
 
     @cached_property
     def ranges(self) -> Ranges:
         """Bounds on how far the counts of features and edges can move within the items, of a likelihood."""
-        return Ranges.of(self.parts)
+        return Ranges.of(self)
 
     def check_state(self, kind: type[MethodState]) -> None:
         """Raise ViewError unless the state of a method can be made."""

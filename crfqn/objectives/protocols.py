@@ -184,6 +184,7 @@ class Objective(Protocol):
     Attributes
     ----------
     n_passes : float, inference passes over the data so far
+    n_bytes : int, what has crossed the wire so far, where workers hold the data
     pool : the threads, for the penalty's part of a step
     n_coords, n_node_coords : int, the weights there may be, and K F of them or fewer
     n_features : int, F
@@ -200,6 +201,7 @@ class Objective(Protocol):
     """
 
     n_passes: float
+    n_bytes: int
     pool: Any
     makes_scores_anew: bool
     asked: Coords

@@ -8,7 +8,6 @@ sum_t |x_tf|, one number for all k. Shapes: F features, E edges; no array of F x
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,14 +24,19 @@ class Ranges(NamedTuple):
     edges: Vector
 
     @classmethod
-    def of(cls, parts: Iterable[Any]) -> Ranges:
-        """Return the ranges over the items of all parts, likelihoods."""
-        squares = [(p.map.item_ranges(p.weights), p.loss.edge_ranges(p.weights)) for p in parts]
+    def of(cls, objective: Any) -> Ranges:
+        """Return the ranges over all items of a likelihood."""
+        squares = objective.of_parts(squared_ranges)
         return cls(*(np.sqrt(np.sum(both, axis=0)) for both in zip(*squares, strict=True)))
 
     def at(self, nodes: Split) -> Vector:
         """Return those of sorted coordinates."""
         return joined(self.features[nodes.features], self.edges[nodes.edges])
+
+
+def squared_ranges(part: Any) -> tuple[Vector, Vector]:
+    """Return the squares of a part's ranges, which add up."""
+    return part.map.item_ranges(part.weights), part.loss.edge_ranges(part.weights)
 
 
 def count_within(

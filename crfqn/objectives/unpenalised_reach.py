@@ -20,27 +20,16 @@ MOST_RELABELLINGS = 5000  # that are looked at, and their counts of each unpenal
 ROUNDED = 1.0 + 1e-6  # float32 values of a feature may be rounded by so much
 
 
-def unpenalised_reach(
-    parts: list[Any], unpenalised: Coords, value: float, norms: tuple[float, float]
-) -> float:
+def unpenalised_reach(objective: Any, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
     """Return a bound on the weights without penalty of some optimum of a sum; infinite where there is none."""
-    owner = parts[0]
-    if not (np.isfinite(value) and np.isfinite(min(norms)) and is_bounded(owner)):
-        return np.inf
-    nodes = owner.split(unpenalised)
-    features = np.unique(nodes.features)
-    is_row = (
-        nodes.edges.size == 0
-        and features.size == 1
-        and np.isin(owner.loss.position_labels, nodes.states).all()
-    )
-    if is_row and owner.support.contains(unpenalised).all():
-        reach = reach_of_row(parts, int(features[0]), value, norms)
-        if np.isfinite(reach):
-            return reach
-    if not owner.loss.has_marginals:
-        return np.inf
-    return min(relabelling_reach(part, unpenalised, value, norms) for part in parts)
+    limits = unpenalised, value, norms
+    reach = objective.of_parts(joint_reach, objective.of_parts(row_leads, *limits))[0]
+    return reach if np.isfinite(reach) else min(objective.of_parts(relabelling_reach, *limits))
+
+
+def is_apt(part: Any, value: float, norms: tuple[float, float]) -> bool:
+    """Whether an item's loss is bounded, and bounds anything."""
+    return bool(np.isfinite(value) and np.isfinite(min(norms)) and is_bounded(part))
 
 
 def is_bounded(part: Any) -> bool:
@@ -49,17 +38,34 @@ def is_bounded(part: Any) -> bool:
     return part.loss.has_dual and not has_rules
 
 
-def reach_of_row(parts: list[Any], feature: int, value: float, norms: tuple[float, float]) -> float:
-    """The bound on the intercepts of all states: `feature` is the constant one."""
-    tables, steps = [], []
-    for part in parts:
-        x = values_of(part, np.array([feature]))[0] / ROUNDED
-        losses, rest = most_losses(part, value), most_change(part, norms)
-        tables.append(part.loss.leads(losses, rest, x))
-        counts = np.isfinite(losses)
-        is_positive = bool((x[counts] > 0).all())
-        steps.append(float(np.max((1.0 + rest[counts]) / x[counts], initial=0.0)) if is_positive else np.inf)
-    return parts[0].loss.reach(np.min(tables, axis=0), max(steps))
+def row_leads(
+    part: Any, unpenalised: Coords, value: float, norms: tuple[float, float]
+) -> tuple[Vector, float] | None:
+    """The leads and the step of a part where what is unpenalised is the intercepts of all states, else None."""
+    nodes = part.split(unpenalised)
+    features = np.unique(nodes.features)
+    is_row = (
+        is_apt(part, value, norms)
+        and nodes.edges.size == 0
+        and features.size == 1
+        and np.isin(part.loss.position_labels, nodes.states).all()
+    )
+    if not (is_row and part.support.contains(unpenalised).all()):
+        return None
+    x = values_of(part, features)[0] / ROUNDED
+    losses, rest = most_losses(part, value), most_change(part, norms)
+    counts = np.isfinite(losses)
+    is_positive = bool((x[counts] > 0).all())
+    step = float(np.max((1.0 + rest[counts]) / x[counts], initial=0.0)) if is_positive else np.inf
+    return part.loss.leads(losses, rest, x), step
+
+
+def joint_reach(part: Any, leads: list[Any]) -> float:
+    """The bound on the intercepts by the leads of all parts, any of which is `part`."""
+    if any(each is None for each in leads):
+        return np.inf
+    tables, steps = zip(*leads, strict=True)
+    return part.loss.reach(np.min(tables, axis=0), max(steps))
 
 
 def values_of(part: Any, features: Coords) -> Vector:
@@ -95,6 +101,8 @@ def longest_path(part: Any) -> int:
 
 def relabelling_reach(part: Any, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
     """The largest |w_u| that no relabelling of a position forbids: one that changes u and weights bounded before."""
+    if not (is_apt(part, value, norms) and part.loss.has_marginals):
+        return np.inf
     positions, is_fixed = chosen_positions(part, unpenalised), fixed_of_rows(part, unpenalised)
     changes = count_changes(part, unpenalised, positions)
     most = np.repeat((most_losses(part, value) + most_change(part, norms))[positions], part.n_states)

@@ -65,7 +65,7 @@ def _prepare_templates(recipe: Recipe, labeled: Labeled, train: np.ndarray, test
     if recipe.features.kind == "templates":
         where = str(recipe.source.parent / recipe.features.templates)
     try:
-        templates = _templates(recipe)
+        templates = templates_of(recipe)
         X_train = templates.fit_transform(columns[train])
     except InputError as error:
         raise RecipeError(f"{where}: {error}") from error
@@ -76,7 +76,7 @@ def _prepare_templates(recipe: Recipe, labeled: Labeled, train: np.ndarray, test
     )
 
 
-def _templates(recipe: Recipe) -> Templates:
+def templates_of(recipe: Recipe) -> Templates:
     """Return the templates that a recipe describes, not yet fitted."""
     from crfqn.estimators.templates import Templates
 

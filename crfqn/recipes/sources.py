@@ -60,6 +60,7 @@ class Prepared:
     feature_names : None where X names its features itself
     fingerprint : SHA-256 over all labels and observations (hex), the same for every format of the file
     taxonomy, features : of documents; sample_weight : of the training items, where their file gives any
+    is_sharded : whether X_train are `crfqn.Shards`, which bring their labels; nothing else is known of them
     is_inferred : whether the taxonomy is that of the training labels; those of the test part need not be nodes of it
     """
 
@@ -73,6 +74,7 @@ class Prepared:
     features: Features | None = None
     is_inferred: bool = False
     sample_weight: list[float] | None = None
+    is_sharded: bool = False
 
     @property
     def given_taxonomy(self) -> LabelTree | None:

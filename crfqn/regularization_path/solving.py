@@ -18,9 +18,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from crfqn.arrays import SparseWeights
+from crfqn.blas import single_threaded_blas
 from crfqn.errors import InputError
 from crfqn.estimators.base import Problem, SparseLinearModel, given_result
-from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.strengths import Strengths, automatic_strength
 from crfqn.objectives.linear.feature_map import centred_weights
 from crfqn.regularization_path.grid import Grid

@@ -83,7 +83,7 @@ class RunRecord:
         self.scale = (
             np.nan if self.is_cold or penalty.dual_radius == 0 else penalty.dual_radius
         )  # nan: not known yet
-        self.passes_before = objective.n_passes
+        self.passes_before, self.bytes_before = objective.n_passes, objective.n_bytes
         self.started = time.perf_counter()
 
     @property
@@ -294,6 +294,7 @@ class RunRecord:
         return Status.CONVERGED if verdict is Status.CONVERGED else status
 
     def _progress(self, state: State, gap: float) -> Progress:
+        n_bytes, self.bytes_before = -self.bytes_before, self.objective.n_bytes
         progress = Progress(
             iteration=self.n_iter,
             value=state.value,
@@ -308,6 +309,7 @@ class RunRecord:
             n_wrong=state.n_wrong,
             estimated_gap=self.estimate,
             held_out_score=np.nan if self.watch is None else self.watch.latest,
+            n_bytes=n_bytes + self.bytes_before,
         )
         log_progress(progress)
         return progress

@@ -1,4 +1,4 @@
-"""Exact inference over the chain of one item, with numpy alone: for a sentence, calls cost more than operations.
+"""Exact inference over chains of few items, with numpy alone: for a sentence, calls cost more than operations.
 
 Results are those of the kernels over many items, of Viterbi bit by bit: ties go to the lower last state, and then to
 the lower state before. Scores (T, K) and edges (K, K) in nats; -inf forbids. T positions, K states, n labellings.
@@ -20,6 +20,7 @@ from crfqn.structures.transition_rules import TransitionRules
 LARGEST_BYTES = 8e9  # of the lists of one item, and of the labellings of all
 BYTES = 8  # of a list's entry: the state before and its rank
 LARGEST = float(np.finfo(np.float64).max)
+TOGETHER = 1 << 16  # scores of items that are labelled together: what a processor's cache holds
 LARGEST_RANGE = 600.0  # exp(-600) is far from the smallest normal number, even after a product
 
 
@@ -51,8 +52,22 @@ class ItemChain:
             scores[-1, ~self.rules.end] = -np.inf
         return scores if allowed is None else np.where(allowed, scores, -np.inf)
 
-    def best(self, scores: Vector) -> BestPath:
-        """Return the best labelling of an item, given `ruled` scores: O(T K^2), and some 3 us a position."""
+    def best(self, items: Sequence[Vector]) -> list[BestPath]:
+        """Return the best labelling of each item, given `ruled` scores: O(T K^2), and some 3 us a position of one item;
+        a tenth of it of many, which go together from position to position, the longest first."""
+        if len(items) == 1:
+            return [self._best_alone(items[0])]
+        found = [BestPath([], 0.0)] * len(items)
+        order = sorted((i for i, scores in enumerate(items) if len(scores)), key=lambda i: -len(items[i]))
+        while order:
+            n = max(1, TOGETHER // (self.n_states * max(self.n_states, len(items[order[0]]))))
+            some, order = order[:n], order[n:]
+            for i, path in zip(some, self._best_together([items[i] for i in some]), strict=True):
+                found[i] = path
+        return found
+
+    def _best_alone(self, scores: Vector) -> BestPath:
+        """Return the best labelling of one item; the other way takes a third longer for it."""
         if not len(scores):
             return BestPath([], 0.0)
         paths = np.empty(self._to.shape)
@@ -70,6 +85,35 @@ class ItemChain:
             state = int(before[state])
             states.append(state)
         return BestPath(states[::-1], score)
+
+    def _best_together(self, items: list[Vector]) -> list[BestPath]:
+        """Return the best labelling of each item, of which none is longer than the one before."""
+        n, n_states, lengths = len(items), self.n_states, [*map(len, items)]
+        rows = np.empty((lengths[0], n, n_states))
+        for i, scores in enumerate(items):
+            rows[: lengths[i], i] = scores
+        paths = np.empty((n, n_states, n_states))
+        take, places = paths.reshape(-1).take, np.arange(0, paths.size, n_states).reshape(n, n_states)
+        states, score, delta = np.empty((lengths[0], n), np.intp), np.empty(n), rows[0]
+        back: list[NDArray[np.intp]] = []
+        for t in range(1, lengths[0] + 1):
+            while n and lengths[n - 1] == t:
+                n -= 1
+            if n < len(delta):
+                states[t - 1, n : len(delta)] = delta[n:].argmax(1)
+                score[n : len(delta)] = delta[n:].max(1)
+                paths, places, delta = paths[:n], places[:n], delta[:n]
+            if n:
+                np.add(self._to, delta[:, None], paths)
+                before = paths.argmax(2)
+                back.append(before)
+                delta = take(places + before)
+                delta += rows[t, :n]
+        for t in range(len(back), 0, -1):
+            before = back[t - 1]
+            states[t - 1, : len(before)] = before[np.arange(len(before)), states[t, : len(before)]]
+        found = zip(states.T.tolist(), lengths, score.tolist(), strict=True)
+        return [BestPath(path[:length], best) for path, length, best in found]
 
     def n_best(self, scores: Vector, n: int) -> list[BestPath]:
         """Return the n best labellings, fewer where there are fewer: ties as `kernels/viterbi.py`'s `best_paths`."""

@@ -43,17 +43,16 @@ class ChainPredictor(Predictor):
 
     def predict(self, X: Any, known: Any = None) -> list[list]:
         """Return the most probable labels of each item; others as of `ChainCRF.predict`."""
-        return [self._named(self._best(i, scores, known)) for i, scores in enumerate(self._open(X, known))]
+        return [*map(self._named, self._best([*self._open(X, known)], known))]
 
     def decode(self, X: Any, known: Any = None) -> tuple[list[list], Vector]:
         """Return the most probable labels of each item, and log P(y | x, known), float64 (n_items,)."""
         self.check_probabilities()
-        labels, log_probability = [], []
-        for i, scores in enumerate(self._open(X, known)):
-            best = self._best(i, scores, known)
-            labels.append(self._named(best))
-            log_probability.append(best.score - self.chain.forward(scores)[1])
-        return labels, np.array(log_probability, np.float64)
+        items = [*self._open(X, known)]
+        best = self._best(items, known)
+        log_partition = [self.chain.forward(scores)[1] for scores in items]
+        scores = np.array([path.score for path in best], np.float64)
+        return [*map(self._named, best)], scores - np.array(log_partition, np.float64)
 
     def predict_marginals(self, X: Any, known: Any = None) -> list[Vector]:
         """Return P(y_t = k | x, known) of each item, float64 (positions, classes)."""
@@ -85,9 +84,9 @@ class ChainPredictor(Predictor):
         rules = find_scheme(name)
         tags = [rules.parse(label) for label in self._labels]
         continues = np.array([[rules.continues(one, other) for other in tags] for one in tags])
-        found = []
-        for i, scores in enumerate(self._open(X, known)):
-            spans = spans_of(self._named(self._best(i, scores, known)), rules, strict=False)
+        found, items = [], [*self._open(X, known)]
+        for scores, best in zip(items, self._best(items, known), strict=True):
+            spans = spans_of(self._named(best), rules, strict=False)
             types = [np.array([t != BORDER and t.type == span.type for t in tags]) for span in spans]
             ends = [(span.start, span.stop) for span in spans]
             probabilities = self.chain.span_probabilities(scores, ends, types, continues)
@@ -100,16 +99,13 @@ class ChainPredictor(Predictor):
     ) -> list[list[list[tuple[Any, float]]]]:
         """Return for each position of each item the n features that say most for or against its best label: their
         names (or columns) and weights times values, the largest in size first."""
-        n, encoded, found = check_number(n), self._encode(X), []
-        rows, items = _rows(encoded), pairwise(encoded.offsets.tolist())
-        for i, (scores, (first, last)) in enumerate(
-            zip(self._open(X, known, warns=False), items, strict=True)
-        ):
-            states = self._best(i, scores, known).states
-            found.append(
-                [self._strongest(rows, t, [k], n) for t, k in zip(range(first, last), states, strict=True)]
-            )
-        return found
+        n, encoded = check_number(n), self._encode(X)
+        rows, best = _rows(encoded), self._best([*self._open(X, known, warns=False)], known)
+        items = zip(pairwise(encoded.offsets.tolist()), best, strict=True)
+        return [
+            [self._strongest(rows, t, [k], n) for t, k in zip(range(*item), path.states, strict=True)]
+            for item, path in items
+        ]
 
     def log_likelihood(self, X: Any, y: Any) -> Vector:
         """Return log P(y_i | x_i) of each item, float64 (n_items,), as `ChainCRF.log_likelihood`."""
@@ -132,10 +128,11 @@ class ChainPredictor(Predictor):
                 found.append(min(within - log_partition, 0.0))
         return np.array(found, np.float64)
 
-    def _best(self, i: int, scores: Vector, known: Any) -> BestPath:
-        best = self.chain.best(scores)
-        self._check_possible(i, best.score, known)
-        return best
+    def _best(self, items: list[Vector], known: Any) -> list[BestPath]:
+        found = self.chain.best(items)
+        for i, path in enumerate(found):
+            self._check_possible(i, path.score, known)
+        return found
 
     def _check_possible(self, i: int, score: float, known: Any = None) -> None:
         """Raise InputError for an item without any labelling: its best one's score and log Z are -inf."""

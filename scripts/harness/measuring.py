@@ -3,10 +3,11 @@
 `run_alone(measure, ...)` is `measure(...)`, computed in a new interpreter.
 """
 
+import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import active_children, get_context
@@ -52,6 +53,21 @@ def peak_memory() -> int:
 
     largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return largest if sys.platform == "darwin" else largest * 1024
+
+
+def resident_memory(pids: Iterable[int] = ()) -> int:
+    """The resident size of some processes together, by default of this one, in bytes (Linux)."""
+    files = [Path(f"/proc/{pid}/statm") for pid in pids] or [Path("/proc/self/statm")]
+    return sum(int(file.read_text().split()[1]) for file in files) * os.sysconf("SC_PAGE_SIZE")
+
+
+def processes_below(pid: int | None = None) -> set[int]:
+    """The processes that this one has started, and those that they have (Linux)."""
+    found: set[int] = set()
+    for task in Path(f"/proc/{pid or os.getpid()}/task").iterdir():
+        children = {int(child) for child in (task / "children").read_text().split()}
+        found |= children.union(*map(processes_below, children))
+    return found
 
 
 def file_size(write: Callable[[Path], object]) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from crfqn.data.encoding import encode_sequences
-from crfqn.data.vocabulary import Vocabulary
+from crfqn.data.vocabulary import UNSEEN, Vocabulary
 from crfqn.errors import InputError
 
 
@@ -66,13 +66,23 @@ class TestPairsThatAVocabularyRemembers:
             {},
         ]
 
-    def test_what_has_no_column_is_not_kept(self):
+    def test_what_has_no_column_is_not_kept(self, monkeypatch):
+        """But some names are, which are soonest known again."""
+        monkeypatch.setattr("crfqn.data.vocabulary.MOST_UNKNOWN", 3)
         _, vocabulary = encode_sequences([[{"w": "a", "n": 1}]])
         for number in range(20):
-            encode_sequences(
-                [[{"w": f"unseen {number}", f"name {number}": "x", "n": number + 2.0}]], vocabulary
-            )
-        assert vocabulary.pairs == {"w": {"a": 1}, "n": {1: 0}}
+            position = {
+                "w": f"unseen {number}",
+                f"name {number}": "x",
+                "n": number + 2.0,
+                f"flag {number}": True,
+            }
+            encode_sequences([[position | {"w": ""}, position]], vocabulary)
+        assert {name: vocabulary.pairs[name] for name in ("w", "n")} == {
+            "w": {"": UNSEEN, "a": 1},
+            "n": {"": UNSEEN, 0: UNSEEN, 1: 0},
+        }
+        assert len(vocabulary.pairs) <= 2 + 3
         assert len(vocabulary.columns) == 2
 
     def test_the_error_names_the_place_after_a_good_start(self):

@@ -164,7 +164,20 @@ class TestTools:
         model = kind(fit_intercept=True).fit(*iris)
         twin = duplicate(model)
         assert twin.predict_proba(iris[0]).tobytes() == model.predict_proba(iris[0]).tobytes()
+        for name in ("coords", "weights"):
+            np.testing.assert_array_equal(getattr(twin.result_, name), getattr(model.result_, name))
         assert twin.set_params(warm_start=True).fit(*iris).n_iter_ == 0
+
+    def test_a_pickle_has_the_weights_once(self, kind, iris):
+        y = iris[1][::5]
+        X = np.random.default_rng(0).normal(size=(y.size, 2000))
+        model = kind(l1=0, l2=1.0, tol=1e-3).fit(X, y)
+        assert model.coef_.nnz == model.coef_.size == np.prod(model.coef_.shape)
+        assert len(pickle.dumps(model)) < 1.1 * 8 * model.coef_.nnz
+        twin = pickle.loads(pickle.dumps(model))
+        assert (twin.coef_ != model.coef_).nnz == 0
+        model.coef_ = 2 * model.coef_  # not what the training found
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).result_.weights, twin.result_.weights)
 
     def test_names_of_columns(self, kind, iris):
         pandas = pytest.importorskip("pandas")

@@ -18,12 +18,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import SparseWeights, Vector
+from crfqn.blas import single_threaded_blas
 from crfqn.data.items import set_weights
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.base import Problem, pass_on_interrupt
-from crfqn.estimators.blas import single_threaded_blas
 from crfqn.estimators.callbacks import Callbacks, with_tasks
 from crfqn.estimators.checks import check_size
 from crfqn.estimators.features import item_features

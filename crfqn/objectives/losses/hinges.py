@@ -18,7 +18,7 @@ from crfqn.arrays import Labels, Vector
 from crfqn.kernels.margins import MULTICLASS, MULTITASK, multiclass_hinge, multitask_hinge, star_constants
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.losses.reach import label_leads, range_with_unseen, single_size
-from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation, LinearDual, SingleLabel
+from crfqn.objectives.losses.score_loss import NO_EDGES, DualLoss, Evaluation, LinearDual, SingleLabel
 from crfqn.threads import Pool
 
 
@@ -30,7 +30,7 @@ class HingeEvaluation(Evaluation):
 
 
 @dataclass(frozen=True)
-class HingeDual:
+class HingeDual(DualLoss):
     """Dual of a sum of max(1 - margin, 0)^2, at the best multiple of the point's own dual variables up to a scale.
 
     The conjugate gives sum alpha - alpha^2 / 4 over the pairs. At alpha = 2 s max(1 - margin, 0) this is 2 s slack -
@@ -45,6 +45,10 @@ class HingeDual:
         """Return the largest dual loss up to `scale`."""
         s = min(scale, max(self.slack / self.loss, 0.0)) if self.loss > 0 else scale
         return 2.0 * s * self.slack - s**2 * self.loss
+
+    def at(self, scale: float) -> HingeDual:
+        """Return itself: the multiple is one for all parts."""
+        return self
 
     def __add__(self, other: HingeDual) -> HingeDual:
         return HingeDual(self.slack + other.slack, self.loss + other.loss)

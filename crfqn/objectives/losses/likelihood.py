@@ -27,7 +27,7 @@ from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.margins import LOGISTIC
 from crfqn.objectives.losses.reach import label_leads, label_range
-from crfqn.objectives.losses.score_loss import Evaluation, NoDual, checked_labels
+from crfqn.objectives.losses.score_loss import DualLoss, Evaluation, NoDual, checked_labels
 from crfqn.objectives.losses.structured import OverStructure, StructuredLoss
 from crfqn.structures.chain import Chain
 from crfqn.structures.structure import NO_TARGETS
@@ -69,7 +69,7 @@ class LikelihoodEvaluation(Evaluation):
 
 
 @dataclass(frozen=True, eq=False)
-class MixtureDual:
+class MixtureDual(DualLoss):
     """The entropy of the mixtures s p_i + (1 - s) delta(y_i), each item weighed; item_losses : float64 (I,), -log
     p_i(y_i); entropy : the weighted sum of those of the p_i, and what is proportional to s as well."""
 

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
 from crfqn.objectives.losses.potentials import Potential
-from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation, PositionLoss
+from crfqn.objectives.losses.score_loss import NO_EDGES, DualLoss, Evaluation, PositionLoss
 from crfqn.threads import Pool
 
 
 @dataclass(frozen=True, eq=False)
-class LinkDual:
+class LinkDual(DualLoss):
     """sum_i c_i (Phi*(y_i) - Phi*(q_i)) at the mixtures q = y + scale (g(s) - y).
 
     parts : potential, targets and residual before weighing, and weights, of one objective after another

@@ -7,7 +7,7 @@ Shapes: I items, N positions, K states, E edge weights, F features; scores and r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,17 +21,38 @@ NO_EDGES = np.empty(0)
 NO_SETS = np.zeros(1, np.int64), np.zeros(0, np.int32)
 
 
-class DualLoss(Protocol):
-    """The dual loss along the mixtures that a point proves bounds with; those of parts of the items add up."""
+class DualLoss:
+    """Base of dual losses along the mixtures that a point proves bounds with; those of parts of the items add up."""
 
     def value(self, scale: float) -> float:
         """Return the dual loss at `scale` times the point's own dual variables; its gradient is scale * g."""
+        raise NotImplementedError
 
-    def __add__(self, other: Any) -> Any: ...
+    def at(self, scale: float) -> DualLoss:
+        """Return it at `scale` alone, as a number or two, which add up like the whole."""
+        return DualValue(self.value(scale))
+
+    def __add__(self, other: Any) -> Any:
+        raise NotImplementedError
 
     def around(self, fixed: float) -> Self:
         """Return the dual loss where fixed scores are added to those of the weights; fixed: <residual, fixed scores>.
         The loss is sup_q <q - y, scores> - conjugate(q), so its dual gains <q - y, fixed scores>."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class DualValue(DualLoss):
+    """A dual loss of which one value is known."""
+
+    amount: float
+
+    def value(self, scale: float) -> float:
+        """Return the value, of the scale that it is of."""
+        return self.amount
+
+    def __add__(self, other: DualValue) -> DualValue:
+        return DualValue(self.amount + other.amount)
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,7 +291,7 @@ class SingleLabel(PositionLoss):
 
 
 @dataclass(frozen=True)
-class LinearDual:
+class LinearDual(DualLoss):
     """The dual of a largest of linear functions along s (q - y): the conjugate is linear in s."""
 
     slope: float
@@ -286,7 +307,7 @@ class LinearDual:
 
 
 @dataclass(frozen=True)
-class NoDual:
+class NoDual(DualLoss):
     """The dual of a loss that has none: it proves nothing."""
 
     def value(self, scale: float) -> float:

@@ -8,7 +8,7 @@ import pytest
 
 FORKS = """
 import os, threading
-from crfqn.estimators.blas import single_threaded_blas
+from crfqn.blas import single_threaded_blas
 
 def train():
     while True:

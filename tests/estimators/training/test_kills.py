@@ -1,6 +1,7 @@
 """Trainings that are killed, at any moment, go on from their checkpoint and lose nothing.
 
 `python tests/estimators/training/test_kills.py 50` kills so many times and prints the figures; tests kill a few times.
+With the address of a Dask scheduler as well, the trainings that are killed have their items on its workers.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import shutil
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +25,8 @@ from crfqn.data.model_file import read_model
 FILE = "checkpoint.crfqn"
 
 
-def data():
-    """Chains of ten labels that features tell a little of, and neighbours something."""
+def data(first: int = 0, last: int | None = None):
+    """Chains of ten labels that features tell a little of, and neighbours something; or some of them."""
     random = np.random.default_rng(0)
     offsets = np.arange(0, 4001, 20)
     labels = random.integers(0, 10, offsets[-1])
@@ -31,15 +34,16 @@ def data():
     rows = random.random((labels.size, 60)) < 0.1
     rows[np.arange(labels.size), labels] |= random.random(labels.size) < 0.5
     parts = offsets[1:-1]
-    return np.split(rows.astype(float), parts), [
-        part.tolist() for part in np.split(labels.astype(str), parts)
-    ]
+    items = [part.tolist() for part in np.split(labels.astype(str), parts)]
+    return np.split(rows.astype(float), parts)[first:last], items[first:last]
 
 
-def train(folder: Path, every: int = 1) -> ChainCRF:
+def train(folder: Path, scheduler: str | None = None, every: int = 1) -> ChainCRF:
     """Train, with a checkpoint after every step."""
+    given = data() if scheduler is None else ([partial(data, 0, 100), partial(data, 100)],)
     settings = {"tol": 1e-5, "stop": "certificate", "max_iter": 1000, "n_threads": 1}
-    return ChainCRF(l1=1.0, checkpoint=folder, checkpoint_every=every, **settings).fit(*data())
+    model = ChainCRF(l1=1.0, checkpoint=folder, checkpoint_every=every, client=scheduler, **settings)
+    return model.fit(*given)
 
 
 def weights(model: ChainCRF) -> tuple[bytes, bytes, list[float]]:
@@ -47,17 +51,31 @@ def weights(model: ChainCRF) -> tuple[bytes, bytes, list[float]]:
     return model.coef_.data.tobytes(), model.edge_coef_.data.tobytes(), model.result_.trace.value.tolist()
 
 
-def kill(n_kills: int, folder: Path, seed: int = 0) -> dict[str, object]:
+def train_alone(folder: Path, scheduler: str | None) -> tuple[bytes, bytes, list[float]]:
+    """Train in a process of its own: one that has threads of Dask cannot be forked."""
+    if scheduler is None:
+        return weights(train(folder))
+    with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
+        return pool.submit(trained, folder, scheduler).result()
+
+
+def trained(folder: Path, scheduler: str) -> tuple[bytes, bytes, list[float]]:
+    """Return what `weights` does."""
+    return weights(train(folder, scheduler))
+
+
+def kill(n_kills: int, folder: Path, seed: int = 0, scheduler: str | None = None) -> dict[str, object]:
     """Train, kill at random moments and train again, until there are so many kills; returns what was seen."""
     random, fork = np.random.default_rng(seed), multiprocessing.get_context("fork")
     shutil.rmtree(folder, ignore_errors=True)
     train(folder / "first")  # compiles
+    train_alone(folder / "there", scheduler)
     started = time.perf_counter()
-    whole = weights(train(folder / "timed"))
+    whole = train_alone(folder / "timed", scheduler)
     longest = time.perf_counter() - started
     target, seen = folder / "killed", {"kills": 0, "in a writing": 0, "ends": 0, "other bits": 0}
     while seen["kills"] < n_kills:
-        process = fork.Process(target=train, args=(target,))
+        process = fork.Process(target=train, args=(target, scheduler))
         process.start()
         process.join(random.uniform(0.0, longest))
         if process.is_alive():
@@ -69,9 +87,9 @@ def kill(n_kills: int, folder: Path, seed: int = 0) -> dict[str, object]:
                 read_model(target / FILE)  # raises for half a file
         else:
             seen["ends"] += 1
-            seen["other bits"] += weights(train(target)) != whole
+            seen["other bits"] += train_alone(target, scheduler) != whole
             shutil.rmtree(target)
-    seen["other bits"] += weights(train(target)) != whole
+    seen["other bits"] += train_alone(target, scheduler) != whole
     seen["left behind"] = len([path for path in target.iterdir() if path.name != FILE])
     return seen
 
@@ -86,7 +104,7 @@ def test_killed_trainings_lose_nothing(tmp_path):
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name:
-        seen = kill(int(sys.argv[1]), Path(name), seed=int(time.time()))
+        seen = kill(int(sys.argv[1]), Path(name), int(time.time()), *sys.argv[2:])
     print(
         "| fault | tries | in a writing | trainings ended | other bits | left behind |\n" + 6 * "|---" + "|"
     )

@@ -1,0 +1,111 @@
+"""The training of a chain on the workers of a Dask cluster: its vocabulary, its shards, and the problem of all."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+from weakref import finalize
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from crfqn.data.features import FeatureStore
+from crfqn.data.label_codes import PartialLabels, encode_known_labels
+from crfqn.distributed.objective import DistributedObjective
+from crfqn.distributed.sources import Merged, Read, Shards, count_shard, in_columns, shard_rows
+from crfqn.distributed.workers import connected, run_tasks
+from crfqn.errors import InputError
+from crfqn.estimators.base import Problem, within
+from crfqn.estimators.chain_training import ERROR, find_broken, items_that_stay
+from crfqn.estimators.checks import check_size
+from crfqn.estimators.transitions import as_transitions
+from crfqn.objectives.linear.sparse_map import SparseMap
+from crfqn.objectives.objective import Objective
+from crfqn.objectives.support import Support
+from crfqn.threads import Pool
+
+
+@dataclass(frozen=True)
+class ChainShard:
+    """How a worker makes its shard of a chain's objective; `model` has the labels and rules of all shards."""
+
+    number: int
+    model: Any
+    read: Read
+    templates: Any
+    columns: NDArray[np.int32] | None
+    support: Support
+
+    def __call__(self) -> Objective:
+        """Read, encode in the columns of all shards, and check; errors name the shard."""
+        try:
+            return self._objective()
+        except InputError as error:
+            raise InputError(f"shard {self.number}: {error}") from error
+
+    def _objective(self) -> Objective:
+        model, rows = self.model, shard_rows(self.read, self.templates)
+        if rows is None:
+            matrix, offsets = scipy.sparse.csr_array((0, model.n_features_in_)), np.zeros(1, np.int64)
+            targets, weights = np.empty(0, np.int32), None
+        else:
+            matrix = in_columns(rows.sequences.matrix, self.columns, model.n_features_in_)
+            offsets, weights = rows.sequences.offsets, rows.weights
+            targets = encode_known_labels(rows.labels, offsets, model.classes_)
+        if model.rules_ is not None and model._trains_rules and rows is not None:
+            broken = find_broken(model.rules_, PartialLabels(model.classes_, targets, None), offsets)
+            if broken is not None:
+                items_that_stay(broken, offsets.size - 1, ERROR)
+        features = SparseMap(FeatureStore.from_matrix(matrix, offsets, allow_empty=True), Pool(1))
+        check_size(features)
+        loss = model._loss(model._chain(offsets, is_training=True), targets)
+        return Objective(features, loss, weights, self.support)
+
+
+def prepare_sharded(model: Any, X: Any, y: Any, sample_weight: Any, start: Any, validation: Any) -> Problem:
+    """Return the training on the workers of `model.client`; X as of `Shards`, or Shards."""
+    check_sharded(model, y, sample_weight)
+    shards, client = Shards.of(X), connected(model.client)
+    asks_pairs = not (model.all_possible_states and model.all_possible_transitions)
+    count = [(read, shards.templates, asks_pairs) for read in shards.reads]
+    merged = Merged(
+        run_tasks(client, "crfqn-names", count_shard, count), getattr(shards.templates, "min_count", 1)
+    )
+    given, rules = as_transitions(model.constraints, model.scheme), None
+    if not given.is_empty:
+        rules = given.rules(merged.classes, np.empty(0, np.int32), np.zeros(1, np.int64))
+    checked = model._with_data(merged.classes, merged.n_features, merged.vocabulary, rules)
+    begin = model._start(checked, start)
+    held = None if validation is None else checked._validation_set(validation, merged.n_positions)
+    support = merged.support(model.all_possible_states, model.all_possible_transitions)
+    makes = [
+        ChainShard(number, sent(checked), read, shards.templates, columns, support)
+        for number, (read, columns) in enumerate(zip(shards.reads, merged.columns, strict=True))
+    ]
+    objective = DistributedObjective.of(client, makes)
+    if client is not model.client:
+        finalize(objective, client.close)
+    features = objective.first.map
+    return checked._posed(objective, features, None, None, within(support, begin), validation=held)
+
+
+def check_sharded(model: Any, y: Any, sample_weight: Any) -> None:
+    """Refuse what shards bring themselves, and what takes all data in one place."""
+    if y is not None or sample_weight is not None:
+        raise InputError(
+            "with a client the shards bring labels and weights: expected y and sample_weight None"
+        )
+    if model.on_violation != ERROR:
+        raise InputError(f"on_violation: with a client expected {ERROR!r}, got {model.on_violation!r}")
+    if as_transitions(model.constraints, model.scheme).seen:
+        raise InputError("constraints: with a client they cannot be what was seen, as no shard has all of it")
+
+
+def sent(model: Any) -> Any:
+    """Return what a worker needs of a model."""
+    part = copy(model)
+    part.client = part.callback = part.scoring = part.vocabulary_ = None
+    part.solver = "auto"
+    return part

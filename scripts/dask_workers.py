@@ -1,0 +1,401 @@
+"""Measure training on the workers of a Dask cluster: what docs/distributed.md says.
+
+    python scripts/dask_workers.py compare models/ocr --l1 100     worker processes against one process with threads
+    sudo python scripts/dask_workers.py hosts models/ocr --l1 100 --rate 1gbit --delay 0.5
+                                                                 the same, each worker on a host of its own
+    python scripts/dask_workers.py simulate                       the arithmetic of the plan, at a thousandth
+
+A host is a network namespace with a cable (veth) of its own to the scheduler's, of so many bits a second (`tc`, token
+bucket). Delay, where the kernel has no `netem`, is that of a relay on the cable, in milliseconds each way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crfqn.blas import single_threaded_blas
+from crfqn.data.features import FeatureStore
+from crfqn.distributed import DistributedObjective
+from crfqn.errors import ViewError
+from crfqn.objectives.blocks import BlockedObjective
+from crfqn.objectives.linear.sparse_map import SparseMap
+from crfqn.objectives.losses.likelihood import Likelihood
+from crfqn.objectives.objective import Objective
+from crfqn.penalties import ElasticNet
+from crfqn.recipes import build_estimator, load_recipe, prepare
+from crfqn.result import Result
+from crfqn.solvers.minimize import minimize
+from crfqn.solvers.prox_qn import ProxQN
+from crfqn.structures.chain import Chain
+from crfqn.threads import Pool
+
+ARRAYS = ("indptr", "indices", "values", "offsets")
+SCHEDULER = 8786
+
+
+@dataclass(frozen=True)
+class StoredShard:
+    """A shard of a chain in a file of numpy's."""
+
+    path: str
+
+    def __call__(self) -> Objective:
+        """Read it."""
+        with np.load(self.path) as file:
+            store = FeatureStore(*(file[name] for name in ARRAYS))
+            chain = Chain(store.offsets, int(file["n_states"]))
+            return Objective(SparseMap(store, Pool(1)), Likelihood(chain, file["targets"]))
+
+
+class ItemsElsewhere(BlockedObjective):
+    """Blocks that refuse what shards on workers refuse, so that the same solver takes the same steps."""
+
+    def check_state(self, kind: Any) -> None:
+        """Refuse every state."""
+        raise ViewError(f"no {kind.__name__}, as if the items were on workers")
+
+
+def write_shards(recipe: str, folder: str, n_shards: int) -> list[StoredShard]:
+    """Write the training part of a recipe of sequences as shards of about as many items."""
+    found = load_recipe(recipe)
+    data = prepare(found)
+    whole = build_estimator(found, l1=1.0).prepare(data.X_train, data.y_train).objective
+    assert isinstance(whole, Objective)  # in one piece
+    cuts = [number * whole.n_items // n_shards for number in range(n_shards + 1)]
+    return [
+        write_shard(whole.take(np.arange(first, last)), Path(folder) / f"{first}.npz")
+        for first, last in pairwise(cuts)
+    ]
+
+
+def write_shard(part: Any, path: Path) -> StoredShard:
+    """Write a part of an objective over a chain."""
+    arrays = {name: getattr(part.map.store, name) for name in ARRAYS}
+    np.savez(path, **arrays, targets=part.loss.targets, n_states=part.n_states)
+    return StoredShard(str(path))
+
+
+@dataclass
+class Run:
+    """A training: its result, clock and processor seconds, bytes and rounds of questions."""
+
+    result: Result
+    seconds: float
+    processor: float
+    n_bytes: int = 0
+    n_rounds: float = 0.0
+
+
+def own_processor_seconds() -> float:
+    """Seconds of this process, in user and system mode."""
+    return sum(os.times()[:2])
+
+
+def train(objective: Any, l1: float, processor: Callable[[], float]) -> Run:
+    """Train to 1e-3 by Prox-QN with its defaults."""
+    clock, before, n_bytes = time.perf_counter(), processor(), objective.n_bytes
+    with single_threaded_blas():
+        result = minimize(objective, ElasticNet(l1), ProxQN(), tol=1e-3)
+    run = Run(result, time.perf_counter() - clock, processor() - before)
+    if isinstance(objective, DistributedObjective):
+        run.n_bytes = objective.n_bytes - n_bytes
+        run.n_rounds = objective.tally.n_questions / objective.n_parts
+    return run
+
+
+def made(name: str, client: Any, shards: list[StoredShard], parts: list[Objective]) -> Any:
+    """Return the objective of a kind of run, read already."""
+    if name != "workers":
+        return (ItemsElsewhere if name == "process" else BlockedObjective)(parts)
+    shared = DistributedObjective.of(client, shards)
+    assert shared.n_items == sum(part.n_items for part in parts)
+    return shared
+
+
+def show(name: str, run: Run) -> None:
+    """Print a run."""
+    print(
+        f"{name:<10} {run.seconds:8.2f} s clock {run.processor:8.2f} s processor {run.result.n_iter:4d} steps "
+        f"{run.result.passes:7.2f} passes {run.n_bytes / 1e6:9.2f} MB {run.n_rounds:6.0f} rounds "
+        f"value {run.result.value:.6f}",
+        flush=True,
+    )
+
+
+def compare(client: Any, shards: list[StoredShard], l1: float, n_times: int) -> None:
+    """Train by turns on workers and in one process with as many threads, the first time for compilation."""
+
+    def of_all() -> float:
+        return own_processor_seconds() + sum(client.run(own_processor_seconds).values())
+
+    n_threads = sum(client.nthreads().values())
+    parts = [shard() for shard in shards]
+    runs: dict[str, list[Run]] = {"workers": [], "process": [], "own start": []}
+    with Pool(n_threads) as pool:
+        for turn in range(1 + n_times):
+            for name in runs:
+                objective = made(name, client, shards, parts)
+                objective.pool = pool
+                runs[name].append(
+                    train(objective, l1, of_all if name == "workers" else own_processor_seconds)
+                )
+                if turn:
+                    show(name, runs[name][-1])
+    found, expected = runs["workers"][-1].result, runs["process"][-1].result
+    same = np.array_equal(found.coords, expected.coords) and np.array_equal(found.weights, expected.weights)
+    best = {name: min(run.seconds for run in all_runs[1:]) for name, all_runs in runs.items()}
+    print(
+        f"same weights to the bit: {same}; clock {best['workers'] / best['process']:.2f} times that of one process"
+    )
+
+
+# ---- hosts of their own
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command; its output where it fails."""
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}: {done.stderr.strip()}")
+    return done
+
+
+@contextmanager
+def host(number: int, rate: str) -> Iterator[str]:
+    """Open a host (network namespace) with a cable to here, 10.77.number.1 there .2; yields its name."""
+    name, near, far = f"crfqn-{number}", f"crfqn-n{number}", f"crfqn-f{number}"
+    run("ip", "netns", "add", name)
+    try:
+        run("ip", "link", "add", near, "type", "veth", "peer", "name", far)
+        run("ip", "link", "set", far, "netns", name)
+        there = ("ip", "netns", "exec", name)
+        run("ip", "addr", "add", f"10.77.{number}.1/24", "dev", near)
+        run(*there, "ip", "addr", "add", f"10.77.{number}.2/24", "dev", far)
+        for prefix, device in (((), near), (there, far)):
+            run(*prefix, "ip", "link", "set", device, "up")
+            shaped = ("rate", rate, "burst", "256kb", "latency", "200ms")
+            run(*prefix, "tc", "qdisc", "add", "dev", device, "root", "tbf", *shaped)
+        run(*there, "ip", "link", "set", "lo", "up")
+        run(*there, "ip", "route", "add", "default", "via", f"10.77.{number}.1")
+        yield name
+    finally:
+        run("ip", "netns", "del", name)
+
+
+async def relay(listen: tuple[str, int], target: tuple[str, int], delay: float) -> None:
+    """Forward connections, each piece `delay` seconds later."""
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        pieces: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+
+        async def deliver() -> None:
+            while True:
+                due, piece = await pieces.get()
+                await asyncio.sleep(max(due - time.monotonic(), 0.0))
+                if not piece:
+                    writer.close()
+                    return
+                writer.write(piece)
+                await writer.drain()
+
+        delivery = asyncio.ensure_future(deliver())
+        try:
+            while True:
+                piece = await reader.read(1 << 16)
+                pieces.put_nowait((time.monotonic() + delay, piece))
+                if not piece:
+                    break
+        except OSError:
+            pieces.put_nowait((0.0, b""))
+        await delivery
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there = await asyncio.open_connection(*target)
+        await asyncio.gather(forward(reader, there[1]), forward(there[0], writer), return_exceptions=True)
+
+    server = await asyncio.start_server(accept, *listen)
+    async with server:
+        await server.serve_forever()
+
+
+@contextmanager
+def process(*command: str) -> Iterator[None]:
+    """Run a process as long as the context is open."""
+    started = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        started.terminate()
+        started.wait(10)
+
+
+@contextmanager
+def cluster_of_hosts(n_workers: int, rate: str, delay: float) -> Iterator[Any]:
+    """Open a client of a scheduler here and workers on hosts; with a delay, each worker is met through a relay."""
+    from distributed import Client
+
+    with ExitStack() as stack:
+        here = (sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard")
+        stack.enter_context(process(*here, "--host", "0.0.0.0", "--port", str(SCHEDULER)))
+        for number in range(1, n_workers + 1):
+            name = stack.enter_context(host(number, rate))
+            contact = ["--contact-address", f"tcp://10.77.{number}.2:9000"]
+            if delay:
+                contact = ["--contact-address", f"tcp://10.77.{number}.1:9000"]
+                relayed = f"10.77.{number}", str(delay / 1000)
+                stack.enter_context(process(sys.executable, __file__, "relay", *relayed))
+            worker = (
+                sys.executable,
+                "-m",
+                "distributed.cli.dask_worker",
+                f"tcp://10.77.{number}.1:{SCHEDULER}",
+            )
+            options = (
+                "--no-nanny",
+                "--nthreads",
+                "1",
+                "--no-dashboard",
+                "--listen-address",
+                "tcp://0.0.0.0:9000",
+            )
+            stack.enter_context(process("ip", "netns", "exec", name, *worker, *options, *contact))
+        client = stack.enter_context(Client(f"tcp://127.0.0.1:{SCHEDULER}", timeout=60))
+        client.wait_for_workers(n_workers, timeout=120)
+        yield client
+
+
+# ---- the plan
+
+
+def simulate(n_positions: int, n_features: int, n_shards: int) -> None:
+    """Compare the bytes and the memory of a shard of random text with what the plan counts, and time a pass."""
+    with tempfile.TemporaryDirectory() as folder:
+        shards = [
+            write_shard(
+                random_text(number, n_positions // n_shards, n_features), Path(folder) / f"{number}.npz"
+            )
+            for number in range(n_shards)
+        ]
+        from distributed import Client, LocalCluster
+
+        with (
+            LocalCluster(2, threads_per_worker=1, dashboard_address=":0") as cluster,
+            Client(cluster) as client,
+        ):
+            shared = DistributedObjective.of(client, shards)
+            print(f"{shared.n_positions:,} positions, {shared.n_features:,} features, {n_shards} shards")
+            store = sum(Path(shard.path).stat().st_size for shard in shards) / n_shards
+            counted = plan_of_shard(n_positions / n_shards, n_features)
+            print(f"store of a shard: {store / 1e6:.2f} MB, planned {counted / 1e6:.2f} MB")
+            for threshold in (100.0, 10.0):
+                show_screening(shared, threshold)
+            random = np.random.default_rng(0)
+            for n_active in (1_000, 10_000, 100_000):
+                coords = np.sort(random.choice(shared.n_coords, n_active, replace=False))
+                weights = 0.1 * random.standard_normal(n_active)
+                point = shared.at(coords, weights)
+                for what in ("value", "gradient", "step", "gradient again"):
+                    point = ask(shared, point, coords, what)
+
+
+def show_screening(shared: DistributedObjective, threshold: float) -> None:
+    """Print what a look at all coordinates at zero weights sends, with all shards and with one in sixteen."""
+    for some in (shared, DistributedObjective(shared.workers, shared.parts[::16])):
+        before, clock = some.n_bytes, time.perf_counter()
+        found = some.at(np.empty(0, np.int64), np.empty(0)).screen(threshold).coords.size
+        per_shard = (some.n_bytes - before) / some.n_parts
+        print(
+            f"screening at {threshold:g}, {some.n_parts:2d} shards: {found:,} coordinates, "
+            f"{per_shard / 1e6:.3f} MB a shard, {time.perf_counter() - clock:.3f} s"
+        )
+
+
+def ask(shared: DistributedObjective, point: Any, coords: Any, what: str) -> Any:
+    """Ask a question, and print its bytes for a shard and an active weight, and its seconds; return the point."""
+    before, clock = shared.n_bytes, time.perf_counter()
+    if what == "step":
+        point = point.along(coords, np.ones(coords.size)).at(1.0)
+    if what in ("value", "step"):
+        _ = point.value
+    else:
+        point.gradient(coords)
+    per_weight = (shared.n_bytes - before) / shared.n_parts / coords.size
+    seconds = time.perf_counter() - clock
+    print(f"{coords.size:8,} active  {what:<15} {per_weight:6.2f} bytes {seconds:8.3f} s", flush=True)
+    return point
+
+
+def plan_of_shard(n_positions: float, n_features: int, per_position: float = 20.0) -> float:
+    """Bytes of a shard's store: 4 an entry, 8 a feature, 4 a label, 8 an item of 20 positions."""
+    return 4 * per_position * n_positions + 8 * n_features + 4 * n_positions + 8 * n_positions / 20
+
+
+def random_text(
+    seed: int, n_positions: int, n_features: int, per_position: int = 20, n_states: int = 9
+) -> Any:
+    """Items of 20 positions with features as rare as words (Zipf), labels at random."""
+    import scipy.sparse
+
+    random = np.random.default_rng(seed)
+    n_positions -= n_positions % 20
+    columns = np.minimum(
+        (n_features ** random.random((n_positions, per_position))).astype(np.int64) - 1, n_features - 1
+    )
+    rows = np.repeat(np.arange(n_positions), per_position)
+    ones = np.ones(columns.size, np.float32)
+    matrix = scipy.sparse.csr_array((ones, (rows, columns.reshape(-1))), shape=(n_positions, n_features))
+    matrix.data[:] = 1.0  # a feature twice at a position counts once
+    offsets = np.arange(0, n_positions + 1, 20)
+    store = FeatureStore.from_matrix(matrix, offsets)
+    targets = random.integers(0, n_states, n_positions).astype(np.int32)
+    return Objective(SparseMap(store, Pool(1)), Likelihood(Chain(offsets, n_states), targets))
+
+
+def main() -> None:
+    """Do what the command line says."""
+    if sys.argv[1:2] == ["relay"]:
+        network, delay = sys.argv[2], float(sys.argv[3])
+        asyncio.run(relay((f"{network}.1", 9000), (f"{network}.2", 9000), delay))
+        return
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("what", choices=["compare", "hosts", "simulate"])
+    parser.add_argument("recipe", nargs="?", default="models/ocr")
+    for name, default in (("l1", 100.0), ("workers", 2), ("shards", 4), ("times", 3), ("delay", 0.0)):
+        parser.add_argument(f"--{name}", type=type(default), default=default)
+    parser.add_argument("--rate", default="1gbit")
+    parser.add_argument("--positions", type=int, default=1_000_000)
+    parser.add_argument("--features", type=int, default=100_000)
+    options = parser.parse_args()
+    if options.what == "simulate":
+        simulate(options.positions, options.features, 64)
+        return
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        shards = write_shards(options.recipe, folder, options.shards)
+        if options.what == "hosts":
+            client = stack.enter_context(cluster_of_hosts(options.workers, options.rate, options.delay))
+        else:
+            from distributed import Client, LocalCluster
+
+            cluster = stack.enter_context(
+                LocalCluster(options.workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50)
+            )
+            client = stack.enter_context(Client(cluster))
+        compare(client, shards, options.l1, options.times)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""Clusters that the tests share: one of worker processes, and workers within this process."""
+
+from __future__ import annotations
+
+import dask
+import pytest
+from distributed import Client, LocalCluster
+
+QUIET = {"distributed.comm.timeouts.connect": "10s"}
+
+
+def connected(**how):
+    return LocalCluster(threads_per_worker=1, dashboard_address=":0", silence_logs=50, **how)
+
+
+@pytest.fixture(scope="session")
+def threads():
+    """A client of two workers that are threads of this process."""
+    with (
+        dask.config.set(QUIET),
+        connected(n_workers=2, processes=False) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="session")
+def processes():
+    """A client of two worker processes."""
+    with dask.config.set(QUIET), connected(n_workers=2, processes=True) as cluster, Client(cluster) as client:
+        yield client

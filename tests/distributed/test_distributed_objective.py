@@ -1,0 +1,294 @@
+"""Shards on workers: every number is that of the same shards in one process, to the bit, whoever holds them."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+from sharded_problems import CUTS, HINGE, KINDS, MANY_CUTS, N_ITEMS, blocked, parts_of, whole_of
+
+from crfqn.arrays import SparseWeights
+from crfqn.distributed import DistributedObjective, workers
+from crfqn.distributed.shard import applied, changed
+from crfqn.distributed.workers import WorkersLostError
+from crfqn.errors import InputError, ViewError
+from crfqn.estimators.checkpoint import Checkpoint
+from crfqn.penalties import ElasticNet
+from crfqn.result import Status
+from crfqn.solvers.coordinate.row_descent import RowDescent
+from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
+from crfqn.solvers.first_order.sparsa import SpaRSA
+from crfqn.solvers.minimize import minimize
+from crfqn.solvers.prox_qn import ProxQN
+from crfqn.solvers.quasi_newton.lbfgs import LBFGS
+from crfqn.solvers.quasi_newton.owl_qn import OWLQN
+from crfqn.solvers.stochastic.sgd import SGDL1
+
+SMALL = {"tol": 1e-4, "max_iter": 60, "max_seconds": 120}
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return request.param
+
+
+def weights_of(objective, seed=1):
+    random = np.random.default_rng(seed)
+    coords = np.flatnonzero(random.random(objective.n_coords) < 0.6)
+    return coords, random.normal(size=coords.size)
+
+
+def same_result(found, expected):
+    assert (found.status, found.n_iter, found.passes) == (expected.status, expected.n_iter, expected.passes)
+    assert found.value == expected.value
+    assert np.array_equal(found.gap, expected.gap, equal_nan=True)
+    np.testing.assert_array_equal(found.coords, expected.coords)
+    np.testing.assert_array_equal(found.weights, expected.weights)
+
+
+def test_every_number_is_that_of_blocks(threads, kind):
+    shared, here = DistributedObjective.of(threads, parts_of(kind)), blocked(kind)
+    for name in (
+        "n_coords",
+        "n_items",
+        "n_positions",
+        "n_features",
+        "total_weight",
+        "operations",
+        "is_convex",
+    ):
+        assert getattr(shared, name) == getattr(here, name)
+    for name in ("has_curvature", "has_hessian_bound", "has_gram", "proves_zeros", "mean_occurrence"):
+        assert getattr(shared, name) == getattr(here, name)
+    assert shared.hessian_bound() == here.hessian_bound()
+    coords = np.arange(here.n_coords)
+    start = weights_of(here)
+    for step in (None, 0.5, 0.25):
+        points = [each.at(*start) for each in (shared, here)]
+        if step is not None:
+            points = [point.along(*weights_of(here, 2)).at(step) for point in points]
+        found, expected = points
+        assert found.value == expected.value
+        assert found.dual_value(0.7) == expected.dual_value(0.7)
+        np.testing.assert_array_equal(found.gradient(coords[::2]), expected.gradient(coords[::2]))
+        np.testing.assert_array_equal(found.screen(0.3).coords, expected.screen(0.3).coords)
+        np.testing.assert_array_equal(
+            found.screen_rows(0.3, 0.1, 2).coords, expected.screen_rows(0.3, 0.1, 2).coords
+        )
+        np.testing.assert_array_equal(found.curvature(coords), expected.curvature(coords))
+        np.testing.assert_array_equal(found.feature_scale(coords), expected.feature_scale(coords))
+        models = [point.hessian_model(coords, 100, 1000) for point in points]
+        np.testing.assert_array_equal(*models)
+    assert shared.n_passes == here.n_passes
+
+
+@pytest.mark.parametrize("kind", ["chain", HINGE])
+def test_many_shards_add_up_as_many_blocks(threads, kind):
+    shared, here = DistributedObjective.of(threads, parts_of(kind, MANY_CUTS)), blocked(kind, MANY_CUTS)
+    assert shared.n_parts == len(MANY_CUTS) - 1 > 8
+    here.asked = np.arange(1)
+    found, expected = (each.at(*weights_of(here)) for each in (shared, here))
+    assert found.value == expected.value
+    assert found.dual_value(0.7) == expected.dual_value(0.7)
+    assert found.dual_value(0.7) == pytest.approx(whole_of(kind).at(*weights_of(here)).dual_value(0.7))
+    for coords in (np.arange(1), np.arange(here.n_coords)):
+        np.testing.assert_array_equal(found.gradient(coords), expected.gradient(coords))
+    assert shared.fingerprints() == here.fingerprints()
+
+
+@pytest.mark.parametrize(("stride", "again"), [(3, 2), (70, 1)])
+def test_samples_are_of_all_items(threads, stride, again):
+    shared, here = DistributedObjective.of(threads, parts_of("chain")), blocked("chain")
+    found, expected = (each.sample(stride).sample(again) for each in (shared, here))
+    assert (found.n_items, found.n_positions) == (expected.n_items, expected.n_positions)
+    assert found.n_items == len(range(stride // 2, N_ITEMS, stride)) // again
+    assert found.at(*weights_of(here)).value == expected.at(*weights_of(here)).value
+
+
+@pytest.mark.parametrize("solver", [ProxQN(), FISTA(), LBFGS()], ids=lambda s: type(s).__name__)
+def test_a_run_goes_on_from_a_checkpoint(threads, tmp_path, solver):
+    penalty = ElasticNet(0.0 if isinstance(solver, LBFGS) else 1.0, 0.1)
+
+    class Cut:
+        held_out = None
+
+        def __init__(self, most):
+            self.most, self.checkpoint = most, Checkpoint(tmp_path, 1)
+
+        def __call__(self, state):
+            return state.iteration >= self.most
+
+    def run(callback):
+        shared = DistributedObjective.of(threads, parts_of("chain"))
+        return minimize(shared, penalty, solver, callback=callback, **SMALL)
+
+    assert run(Cut(4)).status is Status.CALLBACK
+    found, whole = run(Cut(10**6)), run(lambda state: False)
+    same_result(found, whole)
+    assert whole.n_iter > 5
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.crfqn"]
+
+
+def test_a_step_sends_its_direction_once(threads):
+    shared = DistributedObjective.of(threads, parts_of("chain"))
+    start = shared.at(*weights_of(shared))
+    ray = start.along(*weights_of(shared, 2))
+    assert start.value > 0
+    assert ray.at(1.0).value > 0
+    before = shared.tally.sent
+    assert ray.at(0.5).value > 0
+    assert shared.tally.sent - before < 100 * shared.n_parts
+
+
+@pytest.mark.parametrize(
+    "solver", [ProxQN(), OWLQN(), FISTA(), SpaRSA(), ProxGD()], ids=lambda s: type(s).__name__
+)
+def test_solvers_take_the_same_steps(threads, kind, solver):
+    shared, here = DistributedObjective.of(threads, parts_of(kind)), blocked(kind)
+    penalty = ElasticNet(1.0, 0.1)
+    found, expected = (minimize(each, penalty, solver, **SMALL) for each in (shared, here))
+    same_result(found, expected)
+    assert found.n_iter > 2
+
+
+def test_lbfgs_takes_the_same_steps(threads, kind):
+    shared, here = DistributedObjective.of(threads, parts_of(kind)), blocked(kind)
+    found, expected = (minimize(each, ElasticNet(0.0, 0.5), LBFGS(), **SMALL) for each in (shared, here))
+    same_result(found, expected)
+
+
+def test_the_warm_start_uses_samples_of_every_shard(threads):
+    cuts = (0, 9000, 12000)
+    shared, here = DistributedObjective.of(threads, parts_of("chain", cuts)), blocked("chain", cuts)
+    states, n_bytes = [], []
+
+    def note(state):
+        states.append(state.sample_fraction)
+        n_bytes.append(state.n_bytes)
+
+    found = minimize(shared, ElasticNet(10.0), ProxQN(), callback=note, **SMALL)
+    assert min(n_bytes) > 0
+    same_result(found, minimize(here, ElasticNet(10.0), ProxQN(), **SMALL))
+    assert min(states) < 0.1
+    gc.collect()
+    assert shared.at(*weights_of(shared)).value > 0  # takes the news of what was dropped along
+    assert not any(kept(shared, holder, "samples") for holder in shared.workers.holders)
+
+
+def test_passes_are_those_in_memory(threads):
+    """One piece differs by rounding, and by which positions a metric samples: here it has all of them."""
+    found, expected = (
+        minimize(each, ElasticNet(1.0), FISTA(), **SMALL)
+        for each in (DistributedObjective.of(threads, parts_of("chain")), whole_of("chain"))
+    )
+    assert (round(found.passes, 9), found.n_iter) == (expected.passes, expected.n_iter)
+    np.testing.assert_allclose(found.weights, expected.weights, rtol=1e-9)
+
+
+def kept(shared, holder, name):
+    """The keys of what a shard keeps, seen past the protocol."""
+
+    def look(dask_worker):
+        return list(getattr(dask_worker.state.actors[holder.future.key], name))
+
+    return shared.workers.client.run(look, workers=[holder.address])[holder.address]
+
+
+def test_dropped_points_leave_the_workers(threads):
+    shared = DistributedObjective.of(threads, parts_of("chain"))
+    for seed in range(5):
+        point = shared.at(*weights_of(shared, seed))
+        assert point.along(*weights_of(shared, 9)).at(0.5).value > 0
+    gc.collect()
+    assert point.value > 0
+    for holder in shared.workers.holders:
+        assert list(kept(shared, holder, "points")) == [point.number]
+        assert list(kept(shared, holder, "rays")) == []
+
+
+@pytest.mark.parametrize("solver", [RowDescent(), SGDL1()], ids=lambda s: type(s).__name__)
+def test_methods_over_single_items_are_refused_by_name(threads, solver):
+    shared = DistributedObjective.of(threads, parts_of("chain" if isinstance(solver, SGDL1) else "flat"))
+    with pytest.raises(ViewError, match=r"DistributedObjective has no \w+, which is kept item by item"):
+        minimize(shared, ElasticNet(1.0), solver, **SMALL)
+
+
+def test_changes_of_weights_are_exact():
+    random = np.random.default_rng(0)
+    before = SparseWeights(np.empty(0, np.int64), np.empty(0))
+    for size in (5, 0, 20, 20, 3):
+        coords = np.sort(random.choice(30, size, replace=False))
+        after = SparseWeights(coords, random.choice([0.0, 1.0, 2.5], size))
+        found = applied(before, changed(before, after))
+        np.testing.assert_array_equal(found.coords, after.coords)
+        np.testing.assert_array_equal(found.weights, after.weights)
+        before = after
+
+
+def test_what_is_no_client_is_refused():
+    with pytest.raises(InputError, match="or the address of a scheduler, got NoneType"):
+        DistributedObjective.of(None, parts_of("chain"))
+
+
+def test_an_error_of_a_shard_is_raised_here(threads):
+    shared = DistributedObjective.of(threads, [*parts_of("chain"), broken_file])
+    with pytest.raises(InputError, match="no such file"):
+        assert shared.facts
+
+
+def broken_file():
+    raise InputError("shard.conll: no such file")
+
+
+def kill_worker(client, address):
+    pids = client.run(os.getpid)
+    os.kill(pids[address], signal.SIGKILL)
+
+
+@pytest.mark.parametrize("kind", ["chain", "flat"])
+def test_a_killed_worker_changes_no_bit(processes, kind):
+    shared, here, killed = DistributedObjective.of(processes, parts_of(kind)), blocked(kind), []
+
+    def kill_one(state):
+        if state.iteration in (2, 4) and len(killed) < state.iteration / 2:
+            killed.append(shared.workers.holders[state.iteration // 2].address)
+            kill_worker(processes, killed[-1])
+        return False
+
+    found = minimize(shared, ElasticNet(0.5), ProxQN(), callback=kill_one, **SMALL)
+    same_result(found, minimize(here, ElasticNet(0.5), ProxQN(), **SMALL))
+    assert len(killed) == 2
+    assert shared.tally.n_lost >= 2
+
+
+def test_without_a_worker_there_is_an_error(monkeypatch):
+    from conftest import connected
+    from distributed import Client
+
+    monkeypatch.setattr(workers, "PATIENCE", 2.0)
+    with connected(n_workers=1, processes=False) as cluster, Client(cluster) as client:
+        shared = DistributedObjective.of(client, parts_of("chain"))
+        assert shared.n_items == CUTS[-1]
+        cluster.scale(0)
+        while client.nthreads():
+            time.sleep(0.01)
+        with pytest.raises(WorkersLostError, match="no worker is left, and none has come within 2 seconds"):
+            assert shared.at(*weights_of(shared)).value
+
+
+def test_the_number_of_workers_changes_no_bit(threads):
+    from conftest import connected
+    from distributed import Client
+
+    results = [
+        minimize(DistributedObjective.of(threads, parts_of("chain")), ElasticNet(1.0), ProxQN(), **SMALL)
+    ]
+    with connected(n_workers=1, processes=False) as cluster, Client(cluster) as client:
+        alone = DistributedObjective.of(client, parts_of("chain"))
+        results.append(minimize(alone, ElasticNet(1.0), ProxQN(), **SMALL))
+    same_result(*results)
+    assert results[0].status is Status.CONVERGED

@@ -1,0 +1,156 @@
+"""`ChainCRF(client=...)`: the vocabulary and the model of all shards, read on the workers."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import dask.bag
+import numpy as np
+import pytest
+from sharded_problems import blocked, parts_of
+from sklearn.base import clone
+
+import crfqn
+from crfqn import ChainCRF, Shards, Templates
+from crfqn.distributed import DistributedObjective
+from crfqn.errors import InputError
+from crfqn.estimators.strengths import automatic_strength
+from crfqn.readers import read
+
+WORDS = ["the", "dog", "a", "cat", "sees", "hears", "bird", "old"]
+TAGS = dict(zip(WORDS, ["D", "N", "D", "N", "V", "V", "N", "A"], strict=True))
+STRICT = {"l1": 0.5, "l2": 0.1, "tol": 1e-9, "stop": "certificate"}
+
+
+def sentences(seed, n):
+    random = np.random.default_rng(seed)
+    return [list(random.choice(WORDS, random.integers(1, 6))) for _ in range(n)]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Three CoNLL files, the second one empty."""
+    folder = tmp_path_factory.mktemp("shards")
+    for number, n in enumerate((30, 0, 20)):
+        lines = ["\n".join(f"{word} {TAGS[word]}" for word in item) for item in sentences(number, n)]
+        (folder / f"part-{number}.conll").write_text("\n\n".join(lines) + "\n" * bool(lines))
+    return sorted(folder.iterdir())
+
+
+@pytest.fixture(scope="module")
+def data(files):
+    parts = [read(path) for path in files if path.stat().st_size]
+    X = [[dict(position) for position in item] for part in parts for item in part.inputs]
+    return X, [labels for part in parts for labels in part.labels]
+
+
+def same_model(found, expected, X):
+    assert found.classes_.tolist() == expected.classes_.tolist()
+    assert found.vocabulary_.names == expected.vocabulary_.names
+    np.testing.assert_allclose(found.coef_.toarray(), expected.coef_.toarray(), atol=1e-5)
+    np.testing.assert_allclose(found.edge_coef_.toarray(), expected.edge_coef_.toarray(), atol=1e-5)
+    assert found.predict(X).tolist() == expected.predict(X).tolist()
+
+
+@pytest.mark.parametrize("settings", [{}, {"all_possible_states": False, "all_possible_transitions": False}])
+def test_files_make_the_model_of_all_items(threads, files, data, settings, tmp_path):
+    found = ChainCRF(**STRICT, **settings, client=threads).fit([str(path) for path in files])
+    expected = ChainCRF(**STRICT, **settings).fit(*data)
+    same_model(found, expected, data[0])
+    assert found.result_.value == pytest.approx(expected.result_.value, rel=1e-8)
+    found.save(tmp_path / "model.crfqn")
+    assert (
+        crfqn.load(tmp_path / "model.crfqn").predict(data[0]).tolist() == expected.predict(data[0]).tolist()
+    )
+
+
+def test_a_bag_makes_the_same_model_as_files(threads, files, data):
+    bag = dask.bag.from_sequence(list(zip(*data, strict=True)), npartitions=3)
+    expected = ChainCRF(**STRICT).fit(*data)
+    same_model(ChainCRF(**STRICT, client=threads).fit(bag), expected, data[0])
+    with pytest.raises(InputError, match="expected a bag that is not persisted"):
+        ChainCRF(client=threads).fit(bag.persist())
+
+
+def test_automatic_strengths_are_those_of_all_items(threads, files, data):
+    found, expected = ChainCRF(client=threads).fit(files), ChainCRF().fit(*data)
+    assert (found.l1_, found.l2_) == pytest.approx((expected.l1_, expected.l2_), rel=1e-12)
+    shared, here = DistributedObjective.of(threads, parts_of("flat")), blocked("flat")
+    intercepts = np.arange(here.n_features - 1, here.n_node_coords, here.n_features)
+    strengths = [automatic_strength("l1", each, intercepts) for each in (shared, here)]
+    assert strengths[0] == strengths[1]
+
+
+def test_templates_count_over_all_shards(threads, files, data):
+    templates = Templates(windows="w[-1] w[0] w[0]|w[1]", min_count=3)
+    found = ChainCRF(**STRICT, client=threads).fit(Shards(files, templates=templates))
+    encoded = templates.fit_transform(data[0])
+    expected = ChainCRF(**STRICT).fit(encoded, data[1])
+    assert sorted(found.vocabulary_.names) == sorted(expected.vocabulary_.names)
+    assert found.predict(data[0]).tolist() == expected.predict(data[0]).tolist()
+    assert found.result_.value == pytest.approx(expected.result_.value, rel=1e-8)
+
+
+def labelled_arrays():
+    random = np.random.default_rng(3)
+    return [random.random((4, 3)) for _ in range(6)], [[1, 2, 1, 3]] * 6, [1.0, 0.0, 2.0, 1.0, 1.0, 1.0]
+
+
+def test_functions_read_whatever_they_like(threads):
+    found = ChainCRF(**STRICT, client=threads).fit([labelled_arrays, labelled_arrays])
+    X, y, weights = labelled_arrays()
+    expected = ChainCRF(**STRICT).fit(X + X, y + y, weights * 2)
+    np.testing.assert_allclose(found.coef_.toarray(), expected.coef_.toarray(), atol=1e-5)
+
+
+def test_copies_of_a_model(threads):
+    model = ChainCRF(client=threads, l1=2.0)
+    assert clone(model).client is threads
+    assert model.get_params()["client"] is threads
+    for made in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert (made.client, made.l1) == (threads.scheduler.address, 2.0)
+    assert "client" not in ChainCRF()._settings()
+
+
+@pytest.mark.parametrize(
+    ("settings", "given", "message"),
+    [
+        ({}, [[["a"]]], "expected a list of paths or of functions, a Dask bag, or Shards"),
+        ({"on_violation": "drop"}, [labelled_arrays], "on_violation: with a client expected 'error'"),
+        (
+            {"constraints": "seen"},
+            [labelled_arrays],
+            "constraints: with a client they cannot be what was seen",
+        ),
+        ({"scheme": "IOB2"}, [labelled_arrays], "label"),
+    ],
+)
+def test_what_takes_all_data_in_one_place_is_refused(threads, settings, given, message):
+    with pytest.raises(InputError, match=message):
+        ChainCRF(client=threads, **settings).fit(given)
+
+
+def test_labels_come_with_the_shards(threads, files):
+    with pytest.raises(InputError, match="the shards bring labels and weights"):
+        ChainCRF(client=threads).fit(files, [["D"]])
+
+
+def test_a_missing_file_is_named(threads, tmp_path):
+    with pytest.raises(crfqn.errors.DataUnavailableError, match=r"nowhere\.conll.*on worker inproc:"):
+        ChainCRF(client=threads).fit([tmp_path / "nowhere.conll"])
+
+
+def test_no_scheduler_is_an_error(monkeypatch):
+    monkeypatch.setattr("crfqn.distributed.workers.CONNECTING", 0.5)
+    for address in ("tcp://127.0.0.1:9", "nowhere"):
+        with pytest.raises(InputError, match=f"client: there is no scheduler at '{address}'"):
+            ChainCRF(client=address).fit([labelled_arrays])
+
+
+@pytest.mark.parametrize(
+    "settings", [{"solver": "sgd", "l1": 0.1}, {"solver": "bcd", "l1": 0.1}, {"loss": "hinge", "l2": 0.1}]
+)
+def test_methods_over_single_items_are_refused_by_name(threads, files, settings):
+    with pytest.raises(InputError, match="DistributedObjective has no "):
+        ChainCRF(**{"l1": 0.0} | settings, client=threads).fit(files)
