@@ -19,6 +19,8 @@ exclude_patterns = ["_build"]
 
 html_theme = "pydata_sphinx_theme"
 html_title = "crfqn"
+html_static_path = ["style"]
+html_css_files = ["names.css"]
 html_theme_options = {"show_prev_next": True, "navigation_with_keys": True, "header_links_before_dropdown": 4}
 
 myst_heading_anchors = 3
@@ -66,6 +68,14 @@ def point_inside(app: object, page: str, source: list[str]) -> None:
     )
 
 
+def shorten_title(app: object, page: str, source: list[str]) -> None:
+    """Entitle a page of the reference by the name alone; the signature below has the module."""
+    if page.startswith("_generated/api/"):
+        title, line, rest = source[0].split("\n", 2)
+        name = title.rpartition(".")[2]
+        source[0] = "\n".join([name, line[: len(name)], rest])
+
+
 def prepare_docstring(
     app: object, what: str, name: str, thing: object, options: object, lines: list[str]
 ) -> None:
@@ -88,6 +98,7 @@ def setup(app: object) -> None:
     """Register the steps above."""
     app.connect("builder-inited", bring_in)
     app.connect("source-read", point_inside)
+    app.connect("source-read", shorten_title)
     app.connect(
         "autodoc-process-docstring", prepare_docstring, priority=100
     )  # before napoleon reads sections

@@ -255,7 +255,9 @@ def report(
     ] = None,
     *,
     output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("report.html"),
-    title: Annotated[str | None, typer.Option(help="Title of the page; default: the recipe's.")] = None,
+    title: Annotated[
+        str | None, typer.Option(help="Title of the page; default: the model file's name.")
+    ] = None,
     top: Annotated[int, typer.Option(min=1, help="So many features of each label, the strongest.")] = 30,
     n_errors: Annotated[int, typer.Option("--errors", min=1, help="So many wrong items, the worst.")] = 20,
     as_json: JsonOption = False,

@@ -111,15 +111,15 @@ def _first_data(inform: Callable[[str], None]) -> tuple[Recipe, Prepared]:
     words = dataset(FIRST_CHOICE)
     try:
         if words.locate() is None:
-            inform(f"Fetching handwritten words (at most {FETCH_LIMIT:.0f} s) ...")
+            inform(f"Handwritten words are trained on if they come within {FETCH_LIMIT:.0f} s ...")
         words.fetch(timeout=FETCH_TIMEOUT, limit=FETCH_LIMIT)
         recipe = load_recipe(FIRST_CHOICE)
         return recipe, prepare(recipe)
     except DataUnavailableError:
-        inform(f"They are not to be had here and now; `crfqn data get {FIRST_CHOICE}` says why.")
+        about = f"`crfqn data get {FIRST_CHOICE}` gets the words"
     except DataError as error:
-        inform(f"They cannot be used: {error}")
-    inform("Instead: handwritten digits, which are built in.\n")
+        about = f"the words cannot be used: {error}"
+    inform(f"Training on handwritten digits, which are built in; {about}.\n")
     recipe = load_recipe(EMBEDDED)
     return recipe, prepare(recipe)
 

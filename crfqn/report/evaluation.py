@@ -29,7 +29,7 @@ from crfqn.report.images import Pixels, ink_of
 from crfqn.report.subject import INTERCEPT, Subject
 
 MOST_CONFUSIONS = 200
-MOST_LABELS = 400  # in the picture of the confusion matrix
+MOST_LABELS = 30  # in the picture of the confusion matrix: more names cannot be read
 MOST_POSITIONS = 60  # shown of one sequence, around its first error
 TOP = 4  # most probable labels of a position
 MOST_REASONS = 8
@@ -97,10 +97,22 @@ class EvaluationSection:
         return [Mistake(a, b, n, n / support[a]) for (a, b), n in wrong.most_common(MOST_CONFUSIONS)]
 
     def confusion(self) -> ConfusionDisplay | None:
-        """Return the confusion matrix; None for sets of labels, and for more labels than a picture shows."""
-        if self.has_sets or len({*self.flat[0], *self.flat[1]}) > MOST_LABELS:
+        """Return the confusion matrix, of many labels the MOST_LABELS with the most errors; None for sets."""
+        if self.has_sets:
             return None
-        return ConfusionDisplay.of(*self.flat, normalize="true")
+        display = ConfusionDisplay.of(*self.flat, normalize="true")
+        names = display.display_labels.tolist()
+        if len(names) <= MOST_LABELS:
+            return display
+        n_wrong = Counter(
+            label for pair in zip(*self.flat, strict=True) if pair[0] != pair[1] for label in pair
+        )
+        shown = sorted(names.index(label) for label, _ in n_wrong.most_common(MOST_LABELS))
+        return ConfusionDisplay(
+            display.confusion_matrix[np.ix_(shown, shown)],
+            display_labels=display.display_labels[shown],
+            normalize="true",
+        )
 
 
 def _are_sets(y: Any) -> bool:

@@ -11,6 +11,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from crfqn.atomic_write import check_writable, replace_file
 from crfqn.errors import InputError
 from crfqn.messages import describe, printable
@@ -18,9 +21,19 @@ from crfqn.parameters import Parameter
 from crfqn.plot.curves import ConvergenceDisplay, PathDisplay
 from crfqn.plot.matrices import TransitionsDisplay
 from crfqn.report import weights
-from crfqn.report.evaluation import EvaluationSection, worst_errors
+from crfqn.report.evaluation import MOST_LABELS, EvaluationSection, worst_errors
 from crfqn.report.images import SQUARE, Pictures, Pixels
-from crfqn.report.subject import Fact, Subject, ending, headline, identity, n_possible, parameters, versions
+from crfqn.report.subject import (
+    Fact,
+    Subject,
+    ending,
+    headline,
+    identity,
+    n_possible,
+    parameters,
+    summary,
+    versions,
+)
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -34,7 +47,8 @@ COUNT = Parameter("how many are shown", int, low=1)
 class Contents:
     """What a report shows besides the model itself; every part may be missing.
 
-    title, feature_names : by default the recipe's or estimator's name, and the model's names, else numbers
+    title : by default the name of the model's file, recipe or estimator
+    feature_names : by default the model's, else numbers
     texts : how items read: of sequences a list of str, one a position; of others a str
     source : where the data is from, for the reader
     regularization_path : or its `rows()`; by default the one that `crfqn path` kept in the model file
@@ -97,18 +111,19 @@ def make_report(model: Any, data: Any = None, **contents: Any) -> str:
         wanted = Contents(**contents)
     except TypeError as error:
         raise InputError(f"report: {error}") from None
-    file_facts = []
+    file_facts, name = [], ""
     if isinstance(model, str | PathLike):
         from crfqn.estimators.storage import load
 
-        file_facts = _file_facts(Path(model))
+        file_facts, name = _file_facts(Path(model)), Path(model).stem
         model = load(model)
     subject = Subject(model, wanted.feature_names)
     found = None if data is None else EvaluationSection.of(subject, data, wanted.source)
     pixels = Pixels.of(subject, wanted.image_shape)
     script = environment.get_template("page.js").render()
     return environment.get_template("page.html").render(
-        title=wanted.title or subject.recipe.get("title") or f"A model of {type(model).__name__}",
+        title=wanted.title or name or subject.recipe.get("name") or f"A model of {type(model).__name__}",
+        summary=summary(subject),
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         subject=subject,
@@ -155,6 +170,11 @@ def _of_weights(
     if subject.transitions is not None:
         display = TransitionsDisplay.of(subject.model)
         content["transitions"] = subject.strongest_transitions(MOST_TRANSITIONS)
+        shown = _strongest_labels(display)
+        display = TransitionsDisplay(
+            display.weights[np.ix_(shown, shown)], [subject.labels[row] for row in shown]
+        )
+        content["transition_labels"] = display.labels
         about = "Weights of transitions from the label of a row to the label of a column"
         content["transition_pictures"] = Pictures("t").panels(display, about, SQUARE)
     by_node: dict[str, list[Any]] = {}
@@ -168,17 +188,24 @@ def _of_data(
 ) -> dict[str, Any]:
     """Return scores, confusion and worst errors."""
     if found is None:
-        return {}
+        return {"mistakes": []}
     if wanted.texts is not None and len(wanted.texts) != len(found.given):
         raise InputError(f"texts: expected one for each of {len(found.given)} items, got {len(wanted.texts)}")
     display, chunks = found.confusion(), found.scores.chunks
     about = "Confusion: the share of each given label (row) that was predicted as each label (column)"
     return {
         "span_scores": [] if chunks is None else [chunks.every, *chunks.types],
+        "confusion_labels": [] if display is None else display.display_labels,
         "mistakes": [] if found.has_sets else found.mistakes(),
         "confusion_pictures": [] if display is None else Pictures("c").panels(display, about, SQUARE),
         "errors": worst_errors(subject, found, wanted.n_errors, wanted.texts, pixels),
     }
+
+
+def _strongest_labels(display: TransitionsDisplay) -> NDArray[np.int64]:
+    """Return the numbers of the labels that a picture shows: all, or the MOST_LABELS with the largest transitions."""
+    largest = np.maximum(np.abs(display.weights).max(axis=0), np.abs(display.weights).max(axis=1))
+    return np.sort(np.argsort(-largest, kind="stable")[:MOST_LABELS])
 
 
 def _path_rows(subject: Subject, wanted: Contents) -> list[dict[str, Any]]:

@@ -175,12 +175,8 @@ def headline(subject: Subject) -> list[Fact]:
     result, possible = subject.model.result_, n_possible(subject)
     facts = [
         Fact("objective", _number(result.value, ",.6g"), "loss and penalty, in nats"),
-        Fact("certified gap", _number(result.gap, ".2e"), "the optimum is at most this share lower: proved"),
-        Fact(
-            "estimated gap",
-            _number(result.estimated_gap, ".2e"),
-            "the same by an estimate, which is no bound",
-        ),
+        Fact("certified gap", _percent(result.gap), "the optimum is at most so much lower: proved"),
+        Fact("estimated gap", _percent(result.estimated_gap), "the same by an estimate, which is no bound"),
         Fact("non-zero weights", f"{result.n_nonzero:,}", f"of {possible:,}" if possible else ""),
         Fact("labels", f"{len(subject.labels):,}"),
         Fact("passes over the data", _number(result.passes, ",.1f"), f"{result.seconds:.2f} s of wall time"),
@@ -219,6 +215,17 @@ def ending(result: Result, stop: str | None) -> str:
     return f"{who} {text[:1].upper()}{text[1:]}." if known else who
 
 
+def summary(subject: Subject) -> str:
+    """Return a sentence on what the model does."""
+    what = "each position of a sequence" if subject.is_sequence else "each item"
+    how_many = "any" if hasattr(subject.model, "predict_sets") else "one"
+    tree = "" if subject.tree is None else f", in a taxonomy of {subject.tree.n_nodes:,} nodes"
+    return (
+        f"{type(subject.model).__name__}: labels {what} with {how_many} of {len(subject.labels):,} labels{tree}, "
+        f"by {subject.model.result_.n_nonzero:,} weights of {subject.n_features:,} features."
+    )
+
+
 def identity(subject: Subject, file_facts: list[Fact]) -> list[Fact]:
     """Return what the model is: estimator, recipe, data, sizes."""
     model, recipe = subject.model, subject.recipe
@@ -241,9 +248,15 @@ def identity(subject: Subject, file_facts: list[Fact]) -> list[Fact]:
 
 
 def parameters(model: Any) -> list[Fact]:
-    """Return the parameters of the estimator, as they were given."""
+    """Return the parameters of the estimator; of those that were chosen automatically what was chosen, if known."""
     given = model.get_params(deep=False)
-    return [Fact(name, _shown(value)) for name, value in given.items() if name not in SILENT]
+    return [Fact(name, _used(model, name, value)) for name, value in given.items() if name not in SILENT]
+
+
+def _used(model: Any, name: str, value: Any) -> str:
+    used = getattr(model, f"{name}_", None)
+    is_chosen = (value is None or value == "auto") and isinstance(used, float)
+    return f"{used:.4g}, chosen automatically" if is_chosen else _shown(value)
 
 
 def versions() -> list[Fact]:
@@ -261,6 +274,10 @@ def versions() -> list[Fact]:
 
 def _number(value: float, form: str) -> str:
     return format(value, form) if isfinite(value) else UNKNOWN
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %" if isfinite(share) else UNKNOWN
 
 
 def _shown(value: Any) -> str:

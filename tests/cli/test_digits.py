@@ -164,7 +164,7 @@ class TestQuickstart:
             no_proxy=None,
         )
         assert run.returncode == 0, run.stderr
-        assert "handwritten digits, which are built in" in run.stderr
+        assert "Training on handwritten digits, which are built in; `crfqn data get ocr`" in run.stderr
         for words in ("accuracy", "gap", "non-zeros", "time", "first.crfqn", "crfqn inspect first.crfqn"):
             assert words in run.stdout
 

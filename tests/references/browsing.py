@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-WIDE, NARROW = (1280, 900), (380, 800)
+WIDE, NARROW = (1280, 900), (390, 800)
 FLAGS = (
     "--headless",
     "--no-sandbox",

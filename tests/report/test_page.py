@@ -19,9 +19,9 @@ from crfqn import ChainCRF, MulticlassSVC, MultilabelRanker, StagewiseRegression
 from crfqn.errors import InputError, ModelFileError
 from crfqn.metrics import SpanCounts
 from crfqn.report import make_report, write_report
-from crfqn.report.evaluation import MOST_POSITIONS, EvaluationSection, worst_errors
+from crfqn.report.evaluation import MOST_LABELS, MOST_POSITIONS, EvaluationSection, worst_errors
 from crfqn.report.images import Pixels
-from crfqn.report.subject import Subject, ending
+from crfqn.report.subject import Subject, ending, parameters
 from crfqn.report.weights import open_tree, strongest
 from crfqn.result import Result, Status, Trace
 
@@ -50,10 +50,10 @@ class Outline(HTMLParser):
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("chain", "model convergence sparsity transitions features scores errors"),
-        ("taxonomy", "model convergence sparsity features taxonomy scores errors"),
-        ("flat", "model convergence path sparsity features scores errors"),
-        ("images", "model convergence sparsity transitions features characters scores errors"),
+        ("chain", "scores errors confusions features transitions training sparsity model"),
+        ("taxonomy", "scores errors confusions taxonomy features training sparsity model"),
+        ("flat", "scores errors confusions features training path sparsity model"),
+        ("images", "scores errors confusions features transitions characters training sparsity model"),
     ],
 )
 def test_sections(pages, name, expected):
@@ -85,6 +85,23 @@ def test_the_same_model_gives_the_same_page(cases):
     assert make_report(case.model, (case.X, case.y)) == make_report(case.model, (case.X, case.y))
 
 
+def test_settings_are_shown_as_they_were_used():
+    X, y = [[{"w": "a"}, {"w": "b"}]] * 4, [["A", "B"]] * 4
+    model = ChainCRF(max_iter=50).fit(X, y)
+    shown = {fact.name: fact.value for fact in parameters(model)}
+    assert shown["l1"] == f"{model.l1_:.4g}, chosen automatically"
+    assert shown["max_iter"] == "50"
+
+
+def test_of_many_labels_those_with_errors_are_in_the_picture():
+    y = [f"label {number:03d}" for number in range(MOST_LABELS + 5)] * 2
+    predicted = [*y[:-1], y[0]]
+    found = EvaluationSection(None, y, predicted, None)
+    picture = found.confusion()
+    assert picture.display_labels.tolist() == [y[0], y[-1]]
+    assert picture.confusion_matrix.tolist() == [[1.0, 0.0], [0.5, 0.5]]
+
+
 def test_from_a_file(cases, tmp_path):
     case = cases["chain"]
     rows = [{"l1": 2.0, "score": None, "n_nonzero": 3, "gap": 0.1, "seconds": 1.0}]
@@ -97,6 +114,7 @@ def test_from_a_file(cases, tmp_path):
     assert not {"scores", "errors"} & set(outline.sections)
     assert "f00d" in page
     assert "chain.crfqn, " in page
+    assert "<h1><bdi>chain</bdi></h1>" in page
     assert f"{crfqn.load(tmp_path / 'chain.crfqn').result_.value:,.6g}" in page
 
 
