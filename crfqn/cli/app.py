@@ -11,6 +11,7 @@ from crfqn.cli.exits import ExitCode, command
 from crfqn.cli.options import (
     DataOptions,
     DevOptions,
+    EncodingOption,
     FormatOption,
     JsonOption,
     PathOptions,
@@ -214,6 +215,7 @@ def evaluate(
         ),
     ] = None,
     format: FormatOption = None,
+    encoding: EncodingOption = "utf-8",
     as_json: JsonOption = False,
 ) -> None:
     """Measure a model on labelled items: accuracy, precision, recall and F1 of each label, log-likelihood.
@@ -222,7 +224,7 @@ def evaluate(
     """
     from crfqn.cli.evaluation import evaluate
 
-    evaluate(model, input, format=format, as_json=as_json)
+    evaluate(model, input, format=format, encoding=encoding, as_json=as_json)
 
 
 @app.command()

@@ -32,7 +32,12 @@ def predict(path: Path, source: str, output: Path | None, options: PredictOption
     _check(model, path, options)
     if source == STANDARD_INPUT and sys.stdin is not None and sys.stdin.isatty():
         say("Reading standard input; end it with Ctrl-D (Ctrl-Z on Windows).")
-    input = open_input(model, path, source, format=options.format, keeps_blank=True)
+    format = options.format
+    if options.is_text:
+        if format is not None:
+            raise InputError(f"--text: raw text is a format of its own; leave out --format {format}")
+        format = "raw" if model.LABELS_SEQUENCES else "text"
+    input = open_input(model, path, source, format=format, encoding=options.encoding, keeps_blank=True)
     write_text(output, _predictions(labeller, input, options))
 
 
@@ -46,7 +51,7 @@ def _predictions(labeller: Labeller, input: Input, options: PredictOptions) -> I
     parts = input.parts(lambda seen: predict_labels(labeller.model_for(seen.X), seen.X))
     format = find_format(options.to)
     own = None if input.format is None else FORMATS[input.format]
-    if input.cut is not None and own is not None and own.write is format.write:  # conll and conll2000 are one
+    if input.cut is not None and own is not None and own.write is format.write is not None:  # conll and conll2000 are one
         yield from (rewritten(part, data, labels or ()) for part, data, labels in parts if part is not None)
     else:
         batches = ((data, labels) for _, data, labels in parts if data is not None)

@@ -25,6 +25,7 @@ from crfqn.readers.items import Labeled, Places, in_line
 WORD_AND_TAG = ("w", "pos")
 STYLES = {"conll2000": WORD_AND_TAG, "conll2002": ("w",), "conll2003": ("w", "pos", "chunk")}
 USUAL_NAMES = ("w", "pos", "chunk")
+TAB = "\t"
 DOCUMENT_START = "-DOCSTART-"
 BLANKS = re.compile(r"[ \t]+")
 FIELDS = (
@@ -54,7 +55,8 @@ def read_conll(
     comment : str, optional
         Lines that begin with it are skipped. None: there are no comments, as in CoNLL-2000, where "#" is a word.
     separator : str, optional
-        What stands between columns, such as a tab where words have blanks; None: any number of blanks and tabs.
+        What stands between columns; None: tabs where all lines have as many, so that words may have blanks, else any
+        number of blanks and tabs.
 
     Returns
     -------
@@ -69,7 +71,10 @@ def read_conll(
     table = _Table(shown_name(path), columns, is_labeled)
     items: list[int] = [0]
     lines = array("q")
-    for number, line in text_lines(path):
+    numbered = list(text_lines(path))
+    if separator is None and splits_at_tabs([line for _, line in numbered], columns):
+        separator = TAB
+    for number, line in numbered:
         fields = _fields(line, separator)
         if comment is not None and line.startswith(comment):
             continue
@@ -125,6 +130,26 @@ def _relabelled(line: str, labels: Sequence[str], column: int, separator: str | 
     if line[fields[-1].end() :]:  # the separator is there, the label is not
         return line + label
     return line + (line[fields[-2].end() : fields[-1].start()] if len(fields) > 1 else " ") + label
+
+
+def splits_at_tabs(lines: Sequence[str], columns: Sequence[str] | None = None) -> bool:
+    """Return whether tabs alone part the columns, so that a word may have blanks in it: all lines have as many, and as
+    many as the `columns` and a label need, where these are known."""
+    rows = [line for line in lines if line.strip() and not line.startswith(DOCUMENT_START)]
+    n_tabs = {line.count("\t") for line in rows}
+    if len(n_tabs) != 1 or n_tabs == {0}:
+        return False
+    (n,) = n_tabs
+    if columns is not None:
+        return len(columns) - 1 <= n <= len(columns)
+    widths = {len(_fields(line, None)) for line in rows}
+    return widths == {n + 1} or len(widths) > 1
+
+
+def _begins(lines: Sequence[str]) -> bool:
+    rows = [line for line in lines if line.strip() and not line.startswith((DOCUMENT_START, "#"))]
+    widths = {len(_fields(line, TAB if splits_at_tabs(lines) else None)) for line in rows}
+    return len(widths) == 1 and widths != {1}
 
 
 def usual_names(n: int) -> list[str]:
@@ -213,6 +238,7 @@ FORMATS = (
         _any_columns,
         each(conll_lines),
         by_blank_lines,
+        _begins,
     ),
     *(
         Format(

@@ -1,8 +1,8 @@
 """Reader and writer of tables: CSV, TSV and Parquet files, and data frames.
 
-A row is a position of a sequence or, in a table with a column of texts, a document. Which positions make an item is
-said by a column (the same value in neighbouring rows; an empty cell goes on with the item above), or in CSV and TSV
-by blank lines.
+A row is a position of a sequence or, in a table with a column of texts or read by `rows`, a document. Which positions
+make an item is said by a column (the same value in neighbouring rows; an empty cell goes on with the item above), or
+in CSV and TSV by blank lines.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import csv
 import importlib
 import io
 import itertools
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,10 +24,12 @@ from crfqn.data.file_parts import Cut
 from crfqn.data.files import Readable, read_bytes, shown_name, text_lines
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError, InputError
-from crfqn.readers.format import DOCUMENTS, SEQUENCES, Batches, Format
+from crfqn.readers.format import DOCUMENTS, ROWS, SEQUENCES, Batches, Format
 from crfqn.readers.items import Documents, Labeled, Places
 
+DELIMITERS = {"csv": ",", "tsv": "\t"}
 LABELS = ("label", "labels", "tag", "tags")
+OF_ROWS = (*LABELS, "class", "target")
 SENTENCES = ("sentence", "sentence_id", "sent_id", "sentence #")
 TEXTS = ("text",)
 
@@ -61,13 +64,30 @@ class Table:
 
 
 class Wanted(NamedTuple):
-    """Columns that the caller names, as in `read_delimited`."""
+    """Columns that the caller names, and what rows are, as in `read_delimited`."""
 
-    sentence: str | None
-    label: str | None
-    text: str | None
-    columns: Sequence[str] | None
-    needs_named: bool
+    sentence: str | None = None
+    label: str | None = None
+    text: str | None = None
+    columns: Sequence[str] | None = None
+    needs_named: bool = True
+    rows: bool = False
+    header: bool = True
+    drop: Sequence[str] = ()
+
+    def names(self, row: list[str], where: str) -> list[str]:
+        """Return the names of the columns by the first row: its cells, or numbers from 1; a new file without header
+        may lack the label."""
+        if self.header:
+            return row
+        named = {*(self.columns or ()), *self.drop, self.label or ""} if self.columns is not None else ()
+        known = sorted(int(name) for name in named if name.isdecimal())
+        n = max(known, default=len(row))
+        if len(row) == n - 1 and self.label:
+            return [str(number) for number in range(1, n + 1) if str(number) != self.label]
+        if len(row) != n:
+            raise DataError(f"{where}: expected {n} cells, or {n - 1} without the label, got {len(row)}")
+        return [str(number) for number in range(1, n + 1)]
 
 
 def read_delimited(
@@ -79,6 +99,9 @@ def read_delimited(
     text: str | None = None,
     columns: Sequence[str] | None = None,
     needs_named: bool = True,
+    rows: bool = False,
+    header: bool = True,
+    drop: Sequence[str] = (),
 ) -> Labeled | Documents:
     """Read a CSV or TSV file, whose first line names the columns, as sequences (TokenColumns) or documents.
 
@@ -88,12 +111,16 @@ def read_delimited(
     text : column of documents' texts, default "text" where no column says sentences
     columns : those read besides, default all; one of a usual name is then neither label nor sentence
     needs_named : whether a named label and sentence have to be there, as in data to train on
+    rows : whether each row is a document of its own, whose `inputs` are TokenColumns of its cells; the label's column is
+        then by default "label", ..., "class", "target", or the last one that is not among `columns`
+    header : whether the first line has the names of the columns, which are numbers from 1 otherwise
+    drop : columns that are left out
 
     DataError for a row of another length, an item whose rows stand apart (file and line named), no such column, no
     rows.
     """
-    table = _read(path, delimiter)
-    return _assembled(table, Wanted(sentence, label, text, columns, needs_named))
+    wanted = Wanted(sentence, label, text, columns, needs_named, rows, header, drop)
+    return _assembled(_read(path, delimiter, wanted), wanted)
 
 
 def read_parquet(
@@ -104,6 +131,8 @@ def read_parquet(
     text: str | None = None,
     columns: Sequence[str] | None = None,
     needs_named: bool = True,
+    rows: bool = False,
+    drop: Sequence[str] = (),
 ) -> Labeled | Documents:
     """Read a Parquet file (through pyarrow); parameters, result and errors as in `read_delimited`, less `delimiter`."""
     parquet = import_extra("pyarrow.parquet", "formats", "Parquet")
@@ -114,8 +143,19 @@ def read_parquet(
     except (arrow.ArrowException, OSError) as error:
         raise DataError(f"{shown_name(path)}: no Parquet file, or a damaged one: {error}") from error
     return _assembled(
-        _of_columns(found_columns, shown_name(path)), Wanted(sentence, label, text, columns, needs_named)
+        _of_columns(found_columns, shown_name(path)),
+        Wanted(sentence, label, text, columns, needs_named, rows, drop=drop),
     )
+
+
+def parquet_titles(path: Readable) -> list[str]:
+    """Return the names of a Parquet file's columns; errors as of `read_parquet`."""
+    parquet = import_extra("pyarrow.parquet", "formats", "Parquet")
+    arrow = import_extra("pyarrow", "formats", "Parquet")
+    try:
+        return list(parquet.read_schema(arrow.BufferReader(read_bytes(path))).names)
+    except (arrow.ArrowException, OSError) as error:
+        raise DataError(f"{shown_name(path)}: no Parquet file, or a damaged one: {error}") from error
 
 
 def from_frame(
@@ -126,10 +166,12 @@ def from_frame(
     text: str | None = None,
     columns: Sequence[str] | None = None,
     needs_named: bool = True,
+    rows: bool = False,
+    drop: Sequence[str] = (),
 ) -> Labeled | Documents:
     """Return a pandas or polars frame as sequences or documents; all else as in `read_delimited`."""
     table = _of_columns({str(name): list(frame[name]) for name in frame.columns}, "the frame")
-    return _assembled(table, Wanted(sentence, label, text, columns, needs_named))
+    return _assembled(table, Wanted(sentence, label, text, columns, needs_named, rows, drop=drop))
 
 
 def delimited_lines(batches: Batches, delimiter: str = ",") -> Iterator[str]:
@@ -160,7 +202,11 @@ def _rows(batches: Batches) -> Iterator[list[list[str]]]:
     for data, added in batches:
         title = ["predicted"] if added is not None else []
         if isinstance(data, Documents):
-            names, first = ["text", "label"], list(zip(data.inputs, data.labels, strict=True))
+            is_text = not isinstance(data.inputs, TokenColumns)
+            is_known = is_text or ("label" in header if header else any(data.labels))
+            columns = {"text": data.inputs} if is_text else data.inputs.texts
+            names = [*columns, *(["label"] if is_known else [])]
+            first = list(zip(*columns.values(), *([data.labels] if is_known else []), strict=True))
             several = [(item if isinstance(item, str) else ",".join(map(str, item))) for item in added or ()]
         elif isinstance(data.inputs, TokenColumns):
             is_known = "label" in header if header else any(map(any, data.labels))
@@ -181,7 +227,7 @@ def _rows(batches: Batches) -> Iterator[list[list[str]]]:
         header, n_before = [*names, *title], n_before + data.n_items
 
 
-def _read(path: Readable, delimiter: str) -> Table:
+def _read(path: Readable, delimiter: str, wanted: Wanted) -> Table:
     shown = shown_name(path)
     numbers: list[int] = []  # of the lines that have been read
 
@@ -199,9 +245,12 @@ def _read(path: Readable, delimiter: str) -> Table:
             if not row:
                 if table is not None:
                     table.breaks.add(len(table.rows))
-            elif table is None:
-                table = Table(shown, row, delimiter=delimiter)
-            elif len(row) != len(table.header):
+                continue
+            if table is None:
+                table = Table(shown, wanted.names(row, f"{shown}, line {first}"), delimiter=delimiter)
+                if wanted.header:
+                    continue
+            if len(row) != len(table.header):
                 raise DataError(
                     f"{shown}, line {first}: expected {len(table.header)} cells ({', '.join(table.header)}), got "
                     f"{len(row)}: {delimiter.join(row)[:60]!r}"
@@ -232,9 +281,12 @@ def _is_missing(value: Any) -> bool:
 def _assembled(table: Table, wanted: Wanted) -> Labeled | Documents:
     if not table.rows:
         raise EmptyDataError(f"{table.shown}: no rows below the names of the columns")
+    missing = [name for name in wanted.drop if name not in table.header] if wanted.needs_named else []
+    if missing:
+        table.column(missing[0], (), "to be dropped")  # which raises
     of_label, of_sentence, of_text = _parts_of(table, wanted)
     labels = ["" if of_label is None else row[of_label] for row in table.rows]
-    title = _new_title(table, wanted.label) if of_label is None else None
+    title = _new_title(table, wanted.label) if of_label is None and wanted.header else None
     relabel = None
     if table.delimiter is not None:
         cell = len(table.header) if of_label is None else of_label
@@ -242,15 +294,18 @@ def _assembled(table: Table, wanted: Wanted) -> Labeled | Documents:
     if of_text is not None:
         places = Places(table.shown, np.array(table.lines, np.int64), None, relabel, title)
         return Documents([row[of_text] for row in table.rows], labels, places=places)
-    starts = _starts(table, of_sentence)
-    used = {of_label, of_sentence}
+    starts = range(len(table.rows)) if wanted.rows else _starts(table, of_sentence)
+    used = {of_label, of_sentence, *(c for c, name in enumerate(table.header) if name in wanted.drop)}
     numbers = [c for c in range(len(table.header)) if c not in used]
     if wanted.columns is not None:
-        numbers = [c for name in wanted.columns if (c := table.column(name, (), "columns=")) is not None]
+        numbers = [c for name in wanted.columns if (c := table.column(name, (), "to be read")) is not None]
     if not numbers:
         raise DataError(f"{table.shown}: expected columns besides the label, got {', '.join(table.header)}")
     texts = {table.header[c]: [row[c] for row in table.rows] for c in numbers}
     offsets = np.array([*starts, len(table.rows)], np.int64)
+    if wanted.rows:
+        places = Places(table.shown, np.array(table.lines, np.int64), None, relabel, title)
+        return Documents(TokenColumns(texts, offsets), labels, places=places)
     places = Places(table.shown, np.array(table.lines, np.int64), offsets, relabel, title)
     items = [labels[start:stop] for start, stop in itertools.pairwise(offsets)]
     return Labeled(TokenColumns(texts, offsets), items, places=places)
@@ -264,6 +319,11 @@ def _parts_of(table: Table, wanted: Wanted) -> tuple[int | None, int | None, int
         else None
         for name, usual, what in ((wanted.label, LABELS, "label="), (wanted.sentence, SENTENCES, "sentence="))
     )
+    if wanted.rows:
+        usual = () if of_label is not None or wanted.label else OF_ROWS
+        of_label = table.column(None, usual, "", wanted.columns or ()) if of_label is None else of_label
+        is_free = not wanted.label and table.header[-1] not in (*(wanted.columns or ()), *wanted.drop)
+        return len(table.header) - 1 if of_label is None and is_free else of_label, None, None
     of_text = table.column(wanted.text, () if of_sentence is not None or wanted.columns else TEXTS, "text=")
     return of_label, of_sentence, of_text
 
@@ -276,10 +336,13 @@ def cut_table(
     text: str | None = None,
     columns: Sequence[str] | None = None,
     needs_named: bool = True,
+    rows: bool = False,
+    header: bool = True,
+    drop: Sequence[str] = (),
 ) -> Cut:
     """Return how a CSV or TSV file is cut that is read with these options; all but the first lines are of items."""
 
-    wanted = Wanted(sentence, label, text, columns, needs_named)
+    wanted = Wanted(sentence, label, text, columns, needs_named, rows, header, drop)
 
     def cut(lines: Sequence[str]) -> tuple[int, int]:
         reader = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -288,7 +351,10 @@ def cut_table(
         of_sentence = of_text = current = None
         try:
             for row in reader:
-                if table is None:
+                if table is None and (rows or not header):
+                    table, n_head = Table("", row), reader.line_num * header
+                    n_whole, of_text = reader.line_num, 0
+                elif table is None:
                     if row:
                         table, n_head = Table("", row), reader.line_num
                         _, of_sentence, of_text = _parts_of(table, wanted)
@@ -363,6 +429,40 @@ def _starts(table: Table, of_sentence: int | None) -> list[int]:
     return starts
 
 
+def _begins(lines: Sequence[str], delimiter: str) -> bool:
+    """Return whether lines are rows of one width, under usual names or, where tabs part them, mostly of numbers."""
+    try:
+        rows = [row for row in csv.reader(lines, delimiter=delimiter, strict=True) if row]
+    except csv.Error:
+        return False
+    first = {cell.strip().lower() for cell in rows[0]}
+    if len({*map(len, rows)}) > 1 or len(rows[0]) < 2 or (delimiter != "\t" and "\t" in lines[0]):
+        return False
+    if first & {*LABELS, *SENTENCES, *TEXTS}:
+        return True
+    cells = [cell for row in rows[1:] for cell in row]
+    return len(rows) > 1 and (delimiter != "\t" or 2 * sum(map(is_number, cells)) > len(cells))
+
+
+def has_header(lines: Sequence[str], delimiter: str = ",") -> bool:
+    """Return whether the first line of a table names its columns: by distinct texts, none of them a number or empty."""
+    row = titles(lines, delimiter)
+    return len(set(row)) == len(row) and not any(is_number(cell) or not cell.strip() for cell in row)
+
+
+def titles(lines: Sequence[str], delimiter: str = ",") -> list[str]:
+    """Return the cells of a table's first line."""
+    return next((row for row in csv.reader(lines[:1], delimiter=delimiter) if row), [])
+
+
+def is_number(text: str) -> bool:
+    """Return whether a text is a finite number."""
+    try:
+        return math.isfinite(float(text)) and "_" not in text
+    except ValueError:
+        return False
+
+
 def import_extra(package: str, extra: str, purpose: str) -> Any:
     """Return a package; DataError, naming the extra of crfqn that brings it, where it is not installed."""
     try:
@@ -378,26 +478,29 @@ FORMATS = (
         "csv",
         "table with a header: a position or a text a row",
         (".csv",),
-        (SEQUENCES, DOCUMENTS),
+        (SEQUENCES, DOCUMENTS, ROWS),
         read_delimited,
         delimited_lines,
         cut_table,
+        partial(_begins, delimiter=","),
     ),
     Format(
         "tsv",
         "the same, with tabs",
         (".tsv",),
-        (SEQUENCES, DOCUMENTS),
+        (SEQUENCES, DOCUMENTS, ROWS),
         partial(read_delimited, delimiter="\t"),
         partial(delimited_lines, delimiter="\t"),
         partial(cut_table, delimiter="\t"),
+        partial(_begins, delimiter="\t"),
     ),
     Format(
         "parquet",
         "the same, as Parquet",
         (".parquet", ".pq"),
-        (SEQUENCES, DOCUMENTS),
+        (SEQUENCES, DOCUMENTS, ROWS),
         read_parquet,
         parquet_bytes,
+        begins=lambda lines: lines[0].startswith("PAR1"),
     ),
 )
