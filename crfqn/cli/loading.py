@@ -194,6 +194,8 @@ def open_input(
             is_whole = source is None or holds_letters(source)
             return Input(source, "crfsuite", observed, None if is_whole else _cut("crfsuite"))
         name = recipe.data.format
+        if name == "raw" and columns is None:
+            raise InputError(f"{path}: raw text is for models of words; this one reads {recipe.features.kind}")
         options = reading_options(recipe, name, columns, is_new=True) if source is not None else {}
         return Input(source, name, observed, _cut(name, **options), encoding)
     if source is None:
@@ -209,6 +211,8 @@ def open_input(
         options = column_options(name, columns)
     else:
         name, options = find_format(format or "crfsuite").name, {}
+        if name == "raw":
+            raise InputError(f"{path}: raw text is for models of words; this one reads attributes")
 
     def observe_labeled(origin: Any) -> Observed:
         labeled: Any = read(origin, name, encoding=encoding, **options)

@@ -195,6 +195,12 @@ class PredictOptions:
     top: int | None = option(
         "So many labels of a document with their probabilities, the most probable first.", min=1
     )
+    n_best: int | None = option(
+        "So many labellings of a sequence, the most probable first: before each of them @probability TAB number, or what "
+        "--to crfpp or wapiti has there.",
+        "--n-best",
+        min=1,
+    )
     threshold: float | None = option(
         "In a taxonomy: go down from the most probable top node as long as the most probable child "
         "has this probability, and print where that ends.",

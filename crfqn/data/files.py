@@ -285,7 +285,7 @@ def check_utf8(source: Source, content: bytes) -> None:
         if content.startswith(mark):
             raise DataError(
                 f"{shown_name(source)}: expected {source.encoding} text, but it begins as {encoding} does; read it "
-                f"with encoding={encoding!r}"
+                f"with encoding={encoding!r} (--encoding {encoding})"
             )
 
 
@@ -296,7 +296,7 @@ def decode_line(origin: Readable, number: int, line: bytes) -> str:
     except UnicodeDecodeError as error:
         raise DataError(
             f"{shown_name(origin)}, line {number}: not UTF-8 text: byte 0x{line[error.start]:02x} behind "
-            f"{error.start} others ({error.reason}); another encoding can be named (encoding='latin-1')"
+            f"{error.start} others ({error.reason}); another encoding can be named (--encoding latin-1, encoding='latin-1')"
         ) from error
 
 

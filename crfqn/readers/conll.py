@@ -96,24 +96,29 @@ def read_conll(
     return Labeled(TokenColumns(table.texts(), offsets), labels, places=places)
 
 
-def conll_lines(labeled: Labeled, added: Sequence[Sequence[str]] | None = None) -> Iterator[str]:
-    """Yield each item's text: columns, labels if any is known, and an `added` column, such as predictions. InputError,
-    naming the place, for a text that is empty or has blanks: columns could not be told apart."""
+def conll_lines(
+    labeled: Labeled, added: Sequence[Sequence[str]] | None = None, separator: str = " ", last: str = ""
+) -> Iterator[str]:
+    """Yield each item's text: columns, labels if any is known, and an `added` column, such as predictions, after `last`,
+    by default the separator. InputError, naming the place, for a text that is empty or has blanks (where tabs part the
+    columns, tabs): columns could not be told apart."""
     for i, (item, labels) in enumerate(zip(labeled.inputs, labeled.labels, strict=True)):
         rows = [list(map(str, position.values())) for position in item]
         if any(labels):
             rows = [[*row, label] for row, label in zip(rows, labels, strict=True)]
-        if added is not None:
-            rows = [[*row, str(label)] for row, label in zip(rows, added[i], strict=True)]
+        new = [[] for _ in rows] if added is None else [[str(label)] for label in added[i]]
         for t, row in enumerate(rows):
-            _check_columns(f"{labeled.where(i, t)}: ", row)
-        yield "".join(" ".join(row) + "\n" for row in rows) + "\n"
+            _check_columns(f"{labeled.where(i, t)}: ", [*row, *new[t]], separator)
+        lines = ((last or separator).join([separator.join(row), *more]) for row, more in zip(rows, new, strict=True))
+        yield "".join(f"{line}\n" for line in lines) + "\n"
 
 
-def _check_columns(where: str, row: Sequence[str]) -> None:
-    wrong = [text for text in row if not text or BLANKS.search(text) or "\n" in text]
+def _check_columns(where: str, row: Sequence[str], separator: str = " ") -> None:
+    parting = "\t" if separator == TAB else " \t"
+    wrong = [text for text in row if not text or any(character in text for character in f"{parting}\n")]
     if wrong:
-        raise InputError(f"{where}{wrong[0]!r} cannot stand in a column: it is empty or has blanks")
+        what = "a tab" if separator == TAB else "blanks"
+        raise InputError(f"{where}{wrong[0]!r} cannot stand in a column: it is empty or has {what}")
 
 
 def _relabelled(line: str, labels: Sequence[str], column: int, separator: str | None) -> str:
@@ -239,6 +244,26 @@ FORMATS = (
         each(conll_lines),
         by_blank_lines,
         _begins,
+    ),
+    Format(
+        "crfpp",
+        "columns as CRF++ writes them, with tabs",
+        (),
+        (SEQUENCES,),
+        _any_columns,
+        each(partial(conll_lines, separator=TAB)),
+        by_blank_lines,
+        ranked="# {rank} {probability:.6f}\n",
+    ),
+    Format(
+        "wapiti",
+        "columns as Wapiti writes them, a tab before the predicted label",
+        (),
+        (SEQUENCES,),
+        _any_columns,
+        each(partial(conll_lines, last=TAB)),
+        by_blank_lines,
+        ranked="# {rank} {probability:.6f}\n",
     ),
     *(
         Format(

@@ -38,6 +38,9 @@ class Format:
     begins : callable, or None
         `begins(lines) -> bool`: whether a file's first lines (the first one not blank, the last one whole) look like it,
         in the order of the registry; None: it is told by its name alone.
+    ranked : str
+        What stands before each of the best labellings of an item, made of its `rank` and `probability`; empty where the
+        format has no place for several.
     holds_numbers, holds_nested : bool
         Whether documents may be rows of numbers, and features of positions lists and dicts.
     """
@@ -50,6 +53,7 @@ class Format:
     write: Callable[[Batches], bytes | Iterable[str]] | None
     cut: Callable[..., Cut] | None = None
     begins: Callable[[Sequence[str]], bool] | None = None
+    ranked: str = ""
     holds_numbers: bool = False
     holds_nested: bool = False
 

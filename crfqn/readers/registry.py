@@ -53,7 +53,7 @@ def find_format(name: str | None, origin: Any = None) -> Format:
     for format in FORMATS.values():
         if suffixes and suffixes[-1] in format.extensions:
             return format
-    known = ", ".join(f"{format.name} ({' '.join(format.extensions)})" for format in FORMATS.values())
+    known = ", ".join(f"{f.name} ({' '.join(f.extensions)})" for f in FORMATS.values() if f.extensions)
     raise InputError(f"{shown}: its name does not tell the format; name one (--format, format=): {known}")
 
 

@@ -77,8 +77,12 @@ def recipe_of_options(
     """Return the recipe of a training on a file, `-` for standard input, whose name or content tells the format by
     default, and this the structure (chain for sequences, flat for documents) and features; `keys` are of [features] and
     [data]."""
+    if data != STANDARD_INPUT and not Path(data).exists():
+        raise InputError(f"{data}: no such file")
     lines = first_lines(data, keys.get("encoding", "utf-8"))
     told = format or told_format(data) or sniff(lines)
+    if told is None and Path(data).is_file() and not lines:
+        raise InputError(f"{data}: empty; expected items to train on")
     if told is None and lines:
         known = ", ".join(FORMATS)
         raise InputError(f"{data}: neither its name nor its content tells the format; say --format: {known}")

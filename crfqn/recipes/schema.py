@@ -275,7 +275,7 @@ def _mistakes_in_data(data: DataSection) -> Iterator[str]:
     """Yield what is wrong with several keys of [data]."""
     has_files, split = bool(data.train or data.test), data.split
     if bool(data.dataset) == has_files:
-        yield "[data] needs either dataset, or train and test (names of two files)"
+        yield "[data] needs either dataset, or train (the name of a file), with test if there is one"
     if has_files and not data.train:
         yield "[data] has a test file and no train, a file to train on"
     if data.format and not has_files:
