@@ -20,9 +20,10 @@ from typing import Any
 from crfqn.cli.output import say
 from crfqn.errors import CrfqnError, DataUnavailableError, EmptyModelWarning, UnknownFeaturesWarning
 
-
 OF_OPTIONS = "command line"  # `crfqn.recipes.finding.SOURCE`, in the place of a recipe's file
-KEY = re.compile(r'\[(features|structure|data|objective|solver)\](?: (?!lacks|needs|has|with)(\w+))?(?: = "?([^":;\s]+)"?)?')
+KEY = re.compile(
+    r'\[(features|structure|data|objective|solver)\](?: (?!lacks|needs|has|with)(\w+))?(?: = "?([^":;\s]+)"?)?'
+)
 OPTION_OF = {"train": "data", "n_hashed": "hashed", "name": "solver"}
 
 

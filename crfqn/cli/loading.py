@@ -170,8 +170,8 @@ def open_input(
     encoding: str = "utf-8",
     keeps_blank: bool = False,
 ) -> Input:
-    """Return how a file or standard input (-) is read, in `format`, by default what its name or first lines tell, or the
-    test part of the model's own data; `keeps_blank`: a blank line among texts is a document without words."""
+    """Return how a file or standard input (-) is read, in `format`, by default what its name or first lines tell, or
+    the test part of the model's own data; `keeps_blank`: a blank line among texts is a document without words."""
     recipe = recipe_of(model, path)
     if source is not None and source != STANDARD_INPUT:
         if not Path(source).exists():
@@ -183,6 +183,8 @@ def open_input(
             check_own_files(recipe, path)
         features = features_of(model, recipe, path)
         columns = _columns_of(model, recipe, path) if features is None else features.columns_read
+        if recipe.features.kind == "windows":
+            columns = recipe.features.column_names
         if source is not None and recipe.features.kind != "pixel-pairs":
             lines = first_lines(source, encoding)
             name = format or format_of_new(recipe, source, lines, columns, _label_names(model))
@@ -195,7 +197,9 @@ def open_input(
             return Input(source, "crfsuite", observed, None if is_whole else _cut("crfsuite"))
         name = recipe.data.format
         if name == "raw" and columns is None:
-            raise InputError(f"{path}: raw text is for models of words; this one reads {recipe.features.kind}")
+            raise InputError(
+                f"{path}: raw text is for models of words; this one reads {recipe.features.kind}"
+            )
         options = reading_options(recipe, name, columns, is_new=True) if source is not None else {}
         return Input(source, name, observed, _cut(name, **options), encoding)
     if source is None:

@@ -28,7 +28,9 @@ FormatOption = Annotated[
     ),
 ]
 
-EncodingOption = Annotated[str, typer.Option("--encoding", help="Of the input: utf-8, latin-1, utf-16, cp1252, ...")]
+EncodingOption = Annotated[
+    str, typer.Option("--encoding", help="Of the input: utf-8, latin-1, utf-16, cp1252, ...")
+]
 
 
 def option(help: str, *names: str, default: Any = None, **limits: Any) -> Any:
@@ -75,17 +77,17 @@ class DataOptions:
         "What the labels are, with --data: chain, flat, taxonomy or ranking; default: by format."
     )
     label: str | None = option(
-        "The column of labels of a table, by its name or its number from 1, or CoNLL-U's field (xpos, misc:NER), with "
-        "--data; default: label, tag, ..., where rows are items class, target or the last one; upos."
+        "The column of labels of a table, by its name or its number from 1, or CoNLL-U's field (xpos, misc:NER), "
+        "with --data; default: label, tag, ..., where rows are items class, target or the last one; upos."
     )
     drop: str | None = option("Columns of a table that are left out, with --data: A,B by names or numbers.")
     header: bool | None = option(
-        "Whether the first line of a table names its columns, with --data; default: unless a cell of it is a number, is "
-        "empty or comes twice.",
+        "Whether the first line of a table names its columns, with --data; default: unless a cell of it is a number, "
+        "is empty or comes twice.",
         "--header/--no-header",
     )
     taxonomy: str | None = option(
-        "A file with the tree of the labels, with --data: `parent child` a line; without it labels are paths a/b/c.",
+        "A file with the tree of the labels, with --data: `parent child` a line; without it labels are paths a/b/c."
     )
     encoding: str | None = option("Of the files, with --data: utf-8 (default), latin-1, utf-16, cp1252, ...")
     sentence: str | None = option(
@@ -196,8 +198,8 @@ class PredictOptions:
         "So many labels of a document with their probabilities, the most probable first.", min=1
     )
     n_best: int | None = option(
-        "So many labellings of a sequence, the most probable first: before each of them @probability TAB number, or what "
-        "--to crfpp or wapiti has there.",
+        "So many labellings of a sequence, the most probable first: before each of them @probability TAB number, or "
+        "what --to crfpp or wapiti has there.",
         "--n-best",
         min=1,
     )
@@ -222,8 +224,8 @@ class PredictOptions:
         "its own format nothing but labels changes; another one gets a further column."
     )
     is_text: bool = option(
-        "The input is raw text, a line an item: for models of words it is cut into words and punctuation. Default: where "
-        "a model reads words alone and the input looks like sentences.",
+        "The input is raw text, a line an item: for models of words it is cut into words and punctuation. Default: "
+        "where a model reads words alone and the input looks like sentences.",
         "--text",
         default=False,
     )

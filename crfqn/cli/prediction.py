@@ -59,7 +59,9 @@ def _predictions(labeller: Labeller, input: Input, options: PredictOptions) -> I
     parts = input.parts(lambda seen: predict_labels(labeller.model_for(seen.X), seen.X))
     format = find_format(options.to)
     own = None if input.format is None else FORMATS[input.format]
-    if input.cut is not None and own is not None and own.write is format.write is not None:  # conll and conll2000 are one
+    if (
+        input.cut is not None and own is not None and own.write is format.write is not None
+    ):  # conll and conll2000 are one
         yield from (rewritten(part, data, labels or ()) for part, data, labels in parts if part is not None)
     else:
         batches = ((data, labels) for _, data, labels in parts if data is not None)
@@ -70,7 +72,9 @@ def _ranked(data: Any, found: Any, format: Format | None, as_json: bool) -> Iter
     """Yield the best labellings of each item, after their rank and probability; in JSON a line an item."""
     for item, labellings in enumerate(found):
         if as_json:
-            best = [{"labels": list(map(str, labels)), "probability": round(p, 6)} for labels, p in labellings]
+            best = [
+                {"labels": list(map(str, labels)), "probability": round(p, 6)} for labels, p in labellings
+            ]
             yield json_line(n_best=best)
             continue
         for rank, (labels, probability) in enumerate(labellings):
@@ -118,7 +122,9 @@ def _check_n_best(model: Any, path: Path, options: PredictOptions) -> None:
             raise InputError(f"--n-best writes labels and their probability; leave out {name}")
     if options.to is not None and not find_format(options.to).ranked:
         having = ", ".join(format.name for format in FORMATS.values() if format.ranked)
-        raise InputError(f"--to {options.to} has no place for several labellings; with --n-best: {having}, or --json")
+        raise InputError(
+            f"--to {options.to} has no place for several labellings; with --n-best: {having}, or --json"
+        )
 
 
 def has_probabilities(model: Any) -> bool:

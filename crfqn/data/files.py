@@ -218,8 +218,8 @@ def check_regular(path: str | Path) -> None:
 
 
 def read_start(origin: Readable, size: int = 1 << 16) -> tuple[bytes, bool]:
-    """Return the first bytes of a file or of standard input, unpacked, which stay to be read, and whether these are all;
-    of standard input what has come. Nothing of a pipe or a device by name, nor of what cannot be read."""
+    """Return the first bytes of a file or of standard input, unpacked, which stay to be read, and whether these are
+    all; of standard input what has come. Nothing of a pipe or a device by name, nor of what cannot be read."""
     source = source_of(origin)
     if str(source.origin) != STANDARD_INPUT and not os.path.isfile(source.origin):
         return b"", True
@@ -296,7 +296,8 @@ def decode_line(origin: Readable, number: int, line: bytes) -> str:
     except UnicodeDecodeError as error:
         raise DataError(
             f"{shown_name(origin)}, line {number}: not UTF-8 text: byte 0x{line[error.start]:02x} behind "
-            f"{error.start} others ({error.reason}); another encoding can be named (--encoding latin-1, encoding='latin-1')"
+            f"{error.start} others ({error.reason}); another encoding can be named (--encoding latin-1, "
+            "encoding='latin-1')"
         ) from error
 
 

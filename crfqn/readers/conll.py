@@ -99,9 +99,9 @@ def read_conll(
 def conll_lines(
     labeled: Labeled, added: Sequence[Sequence[str]] | None = None, separator: str = " ", last: str = ""
 ) -> Iterator[str]:
-    """Yield each item's text: columns, labels if any is known, and an `added` column, such as predictions, after `last`,
-    by default the separator. InputError, naming the place, for a text that is empty or has blanks (where tabs part the
-    columns, tabs): columns could not be told apart."""
+    """Yield each item's text: columns, labels if any is known, and an `added` column, such as predictions, after
+    `last`, by default the separator. InputError, naming the place, for a text that is empty or has blanks (where tabs
+    part the columns, tabs): columns could not be told apart."""
     for i, (item, labels) in enumerate(zip(labeled.inputs, labeled.labels, strict=True)):
         rows = [list(map(str, position.values())) for position in item]
         if any(labels):
@@ -109,7 +109,10 @@ def conll_lines(
         new = [[] for _ in rows] if added is None else [[str(label)] for label in added[i]]
         for t, row in enumerate(rows):
             _check_columns(f"{labeled.where(i, t)}: ", [*row, *new[t]], separator)
-        lines = ((last or separator).join([separator.join(row), *more]) for row, more in zip(rows, new, strict=True))
+        lines = (
+            (last or separator).join([separator.join(row), *more])
+            for row, more in zip(rows, new, strict=True)
+        )
         yield "".join(f"{line}\n" for line in lines) + "\n"
 
 

@@ -36,8 +36,8 @@ class Format:
     cut : callable, or None
         `cut(**options of read)` tells how the format is read in parts; None: as a whole.
     begins : callable, or None
-        `begins(lines) -> bool`: whether a file's first lines (the first one not blank, the last one whole) look like it,
-        in the order of the registry; None: it is told by its name alone.
+        `begins(lines) -> bool`: whether a file's first lines (the first one not blank, the last one whole) look like
+        it, in the order of the registry; None: it is told by its name alone.
     ranked : str
         What stands before each of the best labellings of an item, made of its `rank` and `probability`; empty where the
         format has no place for several.

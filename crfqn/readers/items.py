@@ -193,7 +193,7 @@ class Documents:
         File and line of each document.
     """
 
-    inputs: csr_array | list[str] | TokenColumns
+    inputs: Any
     labels: list[str]
     taxonomy: LabelTree | None = None
     n_train: int | None = None
@@ -233,8 +233,7 @@ def concatenate(train: Documents, test: Documents) -> Documents:
     taxonomy = _joined_taxonomy(train.taxonomy, test.taxonomy)
     kinds = [_kind(part.inputs) for part in (train, test)]
     if kinds[0] == kinds[1] and kinds[0] != MATRIX:
-        joined: Any = train.inputs + test.inputs  # type: ignore[operator]
-        return Documents(joined, labels, taxonomy, train.n_items)
+        return Documents(train.inputs + test.inputs, labels, taxonomy, train.n_items)
     if kinds[0] != kinds[1]:
         raise InputError(
             f"the training part holds {kinds[0]}, the test part {kinds[1]}; expected the same kind"
@@ -251,7 +250,9 @@ def drop_unseen_columns(documents: Documents) -> Documents:
     """Return the documents with the columns only that have an entry in the training part (all rows if unsplit), named,
     without names, by their numbers (ids in an svmlight file). InputError for texts."""
     if _kind(documents.inputs) != MATRIX:
-        raise InputError(f"the documents are {_kind(documents.inputs)}; expected a matrix, whose columns can be dropped")
+        raise InputError(
+            f"the documents are {_kind(documents.inputs)}; expected a matrix, whose columns can be dropped"
+        )
     seen = np.unique(documents.inputs[: documents.n_train].indices)
     names = documents.feature_names
     kept = [str(column) if names is None else names[column] for column in seen]

@@ -1,7 +1,8 @@
 """Reader of raw text, an item a line, cut into words and punctuation by one regular expression.
 
-A token is a run of letters, digits and underscores, in which hyphens and apostrophes may stand between such runs (`well-
-known`, `don't`), and points, commas and colons between digits (`3.14`, `1,000`); or any other character but white space.
+A token is a run of letters, digits and underscores, in which hyphens and apostrophes may stand between such runs
+(`well-known`, `don't`), and points, commas and colons between digits (`3.14`, `1,000`); or any other character but
+white space.
 """
 
 from __future__ import annotations
@@ -40,9 +41,7 @@ def read_raw_text(path: Readable, columns: Sequence[str] | None = WORDS) -> Labe
         raise EmptyDataError(f"{shown_name(path)}: no items; expected lines of text")
     lengths = [*map(len, spans)]
     tokens = TokenColumns({name: words}, np.cumsum([0, *lengths], dtype=np.int64))
-    places = Places.of_items(
-        shown_name(path), [[line] * n for line, n in zip(numbers, lengths, strict=True)]
-    )
+    places = Places.of_items(shown_name(path), [[line] * n for line, n in zip(numbers, lengths, strict=True)])
     return Labeled(tokens, [[""] * n for n in lengths], places=places, spans=spans)
 
 

@@ -10,8 +10,8 @@ from crfqn.readers.registry import FORMATS
 
 
 def first_lines(origin: Readable, encoding: str = "utf-8") -> list[str]:
-    """Return the first lines of a file or of standard input, without blank ones at their beginning, and leave them to be
-    read; [] for a pipe by name, which could not be read again, and for what is not there."""
+    """Return the first lines of a file or of standard input, without blank ones at their beginning, and leave them to
+    be read; [] for a pipe by name, which could not be read again, and for what is not there."""
     raw, is_whole = read_start(origin)
     lines = raw.decode(Source(origin, encoding).encoding, "replace").removeprefix("\ufeff").split("\n")
     if not is_whole and len(lines) > 1:

@@ -111,8 +111,8 @@ def read_delimited(
     text : column of documents' texts, default "text" where no column says sentences
     columns : those read besides, default all; one of a usual name is then neither label nor sentence
     needs_named : whether a named label and sentence have to be there, as in data to train on
-    rows : whether each row is a document of its own, whose `inputs` are TokenColumns of its cells; the label's column is
-        then by default "label", ..., "class", "target", or the last one that is not among `columns`
+    rows : whether each row is a document of its own, whose `inputs` are TokenColumns of its cells; the label's column
+        is then by default "label", ..., "class", "target", or the last one that is not among `columns`
     header : whether the first line has the names of the columns, which are numbers from 1 otherwise
     drop : columns that are left out
 

@@ -1,6 +1,7 @@
 """Features of documents, fitted to the training part: given numbers, counts of words, or the cells of a table.
 
-All have `n_columns`, `columns`, `first_id`, `names`, `columns_read`, `transform` and `as_dict`, which a model file keeps.
+All have `n_columns`, `columns`, `first_id`, `names`, `columns_read`, `transform`, and `as_dict`, which a model file
+keeps.
 Shapes: I documents, F columns that have an entry in the training part, or words of it.
 """
 
@@ -29,7 +30,6 @@ from crfqn.tagging.tables import (
     numbers_of,
 )
 from crfqn.tagging.texts import WordCounts, ascending_numbers
-
 
 SMALLEST = 1e-12  # deviation, to the largest number of a column, below which all its numbers are one but for rounding
 
@@ -192,8 +192,9 @@ MISSING_HINT = (
 
 @dataclass(frozen=True, eq=False)
 class TableFeatures:
-    """Columns of a table: one all of whose cells are numbers, or missing, is a column of numbers, divided by its standard
-    deviation, and centred unless most are 0; any other has a feature for each of its texts, but the empty one."""
+    """Columns of a table: one all of whose cells are numbers, or missing, is a column of numbers, divided by its
+    standard deviation, and centred unless most are 0; any other has a feature for each of its texts, but not
+    for the empty one."""
 
     table: TableColumns
 

@@ -117,7 +117,9 @@ def recipe_of_options(
         named |= _table_keys(header, named, found.name, lines)
         title = f"rows of a table, its column {named['label']!r} the label{chosen}"
     elif named.get("header") is not None or "drop" in named:
-        raise InputError("--drop, --header and --no-header are for tables whose rows are items (--features table)")
+        raise InputError(
+            "--drop, --header and --no-header are for tables whose rows are items (--features table)"
+        )
     if found.name == "conll" and splits_at_tabs(lines):
         named["separator"] = TAB
     files = {name: _whole_path(path) for name, path in (("train", data), ("test", test)) if path}
@@ -142,7 +144,9 @@ def _titles(data: str, format: str, lines: Sequence[str]) -> list[str]:
         return parquet_titles(data)
 
 
-def _table_keys(header: list[str], named: dict[str, Any], format: str, lines: Sequence[str]) -> dict[str, Any]:
+def _table_keys(
+    header: list[str], named: dict[str, Any], format: str, lines: Sequence[str]
+) -> dict[str, Any]:
     """Return the keys of [data] for a table whose rows are items: header, label and drop, by names of columns."""
     has_titles = format == "parquet" or named.get("header", has_header(lines, DELIMITERS[format]))
     names = header if has_titles else [str(number) for number in range(1, len(header) + 1)]
@@ -163,7 +167,9 @@ def _column(option: str, name: str, names: list[str]) -> str:
     number = int(name) if name.removeprefix("-").isdecimal() else 0
     if not 1 <= abs(number) <= len(names):
         shown = ", ".join(names)
-        raise InputError(f"--{option} {name}: expected a column, or its number from 1; there are: {shown:.300}")
+        raise InputError(
+            f"--{option} {name}: expected a column, or its number from 1; there are: {shown:.300}"
+        )
     return names[number - 1 if number > 0 else number]
 
 

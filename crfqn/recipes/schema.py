@@ -49,7 +49,9 @@ class DataSection:
     sentence: str = key(
         "", "column of tables that tells the items apart; default: sentence, ... or blank lines"
     )
-    header: bool = key(True, "whether the first line of a table names the columns; else they are numbers from 1")
+    header: bool = key(
+        True, "whether the first line of a table names the columns; else they are numbers from 1"
+    )
     drop: str = key("", "columns of a table that are left out, separated by commas; of features table")
     separator: str = key(
         "", "between the columns of CoNLL's files; default: tabs where all lines have as many, else blanks"

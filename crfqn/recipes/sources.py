@@ -1,8 +1,8 @@
 """Data that a recipe names: datasets, its own files and new ones for its model; how the items are cut; what it gives.
 
 A file is read in the format which the recipe says, else what the file's name tells, else that of the kind of features.
-A new file has the format that its name tells, else one that the model reads and that its first lines look like, else the
-training file's.
+A new file has the format that its name tells, else one that the model reads and that its first lines look like, else
+the training file's.
 """
 
 from __future__ import annotations
@@ -167,7 +167,11 @@ def format_of(recipe: Recipe, path: str | Path) -> str:
 
 
 def format_of_new(
-    recipe: Recipe, path: str | Path, lines: Sequence[str], columns: Sequence[str] | None, labels: Collection[str]
+    recipe: Recipe,
+    path: str | Path,
+    lines: Sequence[str],
+    columns: Sequence[str] | None,
+    labels: Collection[str],
 ) -> str:
     """Return the format of a file for the recipe's model, of `columns` and `labels`, by its name or first lines; named
     as the training file, it has its, whatever it tells."""
@@ -183,13 +187,11 @@ def format_of_new(
     return found or (own if kind == "table" or not lines else OF_FEATURES.get(kind, own))
 
 
-def format_of_columns(
-    lines: Sequence[str], columns: Sequence[str], labels: Collection[str], own: str
-) -> str:
+def format_of_columns(lines: Sequence[str], columns: Sequence[str], labels: Collection[str], own: str) -> str:
     """Return the format of lines for a model that reads `columns` and has `labels`; `own` is the training file's."""
     found = sniff(lines, ("jsonl", "conllu", *TABLES))
     is_table = found in DELIMITERS and {*columns} <= {*titles(lines, DELIMITERS[found])}
-    if found in ("jsonl", "conllu", "parquet") or is_table:
+    if found is not None and (found not in DELIMITERS or is_table):
         return found
     if len(columns) == 1 and are_sentences(lines, labels):
         return "raw"
