@@ -135,60 +135,57 @@ def test_mistakes_are_told_by_options_and_lines(run, tmp_path, arguments, messag
     assert not (tmp_path / "m.crfqn").exists()
 
 
-class TestWords:
-    @pytest.fixture(scope="class")
-    def folder(self, tmp_path_factory):
-        folder = tmp_path_factory.mktemp("words")
-        (folder / "train.txt").write_text(
-            "I O\nlive O\nin O\nParis B\n\nNew-York B\nis O\ncafé O\n", "latin-1"
-        )
-        with pytest.MonkeyPatch.context() as patch:
-            options = ("--l1", "0.01", "--threads", 1, "--encoding", "latin-1", "-q", "-o", "m.crfqn")
-            done = run_here(patch, folder, "train", "--data", "train.txt", *options)
-        assert done.returncode == 0, done.stderr
-        return folder
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("words")
+    (folder / "train.txt").write_text("I O\nlive O\nin O\nParis B\n\nNew-York B\nis O\ncafé O\n", "latin-1")
+    with pytest.MonkeyPatch.context() as patch:
+        options = ("--l1", "0.01", "--threads", 1, "--encoding", "latin-1", "-q", "-o", "m.crfqn")
+        done = run_here(patch, folder, "train", "--data", "train.txt", *options)
+    assert done.returncode == 0, done.stderr
+    return folder
 
-    @pytest.mark.parametrize(
-        "new", ["I live in Paris\n", "I\nlive\nin\nParis\n", "I O\nlive O\nin O\nParis B\n", '{"tokens": ["I", "live", "in", "Paris"]}\n']
-    )  # fmt: skip
-    def test_whatever_comes_is_read(self, folder, monkeypatch, new):
-        done = run_here(monkeypatch, folder, "predict", "m.crfqn", input=new)
-        assert (done.returncode, done.stdout) == (0, "O\nO\nO\nB\n\n"), done.stderr
 
-    def test_raw_text_and_encodings(self, folder, monkeypatch):
-        done = run_here(
-            monkeypatch, folder, "predict", "m.crfqn", "--text", "--to", "jsonl", input="Paris café\n"
-        )
-        found = json.loads(done.stdout)
-        assert (found["start"], found["end"], len(found["predicted"])) == ([0, 6], [5, 10], 2)
-        done = run_here(monkeypatch, folder, "evaluate", "m.crfqn", "train.txt", "--encoding", "latin-1")
-        assert "accuracy, positions    1.0000  of 7" in done.stdout
-        done = run_here(monkeypatch, folder, "evaluate", "m.crfqn", "train.txt")
-        assert (done.returncode, "--encoding latin-1" in done.stderr) == (2, True)
+@pytest.mark.parametrize(
+    "new", ["I live in Paris\n", "I\nlive\nin\nParis\n",
+        "I O\nlive O\nin O\nParis B\n", '{"tokens": ["I", "live", "in", "Paris"]}\n']
+)  # fmt: skip
+def test_whatever_comes_is_read(folder, monkeypatch, new):
+    done = run_here(monkeypatch, folder, "predict", "m.crfqn", input=new)
+    assert (done.returncode, done.stdout) == (0, "O\nO\nO\nB\n\n"), done.stderr
 
-    def test_the_best_labellings(self, folder, monkeypatch):
-        best = Tagger(folder / "m.crfqn").nbest(["in", "Paris"], 2)
-        for options, expected in (
-            ((), "".join(f"@probability\t{p:.6f}\n" + "\n".join(labels) + "\n\n" for labels, p in best)),
-            (
-                ("--to", "crfpp"),
-                "".join(f"# {i} {p:.6f}\nin\t{x}\nParis\t{y}\n\n" for i, ((x, y), p) in enumerate(best)),
-            ),
-        ):
-            done = run_here(
-                monkeypatch, folder, "predict", "m.crfqn", "--n-best", 2, *options, input="in\nParis\n"
-            )
-            assert (done.returncode, done.stdout) == (0, expected), done.stderr
+
+def test_raw_text_and_encodings(folder, monkeypatch):
+    done = run_here(
+        monkeypatch, folder, "predict", "m.crfqn", "--text", "--to", "jsonl", input="Paris café\n"
+    )
+    found = json.loads(done.stdout)
+    assert (found["start"], found["end"], len(found["predicted"])) == ([0, 6], [5, 10], 2)
+    done = run_here(monkeypatch, folder, "evaluate", "m.crfqn", "train.txt", "--encoding", "latin-1")
+    assert "accuracy, positions    1.0000  of 7" in done.stdout
+    done = run_here(monkeypatch, folder, "evaluate", "m.crfqn", "train.txt")
+    assert (done.returncode, "--encoding latin-1" in done.stderr) == (2, True)
+
+
+def test_the_best_labellings(folder, monkeypatch):
+    best = Tagger(folder / "m.crfqn").nbest(["in", "Paris"], 2)
+    for options, expected in (
+        ((), "".join(f"@probability\t{p:.6f}\n" + "\n".join(labels) + "\n\n" for labels, p in best)),
+        (
+            ("--to", "crfpp"),
+            "".join(f"# {i} {p:.6f}\nin\t{x}\nParis\t{y}\n\n" for i, ((x, y), p) in enumerate(best)),
+        ),
+    ):
         done = run_here(
-            monkeypatch, folder, "predict", "m.crfqn", "--n-best", 2, "--json", input="in\nParis\n"
+            monkeypatch, folder, "predict", "m.crfqn", "--n-best", 2, *options, input="in\nParis\n"
         )
-        assert [entry["labels"] for entry in json.loads(done.stdout)["n_best"]] == [
-            labels for labels, _ in best
-        ]
-        done = run_here(
-            monkeypatch, folder, "predict", "m.crfqn", "--n-best", 2, "--to", "csv", input="in\nParis\n"
-        )
-        assert (done.returncode, "with --n-best: crfpp, wapiti, or --json" in done.stderr) == (2, True)
+        assert (done.returncode, done.stdout) == (0, expected), done.stderr
+    done = run_here(monkeypatch, folder, "predict", "m.crfqn", "--n-best", 2, "--json", input="in\nParis\n")
+    assert [entry["labels"] for entry in json.loads(done.stdout)["n_best"]] == [labels for labels, _ in best]
+    done = run_here(
+        monkeypatch, folder, "predict", "m.crfqn", "--n-best", 2, "--to", "csv", input="in\nParis\n"
+    )
+    assert (done.returncode, "with --n-best: crfpp, wapiti, or --json" in done.stderr) == (2, True)
 
 
 def test_models_of_crfsuite(run, tmp_path):
