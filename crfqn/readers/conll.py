@@ -25,7 +25,7 @@ from crfqn.readers.items import Labeled, Places, in_line
 WORD_AND_TAG = ("w", "pos")
 STYLES = {"conll2000": WORD_AND_TAG, "conll2002": ("w",), "conll2003": ("w", "pos", "chunk")}
 USUAL_NAMES = ("w", "pos", "chunk")
-TAB = "\t"
+TAB, FIRST = "\t", 10_000  # lines that tell whether tabs alone part the columns
 DOCUMENT_START = "-DOCSTART-"
 BLANKS = re.compile(r"[ \t]+")
 FIELDS = (
@@ -55,8 +55,8 @@ def read_conll(
     comment : str, optional
         Lines that begin with it are skipped. None: there are no comments, as in CoNLL-2000, where "#" is a word.
     separator : str, optional
-        What stands between columns; None: tabs where all lines have as many, so that words may have blanks, else any
-        number of blanks and tabs.
+        What stands between columns; None: tabs where all of the first lines have as many, so that words may have
+        blanks, else any number of blanks and tabs.
 
     Returns
     -------
@@ -71,10 +71,11 @@ def read_conll(
     table = _Table(shown_name(path), columns, is_labeled)
     items: list[int] = [0]
     lines = array("q")
-    numbered = list(text_lines(path))
-    if separator is None and splits_at_tabs([line for _, line in numbered], columns):
+    numbered = text_lines(path)
+    first = list(itertools.islice(numbered, FIRST))
+    if separator is None and splits_at_tabs([line for _, line in first], columns):
         separator = TAB
-    for number, line in numbered:
+    for number, line in itertools.chain(first, numbered):
         fields = _fields(line, separator)
         if comment is not None and line.startswith(comment):
             continue
@@ -156,7 +157,8 @@ def splits_at_tabs(lines: Sequence[str], columns: Sequence[str] | None = None) -
 
 def _begins(lines: Sequence[str]) -> bool:
     rows = [line for line in lines if line.strip() and not line.startswith((DOCUMENT_START, "#"))]
-    widths = {len(_fields(line, TAB if splits_at_tabs(lines) else None)) for line in rows}
+    separator = TAB if splits_at_tabs(lines) else None
+    widths = {len(_fields(line, separator)) for line in rows}
     return len(widths) == 1 and widths != {1}
 
 

@@ -22,7 +22,10 @@ def first_lines(origin: Readable, encoding: str = "utf-8") -> list[str]:
 
 
 def sniff(lines: Sequence[str], among: Collection[str] = ()) -> str | None:
-    """Return the first of the formats, or of those `among` them, that lines look like; None for none."""
+    """Return the first of the formats, or of those `among` them, that lines look like; None for none, as for what is no
+    text (but Parquet)."""
+    if "\0" in "".join(lines) and not lines[0].startswith("PAR1"):
+        return None
     found = (format for format in FORMATS.values() if not among or format.name in among)
     return next((format.name for format in found if format.begins and lines and format.begins(lines)), None)
 
