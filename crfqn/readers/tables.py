@@ -103,7 +103,8 @@ def read_delimited(
     header: bool = True,
     drop: Sequence[str] = (),
 ) -> Labeled | Documents:
-    """Read a CSV or TSV file, whose first line names the columns, as sequences (TokenColumns) or documents.
+    """Read a CSV or TSV file, whose first line names the columns, as sequences (TokenColumns) or documents. Semicolons
+    part the cells where the first line has them and no comma.
 
     sentence : column of a position's item, default "sentence", "sentence_id", "sent_id" or "sentence #"; without, blank
         lines part the items
@@ -236,12 +237,16 @@ def _read(path: Readable, delimiter: str, wanted: Wanted) -> Table:
             numbers.append(number)
             yield f"{line}\n"
 
-    reader = csv.reader(lines(), delimiter=delimiter, strict=True)
+    numbered = lines()
+    first_line = next((line for line in numbered if line.strip()), "")
+    delimiter = _delimiter(first_line, delimiter)
+    n_blank = len(numbers) - 1
+    reader = csv.reader(itertools.chain([first_line], numbered), delimiter=delimiter, strict=True)
     table: Table | None = None
-    before = 0
+    before = n_blank
     try:
         for row in reader:
-            first, before = numbers[before], reader.line_num
+            first, before = numbers[before], reader.line_num + n_blank
             if not row:
                 if table is not None:
                     table.breaks.add(len(table.rows))
@@ -345,7 +350,8 @@ def cut_table(
     wanted = Wanted(sentence, label, text, columns, needs_named, rows, header, drop)
 
     def cut(lines: Sequence[str]) -> tuple[int, int]:
-        reader = csv.reader(lines, delimiter=delimiter, strict=True)
+        first_line = next((line for line in lines if line.strip()), "")
+        reader = csv.reader(lines, delimiter=_delimiter(first_line, delimiter), strict=True)
         table: Table | None = None
         n_head = n_whole = before = 0
         of_sentence = of_text = current = None
@@ -432,7 +438,8 @@ def _starts(table: Table, of_sentence: int | None) -> list[int]:
 def _begins(lines: Sequence[str], delimiter: str) -> bool:
     """Return whether lines are rows of one width, under usual names or, where tabs part them, mostly of numbers."""
     try:
-        rows = [row for row in csv.reader(lines, delimiter=delimiter, strict=True) if row]
+        reader = csv.reader(lines, delimiter=_delimiter(lines[0], delimiter), strict=True)
+        rows = [row for row in reader if row]
     except csv.Error:
         return False
     first = {cell.strip().lower() for cell in rows[0]}
@@ -452,7 +459,14 @@ def has_header(lines: Sequence[str], delimiter: str = ",") -> bool:
 
 def titles(lines: Sequence[str], delimiter: str = ",") -> list[str]:
     """Return the cells of a table's first line."""
-    return next((row for row in csv.reader(lines[:1], delimiter=delimiter) if row), [])
+    first = lines[0] if lines else ""
+    return next((row for row in csv.reader([first], delimiter=_delimiter(first, delimiter)) if row), [])
+
+
+def _delimiter(line: str, delimiter: str) -> str:
+    """Return what parts the cells of a table by its first line: semicolons where it has no comma, as spreadsheets write
+    where commas stand in numbers."""
+    return ";" if delimiter == "," and "," not in line and ";" in line else delimiter
 
 
 def is_number(text: str) -> bool:

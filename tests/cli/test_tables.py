@@ -52,9 +52,9 @@ def test_a_model_is_that_of_columns_made_by_hand(tmp_path, monkeypatch):
     np.testing.assert_allclose(model.predict_proba(X), expected.predict_proba(X), atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.parquet", "bare.data"])
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.parquet", "bare.data", "semicolons.csv"])
 def test_every_form_of_a_table(run, tmp_path, name):
-    frame, separator = table(), "\t" if name == "t.tsv" else ","
+    frame, separator = table(), {"t.tsv": "\t", "semicolons.csv": ";"}.get(name, ",")
     bare = name == "bare.data"
     for file, columns in ((name, frame), (f"new-{name}", frame.drop(columns="animal"))):
         if name.endswith("parquet"):
@@ -72,7 +72,7 @@ def test_every_form_of_a_table(run, tmp_path, name):
         content = (tmp_path / name).read_text()
         assert run("predict", "m.crfqn", input=content).stdout == labels
         assert (
-            run("predict", "m.crfqn", "--to", name[2:] if not bare else "csv", input=content).stdout
+            run("predict", "m.crfqn", "--to", "tsv" if name == "t.tsv" else "csv", input=content).stdout
             == content
         )
         first = frame.iloc[0]
