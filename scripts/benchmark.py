@@ -11,6 +11,7 @@
     python scripts/benchmark.py max-margin
     python scripts/benchmark.py spans
     python scripts/benchmark.py tagging
+    python scripts/benchmark.py service
     python scripts/benchmark.py text --data company
     python scripts/benchmark.py hinge --problem newsgroups --problem letters
     python scripts/benchmark.py heuristics
@@ -22,7 +23,19 @@ numbers as JSON. What a problem measures and its options are in `benchmarks/`.
 import sys
 
 import typer
-from benchmarks import chains, flat, heuristics, hinge, inference, rows, spans, tagging, taxonomy, text
+from benchmarks import (
+    chains,
+    flat,
+    heuristics,
+    hinge,
+    inference,
+    rows,
+    service,
+    spans,
+    tagging,
+    taxonomy,
+    text,
+)
 
 from crfqn.errors import CrfqnError
 
@@ -34,7 +47,7 @@ app = typer.Typer(
 )
 for measure in (
     chains.ocr, chains.conll2000, flat.flat, rows.rows, taxonomy.taxonomy, inference.inference, hinge.max_margin,
-    hinge.hinge, spans.spans, tagging.tagging, text.text, heuristics.heuristics,
+    hinge.hinge, spans.spans, tagging.tagging, service.service, text.text, heuristics.heuristics,
 ):  # fmt: skip
     app.command()(measure)
 

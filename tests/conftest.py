@@ -46,3 +46,12 @@ def compiled():
         for solver in (ProxQN(), ProxQN.paper()):
             problem = make_problem(0, is_binary=is_binary)
             minimize(problem.objective(), ElasticNet(1.0), solver, max_iter=5)
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """A window of headless Chromium."""
+    from browsing import open_browser
+
+    with open_browser(tmp_path_factory.mktemp("screenshots")) as found:
+        yield found

@@ -1,4 +1,4 @@
-"""Command line: `crfqn train | predict | evaluate | inspect | report | convert | path | data | compile | quickstart`.
+"""Command line: `crfqn train | predict | evaluate | inspect | report | serve | convert | path | data | compile | ...`.
 
 Results go to stdout, progress and messages to stderr; the exit code (`crfqn.cli.exits`) says how it ended.
 Nothing heavy is imported before a command needs it, so that `--help` answers at once.

@@ -272,6 +272,32 @@ def report(
 
 @app.command()
 @command
+def serve(
+    model: ModelArgument,
+    *,
+    host: Annotated[
+        str, typer.Option(help="The address to listen at; 0.0.0.0: all of this machine.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0: a free one.")] = 8000,
+    n_workers: Annotated[
+        int, typer.Option("--workers", min=1, help="So many processes, which share the model.")
+    ] = 1,
+    max_bytes: Annotated[int, typer.Option(min=1, help="Refuse larger requests.")] = 1 << 20,
+    timeout: Annotated[
+        float, typer.Option(min=0.001, help="Give a request up after so many seconds.")
+    ] = 10.0,
+) -> None:
+    r"""Label over HTTP: POST /label, with a page to try the model in at /, and OpenAPI's description at /openapi.json.
+
+    SIGHUP opens the model file anew, SIGTERM ends it, both without a lost request. Needs `pip install 'crfqn\[serve]'`.
+    """
+    from crfqn.cli.serving import serve
+
+    serve(model, host, port, n_workers, max_bytes, timeout)
+
+
+@app.command()
+@command
 def convert(
     source: Annotated[
         Path,

@@ -79,7 +79,6 @@ class StoredModel:
         self.feature_names_in_, self.vocabulary_ = predictor.names, getattr(predictor, "vocabulary_", None)
         self.kept_features_ = predictor.kept_features_
         self.tree_ = getattr(predictor, "tree_", None)
-        self.kept_features_ = predictor.kept_features_
         self.fit_intercept = file.table("settings").get("fit_intercept", False)
         self.intercept_ = predictor.weights.intercept
         shape = predictor.weights.n_states, self.n_features_in_

@@ -43,6 +43,22 @@ class Span(NamedTuple):
     type: str
 
 
+class LabelSpan(NamedTuple):
+    """A span of an item.
+
+    Attributes
+    ----------
+    label : str, the type of the span, "" where labels have none
+    start, end : int, the first position and the one behind the last, from 0
+    probability : float, that a labelling has exactly this span: with this type, beginning and ending here
+    """
+
+    label: str
+    start: int
+    end: int
+    probability: float
+
+
 @dataclass(frozen=True)
 class Scheme:
     """Scheme of labels for spans: its name, and the letter by which it writes each role that it has."""

@@ -91,7 +91,13 @@ class TokenColumns(Items, Sequence[Any]):
             return cls({name: [] for name in names or ()}, offsets)
         if used is not None and isinstance(positions[0], Mapping):
             names = used
-        return cls(_columns_of(positions, names, offsets), offsets)
+        found = _columns_of(positions, names, offsets)
+        missing = [name for name in used or () if name not in found]
+        if missing:
+            raise InputError(
+                f"{locate(offsets, 0)}: expected a text in the column {missing[0]!r}, too, got {shorten(positions[0])}"
+            )
+        return cls(found, offsets)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from crfqn.data.label_codes import (
     lists_by_item,
     split_by_item,
 )
-from crfqn.data.schemes import find_scheme
+from crfqn.data.schemes import LabelSpan, find_scheme
 from crfqn.errors import InputError
 from crfqn.estimators.base import Decoding, has_probabilities
 from crfqn.estimators.callbacks import with_tasks
@@ -31,22 +31,6 @@ from crfqn.estimators.transitions import span_rules
 from crfqn.messages import describe, shorten
 from crfqn.structures.chain_decoding import n_best, pairs_of, span_probabilities
 from crfqn.threads import Pool
-
-
-class LabelSpan(NamedTuple):
-    """A span of an item.
-
-    Attributes
-    ----------
-    label : str, the type of the span, "" where labels have none
-    start, end : int, the first position and the one behind the last, from 0
-    probability : float, that a labelling has exactly this span: with this type, beginning and ending here
-    """
-
-    label: str
-    start: int
-    end: int
-    probability: float
 
 
 class Feature(NamedTuple):

@@ -6,8 +6,9 @@ the lower state before. Scores (T, K) and edges (K, K) in nats; -inf forbids. T 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -155,6 +156,35 @@ class ItemChain:
         """Return P(y_t = k), (T, K), of an item that has a labelling, given its forward messages."""
         logs = forward + self.backward(scores)
         return np.exp(logs - np.logaddexp.reduce(logs, axis=1, keepdims=True))
+
+    def span_probabilities(
+        self, scores: Vector, spans: list[tuple[int, int]], types: Sequence[Any], continues: NDArray[np.bool_]
+    ) -> list[float]:
+        """Return P(an item has exactly these spans, each by itself), start ... stop - 1 in order, given what
+        `chain_decoding.SpanRules` holds: the types of the spans' states bool (K,), and which states go on with which.
+
+        The conditional probabilities P(y_t | y_t-1, x) make the labellings a Markov chain: those from the position
+        before a span to the one behind it are multiplied, over the labellings that have the span. O(T K^2).
+        """
+        marginals, backward = self.marginals(scores, self.forward(scores)[0]), self.backward(scores)
+        found = []
+        for (start, stop), is_type in zip(spans, types, strict=True):
+            inside = marginals[start] * is_type
+            if start:
+                inside = marginals[start - 1] @ (self._steps(scores, backward, start) * ~continues) * is_type
+            for t in range(start + 1, stop):
+                inside = inside @ (self._steps(scores, backward, t) * continues) * is_type
+            if stop < len(scores):
+                inside = inside @ (self._steps(scores, backward, stop) * ~continues)
+            found.append(min(float(inside.sum()), 1.0))
+        return found
+
+    def _steps(self, scores: Vector, backward: Vector, t: int) -> Vector:
+        """Return P(y_t = k | y_t-1 = j, x), (K, K), rows of zeros for a j without any k."""
+        logs = self.edges + (scores[t] + backward[t])
+        largest = logs.max(axis=1, keepdims=True)
+        factors = np.exp(logs - np.where(largest == -np.inf, 0.0, largest))
+        return factors / np.maximum(factors.sum(axis=1, keepdims=True), 1.0)
 
 
 def check_n_best(n: int, longest: int, n_states: int, n_positions: int) -> None:

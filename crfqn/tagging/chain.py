@@ -13,6 +13,7 @@ from crfqn.arrays import Vector
 from crfqn.data.encoding import encode_new
 from crfqn.data.label_codes import encode_constraints, encode_known_labels, flat_partial_labels, is_partial
 from crfqn.data.model_file import ModelFile
+from crfqn.data.schemes import BORDER, LabelSpan, find_scheme, spans_of
 from crfqn.data.token_rows import TokenRows
 from crfqn.data.vocabulary import KnownNames, Vocabulary
 from crfqn.errors import InputError
@@ -75,6 +76,41 @@ class ChainPredictor(Predictor):
             found.append([(self._named(p), float(np.exp(min(p.score - log_partition, 0.0)))) for p in paths])
         return found
 
+    def predict_spans(self, X: Any, known: Any = None, scheme: str | None = None) -> list[list[LabelSpan]]:
+        """Return the spans of each item's most probable labels, as `ChainCRF.predict_spans`."""
+        self.check_probabilities()
+        name = scheme or self.scheme
+        if name is None:
+            raise InputError("scheme: spans need one, such as IOB2, and the model has none")
+        rules = find_scheme(name)
+        tags = [rules.parse(label) for label in self._labels]
+        continues = np.array([[rules.continues(one, other) for other in tags] for one in tags])
+        found = []
+        for i, scores in enumerate(self._open(X, known)):
+            spans = spans_of(self._named(self._best(i, scores, known)), rules, strict=False)
+            types = [np.array([t != BORDER and t.type == span.type for t in tags]) for span in spans]
+            ends = [(span.start, span.stop) for span in spans]
+            probabilities = self.chain.span_probabilities(scores, ends, types, continues)
+            rows = zip(spans, probabilities, strict=True)
+            found.append([LabelSpan(span.type, span.start, span.stop, p) for span, p in rows])
+        return found
+
+    def strongest_features(
+        self, X: Any, n: int = 5, known: Any = None
+    ) -> list[list[list[tuple[Any, float]]]]:
+        """Return for each position of each item the n features that say most for or against its best label: their
+        names (or columns) and weights times values, the largest in size first."""
+        n, encoded, found = check_number(n), self._encode(X), []
+        rows, items = _rows(encoded), pairwise(encoded.offsets.tolist())
+        for i, (scores, (first, last)) in enumerate(
+            zip(self._open(X, known, warns=False), items, strict=True)
+        ):
+            states = self._best(i, scores, known).states
+            found.append(
+                [self._strongest(rows, t, [k], n) for t, k in zip(range(first, last), states, strict=True)]
+            )
+        return found
+
     def log_likelihood(self, X: Any, y: Any) -> Vector:
         """Return log P(y_i | x_i) of each item, float64 (n_items,), as `ChainCRF.log_likelihood`."""
         self.check_probabilities()
@@ -132,8 +168,7 @@ class ChainPredictor(Predictor):
 
     def _scores(self, encoded: Any) -> Iterator[Vector]:
         """Yield the scores of each item, -inf where the rules forbid."""
-        rows = Rows.of(encoded if isinstance(encoded, TokenRows) else encoded.matrix)
-        scores, ends = self.weights.scores(rows), encoded.offsets.tolist()
+        scores, ends = self.weights.scores(_rows(encoded)), encoded.offsets.tolist()
         return (self.chain.ruled(scores[first:last]) for first, last in pairwise(ends))
 
     def _open(self, X: Any, known: Any, warns: bool = True) -> Iterator[Vector]:
@@ -147,3 +182,7 @@ class ChainPredictor(Predictor):
         allowed = encode_constraints(known, encoded.offsets, self.classes_).T
         items = zip(self._scores(encoded), pairwise(encoded.offsets.tolist()), strict=True)
         return (self.chain.ruled(scores, allowed[first:last]) for scores, (first, last) in items)
+
+
+def _rows(encoded: Any) -> Rows:
+    return Rows.of(encoded if isinstance(encoded, TokenRows) else encoded.matrix)

@@ -6,6 +6,7 @@ features, K nodes (flat: the classes).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any
@@ -27,6 +28,7 @@ from crfqn.tagging.texts import WordCounts
 from crfqn.tagging.tree import class_names, descend, name_array, path_sums, read_tree, sum_up
 from crfqn.tagging.unknown_features import warn_of_unknown
 from crfqn.taxonomy.labels import PathLabels
+from crfqn.taxonomy.tree import NO_PARENT
 
 BLOCK_NUMBERS = 1 << 23  # scores of a block of items: 64 MB, and a few arrays like it
 
@@ -59,6 +61,11 @@ class ItemPredictor(Predictor):
         self._words = self._text_features()
         self._table = self._table_columns()
         self._columns = dict(zip(self._names or (), range(self.n_features_in_), strict=False))
+
+    @property
+    def takes_texts(self) -> bool:
+        """Whether items are texts, whose words are features."""
+        return self._words is not None
 
     @property
     def names(self) -> Sequence[str] | None:
@@ -114,6 +121,29 @@ class ItemPredictor(Predictor):
             best = np.argsort(-row, kind="stable")[:n].tolist()
             found.append([(names[k], float(row[k])) for k in best])
         return found
+
+    def strongest_features(self, X: Any, n: int = 5) -> list[list[tuple[Any, float]]]:
+        """Return for each item the n features that say most for or against its best label, in a taxonomy for the nodes
+        down to it: their names (or columns) and weights times values, the largest in size first."""
+        n, rows = check_number(n), self._rows(X)
+        best = np.concatenate([scores.argmax(axis=1) for scores in self._class_scores(X)]).tolist()
+        return [self._strongest(rows, i, self._path(k), n) for i, k in enumerate(best)]
+
+    def _path(self, label: int) -> list[int]:
+        """Return the nodes whose weights a label's score is the sum of."""
+        if self._taxonomy is None:
+            return [label]
+        path = [int(self._nodes[label])]
+        while (above := int(self.tree_.parents[path[-1]])) != NO_PARENT:
+            path.append(above)
+        return path
+
+    def feature_name(self, column: int) -> Any:
+        """Return the name of a feature, of a text's the word."""
+        words = self._words
+        if words is None:
+            return super().feature_name(column)
+        return words.words[int(np.searchsorted(words.columns, column))]
 
     def log_likelihood(self, X: Any, y: Any) -> Vector:
         """Return log P(y_i | x_i) of each item, float64 (n_items,)."""
@@ -223,11 +253,12 @@ class ItemPredictor(Predictor):
                 raise InputError(f"item {i}: expected a dict like others, got {describe(item)}")
             for name, value in item.items():
                 columns.append(self._column(i, name))
-                if not isinstance(value, (Real, np.bool_)) or not np.isfinite(float(value)):
+                number = _as_float(value)
+                if not math.isfinite(number):
                     raise InputError(
                         f"item {i}: feature {shorten(name)}: expected a finite number, got {describe(value)}"
                     )
-                values.append(float(value))
+                values.append(number)
             row_ends.append(len(columns))
         return Rows(np.array(row_ends), np.array(columns, np.int64), np.array(values, np.float64))
 
@@ -239,3 +270,11 @@ class ItemPredictor(Predictor):
             return int(name)
         expected = "a name" if self._names is not None else f"a column from 0 to {self.n_features_in_ - 1}"
         raise InputError(f"item {i}: expected {expected} as feature, got {describe(name)}")
+
+
+def _as_float(value: Any) -> float:
+    """Return a number in float64, NaN for anything else."""
+    try:
+        return float(value) if isinstance(value, (Real, np.bool_)) else math.nan
+    except OverflowError:
+        return math.inf

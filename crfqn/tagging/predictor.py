@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
 from crfqn.tagging.content import Entries
-from crfqn.tagging.scores import FeatureWeights
+from crfqn.tagging.scores import FeatureWeights, Rows
 
 NO_ENTRIES = Entries(np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64))
 
@@ -48,6 +48,20 @@ class Predictor:
     def node_names(self) -> list:
         """The names of what has weights: the labels, in a taxonomy the nodes."""
         return self.classes_.tolist()
+
+    def _strongest(self, rows: Rows, position: int, states: list[int], n: int) -> list[tuple[Any, float]]:
+        """Return the n features whose terms, weights times values, are the largest in size for some states together,
+        by name (or column), with these terms, the largest first."""
+        terms, of_states, features = self.weights.terms(rows, position)
+        is_asked = np.isin(of_states, states)
+        found, place = np.unique(features[is_asked], return_inverse=True)
+        sums = np.bincount(place, terms[is_asked], found.size)
+        order = np.argsort(-np.abs(sums), kind="stable")[:n].tolist()
+        return [(self.feature_name(int(found[k])), float(sums[k])) for k in order if sums[k]]
+
+    def feature_name(self, column: int) -> Any:
+        """Return the name of a feature, its column where there is none."""
+        return column if self.names is None else self.names[column]
 
     @property
     def has_probabilities(self) -> bool:

@@ -84,13 +84,25 @@ class FeatureWeights:
             return self._scores(rows)
         return np.concatenate([self._scores(part) for part in rows.stretches()])
 
-    def _scores(self, rows: Rows) -> Vector:
-        n_positions, n_states = rows.row_ends.size - 1, self.n_states
-        positions, columns, values = _sorted(rows)
+    def terms(self, rows: Rows, position: int) -> tuple[Vector, NDArray[np.int64], NDArray[np.int64]]:
+        """Return what a position's scores are sums of: weights times values, and the state and feature of each."""
+        _, columns, values = _sorted(rows.cut(position, position + 1))
+        counts, places = self._places(columns)
+        factors = 1.0 if values is None else values.repeat(counts)
+        return self.weights[places] * factors, self.states[places], columns.repeat(counts)
+
+    def _places(self, columns: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return how many weights each of some features has, and the places of all of them."""
         counts = self.counts.take(columns)
         ends = counts.cumsum()
         places = np.arange(ends[-1] if ends.size else 0)
         places += (self.tails.take(columns) - ends).repeat(counts)
+        return counts, places
+
+    def _scores(self, rows: Rows) -> Vector:
+        n_positions, n_states = rows.row_ends.size - 1, self.n_states
+        positions, columns, values = _sorted(rows)
+        counts, places = self._places(columns)
         terms, cells = self.weights.take(places), self.states.take(places)
         if values is not None:
             terms *= values.repeat(counts)

@@ -130,7 +130,7 @@ def numbers_of(name: str, cells: Sequence[Any]) -> NDArray[np.float64]:
         values = np.array(cells, np.float64)
         if np.isfinite(values).all():
             return values
-    except (TypeError, ValueError):  # the search below says where
+    except (TypeError, ValueError, OverflowError):  # the search below says where
         pass
     for item, cell in enumerate(cells):
         if not is_number(cell):
@@ -148,5 +148,5 @@ def is_number(cell: Any) -> bool:
     """Return whether a cell is a finite number, or the text of one."""
     try:
         return math.isfinite(float(cell)) and "_" not in str(cell)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False

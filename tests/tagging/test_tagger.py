@@ -11,6 +11,7 @@ import pytest
 import crfqn
 from crfqn import ChainCRF, Sequences, Tagger, Templates, Transitions, interchange
 from crfqn.errors import InputError, ModelFileError, UnknownFeaturesWarning
+from crfqn.tagging.opening import open_predictor
 
 WORDS = ["the", "dog", "sees", "a", "cat", "and", "The", "Cat", "sees", "it", "under", "a", "tree"]
 
@@ -116,6 +117,26 @@ def test_labels_and_probabilities_are_those_of_the_estimator(files, name):
         for y in (ours[0][0], given):
             expected_probability = np.exp(model.log_likelihood([item], [y])[0])
             np.testing.assert_allclose(tagger.probability(y, item), expected_probability, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["dicts", "scheme", "templates", "crfsuite"])
+def test_spans_are_those_of_the_estimator(files, name):
+    model, path, X = files[name]
+    for scheme in ("IOB2", "IOB1"):
+        known = [[None] * (len(item) - 1) + [{"O", "I-X"}] for item in X]
+        ours = open_predictor(path).predict_spans(X, known, scheme)
+        for found, expected in zip(ours, model.predict_spans(X, known, scheme), strict=True):
+            assert [span[:3] for span in found] == [span[:3] for span in expected]
+            assert [span.probability for span in found] == pytest.approx(
+                [s.probability for s in expected], abs=1e-12
+            )
+
+
+def test_words_are_asked_for_all_columns(files):
+    with pytest.raises(
+        InputError, match="item 0, position 0: expected a text in the column 'pos', too, got 'the'"
+    ):
+        Tagger(files["templates"][1]).tag("the dog")
 
 
 def test_it_has_the_names_of_python_crfsuite(files):

@@ -1,0 +1,245 @@
+"""The service over HTTP: an ASGI application around a `LabelService`, with limits, counts and a page to try it in.
+
+Small requests are labelled where they come in, together with others: to hand them to a thread would cost more than the
+labelling. Larger ones go to a thread, one at a time, since threads of Python take turns; meanwhile others are answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from base64 import b64encode
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.resources import files
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from anyio import CapacityLimiter, to_thread
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from crfqn.arrays import Vector
+from crfqn.errors import InputError
+from crfqn.service.description import describe_api
+from crfqn.service.labelling import Answer, LabelRequest, LabelService, Overdue
+
+SMALL = 16_384  # bytes of a request: up to some 2,000 words, 20 ms
+STATUSES = 200, 400, 408, 413, 422, 500, 503
+# Upper ends of a histogram.
+SECONDS = 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
+COUNTS = len(STATUSES) + len(SECONDS) + 1 + 3  # a bucket beyond the last end; seconds, items, positions
+SECURITY = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bytes of a request's body, and seconds from its arrival to its answer."""
+
+    max_bytes: int = 1 << 20
+    timeout: float = 10.0
+
+
+class Counters:
+    """Counts of requests, items, positions and seconds; each process of a service writes a row of its own of `table`,
+    (processes, COUNTS), and all read the sum."""
+
+    def __init__(self, table: Vector, row: int = 0) -> None:
+        self._table, self._own = table, table[row]
+
+    def add(self, status: int, seconds: float, n_items: int = 0, n_positions: int = 0) -> None:
+        own, bucket = self._own, len(STATUSES) + int(np.searchsorted(SECONDS, seconds))
+        own[STATUSES.index(status)] += 1
+        own[bucket] += 1
+        own[-3:] += seconds, n_items, n_positions
+
+    def text(self) -> str:
+        """Return the sums of all processes in the text format of Prometheus."""
+        sums = self._table.sum(axis=0).tolist()
+        by_status, buckets = sums[: len(STATUSES)], np.cumsum(sums[len(STATUSES) : -3]).tolist()
+        seconds, n_items, n_positions = sums[-3:]
+        lines = ["# HELP crfqn_requests_total Requests to label, by the status of the answer."]
+        lines.append("# TYPE crfqn_requests_total counter")
+        lines += [
+            f'crfqn_requests_total{{status="{s}"}} {n:.0f}' for s, n in zip(STATUSES, by_status, strict=True)
+        ]
+        for name, help, value in (
+            ("items", "Items labelled.", n_items),
+            ("positions", "Positions of sequences labelled, and single items.", n_positions),
+        ):
+            lines += [f"# HELP crfqn_{name}_total {help}", f"# TYPE crfqn_{name}_total counter"]
+            lines.append(f"crfqn_{name}_total {value:.0f}")
+        name = "crfqn_request_seconds"
+        lines += [f"# HELP {name} Seconds from the arrival of a request to label to its answer."]
+        lines += [f"# TYPE {name} histogram"]
+        ends = [*map(str, SECONDS), "+Inf"]
+        lines += [f'{name}_bucket{{le="{end}"}} {n:.0f}' for end, n in zip(ends, buckets, strict=True)]
+        return "\n".join([*lines, f"{name}_sum {seconds!r}", f"{name}_count {buckets[-1]:.0f}", ""])
+
+
+class Refused(Exception):
+    """An answer that is an error: its status, and what was expected."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Endpoints:
+    """What answers at each path."""
+
+    def __init__(self, service: LabelService, limits: Limits, counters: Counters) -> None:
+        self.service, self.limits, self.counters = service, limits, counters
+        self.one_thread = CapacityLimiter(1)
+        self.waiting: list[tuple[LabelRequest, float, asyncio.Future[Answer]]] = []
+        self.page, self.policy = _page()
+
+    async def label(self, request: Request) -> Response:
+        begin, counts = monotonic(), [0, 0]
+        try:
+            content, *counts = await self._answer(request, begin + self.limits.timeout)
+            status, response = 200, as_json(content)
+        except Refused as refused:
+            status, response = refused.status, as_error(refused.status, str(refused))
+        except ClientDisconnect:
+            status, response = 400, as_error(400, "the client left")  # nobody reads it
+        except Exception:
+            self.counters.add(500, monotonic() - begin)
+            raise
+        self.counters.add(status, monotonic() - begin, *counts)
+        return response
+
+    async def _answer(self, request: Request, deadline: float) -> Answer:
+        body = await self._body(request, deadline)
+        try:
+            if len(body) <= SMALL:
+                return await self._with_others(LabelRequest.read(body), deadline)
+            async with asyncio.timeout(deadline - monotonic()):
+                return await to_thread.run_sync(
+                    lambda: self.service.answer(LabelRequest.read(body), deadline),
+                    limiter=self.one_thread,
+                    abandon_on_cancel=True,
+                )
+        except InputError as error:
+            raise Refused(422, str(error)) from error
+        except (TimeoutError, Overdue):
+            seconds = f"{self.limits.timeout:g} seconds"
+            message = (
+                f"expected a request that is answered in {seconds}: send fewer or shorter items, or later"
+            )
+            raise Refused(503, message) from None
+
+    def _with_others(self, request: LabelRequest, deadline: float) -> asyncio.Future[Answer]:
+        """Return the answer to come, which is made with those to all requests that have come in by now."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Answer] = loop.create_future()
+        if not self.waiting:
+            loop.call_soon(self._answer_all)
+        self.waiting.append((request, deadline, answer))
+        return answer
+
+    def _answer_all(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        try:
+            found: list[Answer | Exception] = self.service.answer_each([one[:2] for one in waiting])
+        except Exception as error:
+            found = [error] * len(waiting)
+        for (_, _, answer), one in zip(waiting, found, strict=True):
+            if answer.done():  # its client has left
+                continue
+            if isinstance(one, Exception):
+                answer.set_exception(one)
+            else:
+                answer.set_result(one)
+
+    async def _body(self, request: Request, deadline: float) -> bytes:
+        most, parts, size = self.limits.max_bytes, [], 0
+        too_large = Refused(413, f"expected a body of at most {most:,} bytes")
+        declared = request.headers.get("content-length", "0")
+        if declared.isdecimal() and int(declared) > most:
+            raise too_large
+        try:
+            async with asyncio.timeout(deadline - monotonic()):
+                async for part in request.stream():
+                    size += len(part)
+                    if size > most:
+                        raise too_large
+                    parts.append(part)
+        except TimeoutError:
+            raise Refused(408, f"expected the whole body within {self.limits.timeout:g} seconds") from None
+        return b"".join(parts)
+
+    async def model(self, request: Request) -> Response:
+        return as_json(self.service.describe())
+
+    async def health(self, request: Request) -> Response:
+        return as_json({"status": "ok"})
+
+    async def metrics(self, request: Request) -> Response:
+        return PlainTextResponse(
+            self.counters.text(), media_type="text/plain; version=0.0.4", headers=SECURITY
+        )
+
+    async def openapi(self, request: Request) -> Response:
+        return as_json(describe_api(self.limits.max_bytes, self.limits.timeout))
+
+    async def show_page(self, request: Request) -> Response:
+        return HTMLResponse(self.page, headers=SECURITY | {"Content-Security-Policy": self.policy})
+
+
+def create_app(
+    service: LabelService, limits: Limits = Limits(), counters: Counters | None = None
+) -> Starlette:
+    """Return the ASGI application of a service; `counters` by default its own."""
+    own = Endpoints(service, limits, counters or Counters(np.zeros((1, COUNTS))))
+    routes = [
+        Route("/label", own.label, methods=["POST"]),
+        Route("/model", own.model),
+        Route("/health", own.health),
+        Route("/metrics", own.metrics),
+        Route("/openapi.json", own.openapi),
+        Route("/", own.show_page),
+    ]
+    return Starlette(routes=routes, exception_handlers={HTTPException: _not_there, Exception: _failed})
+
+
+def as_json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return JSON in ASCII, which halves of surrogate pairs fit into as well."""
+    body = json.dumps(content, separators=(",", ":"))
+    return Response(body, status, SECURITY | (headers or {}), "application/json")
+
+
+def as_error(status: int, message: str) -> Response:
+    # A body that was not read to its end would be taken for the next request; another try may find it idle again.
+    more = {408: {"Connection": "close"}, 413: {"Connection": "close"}, 503: {"Retry-After": "1"}}
+    return as_json({"error": message}, status, more.get(status))
+
+
+async def _not_there(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    response = as_error(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    return as_error(500, "an unexpected error; the service's log has it")
+
+
+def _page() -> tuple[str, str]:
+    """Return the page, and a policy by which nothing runs but its own script and nothing is asked but this service."""
+    page = files("crfqn.service").joinpath("page.html").read_text(encoding="utf-8")
+    sources = []
+    for tag in ("script", "style"):
+        content = page.split(f"<{tag}>", 1)[1].split(f"</{tag}>", 1)[0]
+        sources.append(f"{tag}-src 'sha256-{b64encode(sha256(content.encode()).digest()).decode()}'")
+    rest = "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    return page, f"default-src 'none'; {'; '.join(sources)}; {rest}"

@@ -1,0 +1,127 @@
+"""Description of the service in the words of OpenAPI 3.1, from which clients are made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from crfqn.service.labelling import MOST_BEST, MOST_FEATURES, TAKES
+
+LABEL = {"type": ["string", "number", "boolean", "array"]}
+PROBABILITY = {"type": "number", "minimum": 0, "maximum": 1}
+
+
+def _object(required: list[str], **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "required": required, "properties": properties}
+
+
+def _list(of: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": of}
+
+
+def _either(one: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of what a single item has once, and a sequence for each position."""
+    return {"anyOf": [one, _list(one)]}
+
+
+def _ref(name: str) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _answer(description: str, schema: dict[str, Any], media: str = "application/json") -> dict[str, Any]:
+    return {"description": description, "content": {media: {"schema": schema}}}
+
+
+def _get(summary: str, schema: dict[str, Any], media: str = "application/json") -> dict[str, Any]:
+    return {"get": {"summary": summary, "responses": {"200": _answer(summary, schema, media)}}}
+
+
+MARGINALS = {"type": "object", "additionalProperties": PROBABILITY}
+FEATURE = _object(["feature", "weight"], feature={"type": ["string", "integer"]}, weight={"type": "number"})
+SPAN = _object(
+    ["label", "start", "end"],
+    label={"type": "string"},
+    start={"type": "integer", "description": "The first position, from 0."},
+    end={"type": "integer", "description": "The position behind the last."},
+    probability=PROBABILITY | {"description": "Of exactly this span."},
+)
+REQUEST = _object(
+    [],
+    item={"description": "One item. By kind of model: " + "; ".join(f"{k}: {v}" for k, v in TAKES.items())},
+    items=_list({}) | {"description": "Several items, instead of one."},
+    known=_list({})
+    | {"description": "For each position of a sequence its label, a list of possible ones, or null; of items, lists."},
+    probabilities={"type": "boolean", "description": "Of the labels together, and of each at its position."},
+    marginals={"type": "boolean", "description": "Of all labels at each position, or of a single item."},
+    spans={"type": "boolean", "description": "Spans of labels of a scheme, such as IOB2."},
+    nbest={"type": "integer", "minimum": 0, "maximum": MOST_BEST},
+    features={
+        "type": "integer", "minimum": 0, "maximum": MOST_FEATURES,
+        "description": "So many features that say most for or against the label at each position.",
+    },
+) | {"oneOf": [{"required": ["item"]}, {"required": ["items"]}], "additionalProperties": False}  # fmt: skip
+ITEM = _object(
+    [],
+    tokens=_list({"type": "string"}) | {"description": "The words of an item that was a text."},
+    labels=_list(LABEL),
+    label=LABEL,
+    probability=PROBABILITY,
+    probabilities=_list(PROBABILITY),
+    marginals=_either(MARGINALS),
+    nbest=_list(_object(["probability"], labels=_list(LABEL), label=LABEL, probability=PROBABILITY)),
+    spans=_list(SPAN),
+    features={"anyOf": [_list(FEATURE), _list(_list(FEATURE))]},
+)
+MODEL = _object(
+    [],
+    kind={"type": "string"},
+    labels=_list(LABEL),
+    labels_sequences={"type": "boolean"},
+    takes={"enum": [*TAKES]},
+    item={"type": "string", "description": "What an item is, in words."},
+    columns=_list({"type": "string"}) | {"type": ["array", "null"]},
+    scheme={"type": ["string", "null"]},
+    has_probabilities={"type": "boolean"},
+    n_features={"type": "integer"},
+    n_weights={"type": "integer"},
+)
+MODEL["required"] = [name for name in MODEL["properties"] if name != "columns"]
+
+
+def describe_api(max_bytes: int, timeout: float) -> dict[str, Any]:
+    """Return the description of a service with these limits."""
+    from crfqn import __version__
+
+    refusals = {
+        "408": "The body did not come in time.",
+        "413": f"The body has more than {max_bytes:,} bytes.",
+        "422": "The request does not fit the model; the message says what was expected, what came and where.",
+        "503": f"The answer would have taken more than {timeout:g} seconds.",
+    }
+    label = {
+        "summary": "Label one item, or several",
+        "requestBody": {"required": True, "content": {"application/json": {"schema": _ref("Request")}}},
+        "responses": {
+            "200": _answer(
+                "The labels.", {"anyOf": [_ref("Item"), _object(["items"], items=_list(_ref("Item")))]}
+            ),
+            **{status: _answer(says, _ref("Error")) for status, says in refusals.items()},
+        },
+    }
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "crfqn serve", "version": __version__},
+        "paths": {
+            "/label": {"post": label},
+            "/model": _get("What the model is, and what its items are", _ref("Model")),
+            "/health": _get("Whether the service answers", _object(["status"], status={"const": "ok"})),
+            "/metrics": _get("Counts in the text format of Prometheus", {"type": "string"}, "text/plain"),
+        },
+        "components": {
+            "schemas": {
+                "Request": REQUEST,
+                "Item": ITEM,
+                "Model": MODEL,
+                "Error": _object(["error"], error={"type": "string"}),
+            }
+        },
+    }

@@ -1,0 +1,333 @@
+"""Requests to label, and the answers to them, as JSON has them: what of a model file a client may ask for."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from time import monotonic
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from crfqn.data.schemes import recognise_scheme, spans_of
+from crfqn.data.templates.vocabulary import TemplateVocabulary
+from crfqn.errors import InputError
+from crfqn.messages import describe, shorten
+from crfqn.tagging.opening import open_predictor
+
+TOGETHER = 64  # items that are labelled at a time; the clock is looked at between
+MOST_BEST, MOST_FEATURES = 100, 100
+# What the items of a model are, for programs and messages.
+TAKES = {
+    "text": "a text (words are what white space parts), or a list of words",
+    "document": "a text",
+    "columns": "a list of positions, each a list of texts or a dict, of the columns",
+    "features": "a list of positions, each a dict of features or a list of their names",
+    "matrix": "a list of positions, each a list of numbers",
+    "row": "a list of numbers, or a dict of those that are not 0",
+}
+
+
+class Overdue(Exception):
+    """A request that took longer than the service allows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelRequest:
+    """What is to be labelled, one item or several, and what is asked for besides the labels."""
+
+    item: Any = None
+    items: list | None = None
+    known: list | None = None
+    probabilities: bool = False
+    marginals: bool = False
+    spans: bool = False
+    nbest: int = 0
+    features: int = 0
+
+    @classmethod
+    def read(cls, body: bytes) -> LabelRequest:
+        """Return the request in a body of JSON; InputError for anything else."""
+        try:
+            content = json.loads(body, parse_constant=_refuse_number)
+        except (ValueError, RecursionError) as error:
+            raise InputError(
+                f"expected JSON in UTF-8, got {len(body):,} bytes that are not: {error}"
+            ) from None
+        if not isinstance(content, dict) or ("item" in content) == ("items" in content):
+            raise InputError('expected an object with either "item" or "items"')
+        known = [field.name for field in fields(cls)]
+        unknown = [name for name in content if name not in known]
+        if unknown:
+            raise InputError(f"expected the keys {', '.join(known)}; got {shorten(unknown[0])}")
+        request = cls(**content)
+        request._check()
+        return request
+
+    @property
+    def options(self) -> tuple:
+        """What is asked for."""
+        return self.probabilities, self.marginals, self.spans, self.nbest, self.features
+
+    def _check(self) -> None:
+        if self.items is None and self.item is None:
+            raise InputError("expected an item to label, got null")
+        if self.items is not None and not isinstance(self.items, list):
+            raise InputError(f"items: expected a list, got {describe(self.items)}")
+        if self.known is not None and not isinstance(self.known, list):
+            raise InputError(f"known: expected a list, got {describe(self.known)}")
+        if self.items is not None and self.known is not None and len(self.known) != len(self.items):
+            raise InputError(f"known: expected {len(self.items)} lists, one an item, got {len(self.known)}")
+        for name in ("probabilities", "marginals", "spans"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name}: expected true or false, got {describe(getattr(self, name))}")
+        for name, most in (("nbest", MOST_BEST), ("features", MOST_FEATURES)):
+            value = getattr(self, name)
+            if type(value) is not int or not 0 <= value <= most:
+                raise InputError(f"{name}: expected a whole number from 0 to {most}, got {describe(value)}")
+
+
+class Answer(NamedTuple):
+    """Content of an answer, as JSON has it, and how many items and positions it labels."""
+
+    content: dict[str, Any]
+    n_items: int
+    n_positions: int
+
+
+class LabelService:
+    """A model opened for requests; threads may share it. Errors of the model file as of `crfqn.Tagger`."""
+
+    def __init__(self, path: Any) -> None:
+        self.model = open_predictor(path)
+        self.labels_sequences: bool = self.model.LABELS_SEQUENCES
+        self.scheme: str | None = self.model.scheme
+        if self.scheme is None and self.labels_sequences:
+            self.scheme = getattr(recognise_scheme(self.model.classes_), "name", None)
+        self.takes, self.columns = _what_it_takes(self.model)
+        self._label_something()
+
+    def _label_something(self) -> None:
+        """Have made what is made when it is first used, such as maps of names: processes that are forked share it."""
+        words = dict.fromkeys(self.columns or (), "a")
+        item = {"text": "a", "document": "a", "columns": [words], "features": [{}], "matrix": [], "row": {}}
+        with warnings.catch_warnings(), suppress(InputError):  # an item of one position may break the rules
+            warnings.simplefilter("ignore")
+            self.model.predict([self._prepared(0, item[self.takes])])
+
+    def describe(self) -> dict[str, Any]:
+        """Return what clients need to know of the model."""
+        model = self.model
+        return {
+            "kind": model.kind,
+            "labels": model.classes_.tolist(),
+            "labels_sequences": self.labels_sequences,
+            "takes": self.takes,
+            "item": TAKES[self.takes],
+            "columns": self.columns,
+            "scheme": self.scheme,
+            "has_probabilities": model.has_probabilities,
+            "n_features": model.n_features_in_,
+            "n_weights": int(np.count_nonzero(model.weights.weights) + np.count_nonzero(model.edges.values)),
+        }
+
+    def answer(self, request: LabelRequest, deadline: float) -> Answer:
+        """Return the answer to a request. InputError for what does not fit the model; Overdue when `deadline` (of the
+        monotonic clock) has passed, which is looked at every TOGETHER items."""
+        self._check(request)
+        items = [request.item] if request.items is None else request.items
+        known = [request.known] if request.items is None else request.known or [None] * len(items)
+        found: list[dict[str, Any]] = []
+        for first in range(0, len(items), TOGETHER):
+            some = slice(first, first + TOGETHER)
+            try:
+                found += self._label(items[some], known[some], request, deadline)
+            except InputError as error:
+                raise InputError(_renumbered(str(error), first)) from error
+        content = found[0] if request.items is None else {"items": found}
+        return Answer(content, len(found), sum(map(self._n_positions, found)))
+
+    def answer_each(self, waiting: Sequence[tuple[LabelRequest, float]]) -> list[Answer | Exception]:
+        """Return for each request and deadline what `answer` returns or raises. Single items of which the same is asked
+        are labelled together: of many, each takes two thirds of the time that it takes alone."""
+        groups: dict[Any, list[int]] = {}
+        for k, (request, _) in enumerate(waiting):
+            groups.setdefault(request.options if request.items is None else k, []).append(k)
+        found: dict[int, Answer | Exception] = {}
+        for places in groups.values():
+            if len(places) > 1:
+                items, known = ([getattr(waiting[k][0], name) for k in places] for name in ("item", "known"))
+                whole = replace(waiting[places[0]][0], item=None, items=items, known=known)
+                with suppress(InputError, Overdue):  # of one of them; it is told below
+                    answers = self.answer(whole, min(waiting[k][1] for k in places)).content["items"]
+                    found |= {
+                        k: Answer(one, 1, self._n_positions(one))
+                        for k, one in zip(places, answers, strict=True)
+                    }
+            for k in places:
+                if k not in found:
+                    try:
+                        found[k] = self.answer(*waiting[k])
+                    except (InputError, Overdue) as error:
+                        found[k] = error
+        return [found[k] for k in range(len(waiting))]
+
+    def _n_positions(self, answer: dict[str, Any]) -> int:
+        return len(answer["labels"]) if self.labels_sequences else 1
+
+    def _check(self, request: LabelRequest) -> None:
+        if request.spans and self.scheme is None:
+            raise InputError("spans: expected false, as the labels are of no scheme for spans such as IOB2")
+        if not self.model.has_probabilities:
+            for name in ("probabilities", "marginals", "nbest"):
+                if getattr(request, name):
+                    raise InputError(
+                        f"{name}: expected none, as a model of {self.model.loss!r} has no probabilities"
+                    )
+
+    def _label(
+        self, items: list, known: list, request: LabelRequest, deadline: float
+    ) -> list[dict[str, Any]]:
+        """Return the answers to some items."""
+        X = [self._prepared(i, item) for i, item in enumerate(items)]
+        given: dict[str, Any] = {}
+        if any(one is not None for one in known):
+            if not self.labels_sequences:
+                raise InputError("known: expected null, as the model labels no sequences")
+            given["known"] = [_allowed(i, one) for i, one in enumerate(known)]
+        found: list[dict[str, Any]] = [{} for _ in items]
+        if self.takes == "text":
+            for answer, item, words in zip(found, items, X, strict=True):
+                if isinstance(item, str):
+                    answer["tokens"] = words
+        for add in self._parts(request):
+            if monotonic() > deadline:
+                raise Overdue
+            add(found, X, given)
+        return found
+
+    def _parts(self, request: LabelRequest) -> Iterator[Callable[[list, list, dict], None]]:
+        """Yield what adds to answers what is asked for, one after the other."""
+        model, labels, is_many = self.model, self.model.classes_.tolist(), self.labels_sequences
+        name = "labels" if is_many else "label"
+
+        def add_labels(found: list, X: list, given: dict) -> None:
+            for answer, label in zip(found, model.predict(X, **given), strict=True):
+                answer[name] = label if is_many else _plain(label)
+
+        def add_probabilities(found: list, X: list, given: dict) -> None:
+            best, logs = model.decode(X, **given)
+            for answer, label, log in zip(found, best, logs.tolist(), strict=True):
+                answer[name] = label if is_many else _plain(label)
+                answer["probability"] = min(float(np.exp(log)), 1.0)
+
+        def add_marginals(found: list, X: list, given: dict) -> None:
+            number = {label: k for k, label in enumerate(labels)}
+            for answer, p in zip(found, model.predict_marginals(X, **given), strict=True):
+                if is_many and request.probabilities:
+                    columns = [number[label] for label in answer["labels"]]
+                    answer["probabilities"] = p[np.arange(len(p)), columns].tolist()
+                if request.marginals:
+                    rows = [
+                        dict(zip(map(str, labels), row, strict=True)) for row in np.atleast_2d(p).tolist()
+                    ]
+                    answer["marginals"] = rows if is_many else rows[0]
+
+        def add_best(found: list, X: list, given: dict) -> None:
+            for answer, best in zip(found, model.predict_nbest(X, request.nbest, **given), strict=True):
+                answer["nbest"] = [{name: label, "probability": p} for label, p in best]
+
+        def add_spans(found: list, X: list, given: dict) -> None:
+            if model.has_probabilities:
+                rows = model.predict_spans(X, **given, scheme=self.scheme)
+                spans = [[span._asdict() for span in row] for row in rows]
+            else:
+                rows = [spans_of(answer["labels"], str(self.scheme), strict=False) for answer in found]
+                spans = [[{"label": s.type, "start": s.start, "end": s.stop} for s in row] for row in rows]
+            for answer, some in zip(found, spans, strict=True):
+                answer["spans"] = some
+
+        def add_features(found: list, X: list, given: dict) -> None:
+            for answer, rows in zip(
+                found, model.strongest_features(X, request.features, **given), strict=True
+            ):
+                shown = [
+                    [{"feature": f, "weight": w} for f, w in row] for row in (rows if is_many else [rows])
+                ]
+                answer["features"] = shown if is_many else shown[0]
+
+        yield add_probabilities if request.probabilities else add_labels
+        if request.marginals or (request.probabilities and is_many):
+            yield add_marginals
+        for is_asked, add in (
+            (request.nbest, add_best),
+            (request.spans, add_spans),
+            (request.features, add_features),
+        ):
+            if is_asked:
+                yield add
+
+    def _prepared(self, i: int, item: Any) -> Any:
+        """Return an item of JSON as the model takes it."""
+        if self.takes == "text" and isinstance(item, str):
+            return item.split()
+        if self.takes == "document" and not isinstance(item, str):
+            raise InputError(f"item {i}: expected {TAKES[self.takes]}, got {describe(item)}")
+        if isinstance(item, dict) and self.takes == "row" and self.model.names is None:
+            return {int(name) if name.isdecimal() else name: value for name, value in item.items()}
+        if self.takes == "matrix" or (self.takes == "row" and not isinstance(item, dict)):
+            return self._numbers(i, item)
+        return item
+
+    def _numbers(self, i: int, item: Any) -> Any:
+        rows = item if self.takes == "matrix" else [item]
+        n = self.model.n_features_in_
+        is_right = isinstance(rows, list) and all(isinstance(row, list) and len(row) == n for row in rows)
+        if not is_right or not all(type(value) in (int, float, bool) for row in rows for value in row):
+            raise InputError(f"item {i}: expected {TAKES[self.takes]}, {n} of them, got {describe(item)}")
+        try:
+            found = np.array(rows, np.float64).reshape(len(rows), n)
+        except OverflowError:
+            raise InputError(f"item {i}: expected numbers that fit 64 bits") from None
+        return found if self.takes == "matrix" else found[0]
+
+
+def _what_it_takes(model: Any) -> tuple[str, list[str] | None]:
+    """Return a key of TAKES, and the columns of tokens where there are several."""
+    if not model.LABELS_SEQUENCES:
+        return ("document" if model.takes_texts else "row"), None
+    vocabulary = model.vocabulary_
+    if vocabulary is None:
+        return "matrix", None
+    if not isinstance(vocabulary, TemplateVocabulary):
+        return "features", None
+    columns, used = list(vocabulary.source["columns"]), set(vocabulary.encoder.settings.columns or ())
+    return ("text", None) if used <= {columns[0]} else ("columns", columns)
+
+
+def _allowed(i: int, known: Any) -> list[Any] | None:
+    """Return what is known of an item's labels with sets in the place of JSON's lists."""
+    if known is not None and not isinstance(known, list):
+        raise InputError(f"known: item {i}: expected a list, a label, labels or null for each position")
+    for one in known or ():
+        if any(isinstance(label, (list, dict)) for label in (one if isinstance(one, list) else [one])):
+            raise InputError(
+                f"known: item {i}: expected a label, a list of labels or null, got {describe(one)}"
+            )
+    return None if known is None else [frozenset(one) if isinstance(one, list) else one for one in known]
+
+
+def _renumbered(message: str, first: int) -> str:
+    return re.sub(r"^((?:known: )?item )(\d+)", lambda found: f"{found[1]}{int(found[2]) + first}", message)
+
+
+def _plain(label: Any) -> Any:
+    return label.tolist() if hasattr(label, "tolist") else label
+
+
+def _refuse_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")
