@@ -167,10 +167,10 @@ def usual_names(n: int) -> list[str]:
     return [*USUAL_NAMES, *(f"column{c}" for c in range(len(USUAL_NAMES), n))][:n]
 
 
-def columns_of(path: Readable) -> list[str]:
-    """Return names for the columns of a file whose last one is the label, by its first line; [] for an empty file."""
-    first = next((fields for _, line in text_lines(path) if (fields := _fields(line, None))), [""])
-    return usual_names(len(first) - 1)
+def columns_of(lines: Sequence[str]) -> list[str]:
+    """Return names for the columns of lines whose last one is the label, by the first of them; [] for none."""
+    separator = TAB if splits_at_tabs(lines) else None
+    return usual_names(len(_fields(lines[0], separator)) - 1 if lines else 0)
 
 
 class _Table:
@@ -250,25 +250,18 @@ FORMATS = (
         by_blank_lines,
         _begins,
     ),
-    Format(
-        "crfpp",
-        "columns as CRF++ writes them, with tabs",
-        (),
-        (SEQUENCES,),
-        _any_columns,
-        each(partial(conll_lines, separator=TAB)),
-        by_blank_lines,
-        ranked="# {rank} {probability:.6f}\n",
-    ),
-    Format(
-        "wapiti",
-        "columns as Wapiti writes them, a tab before the predicted label",
-        (),
-        (SEQUENCES,),
-        _any_columns,
-        each(partial(conll_lines, last=TAB)),
-        by_blank_lines,
-        ranked="# {rank} {probability:.6f}\n",
+    *(
+        Format(
+            name,
+            f"columns as {tool} writes them, a tab before the predicted label",
+            (),
+            (SEQUENCES,),
+            _any_columns,
+            each(partial(conll_lines, separator=separator, last=TAB)),
+            by_blank_lines,
+            ranked="# {rank} {probability:.6f}\n",
+        )
+        for name, tool, separator in (("crfpp", "CRF++", TAB), ("wapiti", "Wapiti", " "))
     ),
     *(
         Format(

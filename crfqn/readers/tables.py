@@ -11,7 +11,6 @@ import csv
 import importlib
 import io
 import itertools
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ import numpy as np
 
 from crfqn.data.file_parts import Cut
 from crfqn.data.files import Readable, read_bytes, shown_name, text_lines
+from crfqn.data.matrices import is_number
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.readers.format import DOCUMENTS, ROWS, SEQUENCES, Batches, Format
@@ -467,14 +467,6 @@ def _delimiter(line: str, delimiter: str) -> str:
     """Return what parts the cells of a table by its first line: semicolons where it has no comma, as spreadsheets write
     where commas stand in numbers."""
     return ";" if delimiter == "," and "," not in line and ";" in line else delimiter
-
-
-def is_number(text: str) -> bool:
-    """Return whether a text is a finite number."""
-    try:
-        return math.isfinite(float(text)) and "_" not in text
-    except ValueError:
-        return False
 
 
 def import_extra(package: str, extra: str, purpose: str) -> Any:

@@ -14,21 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.data.matrices import is_number
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError
 from crfqn.messages import shorten
 from crfqn.readers.items import Documents, drop_unseen_columns
 from crfqn.readers.svmlight import LARGEST_ID
 from crfqn.recipes.schema import FeaturesSection as Settings
-from crfqn.tagging.tables import (
-    CellError,
-    NumberColumn,
-    TableColumns,
-    TextColumn,
-    is_missing,
-    is_number,
-    numbers_of,
-)
+from crfqn.tagging.tables import CellError, NumberColumn, TableColumns, TextColumn, is_missing, numbers_of
 from crfqn.tagging.texts import WordCounts, ascending_numbers
 
 SMALLEST = 1e-12  # deviation, to the largest number of a column, below which all its numbers are one but for rounding

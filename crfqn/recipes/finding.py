@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from crfqn.choices import STRUCTURED
-from crfqn.data.files import STANDARD_INPUT
+from crfqn.data.files import STANDARD_INPUT, shown_name
 from crfqn.datasets.registry import bundled
 from crfqn.errors import InputError, RecipeError
 from crfqn.readers.conll import TAB, columns_of, splits_at_tabs
-from crfqn.readers.format import DOCUMENTS, SEQUENCES
+from crfqn.readers.format import DOCUMENTS, SEQUENCES, Format
 from crfqn.readers.registry import FORMATS, find_format
 from crfqn.readers.sniffing import first_lines, sniff
 from crfqn.readers.tables import DELIMITERS, OF_ROWS, TEXTS, has_header, parquet_titles, titles
 from crfqn.recipes.keys import Key, keys_in
 from crfqn.recipes.schema import FEATURES_OF, SECTIONS, Recipe, keys_of, parse_recipe
-from crfqn.recipes.sources import TABLES, own_file, own_files, told_format
+from crfqn.recipes.sources import TABLES, own_files, told_format
 
 FILE_NAME = "recipe.toml"
 SOURCE = "command line"  # the recipe's name in messages; its files are named from the working folder
@@ -77,44 +77,21 @@ def recipe_of_options(
     """Return the recipe of a training on a file, `-` for standard input, whose name or content tells the format by
     default, and this the structure (chain for sequences, flat for documents) and features; `keys` are of [features] and
     [data]."""
-    if data != STANDARD_INPUT and not Path(data).exists():
-        raise InputError(f"{data}: no such file")
     lines = first_lines(data, keys.get("encoding", "utf-8"))
-    told = format or told_format(data) or sniff(lines)
-    if told is None and Path(data).is_file() and not lines:
-        raise InputError(f"{data}: empty; expected items to train on")
-    if told is None and lines:
-        known = ", ".join(FORMATS)
-        raise InputError(f"{data}: neither its name nor its content tells the format; say --format: {known}")
-    found = find_format(told, data)
-    if taxonomy is not None:
-        structure = structure or "taxonomy"
-    if structure is None:
-        if len(found.holds) > 1:
-            raise InputError(
-                f"format {found.name} holds sequences or documents; say --structure chain, flat, taxonomy or ranking"
-            )
-        structure = {SEQUENCES: "chain", DOCUMENTS: "flat"}[found.holds[0]]
+    found = _format_of(data, format, lines)
+    structure = structure or _structure_of(found, taxonomy)
     named = {name: keys.pop(name) for name in OF_DATA if name in keys}
+    header = _titles(data, found.name, lines) if found.name in TABLES and structure != "chain" else []
     by_format = OF_FORMAT.get(found.name, "words" if structure == "chain" else "text")
-    if found.name in TABLES and structure != "chain":
-        header = _titles(data, found.name, lines)
-        if features is None and not {title.lower() for title in header} & {*TEXTS}:
-            by_format = "table"
+    if found.name in TABLES and structure != "chain" and not {title.lower() for title in header} & {*TEXTS}:
+        by_format = "table"
     kind = features or ("windows" if keys.get("templates") else by_format)
     if found.name == "conll" and kind == "windows" and "columns" not in keys:
-        if data == STANDARD_INPUT:
-            raise InputError(
-                'the columns of standard input are not known; say --columns "w pos", without the label'
-            )
-        with own_files():
-            keys["columns"] = " ".join(columns_of(own_file(Path(data))))
+        keys["columns"] = " ".join(columns_of(lines))
     title = ""
     if kind == "table":
-        if not header:
-            raise InputError(f"{data}: empty; expected a table, and a column of labels in it")
         chosen = "" if "label" in named else " (--label names another)"
-        named |= _table_keys(header, named, found.name, lines)
+        named |= _table_keys(data, header, named, found.name, lines)
         title = f"rows of a table, its column {named['label']!r} the label{chosen}"
     elif named.get("header") is not None or "drop" in named:
         raise InputError(
@@ -130,10 +107,36 @@ def recipe_of_options(
         "data": files | {"format": found.name} | named,
         "features": {"kind": kind} | keys,
         "structure": {"kind": structure} | tree,
+        "objective": {"fit_intercept": True} if kind == "table" and structure in ("flat", "taxonomy") else {},
     }
-    if kind == "table" and structure != "ranking":
-        table["objective"] = {"fit_intercept": True}
     return parse_recipe(table, Path.cwd() / SOURCE)
+
+
+def _format_of(data: str, format: str | None, lines: Sequence[str]) -> Format:
+    """Return the format of a file to train on, by its name or its first lines; InputError where neither tells it."""
+    shown = shown_name(data)
+    if data != STANDARD_INPUT and (not Path(data).exists() or Path(data).is_dir()):
+        raise InputError(
+            f"{data}: {'a folder' if Path(data).is_dir() else 'no such file'}; expected a file to train on"
+        )
+    told = format or told_format(data) or sniff(lines)
+    if told is None and (data == STANDARD_INPUT or Path(data).is_file()):
+        if not lines:
+            raise InputError(f"{shown}: empty; expected items to train on")
+        known = ", ".join(FORMATS)
+        raise InputError(f"{shown}: neither its name nor its content tells the format; say --format: {known}")
+    return find_format(told, data)
+
+
+def _structure_of(format: Format, taxonomy: str | None) -> str:
+    """Return the structure of the labels in a format, of a tree that of such; InputError where it may be several."""
+    if taxonomy is not None:
+        return "taxonomy"
+    if len(format.holds) > 1:
+        raise InputError(
+            f"format {format.name} holds sequences or documents; say --structure chain, flat, taxonomy or ranking"
+        )
+    return {SEQUENCES: "chain", DOCUMENTS: "flat"}[format.holds[0]]
 
 
 def _titles(data: str, format: str, lines: Sequence[str]) -> list[str]:
@@ -145,9 +148,15 @@ def _titles(data: str, format: str, lines: Sequence[str]) -> list[str]:
 
 
 def _table_keys(
-    header: list[str], named: dict[str, Any], format: str, lines: Sequence[str]
+    data: str, header: list[str], named: dict[str, Any], format: str, lines: Sequence[str]
 ) -> dict[str, Any]:
     """Return the keys of [data] for a table whose rows are items: header, label and drop, by names of columns."""
+    if format not in TABLES:
+        raise InputError(
+            f"--features table: expected a file in format {', '.join(TABLES)}, and {data} is {format}"
+        )
+    if not header:
+        raise InputError(f"{data}: empty; expected a table, and a column of labels in it")
     has_titles = format == "parquet" or named.get("header", has_header(lines, DELIMITERS[format]))
     names = header if has_titles else [str(number) for number in range(1, len(header) + 1)]
     usual = next((name for name in names if name.lower() in OF_ROWS), names[-1] if names else "")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.data.matrices import is_number
 from crfqn.errors import InputError
 from crfqn.messages import shorten
 from crfqn.tagging.scores import Rows
@@ -142,11 +143,3 @@ def numbers_of(name: str, cells: Sequence[Any]) -> NDArray[np.float64]:
 def is_missing(cell: Any) -> bool:
     """Return whether a cell stands for a number that is not known."""
     return str(cell).strip().lower() in MISSING
-
-
-def is_number(cell: Any) -> bool:
-    """Return whether a cell is a finite number, or the text of one."""
-    try:
-        return math.isfinite(float(cell)) and "_" not in str(cell)
-    except (TypeError, ValueError, OverflowError):
-        return False
