@@ -159,7 +159,7 @@ def _begins(lines: Sequence[str]) -> bool:
     rows = [line for line in lines if line.strip() and not line.startswith((DOCUMENT_START, "#"))]
     separator = TAB if splits_at_tabs(lines) else None
     widths = {len(_fields(line, separator)) for line in rows}
-    return len(widths) == 1 and widths != {1}
+    return len(rows) > 1 and len(widths) == 1 and widths != {1}
 
 
 def usual_names(n: int) -> list[str]:

@@ -32,9 +32,12 @@ def sniff(lines: Sequence[str], among: Collection[str] = ()) -> str | None:
 
 def are_sentences(lines: Sequence[str], labels: Collection[str]) -> bool:
     """Return whether lines, which hold words alone or beside labels, are sentences, and not a word each: where not all
-    have one word, nor all as many columns, of which the last one is mostly a label."""
+    have one word, nor all as many columns, of which the last one is mostly a label, or with blank lines between."""
     rows = [line.split() for line in lines if line.strip() and not line.startswith(DOCUMENT_START)]
     widths = {len(row) for row in rows}
     if splits_at_tabs(lines) or not widths or widths == {1}:
         return False
-    return len(widths) > 1 or 2 * sum(row[-1] in labels for row in rows) <= len(rows)
+    if len(widths) > 1:
+        return True
+    has_breaks = any(not line.strip() for line in "\n".join(lines).strip().split("\n"))
+    return not has_breaks and 2 * sum(row[-1] in labels for row in rows) <= len(rows)
