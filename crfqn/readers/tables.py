@@ -1,4 +1,4 @@
-"""Reader and writer of tables: CSV, TSV and Parquet files, and data frames.
+"""Reader of tables: CSV, TSV and Parquet files, and data frames.
 
 A row is a position of a sequence or, in a table with a column of texts or read by `rows`, a document. Which positions
 make an item is said by a column (the same value in neighbouring rows; an empty cell goes on with the item above), or
@@ -8,10 +8,7 @@ in CSV and TSV by blank lines.
 from __future__ import annotations
 
 import csv
-import importlib
-import io
 import itertools
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,9 +20,10 @@ from crfqn.data.file_parts import Cut
 from crfqn.data.files import Readable, read_bytes, shown_name, text_lines
 from crfqn.data.matrices import is_number
 from crfqn.data.token_columns import TokenColumns
-from crfqn.errors import DataError, EmptyDataError, InputError
-from crfqn.readers.format import DOCUMENTS, ROWS, SEQUENCES, Batches, Format
+from crfqn.errors import DataError, EmptyDataError
+from crfqn.readers.format import DOCUMENTS, ROWS, SEQUENCES, Format
 from crfqn.readers.items import Documents, Labeled, Places
+from crfqn.readers.table_writing import delimited_lines, import_extra, parquet_bytes, relabelled_cell
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 LABELS = ("label", "labels", "tag", "tags")
@@ -175,59 +173,6 @@ def from_frame(
     return _assembled(table, Wanted(sentence, label, text, columns, needs_named, rows, drop=drop))
 
 
-def delimited_lines(batches: Batches, delimiter: str = ",") -> Iterator[str]:
-    """Yield a header and the rows of each batch, in the form that is read: added labels in the column "predicted"."""
-    for rows in _rows(batches):
-        buffer = io.StringIO()
-        csv.writer(buffer, delimiter=delimiter, lineterminator="\n").writerows(rows)
-        yield buffer.getvalue()
-
-
-def parquet_bytes(batches: Batches) -> bytes:
-    """Return the same table as a Parquet file."""
-    arrow = import_extra("pyarrow", "formats", "Parquet")
-    parquet = import_extra("pyarrow.parquet", "formats", "Parquet")
-    header, *rows = itertools.chain.from_iterable(_rows(batches))
-    columns = zip(*rows, strict=True) if rows else ([] for _ in header)
-    sink = io.BytesIO()
-    parquet.write_table(
-        arrow.table({name: list(column) for name, column in zip(header, columns, strict=True)}), sink
-    )
-    return sink.getvalue()
-
-
-def _rows(batches: Batches) -> Iterator[list[list[str]]]:
-    """Yield the rows of each batch, in the first one below the header; later ones have the same columns."""
-    header: list[str] = []
-    n_before = 0
-    for data, added in batches:
-        title = ["predicted"] if added is not None else []
-        if isinstance(data, Documents):
-            is_text = not isinstance(data.inputs, TokenColumns)
-            is_known = is_text or ("label" in header if header else any(data.labels))
-            columns = {"text": data.inputs} if is_text else data.inputs.texts
-            names = [*columns, *(["label"] if is_known else [])]
-            first = list(zip(*columns.values(), *([data.labels] if is_known else []), strict=True))
-            several = [(item if isinstance(item, str) else ",".join(map(str, item))) for item in added or ()]
-        elif isinstance(data.inputs, TokenColumns):
-            is_known = "label" in header if header else any(map(any, data.labels))
-            names = ["sentence", *data.inputs.names, *(["label"] if is_known else [])]
-            numbers = np.repeat(np.arange(len(data.labels)) + n_before + 1, data.inputs.lengths).tolist()
-            labels = [itertools.chain.from_iterable(data.labels)] if is_known else []
-            first = list(zip(numbers, *data.inputs.texts.values(), *labels, strict=True))
-            several = list(itertools.chain.from_iterable(added or ()))
-        else:
-            raise InputError(
-                "a table has columns of texts; these items have attributes: write them as crfsuite or jsonl"
-            )
-        rows = [
-            [*map(str, row), *map(str, more)]
-            for row, *more in zip(first, *[several] * len(title), strict=True)
-        ]
-        yield rows if header else [[*names, *title], *rows]
-        header, n_before = [*names, *title], n_before + data.n_items
-
-
 def _read(path: Readable, delimiter: str, wanted: Wanted) -> Table:
     shown = shown_name(path)
     numbers: list[int] = []  # of the lines that have been read
@@ -295,7 +240,7 @@ def _assembled(table: Table, wanted: Wanted) -> Labeled | Documents:
     relabel = None
     if table.delimiter is not None:
         cell = len(table.header) if of_label is None else of_label
-        relabel = partial(_relabelled, cell=cell, delimiter=table.delimiter)
+        relabel = partial(relabelled_cell, cell=cell, delimiter=table.delimiter)
     if of_text is not None:
         places = Places(table.shown, np.array(table.lines, np.int64), None, relabel, title)
         return Documents([row[of_text] for row in table.rows], labels, places=places)
@@ -386,34 +331,6 @@ def _new_title(table: Table, label: str | None) -> str:
     return label or next(name for name in (*LABELS, "predicted") if name not in table.header)
 
 
-def _relabelled(text: str, labels: Sequence[str], cell: int, delimiter: str) -> str:
-    """Return the text of rows with labels in a cell of the first one, which is added where it is not there."""
-    new = ",".join(labels)
-    pattern = re.compile(rf'"(?:[^"]|"")*"|[^{re.escape(delimiter)}\r\n]*')
-    start = stop = len(text) - len(text.lstrip("\r\n"))
-    for number in range(cell + 1):
-        found = pattern.match(text, start)
-        assert found is not None  # it matches an empty text, too
-        stop = found.end()
-        if number == cell:
-            return text[:start] + _cell(new, delimiter, text[start : start + 1] == '"') + text[stop:]
-        if not text.startswith(delimiter, stop):
-            break
-        start = stop + len(delimiter)
-    return text[:stop] + delimiter + _cell(new, delimiter, False) + text[stop:]
-
-
-def _cell(text: str, delimiter: str, is_quoted: bool) -> str:
-    buffer = io.StringIO()
-    csv.writer(
-        buffer,
-        delimiter=delimiter,
-        quoting=csv.QUOTE_ALL if is_quoted else csv.QUOTE_MINIMAL,
-        lineterminator="",
-    ).writerow([text, ""])
-    return buffer.getvalue()[: -len(delimiter) - 2 * is_quoted]
-
-
 def _starts(table: Table, of_sentence: int | None) -> list[int]:
     """Return the rows that begin an item."""
     if of_sentence is None:
@@ -467,16 +384,6 @@ def _delimiter(line: str, delimiter: str) -> str:
     """Return what parts the cells of a table by its first line: semicolons where it has no comma, as spreadsheets write
     where commas stand in numbers."""
     return ";" if delimiter == "," and "," not in line and ";" in line else delimiter
-
-
-def import_extra(package: str, extra: str, purpose: str) -> Any:
-    """Return a package; DataError, naming the extra of crfqn that brings it, where it is not installed."""
-    try:
-        return importlib.import_module(package)
-    except ImportError as error:
-        raise DataError(
-            f"{purpose} needs the package {package}, which is not installed: pip install 'crfqn[{extra}]'"
-        ) from error
 
 
 FORMATS = (
