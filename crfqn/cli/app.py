@@ -43,7 +43,12 @@ data_app = typer.Typer(
 )
 app.add_typer(data_app, name="data")
 
-ModelArgument = Annotated[Path, typer.Argument(help="A model file that `crfqn train` wrote, or CRFsuite.")]
+ModelArgument = Annotated[
+    Path,
+    typer.Argument(
+        help="A model file that `crfqn train` wrote; predict, evaluate and inspect take CRFsuite's, too."
+    ),
+]
 RecipeArgument = Annotated[str | None, typer.Argument(help="A recipe, as for `crfqn train`, or --data FILE.")]
 OutputOption = Annotated[
     Path | None, typer.Option("--output", "-o", help="A file instead of standard output.")

@@ -215,15 +215,17 @@ class Documents:
     def digest(self) -> str:
         """Return the SHA-256 (hex) of labels and inputs, whatever the order of documents and the form of the matrix."""
         contents: Any = self.inputs
+        names: Sequence[str] = ()
         if isinstance(contents, TokenColumns):
-            contents = (json.dumps(item, sort_keys=True) for item in contents)
+            names = sorted(contents.names)
+            contents = map(json.dumps, zip(*(contents.texts[name] for name in names), strict=True))
         elif not isinstance(contents, list):
             contents = _rows(contents)
         pairs = zip(self.labels, contents, strict=True)
         digests = sorted(
             hashlib.sha256(_encoded(label) + _encoded(content)).digest() for label, content in pairs
         )
-        return hashlib.sha256(b"".join(digests)).hexdigest()
+        return hashlib.sha256(b"".join([*digests, *map(_encoded, names)])).hexdigest()
 
 
 def concatenate(train: Documents, test: Documents) -> Documents:
