@@ -126,6 +126,7 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
         "constraint": Parameter(
             "the largest loss, under which the penalty alone is minimised", float, above=0.0, is_optional=True
         ),
+        "margin": Parameter("how far labels are to lead others, of the logistic loss", float, low=0.0),
         "link": Parameter("from scores to probabilities", expects="a name, 'auto' or a Potential"),
         "all_possible_states": _flag("weights also for pairs of feature and label that never occur"),
         "all_possible_transitions": _flag("the same for pairs of neighbouring labels"),
@@ -214,6 +215,7 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
         "generator": Parameter("where a stage's features come from", expects="a name or a generator"),
         "batch_size": _count("features of a stage"),
         "update": Parameter("how a stage is fitted", str, ("linear", "calibrated", "logistic")),
+        "n_rounds": Parameter("rounds over all batches of features", int, low=1),
         "inner_iter": _count("steps of a logistic stage"),
         "C": Parameter("weight of the loss beside the norm", float, above=0.0),
         "kernel": Parameter("the kernel", expects="a name or a function"),

@@ -40,7 +40,7 @@ from crfqn.solvers.dual.decomposition_state import DualItems
 from crfqn.solvers.minimize import minimize
 from crfqn.threads import Pool
 
-NAMES = ("news20", "sector", "rcv1", "amazon7")
+NAMES = ("news20-counts", "sector", "rcv1", "amazon7")
 QUICK_NAME = "sector"
 STRENGTHS = {"amazon7": 0.01}  # C is 1 for all others
 PASSES = (1, 3, 5)

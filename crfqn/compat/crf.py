@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -10,19 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import Tags
 
 from crfqn.atomic_write import check_writable
-from crfqn.compat.metrics import flat_accuracy_score, sequence_accuracy_score
+from crfqn.compat.metrics import flat_accuracy_score
+from crfqn.compat.model_file import ModelFile
 from crfqn.compat.observed_chain import Zeros, make_chain
 from crfqn.compat.tagger import Tagger, TrainingLog
+from crfqn.compat.utils import flatten
 from crfqn.data.attributes import AttributeVocabulary, attributes
 from crfqn.data.encoding import encode_sequences
 from crfqn.errors import InputError
 from crfqn.estimators.chain import ChainCRF
 from crfqn.interchange import crfsuite
 from crfqn.messages import describe
+from crfqn.result import Status
 
 
 @dataclass(eq=False, repr=False)
@@ -31,10 +36,10 @@ class CRF(BaseEstimator):
 
     Parameters
     ----------
-    algorithm : {"lbfgs", "l2sgd", "ap", "pa"}, default "lbfgs"
+    algorithm : {"lbfgs", "l2sgd", "ap", "pa", "arow"}, default "lbfgs"
         "lbfgs" and "l2sgd" minimise the negative log-likelihood plus c1 |w|_1 + c2 |w|^2 by `ChainCRF`'s own solver,
-        with l1 = c1 and l2 = 2 c2; "ap" and "pa" are the averaged perceptron and passive-aggressive learning. "arow" is
-        refused.
+        with l1 = c1 and l2 = 2 c2; "ap", "pa" and "arow" are the averaged perceptron, passive-aggressive learning and
+        adaptive regularization of weights.
     min_freq : float, default 0
         Least sum of the values of a feature beside a label, and least number of transitions between two labels.
     all_possible_states, all_possible_transitions : bool, default False
@@ -42,17 +47,22 @@ class CRF(BaseEstimator):
     c1, c2 : float, default 0 and 1
         Strengths of the penalties.
     max_iterations : int
-        Default as in CRFsuite: no limit with "lbfgs", 1000 with "l2sgd", 100 epochs with "ap" and "pa".
+        Default as in CRFsuite: no limit with "lbfgs", 1000 with "l2sgd", 100 epochs with the others. No warning says
+        that a limit which is given has ended the training; `training_log_.message` does.
     delta : float, default 1e-5
         Stop when objective - optimum <= delta * objective by estimate (`ChainCRF`'s `tol`).
     c : float, default 1
         Largest step of "pa", of which the type I is here, with its defaults (`pa_type` 1, `error_sensitive`,
         `averaging`).
+    variance, gamma : float, default 1
+        Of "arow": the variance of each weight at the start, and the tradeoff: larger, the smaller are the steps.
     verbose : bool
         Show progress on stderr.
     model_filename : str, optional
         Where `fit` writes the model in CRFsuite's format; before a fit the model is read from there.
-    num_memories, epsilon, period, linesearch, max_linesearch, variance, gamma, keep_tempfiles, trainer_cls
+    keep_tempfiles : bool, default False
+        Whether the temporary file of `modelfile` outlives this object.
+    num_memories, epsilon, period, linesearch, max_linesearch, trainer_cls
         No effect, as what begins with `calibration_`; a warning says so where one of them is given.
 
     Attributes
@@ -63,6 +73,7 @@ class CRF(BaseEstimator):
     state_features_, transition_features_ : dict of (attribute, label) and of (label, next label) -> weight
     attributes_, num_attributes_ : those that have a weight
     size_ : int, bytes of the model in CRFsuite's format
+    modelfile : ModelFile, whose `name` is the path of the model in CRFsuite's format
     training_log_ : TrainingLog, with `iterations` and `last_iteration`
 
     Examples
@@ -123,8 +134,8 @@ class CRF(BaseEstimator):
             give. Items without positions are left out.
         y : iterable of lists of labels
         X_dev, y_dev : optional
-            Held-out items: the accuracy of the final model on them is put into `training_log_.last_iteration`. They
-            change nothing of the model.
+            Held-out items: the final model's scores on them, by label and in all, are put into
+            `training_log_.last_iteration`. They change nothing of the model.
 
         Raises
         ------
@@ -144,12 +155,18 @@ class CRF(BaseEstimator):
         if vocabulary is not None:
             sequences.vocabulary = AttributeVocabulary(vocabulary.names)
             chain.zeros = _zeros([items[i] for i in stays], vocabulary.columns)
-        chain.fit(sequences, [labels[i] for i in stays])
+        with warnings.catch_warnings():
+            if self.max_iterations is not None:  # a limit that is meant; CRFsuite says nothing of it either
+                warnings.filterwarnings("ignore", re.escape(Status.MAX_ITER.value), ConvergenceWarning)
+            chain.fit(sequences, [labels[i] for i in stays])
+        self.__dict__.pop("_modelfile", None)  # of the model before
         chain.zeros = type(chain)().zeros  # of the training data, which the model does not keep
         self.model_: ChainCRF = chain
         self.training_log_ = TrainingLog.of(chain)
         if X_dev is not None:
-            self._evaluate(X_dev, y_dev)
+            y_dev = _label_lists(y_dev)
+            names = dict.fromkeys([*self.classes_, *flatten(y_dev)])
+            self.training_log_.evaluate(names, y_dev, self.predict(X_dev).tolist())
         if self.model_filename is not None:
             crfsuite.write(chain, self.model_filename)
         return self
@@ -192,6 +209,18 @@ class CRF(BaseEstimator):
         return Tagger(self._model())
 
     @property
+    def modelfile(self) -> ModelFile:
+        """The model's file: `model_filename`, or a temporary one, written when it is asked for after a fit."""
+        if not hasattr(self, "_modelfile"):
+            self._modelfile = ModelFile(self.model_filename, self.keep_tempfiles)
+        if hasattr(self, "model_"):
+            self._modelfile.hold(self.model_)
+        return self._modelfile
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_modelfile"}
+
+    @property
     def size_(self) -> int:
         """Bytes of the model in CRFsuite's format."""
         return self.tagger_.size()
@@ -226,15 +255,6 @@ class CRF(BaseEstimator):
                 raise NotFittedError("this CRF is not fitted yet: call fit, or name a file by model_filename")
             self.model_ = crfsuite.read(self.model_filename)
         return self.model_
-
-    def _evaluate(self, X_dev: Any, y_dev: Any) -> None:
-        """Put the accuracy on held-out items into the log."""
-        y_dev, predicted = _label_lists(y_dev), self.predict(X_dev)
-        if self.training_log_.last_iteration is not None:
-            self.training_log_.last_iteration.update(
-                item_accuracy_float=flat_accuracy_score(y_dev, predicted),
-                instance_accuracy_float=sequence_accuracy_score(y_dev, predicted),
-            )
 
 
 def _label_lists(y: Iterable[Any]) -> list[list]:

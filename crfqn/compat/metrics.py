@@ -6,12 +6,12 @@ Arguments beyond the labels are passed on to the metric of scikit-learn with the
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
 import sklearn.metrics
 
+from crfqn.compat.utils import flatten
 from crfqn.errors import InputError
 
 
@@ -23,7 +23,7 @@ def _flat(y_true: Iterable[Any], y_pred: Iterable[Any]) -> tuple[list, list]:
     for i, (left, right) in enumerate(zip(true, predicted, strict=True)):
         if len(left) != len(right):
             raise InputError(f"item {i}: expected {len(left)} labels, got {len(right)}")
-    return list(chain.from_iterable(true)), list(chain.from_iterable(predicted))
+    return flatten(true), flatten(predicted)
 
 
 def flat_accuracy_score(y_true: Any, y_pred: Any) -> float:

@@ -19,7 +19,7 @@ from crfqn.errors import InputError
 from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.checks import check_nonnegative
 from crfqn.objectives.support import Support
-from crfqn.solvers.stochastic.perceptron import AveragedPerceptron, PassiveAggressive
+from crfqn.solvers.stochastic import perceptron
 
 
 class Zeros(NamedTuple):
@@ -91,6 +91,7 @@ CARRIED: dict[str, dict[str, Any]] = {
     L2SGD: MINIMISED | {"max_iterations": 1000},
     AP: ONLINE,
     PA: {**ONLINE, "c": 1.0, "pa_type": 1, "error_sensitive": True, "averaging": True},
+    AROW: {**ONLINE, "variance": 1.0, "gamma": 1.0},
 }
 # Parameters of the algorithms; those that the one at hand does not carry over have no effect.
 OF_ALGORITHMS = (
@@ -104,15 +105,9 @@ def make_chain(given: dict[str, Any]) -> ObservedChain:
     """Return the unfitted chain of the parameters `given`, None standing for CRFsuite's defaults; InputError for an
     unknown algorithm and values out of range, a UserWarning for what has no effect."""
     algorithm = LBFGS if given["algorithm"] is None else given["algorithm"]
-    if algorithm == AROW:
-        raise InputError(
-            "algorithm: 'arow' is not here; nearest to it are 'pa', which learns item by item too, and 'lbfgs'"
-        )
     if not isinstance(algorithm, str) or algorithm not in CARRIED:
         raise InputError(f"algorithm: expected one of {[*CARRIED]}, got {algorithm!r}")
-    idle = [
-        name for name in OF_ALGORITHMS if given.get(name) is not None and name not in CARRIED[algorithm]
-    ] + ["keep_tempfiles"] * bool(given["keep_tempfiles"])
+    idle = [name for name in OF_ALGORITHMS if given.get(name) is not None and name not in CARRIED[algorithm]]
     if idle:
         warnings.warn(f"no effect with algorithm={algorithm!r}: {', '.join(idle)}", UserWarning, stacklevel=3)
     values = {
@@ -138,8 +133,12 @@ def _with_algorithm(chain: ObservedChain, algorithm: str, values: dict[str, Any]
         return chain.set_params(l1=values.get("c1", 0.0), l2=2 * values["c2"], tol=values["delta"])
     n_epochs = values["max_iterations"]
     if algorithm == AP:
-        return chain.set_params(l1=0.0, solver=AveragedPerceptron(n_epochs=n_epochs))
+        return chain.set_params(l1=0.0, solver=perceptron.AveragedPerceptron(n_epochs=n_epochs))
+    if algorithm == AROW:
+        return chain.set_params(
+            l1=0.0, solver=perceptron.AROW(n_epochs, gamma=values["gamma"], variance=values["variance"])
+        )
     for name, only in (("pa_type", 1), ("error_sensitive", True), ("averaging", True)):
         if values[name] != only:
             raise InputError(f"{name}: expected {only}, the only one that is here, got {values[name]!r}")
-    return chain.set_params(l1=0.0, solver=PassiveAggressive(n_epochs=n_epochs, C=values["c"]))
+    return chain.set_params(l1=0.0, solver=perceptron.PassiveAggressive(n_epochs=n_epochs, C=values["c"]))

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from operator import eq
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from crfqn import interchange
+from crfqn.compat.utils import flatten
 from crfqn.data.attributes import attributes
 from crfqn.estimators.chain import ChainCRF
 from crfqn.interchange.chain_weights import chain_weights
@@ -63,18 +68,31 @@ class Tagger(tagger.Tagger):
         return len(encode(self.weights))
 
 
+class LabelScore(NamedTuple):
+    """How a label is found: positions that are right, that the model says, that have it; the scores are None where none
+    has it."""
+
+    match: int
+    model: int
+    ref: int
+    precision: float | None
+    recall: float | None
+    f1: float | None
+
+
 @dataclass
 class TrainingLog:
     """Course of a training, under the names of python-crfsuite's log.
 
-    Each of `iterations` has `num`, `loss` (penalties included), `active_features` and `time` in seconds, those of the
-    warm-up on samples left out; `last_iteration` also the final model's `item_accuracy_float` and
-    `instance_accuracy_float` on held-out data. `featgen_num_features` counts the weights that may be other than 0.
+    Each of `iterations` has `num`, `loss` (penalties included), `active_features`, `time` in seconds and `scores`,
+    those of the warm-up on samples left out; `last_iteration` also the `feature_norm` of the model, and, of held-out
+    data, what `evaluate` puts there. `featgen_num_features` counts the weights that may be other than 0.
     """
 
     featgen_num_features: int | None
     iterations: list[dict[str, Any]] = field(default_factory=list)
     message: str = ""
+    training_seconds: float | None = None
 
     @classmethod
     def of(cls, model: ChainCRF) -> TrainingLog:
@@ -82,12 +100,49 @@ class TrainingLog:
         rows = model.result_.trace.rows
         seconds = np.diff([0.0, *(row.seconds for row in rows)]).tolist()
         iterations = [
-            {"num": row.iteration, "loss": row.value, "active_features": row.n_nonzero, "time": time}
+            {
+                "num": row.iteration,
+                "scores": {},
+                "loss": row.value,
+                "active_features": row.n_nonzero,
+                "time": time,
+            }
             for row, time in zip(rows, seconds, strict=True)
         ]
-        return cls(getattr(model, "n_generated_", None), iterations, model.result_.message)
+        if iterations:
+            iterations[-1]["feature_norm"] = float(np.linalg.norm(model.result_.weights))
+        n_generated = getattr(model, "n_generated_", None)
+        return cls(n_generated, iterations, model.result_.message, model.result_.seconds)
+
+    def evaluate(self, labels: Iterable[Any], y_true: list[list], y_pred: list[list]) -> None:
+        """Put CRFsuite's figures of held-out items into `last_iteration`: `scores` by label, their means over `labels`
+        (`avg_precision`, `avg_recall`, `avg_f1`), and the shares of positions and of items that are right."""
+        if self.last_iteration is None:
+            return
+        pairs = list(zip(flatten(y_true), flatten(y_pred), strict=True))
+        right = [true for true, predicted in pairs if true == predicted]
+        match, (ref, model) = Counter(right), map(Counter, zip(*pairs, strict=True)) if pairs else ({}, {})
+        scores = {
+            label: _label_score(match[label], model.get(label, 0), ref.get(label, 0)) for label in labels
+        }
+        shares = {
+            "item_accuracy": Fraction(len(right), max(len(pairs), 1)),
+            "instance_accuracy": Fraction(sum(map(eq, y_true, y_pred)), max(len(y_true), 1)),
+        }
+        for name in LabelScore._fields[-3:]:
+            found = [getattr(score, name) or 0.0 for score in scores.values()]
+            self.last_iteration[f"avg_{name}"] = float(np.mean(found))
+        self.last_iteration.update(
+            shares, scores=scores, **{f"{name}_float": float(share) for name, share in shares.items()}
+        )
 
     @property
     def last_iteration(self) -> dict[str, Any] | None:
         """The last of `iterations`, None without any."""
         return self.iterations[-1] if self.iterations else None
+
+
+def _label_score(match: int, model: int, ref: int) -> LabelScore:
+    if ref == 0:
+        return LabelScore(match, model, ref, None, None, None)
+    return LabelScore(match, model, ref, match / max(model, 1), match / ref, 2 * match / (model + ref))

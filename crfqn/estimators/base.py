@@ -135,6 +135,7 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     SOLVERS: ClassVar[dict[str, Callable[[], Any]]] = SOLVERS
     PARAMETERS: ClassVar[Mapping[str, Parameter]] = PARAMETERS
     ENOUGH: ClassVar[float] = 0.01  # the loosest tolerance that costs no accuracy: docs/numerics.md
+    RESERVOIR: ClassVar[int] = 10_000  # items that `partial_fit` keeps at most, with solvers that minimise
     NOT_SAVED: ClassVar[tuple[str, ...]] = (
         "solver", "random_state", "callback", "checkpoint", "checkpoint_every", "scoring"
     )  # fmt: skip
@@ -283,7 +284,12 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         support: Support | None = None,
     ) -> Any:
         """Return the loss over the features."""
-        return build_objective(features, self._loss(structure, targets), item_weights, support)
+        loss = self._loss(structure, targets)
+        return build_objective(features, loss, item_weights, support, self._offset(loss))
+
+    def _offset(self, loss: Any) -> Vector | None:
+        """Return scores that are there in training before any weight, (K, N), if there are any."""
+        return None
 
     def _problem(
         self,
@@ -396,7 +402,8 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     def _keep(self, result: Result, is_convex: bool = True) -> None:
         """Set the fitted attributes from the result of a training, and warn unless it has ended well: without convexity
         there is no better end than a stationary point."""
-        self.__dict__.pop("_memory", None)  # of passes by `partial_fit`
+        for name in ("_memory", "_reservoir"):  # of `partial_fit`
+            self.__dict__.pop(name, None)
         self._set_weights(SparseWeights(result.coords, result.weights))
         coords, values = self._weights()  # intercepts may have been centred
         self.result_ = replace(result, coords=coords, weights=values)

@@ -26,8 +26,10 @@ from crfqn.errors import InputError
 from crfqn.estimators.base import Decoding, has_probabilities
 from crfqn.estimators.callbacks import with_tasks
 from crfqn.estimators.chain_model import ChainModel
-from crfqn.estimators.online import learn_online, learns_in_batches
+from crfqn.estimators.online import learn_online, learns_in_batches, learns_online
+from crfqn.estimators.reservoir import refit
 from crfqn.estimators.transitions import span_rules
+from crfqn.estimators.validation import refuse_scores_of_single_labels
 from crfqn.messages import describe, shorten
 from crfqn.structures.chain_decoding import n_best, pairs_of, span_probabilities
 from crfqn.threads import Pool
@@ -192,37 +194,46 @@ class ChainCRF(ChainModel):
 
     @available_if(learns_in_batches)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn a batch of sequences in one pass, from where the last call or fit has ended.
+        """Learn a batch of sequences besides those of the calls before.
 
         Parameters
         ----------
         X, y, sample_weight
-            As of `fit`, with labels that are all known.
+            As of `fit`; "averaged-perceptron" and "passive-aggressive" need labels that are all known.
         classes : array-like of labels
-            All labels that will ever come; needed by the first call of a model that has not been fitted.
+            All labels that will ever come: needed by the first call of these two solvers for a model that has not been
+            fitted. Others need none: a label is learned when it comes.
 
         Returns
         -------
         self
-            With the mean of the weights after each item of all calls. `result_` says nothing of an objective.
 
         Raises
         ------
         AttributeError
-            The solver is not "averaged-perceptron" or "passive-aggressive".
+            With another than these two solvers the model was trained by `fit`, or loaded: its items are not kept.
         InputError (a ValueError)
-            As of `fit`; also for labels that are not among `classes`, and for rules or restrictions to what the data
-            have (`constraints="seen"`, `all_possible_states=False`), which need all data at once.
+            As of `fit`. Of these two solvers also for labels that are not among `classes`, and for rules or
+            restrictions to what the data have (`constraints="seen"`, `all_possible_states=False`), which need all data
+            at once.
 
         Notes
         -----
-        Features by name grow: those that a batch has for the first time get columns behind the others, and begin at
-        zero. The columns of matrices and of `Templates` stay those of the first call. A pass costs time for its items,
-        and some for features x labels: batches should not be tiny.
+        "averaged-perceptron" and "passive-aggressive" learn the batch in one pass, from where the last call or fit has
+        ended, and forget it: the model is the mean of the weights after each item of all calls, and `result_` says
+        nothing of an objective. A pass costs time for its items, and some for features x labels: batches should not be
+        tiny. Model files keep the mean of the weights, which is then what the next call begins with.
 
-        Pickles keep all that the next call goes on from. Model files keep the mean of the weights, which is then what
-        the next call begins with.
+        All other solvers fit what is kept of all batches, from the weights of the last call: all items while they are
+        at most 10,000 (the class attribute `RESERVOIR`), so that the model is that of `fit` on all of them, to its
+        tolerance; from then on 10,000 of them, each item with the same probability (Vitter 1985) and weights that add
+        up to those of all.
+
+        Features by name grow: those that a batch has for the first time get columns behind the others. The columns of
+        matrices and of `Templates` stay those of the first call. Pickles keep all that the next call goes on from.
         """
+        if not learns_online(self):
+            return refit(self, *self._labelled_batch(X, y), sample_weight)
         with Pool(self.n_threads) as pool:
             return learn_online(self, *self._prepare_batch(X, y, classes, sample_weight, pool))
 
@@ -273,6 +284,13 @@ class ChainCRF(ChainModel):
                 return pairs_of(chain, scores, edges, pool)
             inference = chain.infer(scores, edges, pool=pool)
         return split_by_item(np.ascontiguousarray(inference.residual.T), chain.offsets)
+
+    @available_if(has_probabilities)
+    def predict_proba(self, X: Any, known: Any = None) -> list[NDArray[np.float64]]:
+        """Return the probabilities of the labels of each position, in the order of `classes_`: `predict_marginals`
+        under scikit-learn's name, which pipelines have."""
+        refuse_scores_of_single_labels()
+        return self.predict_marginals(X, known)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of positions that are labelled right, each item weighted by `sample_weight`.

@@ -26,6 +26,7 @@ from crfqn.data.label_codes import (
     encode_constraints,
     encode_known_labels,
     flat_labels,
+    flat_partial_labels,
     lists_by_item,
 )
 from crfqn.data.model_file import ModelFile, narrowed
@@ -42,7 +43,7 @@ from crfqn.estimators.online import known_classes
 from crfqn.estimators.scoring import Scorer, edge_table, names_with_weights
 from crfqn.estimators.structured import StructuredEstimator
 from crfqn.estimators.transitions import Transitions, as_transitions
-from crfqn.estimators.validation import check_pair, held_out
+from crfqn.estimators.validation import check_pair, held_out, refuse_scores_of_single_labels
 from crfqn.estimators.weights import (
     Axes,
     AxisMatch,
@@ -220,6 +221,17 @@ class ChainModel(StructuredEstimator):
         features, chain = SparseMap(store, pool), model._chain(store.offsets, is_training=True)
         return model, self._objective(features, chain, targets, weights), features, begin
 
+    def _labelled_batch(self, X: Any, y: Any) -> tuple[Sequences, NDArray[np.object_]]:
+        """Return what `refit` takes: the batch in the features that were known and its new ones, a list of labels an
+        item."""
+        sequences, vocabulary = self._grown(X)
+        labels = np.empty(sequences.n_positions, object)
+        labels[:] = flat_partial_labels(y, sequences.offsets)
+        named = Sequences.from_checked(
+            sequences.matrix, sequences.offsets, sequences.feature_names, vocabulary
+        )
+        return named, lists_by_item(labels, sequences.offsets)
+
     def _check_batches(self, reason: str) -> None:
         """Refuse what depends on all data."""
         for name in ("all_possible_states", "all_possible_transitions"):
@@ -281,6 +293,7 @@ class ChainModel(StructuredEstimator):
 
     def _best_states(self, X: Any, known: Any = None) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return the best label's number at each position of all items, and where the items begin and end."""
+        refuse_scores_of_single_labels()
         with Pool(self.n_threads) as pool:
             chain, scores, edges = self._open_known(X, known, pool)
             return chain.decode(scores, edges, pool).states, chain.offsets
@@ -291,6 +304,7 @@ class ChainModel(StructuredEstimator):
         return observed_support(store, targets, n_states, *possible)
 
     def _check_parameters(self) -> None:
+        refuse_scores_of_single_labels()
         super()._check_parameters()
         as_transitions(self.constraints, self.scheme)
 

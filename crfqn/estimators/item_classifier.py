@@ -24,8 +24,16 @@ from crfqn.errors import InputError
 from crfqn.estimators.base import Decoding, has_probabilities
 from crfqn.estimators.checks import check_size
 from crfqn.estimators.features import centred, item_features
-from crfqn.estimators.items import READ, ItemModel, Targets
-from crfqn.estimators.online import is_dual, known_classes, learn_in_dual, learn_online, learns_in_batches
+from crfqn.estimators.items import READ, ItemModel, Targets, adopt_columns
+from crfqn.estimators.online import (
+    is_dual,
+    known_classes,
+    learn_in_dual,
+    learn_online,
+    learns_in_batches,
+    learns_online,
+)
+from crfqn.estimators.reservoir import refit
 from crfqn.objectives.objective import Objective
 from crfqn.tagging.unknown_features import warn_of_empty_rows
 from crfqn.threads import Pool
@@ -95,35 +103,46 @@ class ItemClassifier(ItemModel):
 
     @available_if(learns_in_batches)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn a batch of items in one pass, from where the last call or fit has ended.
+        """Learn a batch of items besides those of the calls before.
 
         Parameters
         ----------
         X, y, sample_weight
-            As of `fit`; `class_weight` may be None or a dict.
+            As of `fit`; solvers that make one pass take a `class_weight` that is None or a dict.
         classes : array-like of labels
-            All labels that will ever come; needed by the first call of a model that has not been fitted.
+            All labels that will ever come: needed by the first call of "averaged-perceptron", "passive-aggressive" and
+            the hinge loss for a model that has not been fitted. Others need none: a label is learned when it comes.
 
         Returns
         -------
         self
-            With the mean of the weights after each item of all calls. `result_` says nothing of an objective.
 
         Raises
         ------
         AttributeError
-            The solver is not "averaged-perceptron" or "passive-aggressive".
+            With a solver that does not make one pass the model was trained by `fit`, or loaded: its items are not kept.
         InputError, or another ValueError of scikit-learn's checks
-            Also for labels that are not among `classes`, and for other classes than those of the first call.
+            As of `fit`. Of solvers that make one pass also for labels that are not among `classes`, and for other
+            classes than those of the first call.
 
         Notes
         -----
-        The hinge loss of `MulticlassClassifier` under the penalty "l2" needs no such solver: it learns by dual
-        decomposition, in the order of the items, and the weights are those of all items seen.
+        "averaged-perceptron" and "passive-aggressive" learn the batch in one pass, from where the last call or fit has
+        ended, and forget it: the model has the mean of the weights after each item of all calls, and `result_` says
+        nothing of an objective. The intercept learns as the weight of a feature that is 1, penalised like others. Model
+        files keep the weights, which are then what the next call begins with. The hinge loss of `MulticlassClassifier`
+        under the penalty "l2" needs no such solver: it learns by dual decomposition, in the order of the items, and the
+        weights are those of all items seen.
 
-        The intercept learns as the weight of a feature that is 1, penalised like others. Pickles keep all that the
-        next call goes on from. Model files keep the weights, which are then what the next call begins with.
+        All else fits what is kept of all batches, from the weights of the last call: all items while they are at most
+        10,000 (the class attribute `RESERVOIR`), so that the model is that of `fit` on all of them, to its tolerance;
+        from then on 10,000 of them, each item with the same probability (Vitter 1985) and weights that add up to those
+        of all.
+
+        Pickles keep all that the next call goes on from.
         """
+        if not learns_online(self):
+            return self._refit(X, y, sample_weight)
         self._check_parameters()
         model, is_first = copy(self), not hasattr(self, "coef_")
         X, targets = self._read_batch(model, X, y, classes, sample_weight)
@@ -144,6 +163,17 @@ class ItemClassifier(ItemModel):
             objective = self._objective(features, over, targets.labels, targets.weights)
             begin = self._start(model, targets.space, None if is_first else self)
             return learn_online(self, model, objective, features, begin)
+
+    def _refit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Fit the batch and what is kept of those before."""
+        checked = copy(self)
+        check_sparse(X)
+        X = validate_data(checked, X, reset=not hasattr(self, "coef_"), **READ)
+        names, n_levels = self._label_names(y)
+        check_consistent_length(X, names)
+        refit(self, X, np.asarray(y if n_levels else names), sample_weight)
+        adopt_columns(self, checked)  # names, which what is kept has not
+        return self
 
     def _read_batch(
         self, checked: ItemModel, X: Any, y: Any, classes: Any, sample_weight: Any

@@ -61,6 +61,10 @@ class MulticlassClassifier(ItemClassifier):
     constraint : float > 0, optional
         With the loss "hinge": minimise the penalty alone, where the loss, summed over the items, is at most this (eta
         of Chierchia et al. 2015, equation 8).
+    margin : float >= 0, default 0
+        With the loss "logistic": -log P(y), P(k) ~ exp(s_k + margin) for k != y, so that labels are to lead by more
+        than that (mu of Chierchia et al. 2015, equation 20). The margins of the other losses are 1. Of training alone:
+        `predict_proba` has none, and is surer of its labels than the items bear out.
     solver : str or solver object, default "auto"
         "bcd": block coordinate descent over rows with a line search; "bcd-constant": with constant steps, rows at
         random. "prox-qn"; "prox-gd", "fista", "spa-rsa"; "fobos": item by item,
@@ -134,6 +138,7 @@ class MulticlassClassifier(ItemClassifier):
     loss: str = "squared-hinge"
     feature_groups: Any = None
     constraint: float | None = None
+    margin: float = 0.0
 
     PARAMETERS: ClassVar = LINEAR_PARAMETERS | {"loss": replace(PARAMETERS["loss"], choices=(*FLAT,))}
     SOLVERS: ClassVar = LINEAR_SOLVERS
@@ -171,12 +176,14 @@ class MulticlassClassifier(ItemClassifier):
             )
 
     def _check_layout(self) -> None:
-        """Refuse bounds on other losses, and blocks under penalties without groups."""
+        """Refuse bounds and margins on other losses, and blocks under penalties without groups."""
         if self.constraint is not None and not self._loss_form.takes_bound:
             bounded = " or ".join(repr(name) for name, form in FLAT.items() if form.takes_bound)
             raise InputError(
                 f"constraint: a bound on the loss needs loss={bounded}, got loss={self.loss!r}; expected None"
             )
+        if self.margin and self.loss != "logistic":
+            raise InputError(f"margin: with loss={self.loss!r} it is 1; expected 0, got {self.margin!r}")
         if self.feature_groups is not None and not named_penalty(self.penalty).has_groups:
             names = [name for name, row in PENALTIES.items() if row.has_groups]
             raise InputError(
@@ -200,6 +207,14 @@ class MulticlassClassifier(ItemClassifier):
         if self.feature_groups is not None:
             groups = feature_blocks(self.feature_groups, n_features - bool(self.fit_intercept), n_features)
         return make_penalty(self.penalty, strengths, n_features, n_states, unpenalised, groups)
+
+    def _offset(self, loss: Any) -> Vector | None:
+        """Return `margin` at all states but each item's own."""
+        if not self.margin:
+            return None
+        offset = np.full((loss.n_states, loss.n_positions), float(self.margin))
+        offset[loss.labels, np.arange(loss.n_positions)] = 0.0
+        return offset
 
     def _objective(
         self,
@@ -293,6 +308,7 @@ class MulticlassCRF(MulticlassClassifier):
     ENOUGH: ClassVar[float] = 0.03
 
     loss: str = field(default="logistic", init=False)
+    margin: float = field(default=0.0, init=False)
     penalty: str = "l1"
 
     def predict_marginals(self, X: Any) -> Vector:

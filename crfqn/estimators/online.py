@@ -1,8 +1,8 @@
 """`partial_fit`: one pass over a batch of items, by a method that learns from its mistakes or by dual decomposition.
 
 The mean of the weights goes on over all batches, which may be forgotten: a pass over all items in one batch is an epoch
-of `fit` with the same solver, bit for bit. The penalty takes no part. Stochastic gradients have no `partial_fit`: their
-rate and their share of the penalty depend on how many items there will be.
+of `fit` with the same solver, bit for bit. The penalty takes no part. Stochastic gradients are not among these methods:
+their rate and their share of the penalty depend on how many items there will be.
 """
 
 from __future__ import annotations
@@ -42,18 +42,21 @@ def is_dual(model: Any) -> bool:
     return "dual" in model._loss_form.solvers.get(getattr(model, "penalty", "l2"), ())
 
 
+def learns_online(model: Any) -> bool:
+    """Return whether a batch is learned in one pass and may be forgotten; others fit what is kept of all batches
+    (`reservoir.py`)."""
+    return isinstance(model.solver, AveragedPerceptron) or model.solver in ONLINE or is_dual(model)
+
+
 def learns_in_batches(model: Any) -> bool:
-    """Return True for models that learn batches, else raise AttributeError, as scikit-learn asks."""
-    if is_dual(model):
-        return True
-    if not model._loss_form.loss_class.has_marginals:
-        raise AttributeError(
-            "partial_fit needs loss='logistic', or loss='hinge' under a penalty named 'l2'; "
-            f"the loss is {model.loss!r}"
-        )
-    if not (isinstance(model.solver, AveragedPerceptron) or model.solver in ONLINE):
+    """Return True for models that can go on; AttributeError, as scikit-learn asks, for those that would forget."""
+    if hasattr(model, "coef_") and not hasattr(model, "_reservoir") and not learns_online(model):
         names = " or ".join(f"solver={name!r}" for name in ONLINE)
-        raise AttributeError(f"partial_fit needs {names}, which learn item by item; it is {model.solver!r}")
+        raise AttributeError(
+            "the items of `fit`, and of a model that is loaded, are not kept, and without them partial_fit with "
+            f"solver={model.solver!r} would forget them; expected a model that has learned by partial_fit alone, "
+            f"{names}, or fit(X, y, start=model) on all items"
+        )
     return True
 
 
@@ -78,7 +81,7 @@ def learn_online(
     with the mean of all weights. `start` are those to begin with, where the model has no memory of a pass."""
     solver, memory = model._make_solver(), getattr(model, "_memory", None)
     begins = NO_WEIGHTS if start is None or memory is not None else centred_weights(features, start)
-    online = objective.state(PerceptronState, begins)
+    online = objective.state(PerceptronState, begins, solver.variance)
     if memory is None:
         random = np.random.default_rng(solver.random_state)
     else:
@@ -105,6 +108,7 @@ def learn_in_dual(model: Any, checked: Any, objective: Objective) -> Any:
 
 def with_pass(model: Any, weights: SparseWeights, violation: float = np.nan) -> Any:
     """Return the model with the weights after one more pass; nothing is known of its objective."""
+    model.__dict__.pop("_reservoir", None)  # of other solvers' calls
     model._set_weights(weights)
     model.n_iter_ = n = getattr(model, "n_iter_", 0) + 1
     coords, values = model._weights()

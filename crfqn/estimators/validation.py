@@ -1,15 +1,18 @@
-"""Validation items beside a training: `fit(X, y, validation=(X, y))`, with the parameters `scoring` and `patience`."""
+"""Validation items beside a training, `fit(X, y, validation=(X, y))` with `scoring` and `patience`; and which scores
+of scikit-learn's searches sequences have."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 from sklearn.metrics import get_scorer
 
 from crfqn.arrays import SparseWeights
 from crfqn.errors import InputError
-from crfqn.metrics import chunk_scorer, find_scorer
+from crfqn.metrics import chunk_scorer, find_scorer, scorer_names
 from crfqn.solvers.validation import ValidationSet
 
 OWN_SCORE = "accuracy"  # what the estimators' `score` returns
@@ -63,3 +66,44 @@ def named_scorer_of(name: Any) -> tuple[str, Callable[..., float]]:
         raise InputError(
             f"scoring: {error}, or a name of scikit-learn's, or a callable(estimator, X, y)"
         ) from None
+
+
+def refuse_scores_of_single_labels() -> None:
+    """Raise InputError where scikit-learn trains or labels sequences to score them by a metric of its own.
+
+    Its metrics refuse labels that are lists before they look at the predictions, so that no estimator can make them
+    work: a search would train, warn of scores of nan, and return any of its models. What it is going to score by is
+    known to those who call us alone.
+    """
+    for scorer in _waiting_scorers():
+        metric = getattr(scorer, "_score_func", None)
+        if str(getattr(metric, "__module__", None)).startswith("sklearn.metrics."):
+            names = [name for name in scorer_names() if _is_named(scorer, name)] or ["accuracy"]
+            raise InputError(
+                f"scoring: {getattr(metric, '__name__', metric)} of scikit-learn takes one label an item, and here an "
+                f'item has a list of them; expected scoring=crfqn.metrics.find_scorer("{names[0]}"), which scores all '
+                "positions, or another of crfqn.metrics.scorer_names()"
+            )
+
+
+def _waiting_scorers() -> Iterator[Any]:
+    """Yield the scorers of the functions of scikit-learn that have called us with nobody else's between."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        root = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if root == "sklearn":
+            for name in ("scorer", "self"):
+                found = frame.f_locals.get(name)
+                several = found if isinstance(found, dict) else getattr(found, "_scorers", None)
+                yield from [found] if several is None else several.values()
+        elif root != __name__.partition(".")[0]:
+            return
+        frame = frame.f_back
+
+
+def _is_named(scorer: Any, name: str) -> bool:
+    """Return whether a scorer is the one that scikit-learn calls by a name."""
+    try:
+        return repr(get_scorer(name)) == repr(scorer)
+    except ValueError:  # none of scikit-learn's names
+        return False

@@ -81,7 +81,7 @@ FORMATS: dict[str, Format] = {
         Format(
             json_file.NAME, "JSON with all weights", (".json",), _is_json, json_file.read, json_file.write
         ),
-        Format(onnx_file.NAME, "ONNX, of classifiers", (".onnx",), None, None, onnx_file.write),
+        Format(onnx_file.NAME, "ONNX, of classifiers and chains", (".onnx",), None, None, onnx_file.write),
         Format(wapiti.NAME, "Wapiti's models and dumps", (".wapiti",), _is_wapiti, wapiti.read),
         Format(
             crfpp.NAME,
@@ -121,7 +121,7 @@ def write(model: Any, path: StrPath, format: str | None = None, **options: Any) 
     Parameters
     ----------
     model : estimator
-        "crfsuite" takes a ChainCRF, "onnx" a classifier, the others any.
+        "crfsuite" takes a ChainCRF, "onnx" a ChainCRF or a classifier, the others any.
     path : str or path-like
     format : {"crfqn", "crfsuite", "json", "onnx"}, optional
         By default told by the extension: .crfqn, .crfsuite, .json, .onnx.

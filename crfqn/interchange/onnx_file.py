@@ -1,11 +1,13 @@
-"""Linear classifiers, with a taxonomy of labels or without, as ONNX graphs; needs the package `onnx`.
+"""Linear classifiers, with a taxonomy of labels or without, and chains as ONNX graphs; needs the package `onnx`.
 
 Scores of nodes are products with the weights of the features that have any; those of a class are added up along its
-path; then come the label with the largest score and, for models of probabilities, their softmax.
+path; then come the label with the largest score and, for models of probabilities, their softmax. Of chains rows are
+positions, and Viterbi's recursion over the scores, a Scan forth and one back, finds the labels.
 
 Inputs: dense, `X` (items, features); or sparse, `rows`, `columns` (int64) and `values` of the entries that are not
 zero, in any order, with `n_items` (int64, shape (1,)). Outputs: `label` (items,), `scores` (items, classes), and
-`probabilities` for the logistic loss, in the order of `classes_`.
+`probabilities` for the logistic loss, in the order of `classes_`. Of chains the items are positions, which `lengths`
+(int64, (sequences,)) cuts into sequences, and there are no probabilities.
 """
 
 from __future__ import annotations
@@ -20,23 +22,27 @@ from sklearn.utils.validation import check_is_fitted
 import crfqn
 from crfqn.atomic_write import replace_file
 from crfqn.errors import InputError
+from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.multiclass import MulticlassClassifier
 from crfqn.estimators.taxonomy import TaxonomyCRF
+from crfqn.structures.transition_rules import TransitionRules
 
 NAME = "onnx"
 OPSET, IR_VERSION = 16, 8  # 16 is the first that adds up entries (ScatterND)
 DTYPES = ("float32", "float64")
 INPUTS = ("dense", "sparse")
 NO_NODE = -1
+Ports = tuple[tuple[str, np.dtype, list[Any]], ...]
 
 
 def write(model: Any, path: str | os.PathLike[str], dtype: str = "float32", input: str = "dense") -> None:
-    """Write a fitted classifier as an ONNX model, atomically.
+    """Write a fitted classifier or chain as an ONNX model, atomically.
 
     Parameters
     ----------
-    model : MulticlassCRF, MulticlassClassifier or TaxonomyCRF
-        Labels as rows of parts come out joined, as `classes_` has them.
+    model : MulticlassCRF, MulticlassClassifier, TaxonomyCRF or ChainCRF
+        Labels as rows of parts come out joined, as `classes_` has them. The columns of a chain are those of its
+        `vocabulary_`; its graph needs at least one position, and labels sequences that no labelling keeps the rules of.
     path : str or path-like
     dtype : {"float32", "float64"}, default "float32"
         Of the numbers in and out. float32 is what runtimes for browsers and phones expect; float64 gives the scores of
@@ -57,43 +63,76 @@ def write(model: Any, path: str | os.PathLike[str], dtype: str = "float32", inpu
 
 def graph_of(model: Any, dtype: str = "float32", input: str = "dense") -> Any:
     """Return the `onnx.ModelProto` that `write` stores; parameters and errors as there."""
-    if not isinstance(model, (MulticlassClassifier, TaxonomyCRF)):
+    if not isinstance(model, (MulticlassClassifier, TaxonomyCRF, ChainCRF)):
         raise InputError(
-            f"onnx: expected a MulticlassCRF, MulticlassClassifier or TaxonomyCRF, got a {type(model).__name__}"
+            "onnx: expected a MulticlassCRF, MulticlassClassifier, TaxonomyCRF or ChainCRF, got a "
+            f"{type(model).__name__}"
         )
     check_is_fitted(model)
     for name, value, allowed in (("dtype", dtype, DTYPES), ("input", input, INPUTS)):
         if value not in allowed:
             raise InputError(f"{name}: expected one of {allowed}, got {value!r}")
     graph = _Graph(np.dtype(dtype))
-    scores = graph.add("Add", [_products(graph, model, input), graph.constant("intercept", model.intercept_)])
+    scores = _products(graph, model, input)
+    if not isinstance(model, ChainCRF):
+        scores = graph.add("Add", [scores, graph.constant("intercept", model.intercept_)])
     if isinstance(model, TaxonomyCRF):
         scores = _path_sums(graph, scores, _ancestors(model))
     graph.add("Identity", [scores], "scores")
-    if model._loss_form.loss_class.has_marginals:
+    if _has_probabilities(model):
         graph.add("Softmax", [scores], "probabilities", axis=1)
-    best = graph.add("ArgMax", [scores], axis=1, keepdims=0)
+    if isinstance(model, ChainCRF):
+        best = _best_paths(graph, model, scores)
+    else:
+        best = graph.add("ArgMax", [scores], axis=1, keepdims=0)
     graph.add("Gather", [graph.constant("classes", _labels(model.classes_)), best], "label")
     return _finished(graph, model, input)
 
 
-class _Graph:
-    """Nodes and constants of a graph that grows; the names of results are counted."""
+def _has_probabilities(model: Any) -> bool:
+    return not isinstance(model, ChainCRF) and model._loss_form.loss_class.has_marginals
 
-    def __init__(self, dtype: np.dtype) -> None:
+
+class _Graph:
+    """Nodes and constants of a graph that grows; the names of results are counted, behind the graph's own `name`."""
+
+    def __init__(self, dtype: np.dtype, name: str = "") -> None:
         try:
             import onnx
         except ImportError:
             raise InputError("onnx: needs the package onnx: pip install 'crfqn[onnx]'") from None
-        self.onnx, self.dtype = onnx, dtype
+        self.onnx, self.dtype, self.name = onnx, dtype, name
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
 
     def add(self, operation: str, inputs: list[str], output: str | None = None, **attributes: Any) -> str:
         """Append an operation; return the name of its result."""
-        name = output or f"{operation.lower()}_{len(self.nodes)}"
+        name = output or f"{self.name}{operation.lower()}_{len(self.nodes)}"
         self.nodes.append(self.onnx.helper.make_node(operation, inputs, [name], **attributes))
         return name
+
+    def body(self, name: str) -> _Graph:
+        """Return the empty body of a loop, which sees the constants of this graph."""
+        return _Graph(self.dtype, f"{name}_")
+
+    def scan(
+        self, body: _Graph, given: list[str], inputs: Ports, outputs: Ports, is_reverse: bool = False
+    ) -> tuple[str, str]:
+        """Append a loop over the rows of sequences, the last first if `is_reverse`; return its last state and all rows.
+
+        given : a state and sequences; inputs, outputs : name, type and shape of a step's state and rows
+        """
+        results = f"{body.name}state", f"{body.name}rows"
+        reads, makes = ([body.port(*port) for port in ports] for ports in (inputs, outputs))
+        n_rows = len(given) - 1
+        step = self.onnx.helper.make_graph(body.nodes, body.name, reads, makes)
+        directions: dict[str, Any] = {"scan_input_directions": [int(is_reverse)] * n_rows}
+        directions["scan_output_directions"] = [int(is_reverse)]
+        node = self.onnx.helper.make_node(
+            "Scan", given, results, body=step, num_scan_inputs=n_rows, **directions
+        )
+        self.nodes.append(node)
+        return results
 
     def constant(self, name: str, values: NDArray) -> str:
         """Store an array, floats in the graph's type; return its name."""
@@ -172,6 +211,64 @@ def _path_sums(graph: _Graph, scores: str, ancestors: NDArray[np.int64]) -> str:
     return total
 
 
+def _best_paths(graph: _Graph, model: ChainCRF, scores: str) -> str:
+    """Add Viterbi's recursion over the scores (positions, K) of all sequences; return the best states, (positions,)."""
+    n_states, whole = len(model.classes_), np.dtype(np.int64)
+    rules = model.rules_ or TransitionRules.everything(n_states)
+    start, end = (np.where(allowed, 0.0, -np.inf) for allowed in (rules.start, rules.end))
+    graph.constant("edges", rules.on_edges(model.edge_coef_.toarray()))
+    graph.constant("start", start)
+    graph.constant("ends", np.tile(end[:, None], n_states))
+
+    # Forth: the best score of a labelling up to a position that ends with each state, and the state before that. At the
+    # first position of a sequence sums begin anew, and the state before is the best one to end the last sequence with.
+    step = graph.body("forth")
+    before = step.add("Unsqueeze", ["before", graph.constant("state_axis", np.array([1], np.int64))])
+    through = step.add("Add", [before, step.add("Where", ["is_first", "ends", "edges"])])
+    step.add("ArgMax", [through], "origin", axis=0, keepdims=0)
+    best = step.add("ReduceMax", [through], axes=[0], keepdims=0)
+    step.add("Add", ["here", step.add("Where", ["is_first", "start", best])], "up_to_here")
+    row = [n_states]
+    inputs: Ports = (
+        ("before", graph.dtype, row),
+        ("here", graph.dtype, row),
+        ("is_first", np.dtype(bool), []),
+    )
+    outputs: Ports = ("up_to_here", graph.dtype, row), ("origin", whole, row)
+    nothing = graph.constant("nothing", np.zeros(n_states))
+    up_to_end, origins = graph.scan(step, [nothing, scores, _first_positions(graph, scores)], inputs, outputs)
+
+    step = graph.body("back")
+    step.add("Identity", ["state"], "state_here")
+    step.add("Gather", ["origins_here", "state"], "state_before")
+    inputs = ("state", whole, []), ("origins_here", whole, row)
+    outputs = ("state_before", whole, []), ("state_here", whole, [])
+    ended = graph.add("Add", [up_to_end, graph.constant("end", end)])
+    last = graph.add("ArgMax", [ended], axis=0, keepdims=0)
+    return graph.scan(step, [last, origins], inputs, outputs, is_reverse=True)[1]
+
+
+def _first_positions(graph: _Graph, scores: str) -> str:
+    """Add whether each position is the first of a sequence; a run fails where the lengths are not those of the rows."""
+    sums = graph.add("CumSum", ["lengths", graph.constant("first_axis", np.array(0, np.int64))])
+    firsts = graph.add("Unsqueeze", [graph.add("Sub", [sums, "lengths"]), "state_axis"])
+    n_positions = graph.add("ReduceSum", ["lengths"], keepdims=1)
+    one = graph.constant("one", np.array([1], np.int64))
+    # One more position, where empty sequences behind the others begin.
+    nowhere, there = (
+        graph.add("ConstantOfShape", [shape], value=graph.onnx.numpy_helper.from_array(np.array([value])))
+        for shape, value in (
+            (graph.add("Add", [n_positions, one]), False),
+            (graph.add("Shape", ["lengths"]), True),
+        )
+    )
+    marks = graph.add("ScatterND", [nowhere, firsts, there])
+    zero = graph.constant("zero", np.array([0], np.int64))
+    marks = graph.add("Slice", [marks, zero, n_positions])
+    rows = graph.add("Slice", [graph.add("Shape", [scores]), zero, one])
+    return graph.add("Reshape", [marks, rows])
+
+
 def _finished(graph: _Graph, model: Any, input: str) -> Any:
     """Return the checked model with its inputs and outputs."""
     helper, whole = graph.onnx.helper, np.dtype(np.int64)
@@ -180,12 +277,14 @@ def _finished(graph: _Graph, model: Any, input: str) -> Any:
     else:
         inputs = [graph.port(name, whole, ["entries"]) for name in ("rows", "columns")]
         inputs += [graph.port("values", graph.dtype, ["entries"]), graph.port("n_items", whole, [1])]
+    if isinstance(model, ChainCRF):
+        inputs.append(graph.port("lengths", whole, ["sequences"]))
     table = ["items", len(model.classes_)]
     outputs = [
         graph.port("label", _labels(model.classes_).dtype, ["items"]),
         graph.port("scores", graph.dtype, table),
     ]
-    if model._loss_form.loss_class.has_marginals:
+    if _has_probabilities(model):
         outputs.append(graph.port("probabilities", graph.dtype, table))
     made = helper.make_graph(graph.nodes, model.KIND, inputs, outputs, graph.constants)
     found = helper.make_model(

@@ -54,7 +54,7 @@ def padded_edges(edges):
 
 
 @subkernel
-def load_scores(scores, start, length, centred, psi, shift, spread, exponents):
+def load_scores(scores, start, length, centred, psi, shift, spread):
     """Write centred[t, k] = scores[k, start + t] - shift[t] and psi = exp(centred), for one chunk; shift and spread :
     the largest score of a position, and the largest less the smallest."""
     n_states, width = scores.shape[0], psi.shape[1]
@@ -79,7 +79,7 @@ def load_scores(scores, start, length, centred, psi, shift, spread, exponents):
     for t in range(length):
         for k in range(width):
             psi[t, k] = centred[t, k]
-    exp_in_place(psi[:length].reshape(length * width), exponents)
+    exp_in_place(psi[:length].reshape(length * width))
     for t in range(length):
         for k in range(n_states, width):
             psi[t, k] = 0.0
@@ -264,14 +264,13 @@ def forward_backward(items, offsets, scores, edges, targets, weights, residual, 
     psi, alpha = aligned_rows(rows, width), aligned_rows(rows, width)
     p, centred = aligned_rows(rows, width), aligned_rows(rows, width)
     shift, spread, scale = np.empty(rows), np.empty(rows), np.empty(rows)
-    exponents, raw = np.empty(rows * width, np.int64), aligned_rows(width, width)
-    expected_edges = 0.0
+    raw, expected_edges = aligned_rows(width, width), 0.0
     place = 0
     while place < items.size:
         behind = chunk_end(place, items, offsets)
         chunk, stop = items[place], items[behind - 1] + 1
         start, length = offsets[chunk], offsets[stop] - offsets[chunk]
-        load_scores(scores, start, length, centred, psi, shift, spread, exponents)
+        load_scores(scores, start, length, centred, psi, shift, spread)
         for i in range(chunk, stop):
             a, b, widest, sums[i, 0] = offsets[i] - start, offsets[i + 1] - start, 0.0, 0.0
             for t in range(a, b):

@@ -13,17 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import bare_kernel, bare_subkernel, inner, kernel, subkernel
-from crfqn.kernels.numba_internals import (
-    LANES,
-    hinge_move_1,
-    hinge_move_2,
-    hinge_move_3,
-    hinge_move_4,
-    hinge_slopes_1,
-    hinge_slopes_2,
-    hinge_slopes_3,
-    hinge_slopes_4,
-)
+from crfqn.kernels.numba_internals import hinge_move, hinge_slopes
 from crfqn.kernels.rows import exp_in_place
 
 MULTICLASS, MULTITASK, LOGISTIC, RANKING = range(4)
@@ -65,16 +55,7 @@ def add_hinge_slopes(state, begin, end, g, h, own):
     """Add half of equations 5 and 6: c x max(A_r, 0) to g_r, c x^2 [A_r > 0] to h_r, the label's terms to own."""
     _, indices, values, labels, weights, margins = state[:6]
     numbers, stride = (values, 1) if values.size > 0 else (ONE, 0)
-    width, column = margins.shape[1], 0
-    while column + 4 * LANES <= width:
-        hinge_slopes_4(g, h, own, column, margins, indices, begin, end, numbers, stride, labels, weights)
-        column += 4 * LANES
-    if column + 3 * LANES == width:
-        hinge_slopes_3(g, h, own, column, margins, indices, begin, end, numbers, stride, labels, weights)
-    elif column + 2 * LANES == width:
-        hinge_slopes_2(g, h, own, column, margins, indices, begin, end, numbers, stride, labels, weights)
-    elif column < width:
-        hinge_slopes_1(g, h, own, column, margins, indices, begin, end, numbers, stride, labels, weights)
+    hinge_slopes(g, h, own, margins, indices, begin, end, numbers, stride, labels, weights)
 
 
 @inner
@@ -82,25 +63,7 @@ def move_hinge(state, begin, end, step, d):
     """A_r += step (d_r - d_y) x; returns the change of the loss."""
     _, indices, values, labels, weights, margins = state[:6]
     numbers, stride = (values, 1) if values.size > 0 else (ONE, 0)
-    width, column, change = margins.shape[1], 0, 0.0
-    while column + 4 * LANES <= width:
-        change += hinge_move_4(
-            d, column, margins, indices, begin, end, numbers, stride, labels, weights, step
-        )
-        column += 4 * LANES
-    if column + 3 * LANES == width:
-        change += hinge_move_3(
-            d, column, margins, indices, begin, end, numbers, stride, labels, weights, step
-        )
-    elif column + 2 * LANES == width:
-        change += hinge_move_2(
-            d, column, margins, indices, begin, end, numbers, stride, labels, weights, step
-        )
-    elif column < width:
-        change += hinge_move_1(
-            d, column, margins, indices, begin, end, numbers, stride, labels, weights, step
-        )
-    return change
+    return hinge_move(d, margins, indices, begin, end, numbers, stride, labels, weights, step)
 
 
 @inner
@@ -154,8 +117,8 @@ def logistic_slopes(state, begin, end, g, h, own):
 
 
 @subkernel
-def add_probabilities(rows, margins, probabilities, losses, scores, exponents):
-    """Compute probabilities and losses of `rows` positions from their margins; scores, exponents : scratch
+def add_probabilities(rows, margins, probabilities, losses, scores):
+    """Compute probabilities and losses of `rows` positions from their margins; scores : scratch
     (rows * width,)."""
     width = margins.shape[1]
     for k in range(rows.size):
@@ -166,7 +129,7 @@ def add_probabilities(rows, margins, probabilities, losses, scores, exponents):
         for r in range(width):
             scores[k * width + r] = a[r] - largest
         losses[rows[k]] = largest
-    exp_in_place(scores[: rows.size * width], exponents)
+    exp_in_place(scores[: rows.size * width])
     for k in range(rows.size):
         p, total = probabilities[rows[k]], 0.0
         for r in range(width):
@@ -181,7 +144,7 @@ def add_probabilities(rows, margins, probabilities, losses, scores, exponents):
 def logistic_move(state, begin, end, step, d):
     """Move the logistic loss's margins, probabilities and losses, a batch at a time; returns the change of the loss."""
     width, change = state.margins.shape[1], 0.0
-    scores, exponents = np.empty(BATCH * width), np.empty(BATCH * width, np.int64)
+    scores = np.empty(BATCH * width)
     for start in range(begin, end, BATCH):
         stop = min(start + BATCH, end)
         for e in range(start, stop):
@@ -192,7 +155,7 @@ def logistic_move(state, begin, end, step, d):
                 a[r] += x * (d[r] - own)
             change -= state.weights[i] * state.losses[i]
         rows = state.indices[start:stop]
-        add_probabilities(rows, state.margins, state.probabilities, state.losses, scores, exponents)
+        add_probabilities(rows, state.margins, state.probabilities, state.losses, scores)
         for e in range(start, stop):
             i = np.uint64(state.indices[e])
             change += state.weights[i] * state.losses[i]
@@ -256,9 +219,7 @@ def fill_losses(state, first, last):
     width = state.margins.shape[1]
     if state.loss == LOGISTIC:
         rows, size = np.arange(first, last), (last - first) * width
-        add_probabilities(
-            rows, state.margins, state.probabilities, state.losses, np.empty(size), np.empty(size, np.int64)
-        )
+        add_probabilities(rows, state.margins, state.probabilities, state.losses, np.empty(size))
         return
     for i in range(first, last):
         if state.loss == RANKING:

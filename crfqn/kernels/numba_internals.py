@@ -579,43 +579,78 @@ def add_outer_4_2(typing: Any, out: Any, place: Any, a: Any, first_a: Any, b: An
 # numbers wide rows that are picked take 2.5 to 4 ns a row here, 4 to 6 ns in plain loops.
 
 
-def _row_sum(n_registers: int, is_indexed: bool, is_weighted: bool) -> Any:
-    """Make an intrinsic that adds weighted rows e = begin ... end - 1 of a block of n_registers * LANES columns to out.
-
-    Row e is matrix[indices[e]] (indexed) or matrix[e], from `column` on; its weight weights[offset + e * stride], or 1.
-    """
-
-    @intrinsic
-    def add_rows(typing: Any, out: Any, column: Any, matrix: Any, indices: Any, begin: Any, end: Any, weights: Any,
-                 offset: Any, stride: Any) -> Any:  # fmt: skip
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            target, source, chosen, weight = arrays_at(context, builder, signature, args, 0, 2, 3, 6)
-            column, begin, end, offset, stride = (args[i] for i in (1, 4, 5, 7, 8))
-            width = builder.extract_value(source.shape, 1)
-            targets = _vectors_at(builder, target, column, n_registers)
-            cells = _cells_at(builder, targets)
-            with cgutils.for_range_slice(builder, begin, end, INTEGER(1), INTEGER) as (e, _):
-                row = _number_at(builder, chosen, e) if is_indexed else e
-                start = builder.add(builder.mul(row, width), column)
-                numbers = [_load(builder, at) for at in _vectors_at(builder, source, start, n_registers)]
-                if is_weighted:
-                    place = builder.add(offset, builder.mul(e, stride))
-                    scale = _broadcast(builder, _number_at(builder, weight, place))
-                    numbers = [builder.fmul(scale, value, CONTRACT) for value in numbers]
-                _add_to_cells(builder, cells, numbers)
-            _store_cells(builder, cells, targets)
-            return context.get_dummy_value()
-
-        return types.void(out, INDEX, matrix, indices, INDEX, INDEX, weights, INDEX, INDEX), generate
-
-    return add_rows
+def _rows_at(builder: Any, matrix: Any, row: Any, column: Any, n_registers: int) -> list[Any]:
+    """Return pointers to n_registers vectors from matrix[row, column] on."""
+    width = builder.extract_value(matrix.shape, 1)
+    return _vectors_at(builder, matrix, builder.add(builder.mul(row, width), column), n_registers)
 
 
-products_4, products_2, products_1 = (_row_sum(n, is_indexed=False, is_weighted=True) for n in (4, 2, 1))
-picks_4, picks_3, picks_2, picks_1 = (_row_sum(n, is_indexed=True, is_weighted=False) for n in (4, 3, 2, 1))
-weighed_4, weighed_3, weighed_2, weighed_1 = (
-    _row_sum(n, is_indexed=True, is_weighted=True) for n in (4, 3, 2, 1)
-)
+def _each_block(builder: Any, width: Any, emit: Callable[[Any, int], None]) -> None:
+    """Have emit(column, n) generate what is done with n registers of columns: 4 at a time, and what is left."""
+    most = INTEGER(4 * LANES)
+    rest = builder.srem(width, most)
+    whole = builder.sub(width, rest)
+    with cgutils.for_range_slice(builder, INTEGER(0), whole, most, INTEGER) as (column, _):
+        emit(column, 4)
+    for n in (3, 2, 1):
+        with builder.if_then(builder.icmp_signed("==", rest, INTEGER(n * LANES))):
+            emit(whole, n)
+
+
+def _sum_rows(builder: Any, out: Any, matrix: Any, begin: Any, end: Any, row_of: Callable[[Any], Any],
+              weight_of: Callable[[Any], Any] | None) -> None:  # fmt: skip
+    """Add weight_of(e) matrix[row_of(e)] to out for e = begin ... end - 1; None: all weights are 1."""
+
+    def add(column: Any, n_registers: int) -> None:
+        targets = _vectors_at(builder, out, column, n_registers)
+        cells = _cells_at(builder, targets)
+        with cgutils.for_range_slice(builder, begin, end, INTEGER(1), INTEGER) as (e, _):
+            places = _rows_at(builder, matrix, row_of(e), column, n_registers)
+            numbers = [_load(builder, at) for at in places]
+            if weight_of is not None:
+                scale = _broadcast(builder, weight_of(e))
+                numbers = [builder.fmul(scale, value, CONTRACT) for value in numbers]
+            _add_to_cells(builder, cells, numbers)
+        _store_cells(builder, cells, targets)
+
+    _each_block(builder, builder.extract_value(out.shape, 0), add)
+
+
+@intrinsic
+def add_products(typing: Any, out: Any, matrix: Any, begin: Any, end: Any, weights: Any, offset: Any,
+                 stride: Any) -> Any:  # fmt: skip
+    """out += sum_e weights[offset + e * stride] matrix[e] over the rows e = begin ... end - 1; out : float64 (width,),
+    matrix : float64 (rows, width), C order, width a multiple of LANES."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        target, source, weight = arrays_at(context, builder, signature, args, 0, 1, 4)
+        _, _, begin, end, _, offset, stride = args
+
+        def weight_of(e: Any) -> Any:
+            return _number_at(builder, weight, builder.add(offset, builder.mul(e, stride)))
+
+        _sum_rows(builder, target, source, begin, end, lambda e: e, weight_of)
+        return context.get_dummy_value()
+
+    return types.void(out, matrix, INDEX, INDEX, weights, INDEX, INDEX), generate
+
+
+@intrinsic
+def add_picked(typing: Any, out: Any, matrix: Any, indices: Any, begin: Any, end: Any, values: Any) -> Any:
+    """out += sum_e values[e] matrix[indices[e]] over e = begin ... end - 1; without values, (0,), all are 1."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        target, source, chosen, value = arrays_at(context, builder, signature, args, 0, 1, 2, 5)
+        rows = target, source, *args[3:5], lambda e: _number_at(builder, chosen, e)
+        n_values = builder.extract_value(value.shape, 0)
+        with builder.if_else(builder.icmp_signed("==", n_values, INTEGER(0))) as (plain, weighted):
+            with plain:
+                _sum_rows(builder, *rows, None)
+            with weighted:
+                _sum_rows(builder, *rows, lambda e: _number_at(builder, value, e))
+        return context.get_dummy_value()
+
+    return types.void(out, matrix, indices, INDEX, INDEX, values), generate
 
 
 # ------------------------------------------------------------------------------------------------------ Hinge rows
@@ -625,12 +660,6 @@ weighed_4, weighed_3, weighed_2, weighed_1 = (
 # sums. Here the sums stay in registers while all entries go by, and the change of the loss is summed across a register
 # once, at the end. With 8 to 104 states and rows of 3 to 1,000 entries plain loops take 1.1 to 2.8 times as long for
 # the slopes, and 1.2 to 2.3 times for the move, but 0.8 to 1.1 times where rows of 3 entries meet 64 states or more.
-
-
-def _margins_at(builder: Any, matrix: Any, row: Any, column: Any, n_registers: int) -> list[Any]:
-    """Return pointers to n_registers vectors from matrix[row, column] on."""
-    width = builder.extract_value(matrix.shape, 1)
-    return _vectors_at(builder, matrix, builder.add(builder.mul(row, width), column), n_registers)
 
 
 def _total_of(builder: Any, vectors: list[Any]) -> Any:
@@ -654,70 +683,69 @@ def _positive_part(builder: Any, vector: Any) -> tuple[Any, Any]:
     return is_above, builder.select(is_above, vector, ZEROS)
 
 
-def _hinge_slopes(n_registers: int) -> Any:
-    """Make an intrinsic that adds c x max(a, 0) and c x^2 [a > 0] of a column block to g and h, c the weight, and
-    subtracts the sums over the block's states of the former from own[0, y], adds those of the latter to own[1, y]."""
+@intrinsic
+def hinge_slopes(typing: Any, g: Any, h: Any, own: Any, margins: Any, indices: Any, begin: Any, end: Any, values: Any,
+                 stride: Any, labels: Any, weights: Any) -> Any:  # fmt: skip
+    """Add c x max(a, 0) and c x^2 [a > 0] to g and h, (width,), c the weight, and subtract the sums over the states of
+    the former from own[0, y], add those of the latter to own[1, y]."""
 
-    @intrinsic
-    def add_slopes(typing: Any, g: Any, h: Any, own: Any, column: Any, margins: Any, indices: Any, begin: Any,
-                   end: Any, values: Any, stride: Any, labels: Any, weights: Any) -> Any:  # fmt: skip
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            g, h, own, margins, indices, values, labels, weights = arrays_at(
-                context, builder, signature, args, 0, 1, 2, 4, 5, 8, 10, 11
-            )
-            column, begin, end, stride = (args[place] for place in (3, 6, 7, 9))
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        g, h, own, margins, indices, values, labels, weights = arrays_at(
+            context, builder, signature, args, 0, 1, 2, 3, 4, 7, 9, 10
+        )
+        begin, end, stride = (args[place] for place in (5, 6, 8))
+        width, bits = builder.extract_value(own.shape, 1), ir.IntType(LANES)
+
+        def add(column: Any, n_registers: int) -> None:
             targets = [_vectors_at(builder, array, column, n_registers) for array in (g, h)]
             cells = [_cells_at(builder, places) for places in targets]
-            bits = ir.IntType(LANES)
             with cgutils.for_range_slice(builder, begin, end, INTEGER(1), INTEGER) as (e, _):
                 i = _number_at(builder, indices, e)
                 later = builder.add(e, INTEGER(AHEAD))
                 later = builder.select(builder.icmp_signed("<", later, end), later, e)
                 soon = _number_at(builder, indices, later)
-                for place in _margins_at(builder, margins, soon, column, n_registers):
+                for place in _rows_at(builder, margins, soon, column, n_registers):
                     _request(builder, place, is_written=False)
                 x = _number_at(builder, values, builder.mul(e, stride))
                 first = builder.fmul(_number_at(builder, weights, i), x)
                 second = builder.fmul(first, x)
                 sizes = [_broadcast(builder, number) for number in (first, second)]
                 slacks, n_violated = [], INTEGER(0)
-                for r, place in enumerate(_margins_at(builder, margins, i, column, n_registers)):
+                for r, place in enumerate(_rows_at(builder, margins, i, column, n_registers)):
                     is_above, slack = _positive_part(builder, _load(builder, place))
                     slacks.append(slack)
-                    more = (
-                        builder.fmul(sizes[0], slack, CONTRACT),
-                        builder.select(is_above, sizes[1], ZEROS),
-                    )
-                    _add_to_cells(builder, [cells[0][r], cells[1][r]], list(more))
+                    slope = builder.fmul(sizes[0], slack, CONTRACT)
+                    bend = builder.select(is_above, sizes[1], ZEROS)
+                    _add_to_cells(builder, [cells[0][r], cells[1][r]], [slope, bend])
                     count = _call(builder, f"llvm.ctpop.i{LANES}", bits, builder.bitcast(is_above, bits))
                     n_violated = builder.add(n_violated, builder.zext(count, INTEGER))
                 y = _number_at(builder, labels, i)
-                width = builder.extract_value(own.shape, 1)
                 lost = builder.fneg(builder.fmul(first, _total_of(builder, slacks)))
                 _add_to_number(builder, own, y, lost)
                 gained = builder.fmul(second, builder.uitofp(n_violated, DOUBLE))
                 _add_to_number(builder, own, builder.add(width, y), gained)
             for block, places in zip(cells, targets, strict=True):
                 _store_cells(builder, block, places)
-            return context.get_dummy_value()
 
-        arrays = (g, h, own, INDEX, margins, indices, INDEX, INDEX, values, INDEX, labels, weights)
-        return types.void(*arrays), generate
+        _each_block(builder, width, add)
+        return context.get_dummy_value()
 
-    return add_slopes
+    return types.void(g, h, own, margins, indices, INDEX, INDEX, values, INDEX, labels, weights), generate
 
 
-def _hinge_move(n_registers: int) -> Any:
-    """Make an intrinsic that adds step x (d - d_y) to the margins of a column block; returns the change of the loss."""
+@intrinsic
+def hinge_move(typing: Any, d: Any, margins: Any, indices: Any, begin: Any, end: Any, values: Any, stride: Any,
+               labels: Any, weights: Any, step: Any) -> Any:  # fmt: skip
+    """Add step x (d - d_y) to the margins; returns the change of the loss."""
 
-    @intrinsic
-    def move_rows(typing: Any, d: Any, column: Any, margins: Any, indices: Any, begin: Any, end: Any, values: Any,
-                  stride: Any, labels: Any, weights: Any, step: Any) -> Any:  # fmt: skip
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            d, margins, indices, values, labels, weights = arrays_at(
-                context, builder, signature, args, 0, 2, 3, 6, 8, 9
-            )
-            column, begin, end, stride, step = (args[place] for place in (1, 4, 5, 7, 10))
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        d, margins, indices, values, labels, weights = arrays_at(
+            context, builder, signature, args, 0, 1, 2, 5, 7, 8
+        )
+        begin, end, stride, step = (args[place] for place in (3, 4, 6, 9))
+        total = cgutils.alloca_once_value(builder, DOUBLE(0.0))
+
+        def move(column: Any, n_registers: int) -> None:
             changes = [cgutils.alloca_once_value(builder, ZEROS) for _ in range(n_registers)]
             direction = [_load(builder, at) for at in _vectors_at(builder, d, column, n_registers)]
             with cgutils.for_range_slice(builder, begin, end, INTEGER(1), INTEGER) as (e, _):
@@ -727,27 +755,25 @@ def _hinge_move(n_registers: int) -> Any:
                     _broadcast(builder, number) for number in (x, _number_at(builder, weights, i))
                 )
                 own = _broadcast(builder, _number_at(builder, d, _number_at(builder, labels, i)))
-                places = _margins_at(builder, margins, i, column, n_registers)
-                found = [_load(builder, place) for place in places]
                 rises = []
+                places = _rows_at(builder, margins, i, column, n_registers)
+                found = [_load(builder, place) for place in places]
                 for place, old, vector in zip(places, found, direction, strict=True):
-                    move = builder.fmul(size, builder.fsub(vector, own), CONTRACT)
-                    new = builder.fadd(old, move, CONTRACT)
+                    change = builder.fmul(size, builder.fsub(vector, own), CONTRACT)
+                    new = builder.fadd(old, change, CONTRACT)
                     builder.store(new, place, align=ALIGNMENT)
                     before, after = (_positive_part(builder, a)[1] for a in (old, new))
                     squares = (builder.fmul(part, part, CONTRACT) for part in (after, before))
                     rises.append(builder.fmul(weight, builder.fsub(*squares, CONTRACT), CONTRACT))
                 _add_to_cells(builder, changes, rises)
-            return _total_of(builder, [builder.load(change) for change in changes])
+            rise = _total_of(builder, [builder.load(change) for change in changes])
+            builder.store(builder.fadd(builder.load(total), rise), total)
 
-        arrays = (d, INDEX, margins, indices, INDEX, INDEX, values, INDEX, labels, weights, types.float64)
-        return types.float64(*arrays), generate
+        _each_block(builder, builder.extract_value(margins.shape, 1), move)
+        return builder.load(total)
 
-    return move_rows
-
-
-hinge_slopes_4, hinge_slopes_3, hinge_slopes_2, hinge_slopes_1 = (_hinge_slopes(n) for n in (4, 3, 2, 1))
-hinge_move_4, hinge_move_3, hinge_move_2, hinge_move_1 = (_hinge_move(n) for n in (4, 3, 2, 1))
+    arrays = (d, margins, indices, INDEX, INDEX, values, INDEX, labels, weights, types.float64)
+    return types.float64(*arrays), generate
 
 
 # ----------------------------------------------------------------------------------------------------- Prefetching

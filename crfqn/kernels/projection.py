@@ -21,9 +21,8 @@ from crfqn.kernels import bare_subkernel, inner, kernel, strict_inner
 
 SORT, PIVOT, BISECTION = range(3)
 NEWTON_STEPS = 6  # each costs a sweep in registers, and leaves half of the entries of a uniform distribution
-NARROW = (
-    128  # rows that are first rid of what Newton's level shows to be below; wider ones are sorted as printed
-)
+# Rows that are first rid of what Newton's level shows to be below; wider ones are sorted as printed.
+NARROW = 128
 MOST_HALVINGS = 1100  # of an interval of doubles, until none lies within
 SEED = 1  # of the pivots
 ALL_FINE = -1  # instead of the number of a row out of range

@@ -23,7 +23,7 @@ from crfqn.kernels import kernel, subkernel
 from crfqn.kernels.rows import LANES, UNDERFLOW, exp_in_place
 
 TILE_NUMBERS = 3 << 15  # of a tile: 768 KB
-GROUP = 1024  # numbers whose exponentials are taken together: 8 KB, their exponents as much
+GROUP = 1024  # numbers whose exponentials are taken together: 8 KB
 WIDEST = 256
 
 
@@ -80,9 +80,9 @@ def tile_down(start, width, parents, is_label, scores, tile, largest):
 
 
 @subkernel
-def tile_exponentials(width, is_label, tile, largest, expected, shifted, exponents):
+def tile_exponentials(width, is_label, tile, largest, expected, shifted):
     """Replace the labels' alpha by e = exp(alpha - largest); expected[t] = the sum of e (alpha - largest). By groups of
-    rows that fit the L1 cache; shifted, exponents : scratch, a group at least."""
+    rows that fit the L1 cache; shifted : scratch, a group at least."""
     n_nodes, n_rows = is_label.size, max(shifted.size // width, 1)
     for t in range(width):
         expected[t] = 0.0
@@ -98,7 +98,7 @@ def tile_exponentials(width, is_label, tile, largest, expected, shifted, exponen
             else:
                 for t in range(width):
                     group[row + t] = UNDERFLOW
-        exp_in_place(group, exponents)
+        exp_in_place(group)
         for k in range(first, last):
             row = (k - first) * width
             if is_label[k]:
@@ -128,12 +128,12 @@ def tree_marginals(first, last, parents, is_label, scores, targets, weights, res
     n_nodes = parents.size
     widest = tile_width(n_nodes)
     tile = np.empty(n_nodes * widest)
-    shifted, exponents = np.empty(max(GROUP, widest)), np.empty(max(GROUP, widest), np.int64)
-    largest, total, expected = np.empty(widest), np.empty(widest), np.empty(widest)
+    shifted, largest = np.empty(max(GROUP, widest)), np.empty(widest)
+    total, expected = np.empty(widest), np.empty(widest)
     for start in range(first, last, widest):
         width = widest if last - start > widest else last - start
         tile_down(start, width, parents, is_label, scores, tile, largest)
-        tile_exponentials(width, is_label, tile, largest, expected, shifted, exponents)
+        tile_exponentials(width, is_label, tile, largest, expected, shifted)
         tile_up(width, parents, tile, total)
         for t in range(width):
             sums[start + t, 0] = largest[t] + np.log(total[t])

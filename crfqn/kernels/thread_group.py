@@ -23,9 +23,8 @@ from numba.core.typing import signature
 from crfqn.kernels import bare_kernel, inner
 from crfqn.kernels.numba_internals import LANES, exchange, load_acquire, store_release
 
-MOST_SPINS = (
-    2000  # readings of another's count before the core is offered to other threads: some microseconds
-)
+# Readings of another's count before the core is offered to other threads: some microseconds.
+MOST_SPINS = 2000
 NO_RANK = -1
 FAILED = 1  # the place that says so
 PATIENCE = 4000  # offers of the core before a group goes without those who have not come: a millisecond

@@ -415,12 +415,13 @@ def build_objective(
     loss: ScoreLoss,
     weights: Vector | None = None,
     support: Support | None = None,
+    offset: Vector | None = None,
     most_numbers: int = MOST_NUMBERS,
     block_numbers: int = BLOCK_NUMBERS,
 ) -> Objective | BlockedObjective:
     """Build the objective of a loss over features; parameters as of `Objective`. With more than `most_numbers` scores
     it comes in blocks of about `block_numbers`."""
-    whole = Objective(features, loss, weights, support)
+    whole = Objective(features, loss, weights, support, offset)
     if loss.n_states * features.n_positions <= most_numbers:
         return whole
     return BlockedObjective.of_blocks(whole, max(block_numbers // loss.n_states, 1))

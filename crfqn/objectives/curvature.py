@@ -40,9 +40,8 @@ from crfqn.objectives.sparse_model import sparse_model
 
 BLOCK = 256  # rows of a tile of the product: big enough for BLAS, small enough to share out
 PAIR = 150  # multiplications in a matrix product take the time of one pair that meets
-LITTLE = (
-    1e8  # multiplications of a matrix product: a hundredth of a second, where sparse kernels compile for two
-)
+# Multiplications of a matrix product: a hundredth of a second, where sparse kernels compile for two.
+LITTLE = 1e8
 MOST_PAIRS = 1e8  # for a model too large to be dense: a second's work
 PAIR_OPERATIONS = 14.0  # of a pair that meets: found in lists, multiplied and stored
 STEPS, SWEEPS = 20, 10  # between two models, and about how often a step goes over the matrix

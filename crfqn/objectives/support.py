@@ -15,9 +15,8 @@ from crfqn.arrays import Coords
 from crfqn.data.features import FeatureStore
 from crfqn.kernels.sparse import found_in
 
-MOST_FLAGS = (
-    8  # a flag for each possible pair, while there are no more of them an entry of the data; else a sort
-)
+# A flag for each possible pair, while there are no more of them an entry of the data; else a sort.
+MOST_FLAGS = 8
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,64 +73,3 @@ class Blocks:
         out = np.empty(self.order.size, per_block.dtype)
         out[self.order] = np.repeat(per_block, self.sizes)
         return out
-
-
-class Columns(Blocks):
-    """Blocks that are the columns of a table of coordinates, numbered row by row; `order` and `starts` made when used.
-
-    Attributes
-    ----------
-    height, width : int, the rows and columns of the table
-    """
-
-    height: int
-    width: int
-
-    def __init__(self, height: int, width: int) -> None:
-        self.__dict__.update(height=height, width=width)  # frozen otherwise
-
-    @cached_property
-    def order(self) -> NDArray[np.int64]:  # type: ignore[override]
-        return np.arange(self.height * self.width).reshape(self.height, self.width).T.reshape(-1)
-
-    @cached_property
-    def starts(self) -> NDArray[np.int64]:  # type: ignore[override]
-        return self.height * np.arange(self.width + 1)
-
-    @property
-    def n_blocks(self) -> int:
-        return self.width
-
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        return np.full(self.width, self.height)
-
-    @property
-    def firsts(self) -> NDArray[np.int64]:
-        return np.arange(self.width)
-
-    def table(self, values: NDArray) -> NDArray:
-        """Return values (n,) as a view of the shape (height, width)."""
-        return values.reshape(self.height, self.width)
-
-    def total(self, values: NDArray) -> NDArray:
-        return self.table(values).sum(axis=0)
-
-    def largest(self, values: NDArray) -> NDArray:
-        return self.table(values).max(axis=0)
-
-    def squares(self, values: NDArray) -> NDArray:
-        table = self.table(values)
-        return np.einsum("kb,kb->b", table, table)
-
-    def holders(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
-        is_there = np.zeros(self.width, bool)
-        is_there[places % self.width] = True
-        return is_there
-
-    def only(self, chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], Blocks]:
-        places = (self.width * np.arange(self.height)[:, None] + chosen).reshape(-1)
-        return places, Columns(self.height, chosen.size)
-
-    def spread(self, per_block: NDArray) -> NDArray:
-        return np.tile(per_block, self.height)

@@ -55,11 +55,9 @@ class ElasticNet(Penalty):
         return self.l1 == 0 and type(self).l1_of is Penalty.l1_of
 
     def scaled(self, factor: float) -> ElasticNet:
-        """Return the penalty with all strengths times `factor`, as for a loss over that fraction of the items."""
         return replace(self, l1=factor * self.l1, l2=factor * self.l2)
 
     def at(self, coords: Coords) -> LocalElasticNet:
-        """Return the penalty restricted to some coordinates."""
         return LocalElasticNet(self.l1_of(coords), self.l2_of(coords))
 
     def screen(self, point: Any) -> Any:
@@ -67,7 +65,6 @@ class ElasticNet(Penalty):
         return point.screen(self.l1)
 
     def norm_bounds(self, value: float) -> tuple[float, float]:
-        """Return the largest L1 and Euclidean norms of penalised weights whose penalty is at most `value`."""
         l1_norm = value / self.l1 if self.l1 > 0 else np.inf
         return l1_norm, min(l1_norm, float(np.sqrt(2.0 * value / self.l2)) if self.l2 > 0 else np.inf)
 
@@ -94,7 +91,6 @@ class LocalElasticNet:
         return np.where(w != 0, np.inf, np.abs(g))
 
     def value(self, w: Vector) -> float:
-        """Return the penalty of weights w, in nats."""
         return float(self.l1 @ np.abs(w) + 0.5 * (self.l2 @ (w * w)))
 
     def prox(self, w: Vector, step: float) -> Vector:
@@ -109,7 +105,6 @@ class LocalElasticNet:
         )
 
     def largest_violation(self, w: Vector, g: Vector) -> float:
-        """Return the largest of these distances."""
         return float(self.violation(w, g).max(initial=0.0))
 
     def conjugate(self, g: Vector) -> float:

@@ -27,7 +27,7 @@ from crfqn.kernels.group_descent import BlockPenalty, descend_groups
 from crfqn.kernels.proximal import block_distances, prox_blocks
 from crfqn.kernels.sparse import found_in, union
 from crfqn.kernels.thread_group import work_together
-from crfqn.penalties.blocks import Blocks, Columns
+from crfqn.penalties.blocks import Blocks
 from crfqn.penalties.elastic_net import ElasticNet
 from crfqn.penalties.penalty import Layout, Penalty, check_strengths
 from crfqn.threads import Pool
@@ -84,7 +84,6 @@ class GroupLasso(Penalty):
 
     @property
     def dual_radius(self) -> float:
-        """The largest |gradient| that a zero weight can have at an optimum, to which violations are compared."""
         return self.group_l1 + self.l1
 
     @property
@@ -101,7 +100,6 @@ class GroupLasso(Penalty):
         return self.n_states
 
     def scaled(self, factor: float) -> GroupLasso:
-        """Return the penalty with all strengths times `factor`, as for a loss over that fraction of the items."""
         return replace(self, group_l1=factor * self.group_l1, l1=factor * self.l1, l2=factor * self.l2)
 
     def at(self, coords: Coords) -> LocalGroupLasso:
@@ -112,9 +110,6 @@ class GroupLasso(Penalty):
         return self._last[1]
 
     def _at(self, coords: Coords) -> LocalGroupLasso:
-        if not self.unpenalised.size and self.are_whole_rows(coords):
-            rows = Columns(self.n_states, coords.size // self.n_states)
-            return self._on(rows, np.ones(rows.n_blocks, bool))
         is_unpenalised = self.is_unpenalised(coords)
         is_alone = is_unpenalised | (coords >= self.n_features * self.n_states)
         blocks = Blocks.of_names(np.where(is_alone, self.n_features + coords, coords % self.n_features))
@@ -123,15 +118,6 @@ class GroupLasso(Penalty):
     def _on(self, blocks: Blocks, is_penalised: NDArray[np.bool_]) -> LocalGroupLasso:
         l1, group, l2 = (np.where(is_penalised, s, 0.0) for s in (self.l1, self.group_l1, self.l2))
         return LocalGroupLasso(blocks, l1, group, l2, self.norm)
-
-    def are_whole_rows(self, coords: Coords) -> bool:
-        """Return whether sorted coordinates are all weights of some features, and no others."""
-        n_rows, rest = divmod(coords.size, self.n_states)
-        if rest or n_rows == 0 or coords[-1] >= self.n_features * self.n_states:
-            return False
-        table, shift = coords.reshape(self.n_states, n_rows), self.n_features
-        is_same = (np.array_equal(table[k], table[0] + k * shift) for k in range(1, self.n_states))
-        return bool(table[0, -1] < shift) and all(is_same)
 
     def screen(self, point: Any) -> Any:
         """Return the whole rows that are not zero, or whose gradient's dual norm exceeds its bound."""
@@ -266,14 +252,12 @@ class LocalGroupLasso:
         return self.blocks.total(np.abs(excess)) if self.is_linf else np.sqrt(self.blocks.squares(excess))
 
     def value(self, w: Vector) -> float:
-        """Return the penalty of weights w, in nats."""
         sizes, squares = np.abs(w), self.blocks.squares(w)
         norms = self.blocks.largest(sizes) if self.is_linf else np.sqrt(squares)
         l1_norms = self.blocks.total(sizes)
         return float(self.group @ norms + self.l1 @ l1_norms + 0.5 * (self.l2 @ squares))
 
     def prox(self, w: Vector, step: float) -> Vector:
-        """Return argmin_v 1/2 ||v - w||^2 + step * penalty(v)."""
         out = np.empty(w.size)
         blocks, strengths = self.blocks, (step * self.l1, step * self.group, step * self.l2)
         prox_blocks(blocks.order, blocks.starts, w, *strengths, self.is_linf, out)
@@ -319,7 +303,6 @@ class LocalGroupLasso:
         return float(np.sum(excess**2 / (2 * self.l2[is_outside])))
 
     def dual_scales(self, g: Vector) -> list[float]:
-        """Return factors s with which s g is feasible, or has a small conjugate."""
         largest = self.largest_scale(g)
         scales = [largest] if largest > 0 else []
         if self.l2.any():

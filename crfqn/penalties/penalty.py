@@ -166,7 +166,6 @@ class KernelNorm(Penalty):
         return True
 
     def value(self, coords: Coords, w: Vector) -> float:
-        """Return the penalty at w."""
         return 0.5 * self.l2 * float(w @ self.product(coords, w)) if w.size else 0.0
 
 

@@ -386,12 +386,13 @@ class RunRecord:
         if not self.trace.rows:
             self._adopt_latest()
         last = self.trace.rows[-1]
+        estimate = np.nan if not status.is_success and self._is_contradicted else self.estimate
         return Result(
             coords=self.best.coords,
             weights=self.best.weights,
             value=self.value,
             gap=self.gap,
-            estimated_gap=min(self.estimate, self.gap) if np.isfinite(self.gap) else self.estimate,
+            estimated_gap=min(estimate, self.gap) if np.isfinite(self.gap) else estimate,
             excess=self.excess,
             violation=self.violation,
             status=status,
@@ -449,14 +450,9 @@ def log_start(solver: Any, tol: Any, max_iter: int) -> None:
 def log_progress(progress: Progress) -> None:
     """Log a record of progress at DEBUG."""
     logger.debug(
-        "iteration %d: objective %.8g, gap %.2e, estimated gap %.2e, %d non-zeros, %.1f passes, %.2f s",
-        progress.iteration,
-        progress.value,
-        progress.gap,
-        progress.estimated_gap,
-        progress.n_nonzero,
-        progress.passes,
-        progress.seconds,
+        "iteration %(iteration)d: objective %(value).8g, gap %(gap).2e, estimated gap %(estimated_gap).2e, "
+        "%(n_nonzero)d non-zeros, %(passes).1f passes, %(seconds).2f s",
+        vars(progress),
     )
 
 

@@ -66,11 +66,9 @@ class Chain:
 
     @property
     def labels(self) -> NDArray[np.integer]:
-        """All states."""
         return np.arange(self.n_states)
 
     def over(self, offsets: NDArray[np.int64]) -> Chain:
-        """Return the same structure over the items that `offsets` lays out."""
         return Chain(offsets, self.n_states, self.n_parts, self.rules)
 
     def check_targets(self, targets: Labels) -> None:
@@ -166,7 +164,6 @@ class Chain:
         return np.flatnonzero(is_inner)
 
     def label_scores(self, labels: Labels, scores: Vector, edges: Vector) -> Vector:
-        """Return the score of a labelling of every item, (I,)."""
         terms, to = scores[labels, np.arange(labels.size)], self._inner
         terms[to] += edges.reshape(self.n_states, self.n_states)[labels[to - 1], labels[to]]
         item_of = np.repeat(np.arange(self.n_items), np.diff(self.offsets))

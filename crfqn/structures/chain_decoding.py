@@ -6,7 +6,9 @@ probabilities mean nothing. Shapes: K states, N positions, I items, S spans.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -58,6 +60,12 @@ class Spans(NamedTuple):
     types: NDArray[np.int64]
 
 
+def each_run(chain: Chain, run: Callable[[int, int], object], pool: Pool, n_operations: float) -> None:
+    """Call run(first, last) for runs of items, in threads."""
+    runs = [(first, last) for first, last in pairwise(cut_into_parts(chain.offsets)) if first < last]
+    pool.each(len(runs), lambda part: run(*runs[part]), n_operations)
+
+
 def n_best(chain: Chain, scores: Vector, edges: Vector, n: int, pool: Pool) -> BestLabellings:
     """Return the n best labellings of every item; ties go to the lower last state, then to the lower one before. O(N K
     (K + n)) time, typically, and 8 T K n bytes for the longest item, T positions, in each thread."""
@@ -66,13 +74,8 @@ def n_best(chain: Chain, scores: Vector, edges: Vector, n: int, pool: Pool) -> B
     check_n_best(n, longest, chain.n_states, scores.shape[1])
     states = np.empty((n, scores.shape[1]), np.int32)
     best, counts = np.full((n, chain.n_items), -np.inf), np.zeros(chain.n_items, np.int64)
-    cuts = cut_into_parts(chain.offsets)
-
-    def run(part: int) -> None:
-        if cuts[part] < cuts[part + 1]:
-            best_paths(cuts[part], cuts[part + 1], chain.offsets, scores, edges, n, states, best, counts)
-
-    pool.each(cuts.size - 1, run, scores.size * (chain.n_states + n))
+    arrays = chain.offsets, scores, edges, n, states, best, counts
+    each_run(chain, lambda *items: best_paths(*items, *arrays), pool, scores.size * (chain.n_states + n))
     return BestLabellings(states, best, counts)
 
 
@@ -82,13 +85,8 @@ def pairs_of(chain: Chain, scores: Vector, edges: Vector, pool: Pool) -> list[Ve
     sizes = np.maximum(np.diff(chain.offsets) - 1, 0)
     firsts = np.concatenate([[0], np.cumsum(sizes)])
     pairs = np.empty((int(firsts[-1]), chain.n_states, chain.n_states))
-    cuts = cut_into_parts(chain.offsets)
-
-    def run(part: int) -> None:
-        if cuts[part] < cuts[part + 1]:
-            pair_marginals(cuts[part], cuts[part + 1], chain.offsets, firsts, scores, edges, pairs)
-
-    pool.each(cuts.size - 1, run, 8 * scores.size * chain.n_states)
+    arrays = chain.offsets, firsts, scores, edges, pairs
+    each_run(chain, lambda *items: pair_marginals(*items, *arrays), pool, 8 * scores.size * chain.n_states)
     return np.split(pairs, firsts[1:-1]) if chain.n_items else []
 
 
@@ -100,14 +98,7 @@ def span_probabilities(
     scores, edges = chain.ruled(scores, edges)
     heads = np.searchsorted(spans.starts, chain.offsets)
     out = np.empty(spans.starts.size)
-    cuts = cut_into_parts(chain.offsets)
-
-    def run(part: int) -> None:
-        if cuts[part] < cuts[part + 1]:
-            span_log_probabilities(
-                cuts[part], cuts[part + 1], chain.offsets, scores, edges, heads, *spans, rules.type_of,
-                rules.continues, out,
-            )  # fmt: skip
-
-    pool.each(cuts.size - 1, run, 16 * scores.size * chain.n_states)
+    arrays = chain.offsets, scores, edges, heads, *spans, rules.type_of, rules.continues, out
+    n_operations = 16 * scores.size * chain.n_states
+    each_run(chain, lambda *items: span_log_probabilities(*items, *arrays), pool, n_operations)
     return np.exp(np.minimum(out, 0.0))

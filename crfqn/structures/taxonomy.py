@@ -57,7 +57,6 @@ class Taxonomy:
 
     @property
     def offsets(self) -> NDArray[np.int64]:
-        """The positions of each item, one: (I + 1,)."""
         return np.arange(self.n_items + 1)
 
     @property
@@ -84,7 +83,6 @@ class Taxonomy:
 
     @property
     def labels(self) -> NDArray[np.integer]:
-        """The nodes that an item can be labelled by."""
         return np.flatnonzero(self.is_label)
 
     def _levels_above(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.integer]]]:
@@ -97,11 +95,9 @@ class Taxonomy:
             nodes, above = nodes[has_parent], self.parents[above[has_parent]]
 
     def over(self, offsets: NDArray[np.int64]) -> Taxonomy:
-        """Return the same forest over other items, as many as `offsets` has."""
         return Taxonomy(self.parents, self.is_label, offsets.size - 1, self.n_parts)
 
     def check_targets(self, targets: Labels) -> None:
-        """Refuse targets that are no labels."""
         wrong = np.flatnonzero(~self.is_label[targets])
         if wrong.size:
             raise InputError(f"expected labels as targets, but item {wrong[0]} has node {targets[wrong[0]]}")
@@ -153,11 +149,9 @@ class Taxonomy:
         return self.path_scores(scores)[labels, np.arange(self.n_items)]
 
     def counts(self, targets: Labels, weights: Vector | None = None) -> Vector:
-        """Return the observed edges, none: (0,)."""
         return NO_EDGES
 
     def edge_ranges(self, weights: Vector) -> Vector:
-        """Return the ranges of the edges' counts, none: (0,)."""
         return NO_EDGES
 
     def decode(self, scores: Vector, edges: Vector = NO_EDGES, pool: Pool | None = None) -> Decoded:

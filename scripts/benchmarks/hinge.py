@@ -57,6 +57,11 @@ class Curve:
     seconds: Sequence[float]
     values: Sequence[float]
 
+    @property
+    def longest(self) -> float:
+        """The seconds after which the last objective was known."""
+        return max(self.seconds)
+
     def seconds_to(self, optimum: float, level: float) -> float:
         """The first seconds at which the objective was within `level`; infinite: never."""
         found = [s for s, v in zip(self.seconds, self.values, strict=True) if v >= optimum * (1.0 - level)]
@@ -90,10 +95,14 @@ def measure_linear(name: str, C: float) -> Report:
     rows = []
     for level in LEVELS:
         seconds = [curves[each].seconds_to(optimum, level) for each in (OURS, LIBLINEAR)]
-        ratio = seconds[1] / seconds[0]
-        rows.append([shown(level), *(f"{each:.2f}" for each in seconds), f"{ratio:.2f}"])
+        # A solver that has not come there by its smallest tolerance has taken longer than that.
+        never = "more than " * (not np.isfinite(seconds[1]))
+        ratio = min(seconds[1], curves[LIBLINEAR].longest) / seconds[0]
+        rows.append([shown(level), *(f"{each:.2f}" for each in seconds), f"{never}{ratio:.2f}"])
         what = f"to {shown(level)} of the dual optimum"
-        report.promises.append(Promise(what, f"{FASTER:g} times sooner", f"{ratio:.2f}", ratio >= FASTER))
+        report.promises.append(
+            Promise(what, f"{FASTER:g} times sooner", f"{never}{ratio:.2f}", ratio >= FASTER)
+        )
     note = f"Dual optimum {-C * optimum:,.6f}, as the better of both ends found it."
     report.tables.append(Table("Processor seconds", ["to", OURS, LIBLINEAR, "ratio"], rows, [note]))
     report.numbers = curves

@@ -63,6 +63,17 @@ def parts_of(documents: Any) -> Problem:
     return Problem(documents.inputs[:n], labels[:n], documents.inputs[n:], labels[n:])
 
 
+def drawn(X: Any, y: NDArray, n_test: int, seed: int) -> Problem:
+    """Items of which so many are drawn at random for testing."""
+    order = np.random.default_rng(seed).permutation(len(y))
+
+    def take(rows: NDArray[np.int64]) -> Any:
+        return X[rows] if hasattr(X, "shape") else [X[i] for i in rows]
+
+    test, train = order[:n_test], order[n_test:]
+    return Problem(take(train), y[train], take(test), y[test])
+
+
 def vectorised(texts: Problem, vectorizer: Any) -> Problem:
     """Rows of texts by a vectorizer that the training part fits."""
     X = vectorizer.fit_transform(texts.X_train)

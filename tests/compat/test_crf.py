@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
+import os
 import pickle
 import random
 from collections import Counter
@@ -76,6 +78,7 @@ PARAMETERS = [
     {"c2": 0.1, "min_freq": 3, "all_possible_states": True},
     {"c2": 0.1, "min_freq": 4},
 ]
+EXACT = {"epsilon": 1e-9, "delta": 1e-13, "max_iterations": 3000}
 THEIR_NAMES = {
     "min_freq": "feature.minfreq",
     "all_possible_states": "feature.possible_states",
@@ -87,8 +90,7 @@ THEIR_NAMES = {
 def test_the_optimum_is_that_of_crfsuite(parameters, tmp_path):
     crf = CRF(**parameters, delta=1e-9).fit(X, Y)
     theirs = {THEIR_NAMES.get(name, name): value for name, value in parameters.items()}
-    exact = {"epsilon": 1e-9, "delta": 1e-13, "max_iterations": 3000}
-    tagger, log = crfsuite(tmp_path / "m", **theirs, **exact)
+    tagger, log = crfsuite(tmp_path / "m", **theirs, **EXACT)
     assert crf.training_log_.featgen_num_features == log.featgen_num_features
     assert crf.training_log_.last_iteration["loss"] == pytest.approx(log.last_iteration["loss"], rel=1e-6)
     assert [list(path) for path in crf.predict(X)] == [tagger.tag(item) for item in X]
@@ -104,6 +106,17 @@ def test_sgd_ends_at_its_optimum(tmp_path):
     assert (
         crf.training_log_.last_iteration["loss"]
         <= crfsuite(tmp_path / "m", "l2sgd", c2=0.1)[1].last_iteration["loss"]
+    )
+
+
+@pytest.mark.parametrize("parameters", [{}, {"variance": 0.1, "gamma": 10.0, "max_iterations": 10}], ids=str)
+def test_arow_labels_as_that_of_crfsuite(parameters, tmp_path):
+    crf = CRF("arow", all_possible_transitions=True, **parameters).fit(X, Y)
+    tagger, log = crfsuite(tmp_path / "m", "arow", **{"feature.possible_transitions": True}, **parameters)
+    assert crf.predict(X).tolist() == [tagger.tag(item) for item in X]
+    # in another order of the items
+    assert crf.training_log_.last_iteration["feature_norm"] == pytest.approx(
+        log.last_iteration["feature_norm"], rel=0.2
     )
 
 
@@ -150,10 +163,11 @@ class TestInterface:
         ours = [(p.name, p.default) for p in inspect.signature(CRF).parameters.values()]
         assert ours == [(p.name, p.default) for p in inspect.signature(theirs.CRF).parameters.values()]
         assert {name for name in dir(theirs.CRF) if not name.startswith("_")} <= {
-            *dir(CRF), "training_log_", "set_fit_request", "modelfile",
+            *dir(CRF), "training_log_", "set_fit_request",
         }  # fmt: skip
         names = {name for name in dir(their_metrics) if name.endswith(("_score", "_report"))}
         assert names <= set(dir(metrics))
+        assert compat.utils.flatten(iter([[1, 2], (3,)])) == [1, 2, 3]
 
     def test_the_steps_of_the_tutorial(self, crf):
         labels = list(crf.classes_)
@@ -208,9 +222,57 @@ class TestInterface:
         assert path.stat().st_size == crf.size_
         assert CRF(model_filename=str(path)).predict_single(X[0]) == crf.predict_single(X[0])
 
-    def test_held_out_items(self):
-        crf = CRF(c1=0.1, delta=1e-2).fit(X, Y, X_dev=X[:2], y_dev=Y[:2])
-        assert crf.training_log_.last_iteration["item_accuracy_float"] == crf.score(X[:2], Y[:2])
+    def test_the_temporary_file_of_the_model(self):
+        crf = CRF(c1=0.1, delta=1e-2)
+        assert crf.modelfile.name is None
+        first = crf.fit(X, Y).modelfile.name
+        tagger = pycrfsuite.Tagger()
+        tagger.open(first)
+        assert tagger.tag(X[0]) == crf.predict_single(X[0])
+        tagger.close()
+        second = crf.fit(X[:6], Y[:6]).modelfile.name
+        assert not os.path.exists(first)
+        copied = pickle.loads(pickle.dumps(crf))
+        assert copied.modelfile.name != second
+        assert os.path.getsize(copied.modelfile.name) == os.path.getsize(second) == crf.size_
+        crf.modelfile.cleanup()
+        assert not os.path.exists(second)
+        third = crf.modelfile.name
+        assert os.path.getsize(third) == crf.size_
+        del crf
+        gc.collect()
+        assert not os.path.exists(third)
+        kept = CRF(c1=0.1, delta=1e-2, keep_tempfiles=True).fit(X, Y).modelfile.name
+        assert CRF(model_filename=kept).modelfile.name == kept
+        os.unlink(kept)
+
+    def test_held_out_items_have_the_scores_of_crfsuite(self, tmp_path):
+        wrong = [["B-LOC", *Y[0][1:]], ["O"] * len(Y[1]), Y[2]]
+        crf = CRF(c2=0.1, delta=1e-9).fit(X, Y, X_dev=X[:3], y_dev=wrong)
+        trainer = pycrfsuite.Trainer("lbfgs", params={"c2": 0.1, **EXACT}, verbose=False)
+        for items, labels, group in ((X, Y, 0), (X[:3], wrong, 1)):
+            for item, names in zip(items, labels, strict=True):
+                trainer.append(item, names, group)
+        trainer.train(str(tmp_path / "m"), holdout=1)
+        ours, theirs = crf.training_log_.last_iteration, trainer.logparser.last_iteration
+        shares = "item_accuracy", "item_accuracy_float", "instance_accuracy", "instance_accuracy_float"
+        for name in ("loss", "feature_norm", "avg_precision", "avg_recall", "avg_f1", *shares):
+            assert ours[name] == pytest.approx(theirs[name], rel=1e-4), name
+        for label, score in theirs["scores"].items():
+            assert list(ours["scores"][label]) == pytest.approx(list(score), abs=1e-4), label
+        assert 0 < ours["avg_f1"] < ours["item_accuracy_float"] == crf.score(X[:3], wrong) < 1
+        crf.training_log_.evaluate(["O", "new"], [["new", "O"]], [["O", "O"]])
+        assert crf.training_log_.last_iteration["scores"] == {
+            "O": (1, 2, 1, 0.5, 1.0, 2 / 3),
+            "new": (0, 0, 1, 0.0, 0.0, 0.0),
+        }
+
+    def test_a_limit_of_iterations_is_no_reason_to_warn(self):
+        crf = CRF(max_iterations=2).fit(X, Y)
+        assert crf.model_.result_.status is Status.MAX_ITER
+        assert "limit of iterations" in crf.training_log_.message
+
+    def test_held_out_items_come_with_labels(self):
         with pytest.raises(InputError, match="both X_dev and y_dev"):
             CRF().fit(X, Y, X_dev=X)
 
@@ -220,15 +282,13 @@ class TestInterface:
         assert not hasattr(CRF(), "classes_")
 
     def test_parameters_without_effect_are_named(self):
-        with pytest.warns(
-            UserWarning, match=r"no effect with algorithm='lbfgs': period, linesearch, keep_tempfiles"
-        ):
-            CRF(delta=0.1, period=5, linesearch="Backtracking", keep_tempfiles=True).fit(X, Y)
+        with pytest.warns(UserWarning, match=r"no effect with algorithm='lbfgs': period, linesearch"):
+            CRF(delta=0.1, period=5, linesearch="Backtracking").fit(X, Y)
 
     @pytest.mark.parametrize(
         ("parameters", "message"),
         [
-            ({"algorithm": "arow"}, "'arow' is not here; nearest to it are 'pa'"),
+            ({"algorithm": "arow", "gamma": 0}, "gamma: expected a finite number > 0"),
             ({"algorithm": "svm"}, "algorithm: expected one of"),
             ({"c1": -1}, "c1: expected"),
             ({"algorithm": "pa", "pa_type": 2}, "pa_type: expected 1, the only one that is here"),

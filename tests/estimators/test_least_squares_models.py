@@ -132,6 +132,19 @@ class TestStages:
         assert again.get_params() == model.get_params()
         assert again.predict_proba(X[TEST]).tobytes() == model.predict_proba(X[TEST]).tobytes()
 
+    @pytest.mark.parametrize("room", [stagewise.MOST_KEPT, 0])
+    def test_rounds_lead_to_the_least_squares_of_all_features(self, room, monkeypatch):
+        monkeypatch.setattr(stagewise, "MOST_KEPT", room)
+        settings = {"generator": "frequency", "batch_size": 25, "max_iter": 3, "l2": 5.0}
+        once = StagewiseRegression(**settings).fit(X[TRAIN], Y[TRAIN])
+        model = StagewiseRegression(**settings, n_rounds=100).fit(X[TRAIN], Y[TRAIN])
+        ridge = Ridge(alpha=5.0).fit(X[TRAIN], np.eye(10)[Y[TRAIN]])
+        expected = ridge.predict(X[TEST])
+        np.testing.assert_allclose(model.decision_function(X[TEST]), expected, atol=1e-6)
+        assert np.abs(once.decision_function(X[TEST]) - expected).max() > 0.01
+        left = np.eye(10)[Y[TRAIN]] - model.decision_function(X[TRAIN])
+        assert model.result_.value == pytest.approx(0.5 * np.square(left).sum())
+
     @pytest.mark.parametrize("model", STAGED, ids=str)
     def test_blocks_are_the_whole(self, model):
         class Blocks:
@@ -343,6 +356,10 @@ class TestRefusals:
             (CalibratedLeastSquares(basis="cubic"), "basis: expected powers such as"),
             (StagewiseRegression(update="hinge"), "update: expected one of"),
             (StagewiseRegression(generator="wavelets"), "generator: expected one of"),
+            (
+                StagewiseRegression(update="calibrated", n_rounds=2),
+                "n_rounds: expected 1 with update='calibrated', got 2",
+            ),
             (StagewiseRegression(batch_size=0), "batch_size: expected an integer >= 1, got 0"),
             (StagewiseRegression(validation_fraction=1.0), "validation_fraction: expected a number between"),
             (

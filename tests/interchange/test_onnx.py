@@ -1,4 +1,4 @@
-"""ONNX graphs of classifiers, run by onnxruntime: labels, scores and probabilities are the model's."""
+"""ONNX graphs of classifiers and chains, run by onnxruntime: labels, scores and probabilities are the model's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from crfqn import MulticlassClassifier, MulticlassCRF, MultilabelRanker, TaxonomyCRF, interchange
+from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, MultilabelRanker, TaxonomyCRF, interchange
 from crfqn.errors import EmptyModelWarning, InputError
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -39,8 +39,10 @@ def model(request):
     return MODELS[request.param]()
 
 
-def run(path, input, dtype):
-    session = onnxruntime.InferenceSession(path)
+def run(path, input, dtype, X=X, lengths=None):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(path, options)
     entries = scipy.sparse.coo_array(X)
     order = np.random.default_rng(1).permutation(entries.nnz)
     feed = {
@@ -51,6 +53,8 @@ def run(path, input, dtype):
     }
     if input == "dense":
         feed = {"X": X.astype(dtype)}
+    if lengths is not None:
+        feed["lengths"] = lengths
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(None, feed), strict=True))
 
@@ -72,6 +76,40 @@ def test_outputs_are_those_of_the_model(model, input, dtype, tolerance, tmp_path
     if has_probabilities:
         np.testing.assert_allclose(found["probabilities"], model.predict_proba(X), atol=tolerance)
         assert found["probabilities"].dtype == dtype
+
+
+SEQUENCES = np.split(X, [9, 10, 10, 31])
+TAGS = np.split(np.array(["B-X", "I-X", "O", "B-Y", "I-Y"])[NUMBERS], [9, 10, 10, 31])
+
+
+@pytest.fixture(scope="module", params=[{}, {"scheme": "IOB2"}], ids=str)
+def chain(request):
+    labels = [item.tolist() for item in TAGS]
+    if request.param:
+        labels = [["B-X", "I-X", "O"] * 3, ["O"], [], ["O"] * 20 + ["B-Y"], ["B-Y", "I-Y"] * 14 + ["O"]]
+    filled = [n for n, item in enumerate(labels) if item]
+    return ChainCRF(l1=0.1, n_threads=1, **request.param).fit(
+        [SEQUENCES[n] for n in filled], [labels[n] for n in filled]
+    )
+
+
+class TestChains:
+    @pytest.mark.parametrize("input", ["dense", "sparse"])
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    def test_labels_are_those_of_the_model(self, chain, input, dtype, tmp_path):
+        interchange.write(chain, tmp_path / "m.onnx", dtype=dtype, input=input)
+        lengths = np.array([len(item) for item in SEQUENCES])
+        for rows, cuts in ((X, lengths), (X, [60, 0]), (X, [1] * 60), (X[:1], [1]), (X[7:9], [0, 2])):
+            found = run(tmp_path / "m.onnx", input, dtype, rows, np.array(cuts))
+            items = np.split(rows, np.cumsum(cuts)[:-1])
+            assert found["label"].tolist() == np.concatenate(chain.predict(items)).tolist()
+            np.testing.assert_allclose(found["scores"], rows @ chain.coef_.toarray().T, atol=1e-5)
+
+    def test_lengths_that_are_not_those_of_the_rows(self, chain, tmp_path):
+        interchange.write(chain, tmp_path / "m.onnx")
+        for lengths in ([59], [61], [60, 1]):
+            with pytest.raises(Exception, match="Reshape"):
+                run(tmp_path / "m.onnx", "dense", "float32", X, np.array(lengths))
 
 
 @pytest.mark.parametrize(

@@ -17,26 +17,25 @@ from crfqn.kernels.numba_internals import (
     NOT_IN_KERNELS,
     KernelCompiler,
     add_outer_4_2,
+    add_picked,
+    add_products,
     exchange,
     exponent,
-    hinge_move_1,
-    hinge_slopes_1,
+    hinge_move,
+    hinge_slopes,
     interleave_block,
     is_less,
     larger,
     load,
     load_acquire,
     mantissa,
-    picks_1,
     prefetch,
     prefetch_number,
-    products_2,
     separate_block,
     smaller,
     spread,
     store,
     store_release,
-    weighed_3,
 )
 
 PACKAGE = Path(crfqn.__file__).parent
@@ -178,27 +177,25 @@ def test_outer_products_lane_by_lane():
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
 def test_sums_of_rows(kind):
     @kernel
-    def run(out, matrix, indices, weights):
-        picks_1(out, 0, matrix, indices, 0, indices.size, weights, 0, 1)
-        products_2(out, LANES, matrix, out, 0, matrix.shape[0], weights, 0, 1)
-        weighed_3(out, 3 * LANES, matrix, indices, 0, indices.size, weights, 0, 1)
+    def run(picked, products, matrix, indices, weights, nothing):
+        add_picked(picked[0], matrix, indices, 0, indices.size, nothing)
+        add_picked(picked[1], matrix, indices, 0, indices.size, weights)
+        add_products(products, matrix, 0, matrix.shape[0], weights, 0, 1)
 
     random = np.random.default_rng(3)
     matrix, indices, weights = random.random((5, 6 * LANES)), np.array([3, 0, 3], kind), random.random(5)
-    out = np.zeros(6 * LANES)
-    run(out, matrix, indices, weights)
-    expected = np.empty(6 * LANES)
-    expected[:LANES] = matrix[indices, :LANES].sum(axis=0)
-    expected[LANES : 3 * LANES] = weights @ matrix[:, LANES : 3 * LANES]
-    expected[3 * LANES :] = weights[:3] @ matrix[indices, 3 * LANES :]
-    np.testing.assert_allclose(out, expected)
+    picked, products = np.zeros((2, 6 * LANES)), np.zeros(6 * LANES)
+    run(picked, products, matrix, indices, weights, np.empty(0))
+    np.testing.assert_allclose(picked[0], matrix[indices].sum(axis=0))
+    np.testing.assert_allclose(picked[1], weights[:3] @ matrix[indices])
+    np.testing.assert_allclose(products, weights @ matrix)
 
 
 def test_hinge_rows():
     @kernel
     def run(g, h, own, d, margins, indices, values, labels, weights):
-        hinge_slopes_1(g, h, own, 0, margins, indices, 0, 3, values, 1, labels, weights)
-        return hinge_move_1(d, 0, margins, indices, 0, 3, values, 1, labels, weights, 0.5)
+        hinge_slopes(g, h, own, margins, indices, 0, 3, values, 1, labels, weights)
+        return hinge_move(d, margins, indices, 0, 3, values, 1, labels, weights, 0.5)
 
     random = np.random.default_rng(4)
     margins, d = random.normal(size=(4, LANES)), random.normal(size=LANES)

@@ -1,5 +1,8 @@
 """The dense map answers like the sparse one, and the models trained on both are the same."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from problems import curvature_at
@@ -8,6 +11,7 @@ from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.linear.dense_map import DenseMap
+from crfqn.objectives.linear.feature_map import scores_of
 from crfqn.objectives.linear.screening import RowNorm
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.linear.tiled_map import FEATURES, POSITIONS
@@ -187,3 +191,16 @@ def test_training_reaches_the_same_optimum(has_groups):
         ]
         assert results[0].value == pytest.approx(results[1].value, rel=1e-6)
         assert results[0].status.is_success
+
+
+def test_an_array_is_let_go_at_once():
+    """Without waiting for the collector of cycles: stages make an array each, and many would be there at a time."""
+    gc.disable()
+    try:
+        features = DenseMap(np.random.default_rng(0).normal(size=(50, 3)), np.arange(51))
+        scores_of(features, np.ones((2, 3)))
+        kept = weakref.ref(features)
+        del features
+        assert kept() is None
+    finally:
+        gc.enable()

@@ -232,30 +232,6 @@ def test_blocks():
     assert (empty.n_blocks, empty.total(np.empty(0)).size, empty.spread(np.empty(0)).size) == (0, 0, 0)
 
 
-WHOLE = [np.arange(12), [0, 3, 4, 7, 8, 11], [2, 6, 10]]
-MIXED = [[], [0, 4], [0, 4, 9], [1, 2, 3], [0, 1, 4, 5, 8, 10], [0, 4, 8, 12], [0, 4, 8, 12, 13, 14]]
-
-
-@pytest.mark.parametrize(
-    ("coords", "is_whole"), [*((each, True) for each in WHOLE), *((each, False) for each in MIXED)]
-)
-def test_whole_rows_are_found_without_sorting(coords, is_whole):
-    coords, penalty = np.array(coords, np.int64), GroupLasso(1.0, n_features=4, n_states=3)
-    assert penalty.are_whole_rows(coords) == is_whole
-    found = penalty.at(coords).blocks
-    names = np.where(coords >= 12, 4 + coords, coords % 4)
-    expected, values = Blocks.of_names(names), np.random.default_rng(0).normal(size=coords.size)
-    for name in ("order", "starts", "sizes", "firsts"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
-    assert found.n_blocks == expected.n_blocks
-    for name in ("total", "squares") + (("largest",) if coords.size else ()):
-        np.testing.assert_allclose(getattr(found, name)(values), getattr(expected, name)(values), rtol=1e-14)
-    for place in range(coords.size):
-        np.testing.assert_array_equal(found.holders(np.array([place])), expected.holders(np.array([place])))
-    numbers = np.arange(found.n_blocks)
-    np.testing.assert_array_equal(found.spread(numbers), expected.spread(numbers))
-
-
 @norms
 @pytest.mark.parametrize("l1", [0.0, 0.3])
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ pytest.importorskip("pandas")
 
 import reproduce_fbpd
 from harness.data import leukemia
-from reproduce_fbpd import LOSSES, PENALTIES
+from reproduce_fbpd import FISTA, LOSSES, PENALTIES, ByChange
 
 PATIENTS = {"train": (1, 2, 28), "independent": (39, 67, 50)}  # a B, a T and a myeloid leukemia in each
 GENES = 7
@@ -61,9 +61,20 @@ def test_figure_3_times_both_algorithms(folder):
     assert {row["method"] for row in rows} == {*LOSSES, "Algorithm 2"}
     assert {row["per_class"] for row in rows} == {"3", "5", "10"}
     assert all(float(row["seconds"]) > 0 for row in rows)
+    assert {row["status"] for row in rows if row["method"] in ("square", "logit")} <= {"rule_met", "max_iter"}
     assert (folder / "figure-3.png").stat().st_size > 1000
     page = (folder / "page.md").read_text(encoding="utf-8")
-    assert "    python scripts/reproduce_fbpd.py --figure 3 --alpha 1 --quick --subsets 1\n" in page
+    assert "    python scripts/reproduce_fbpd.py --figure 3 --alpha 1 --quick\n" in page
+
+
+def test_distances_fall_towards_the_last_weights():
+    followed = ByChange(FISTA(restart=None), 1e-3)
+    found = reproduce_fbpd.fit(reproduce_fbpd.digits().subset(3, 0), "l1/linf", "square", 3.0, followed)
+    seconds, distances = followed.distances()
+    assert found["status"] == "rule_met"
+    assert np.all(np.diff(seconds) > 0)
+    assert distances[0] == 1.0  # from zero
+    assert distances[-1] < 0.1
 
 
 def levels(seed):

@@ -1,4 +1,4 @@
-"""Averaged perceptron and passive-aggressive learning: step by step as the papers say, on every structure.
+"""Averaged perceptron, passive-aggressive learning and AROW: step by step as the papers say, on every structure.
 
 The reference enumerates the labellings of each item and keeps the weights after each of them, to take their mean.
 """
@@ -28,7 +28,7 @@ from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.stochastic.perceptron import AveragedPerceptron, PassiveAggressive
+from crfqn.solvers.stochastic.perceptron import AROW, AveragedPerceptron, PassiveAggressive
 from crfqn.solvers.stochastic.state import PerceptronState
 from crfqn.structures.chain import Chain
 
@@ -53,6 +53,7 @@ def reference(problem, solver, start=None, allowed=None, order=None):
     """The mean of the weights after each item of each epoch, and the mistakes of the last epoch."""
     w = np.zeros(problem.n_coords) if start is None else start.copy()
     total, n_seen = np.zeros_like(w), 0
+    variances = np.full_like(w, solver.variance)
     counted = [i for i in range(problem.n_items) if labellings(problem, i)[2] > 0]
     random, n_wrong = np.random.default_rng(solver.random_state), 0
     for _ in range(solver.n_epochs):
@@ -62,6 +63,12 @@ def reference(problem, solver, start=None, allowed=None, order=None):
             found = int(np.argmax(phi @ w))
             change = (phi[observed] - phi[found]) * (1.0 if allowed is None else allowed)
             square = change @ change
+            if isinstance(solver, AROW):
+                loss = (phi[found] - phi[observed]) @ w + wrong[found]
+                w = w + weight * loss / (solver.gamma + change**2 @ variances) * variances * change
+                variances = 1 / (1 / variances + change**2 / solver.gamma)
+                total, n_seen, n_wrong = w, 1, n_wrong + int(wrong[found])
+                continue
             if isinstance(solver, PassiveAggressive):
                 loss = (phi[found] - phi[observed]) @ w + np.sqrt(wrong[found])
                 step = min(solver.C, loss / square) if square > 0 else 0.0
@@ -97,6 +104,15 @@ class TestIterates:
     def test_are_the_mean_of_the_weights_after_every_item(self, name, solver):
         check(PROBLEMS[name], solver)
 
+    @pytest.mark.parametrize("name", ["chains", "real chains", "weighted chains"])
+    @pytest.mark.parametrize("settings", [{}, {"gamma": 0.3, "variance": 4.0}], ids=str)
+    def test_of_arow_are_the_last_weights(self, name, settings):
+        check(PROBLEMS[name], AROW(3, random_state=7, **settings))
+
+    def test_arow_needs_chains(self):
+        with pytest.raises(ViewError, match="AROW needs a chain; the structure is Taxonomy"):
+            last_state(PROBLEMS["flat"].objective(), AROW())
+
     @pytest.mark.parametrize("solver", SOLVERS, ids=str)
     def test_begin_at_the_start(self, solver):
         problem = PROBLEMS["real chains"]
@@ -107,7 +123,7 @@ class TestIterates:
             dense_weights(problem, state.point.coords, state.point.weights), mean, atol=1e-12
         )
 
-    @pytest.mark.parametrize("solver", SOLVERS, ids=str)
+    @pytest.mark.parametrize("solver", [*SOLVERS, AROW(3)], ids=str)
     def test_on_a_support_only_its_weights_move(self, solver):
         problem = PROBLEMS["real chains"]
         store = problem.objective().map.store

@@ -109,16 +109,20 @@ def papers_sweep(problem, w, strengths, norm, order, constants=None):
 
 @every_loss
 @pytest.mark.parametrize("kind", ["L1/L2", "L1/Linf", "sparse group", "elastic net"])
-@pytest.mark.parametrize("is_constant", [False, True], ids=["line search", "constant"])
-def test_sweeps_are_the_papers(name, kind, is_constant):
+@pytest.mark.parametrize("step", ["line search", "constant", "paper constant"])
+def test_sweeps_are_the_papers(name, kind, step):
     problem, objective = make_problem(name, seed=2), objective_of(make_problem(name, seed=2))
     w = weights_like(problem, scale=0.2)
     w[3] = 0.0
     blocks = rows_at(point_at(problem, w, objective))
-    orders = [np.arange(F), np.array([5, 0, 0, 3, 2, 5])] if is_constant else [np.arange(F)] * 3
-    for order in orders:
-        papers_sweep(problem, w, *PENALTIES[kind], order, blocks.constants if is_constant else None)
-        blocks.sweep(order, penalty_of(kind), None if is_constant else LineSearch())
+    blocks.has_papers_constants = step == "paper constant"
+    has_search = step == "line search"
+    if blocks.has_papers_constants and problem.loss == "multiclass":
+        expected = 4 * (K - 1) * (problem.weights @ problem.x**2)
+        np.testing.assert_allclose(blocks.constants, expected)  # appendix A
+    for order in [np.arange(F)] * 3 if has_search else [np.arange(F), np.array([5, 0, 0, 3, 2, 5])]:
+        papers_sweep(problem, w, *PENALTIES[kind], order, None if has_search else blocks.constants)
+        blocks.sweep(order, penalty_of(kind), LineSearch() if has_search else None)
         np.testing.assert_allclose(table_of(blocks.point()), w, rtol=1e-8, atol=1e-10)
 
 
@@ -201,7 +205,7 @@ def wide(n_features=200, n_items=50, seed=1):
     return objective, GroupLasso(10.0, n_features=n_features, n_states=K)
 
 
-@pytest.mark.parametrize("step", ["line search", "constant"])
+@pytest.mark.parametrize("step", ["line search", "constant", "paper constant"])
 def test_shrinking_visits_fewer_rows_on_the_way_to_the_same_end(step):
     objective, penalty = wide()
     settings = {"tol": 1e-4 if step == "line search" else 1e-2, "max_iter": 1000}

@@ -51,9 +51,8 @@ from crfqn.tagging.content import ModelContent, finite
 from crfqn.threads import Pool
 
 ROWS = 1 << 15  # predicted at a time
-FEWEST_SPLIT = (
-    1000  # items of which "auto" holds some out: the score of fewer than a hundred of them tells too little
-)
+# Items of which "auto" holds some out: the score of fewer than a hundred of them tells too little.
+FEWEST_SPLIT = 1000
 SOLVED = 1e-6  # of the first loss: what is left over is no matter for another stage
 
 
@@ -365,6 +364,8 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
                     ended = self._add_stages(again, whole, None, second)
                     stages, monitor = again, second
                     status = status if ended is Status.STAGES_MADE else ended
+                if status.is_regular:
+                    self._improve(stages, items if whole is None else whole, monitor)
             self._keep_stages(checked, space, stages, monitor, status)
         except KeyboardInterrupt:  # in whatever it was, what has been learnt is kept
             self._keep_stages(checked, space, stages, monitor, Status.INTERRUPTED)
@@ -387,6 +388,9 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
             if status is not None:
                 return status
             predictions = next(learner)
+
+    def _improve(self, stages: StagesT, items: ItemStream, monitor: Monitor) -> None:
+        """Improve the weights of the stages that are kept; the record's row of the last one then tells of all."""
 
     def _keep_stages(
         self, checked: Any, space: LabelSpace, stages: StagesT, monitor: Monitor, status: Status

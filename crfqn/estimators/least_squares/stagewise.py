@@ -15,26 +15,29 @@ Shapes: K labels, I items, p features of a batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from crfqn.arrays import NO_COORDS, NO_VALUES, Vector
+from crfqn.data.features import FeatureStore
 from crfqn.data.generators import restored_source
-from crfqn.data.generators.sources import Batch, Source
+from crfqn.data.generators.sources import Batch, ChosenBatch, Source
 from crfqn.data.model_file import ModelFile
-from crfqn.errors import ModelFileError
+from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.items import intercept_coords
 from crfqn.estimators.least_squares.base import LINK_OF, clipped
 from crfqn.estimators.least_squares.items import ItemStream
-from crfqn.estimators.least_squares.staged import StagedModel, StageList
+from crfqn.estimators.least_squares.staged import Monitor, StagedModel, StageList
 from crfqn.estimators.least_squares.transformers import as_generator, restored_generator, stored_generator
-from crfqn.estimators.least_squares.updates import PartMaps, fit_margins, fit_residual
+from crfqn.estimators.least_squares.updates import PartMaps, fit_margins, fit_residual, ridge_of
 from crfqn.objectives.linear.dense_map import DenseMap, GeneratedMap, JoinedMap
-from crfqn.objectives.linear.feature_map import scores_of
-from crfqn.objectives.linear.tiled_map import TiledMap
+from crfqn.objectives.linear.feature_map import FeatureMap, scores_of
+from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.link import Link
 from crfqn.objectives.losses.potentials import LINKS, Potential
 from crfqn.penalties import ElasticNet
@@ -86,10 +89,13 @@ class Stages(StageList):
     def prepare(self, rows: Any, pool: Pool) -> tuple[Any, Pool]:
         return rows, pool
 
-    def features(self, rows: Any, number: int, predictions: Vector, pool: Pool, keeps: bool) -> TiledMap:
+    def features(self, rows: Any, number: int, predictions: Vector, pool: Pool, keeps: bool) -> FeatureMap:
         """Return the features of stage `number` for rows, functions of the predictions (K, N) included."""
         offsets, is_plain = np.arange(rows.shape[0] + 1), self.update != "calibrated"
         batch = self.batch(number)
+        if is_plain and isinstance(batch, ChosenBatch) and hasattr(rows, "tocsr"):  # sparse ones stay sparse
+            store = FeatureStore.from_matrix(rows[:, batch.chosen], offsets, allow_empty=True, pool=pool)
+            return SparseMap(store.with_constant() if self.has_constant else store, pool)
         made = GeneratedMap(rows, batch, offsets, self.has_constant and is_plain, pool)
         if is_plain:
             return made.kept() if keeps else made
@@ -111,9 +117,7 @@ class Stages(StageList):
 
     def _learn_stage(self, items: ItemStream, predictions: Vector) -> Vector:
         number, is_free = self.n_stages, self.is_constant_free
-        maps = PartMaps(
-            items, lambda rows, part: self.features(rows, number, predictions[:, part], items.pool, True)
-        )
+        maps = PartMaps(items, partial(self._features_of, number, predictions, items.pool))
         if self.update == "logistic":
             n_columns = next(iter(maps))[0].n_features
             free = intercept_coords(len(predictions), n_columns) if is_free else NO_COORDS
@@ -124,6 +128,32 @@ class Stages(StageList):
         after = maps.advanced(predictions, table)
         self.weights.append(table)
         return self._after(after)
+
+    def refit(self, items: ItemStream, n_rounds: int) -> Vector:
+        """Fit each batch's weights anew to what all others leave over, batch after batch, so many times: block
+        coordinate descent on the least squares of all features, with a factor for each batch as far as there is room.
+        Returns the predictions after."""
+        predictions, room = np.zeros(items.targets.shape), float(MOST_KEPT)
+        solvers: dict[int, Callable[[Vector], Vector]] = {}
+        for rows, part in items.parts():
+            *_, predictions[:, part] = self.replay(rows, len(predictions), items.pool)
+        for number in [*range(self.n_stages)] * n_rounds:
+            maps = PartMaps(items, partial(self._features_of, number, predictions, items.pool))
+            solve = solvers.get(number) or maps.solver(self.l2, self.is_constant_free)
+            table = self.weights[number]
+            if number not in solvers and maps.n_numbers + table.shape[1] ** 2 <= room:
+                solvers[number] = solve
+                room -= maps.n_numbers + table.shape[1] ** 2
+            ridge = ridge_of(table.shape[1], self.l2, self.is_constant_free)
+            change = solve(maps.sums(partial(maps.residual, predictions))[0] - ridge * table)
+            predictions = maps.advanced(predictions, change)
+            self.weights[number] = table + change
+        return predictions
+
+    def _features_of(
+        self, number: int, predictions: Vector, pool: Pool, rows: Any, part: slice
+    ) -> FeatureMap:
+        return self.features(rows, number, predictions[:, part], pool, keeps=True)
 
     def probabilities(self, predictions: Vector) -> Vector:
         if self.update == "logistic":
@@ -168,6 +198,10 @@ class StagewiseRegression(StagedModel[Stages]):
         Functions of the predictions, for "calibrated"; as in `CalibratedLeastSquares`.
     max_iter : int, default 20
         Stages.
+    n_rounds : int, default 1
+        Over the batches: each but the first fits the weights of every "linear" stage anew to what all others leave
+        over. That leads to the least squares of all features (block coordinate descent), as stages of features that
+        depend on each other do not; `validation_score_` is of the first.
     inner_iter : int, default 50
         Steps of a "logistic" stage.
     tol : float, default 1e-3
@@ -220,6 +254,7 @@ class StagewiseRegression(StagedModel[Stages]):
     update: str = "linear"
     inner_iter: int = 50
     max_iter: int = 20
+    n_rounds: int = 1
 
     def _new_stages(self, blocks: Iterable[Any], is_exclusive: bool) -> Stages:
         return self._stages_of(as_generator(self.generator).fit(blocks, self._seed), is_exclusive)
@@ -238,6 +273,16 @@ class StagewiseRegression(StagedModel[Stages]):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         as_generator(self.generator)
+        if self.n_rounds > 1 and self.update != "linear":
+            raise InputError(f"n_rounds: expected 1 with update={self.update!r}, got {self.n_rounds}")
+
+    def _improve(self, stages: Stages, items: ItemStream, monitor: Monitor) -> None:
+        if self.n_rounds == 1:
+            return
+        stages.keep(monitor.best)
+        value = stages.loss(items, stages.refit(items, self.n_rounds - 1))
+        rows, last = monitor.trace.rows, stages.n_stages - monitor.first
+        rows[last] = replace(rows[last], value=value, seconds=time.perf_counter() - monitor.started)
 
     def _settings(self) -> dict[str, Any]:
         return super()._settings() | {"generator": stored_generator(self.generator)}

@@ -46,6 +46,13 @@ class PartMaps:
             self._kept = [*found]
         yield from found if self._kept is None else self._kept
 
+    @property
+    def n_numbers(self) -> float:
+        """Numbers in the features that are kept."""
+        return sum(
+            features.count_entries(all_nodes(1, features.n_features)) for features, _ in self._kept or ()
+        )
+
     def sums(self, *asks: Callable[[FeatureMap, slice], Vector]) -> list[Vector]:
         """Return the sums over the parts of what is asked of each, in one pass."""
         totals: list[Vector] = []

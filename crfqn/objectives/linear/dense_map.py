@@ -21,9 +21,8 @@ from crfqn.errors import InputError
 from crfqn.objectives.linear.tiled_map import POSITIONS, TiledMap
 from crfqn.threads import Pool
 
-NEAR = (
-    10.0  # times the distances of values from a centre: as far as this it costs products one digit of sixteen
-)
+# Times the distances of values from a centre: as far as this it costs products one digit of sixteen.
+NEAR = 10.0
 SAMPLE = 256  # positions that tell how far values lie around their centre
 SAME = 1e-12  # relative distance of a mean from a value that is rounding
 
@@ -103,10 +102,8 @@ class DenseMap(TiledMap):
     @cached_property
     def feature_scales(self) -> Vector:  # type: ignore[override]
         """The largest squares, of the extremes of each column as they lie in the array."""
-        scales, centre = (
-            np.ones(self.n_features),
-            0.0 if self.centre is None else self.centre[: self.n_stored],
-        )
+        scales = np.ones(self.n_features)
+        centre = 0.0 if self.centre is None else self.centre[: self.n_stored]
         if not self.n_positions:
             return scales
         extremes = np.stack([self.matrix.min(axis=0), self.matrix.max(axis=0)]).astype(np.float64)
@@ -138,14 +135,20 @@ class DenseMap(TiledMap):
         positions, offsets = positions_of(self.offsets, items)
         return replace(self, matrix=self.matrix[positions], offsets=offsets), positions
 
-    @cached_property
-    def _product_tile(self) -> tuple[Callable[[Any, Any], Vector], Vector | None]:  # type: ignore[override]
+    @property
+    def _product_tile(self) -> tuple[Callable[[Any, Any], Vector], Vector | None]:
         """Tiles as they lie in memory, without a copy, where what is to be taken off cancels hardly a digit."""
+        return (self._tile, None) if self._is_far else (self._uncentred, self.centre)
+
+    @cached_property
+    def _is_far(self) -> bool:
+        """Whether a feature's centre is far from it, or there is none."""
         if self.centre is None:
-            return self._tile, None
+            return True
         some = self._tile(slice(None, None, max(1, self.n_positions // SAMPLE)), slice(None))
-        is_far = np.abs(self.centre[: self.n_stored]) > NEAR * np.abs(some).max(axis=0, initial=0.0)
-        return (self._tile, None) if is_far.any() else (self._uncentred, self.centre)
+        return bool(
+            (np.abs(self.centre[: self.n_stored]) > NEAR * np.abs(some).max(axis=0, initial=0.0)).any()
+        )
 
     def _tile(self, positions: Any, columns: Any) -> Vector:
         """Some positions of some columns in float64, less their centre."""

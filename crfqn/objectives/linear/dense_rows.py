@@ -19,9 +19,8 @@ from crfqn.objectives.linear.coordinates import Split
 from crfqn.threads import N_PARTS, Pool, cut_into_parts
 
 MOST_STATES = 256  # the coordinates of a taxonomy's thousands of nodes fill no rows
-FEWEST_ENTRIES = (
-    8  # of the chosen features at a position, on average: below, the copies cost more than is saved
-)
+# Of the chosen features at a position, on average: below, the copies cost more than is saved.
+FEWEST_ENTRIES = 8
 MOST_EMPTY = 2.0  # numbers of the table for each that is asked for
 SLAB_NUMBERS = 1 << 16  # of a position-major table at a time: 512 KB, half of an L2 cache
 BLOCK = 64  # features whose sums stay in the cache while a slab's positions go by

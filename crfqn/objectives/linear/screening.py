@@ -205,7 +205,8 @@ def position_norms(pool: Pool, residual: NDArray[np.float64], order: int) -> NDA
 
     def run(part: int) -> None:
         stretch = slice(part * step, (part + 1) * step)
-        out[stretch] = norm_of(residual[:, stretch], order)
+        rows = residual[:, stretch]
+        out[stretch] = np.sqrt(np.einsum("ki,ki->i", rows, rows)) if order == 2 else np.abs(rows).sum(axis=0)
 
     pool.each(-(-out.size // step), run)
     return out
@@ -237,13 +238,6 @@ def by_position(
         n_positions, lambda first, last: transpose_positions(first, last, rows, float(order), out, norms)
     )
     return out, norms
-
-
-def norm_of(rows: NDArray[np.float64], order: float) -> NDArray[np.float64]:
-    """Return the norm over the states of each position, (n,)."""
-    if order == np.inf:
-        return np.maximum(rows.max(axis=0), -rows.min(axis=0))
-    return np.sqrt(np.einsum("ki,ki->i", rows, rows)) if order == 2 else np.abs(rows).sum(axis=0)
 
 
 def count_small(store: FeatureStore, pool: Pool, rows: Vector, limits: Vector) -> int:

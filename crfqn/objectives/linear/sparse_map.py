@@ -25,9 +25,8 @@ from crfqn.objectives.linear.dense_rows import DenseRows
 from crfqn.objectives.linear.gram import GramSum, largest_eigenvalue
 from crfqn.threads import N_PARTS, Pool, cut_into_parts
 
-FAR = (
-    3.0  # deviations; the commonest words of a text, and pixels, have a mean of up to three: they stay sparse
-)
+# Deviations; the commonest words of a text, and pixels, have a mean of up to three: they stay sparse.
+FAR = 3.0
 DENSE_PRODUCTS = 100  # of a matrix product in the time of one over index arrays, about
 
 

@@ -24,9 +24,8 @@ from crfqn.threads import Pool
 POSITIONS = 4096  # of a tile: its scores of some states stay in the cache
 FEATURES = 128  # of a tile: wide enough for matrix products to be fast, small enough to share out
 FEWEST_ROUNDED = 1024  # features: with fewer, to prove that rounded products will do costs what they save
-MOSTLY = (
-    0.5  # of the features: from here on all columns are multiplied as they lie, instead of a copy of some
-)
+# Of the features: from here on all columns are multiplied as they lie, instead of a copy of some.
+MOSTLY = 0.5
 
 
 class TiledMap(ABC):

@@ -92,7 +92,6 @@ class MulticlassSquaredHinge(SquaredHinge):
         return range_with_unseen(table, step)
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> HingeEvaluation:
-        """Return losses, slacks and residual from one pass, O(N K)."""
         return evaluate_hinge(multiclass_hinge, self.labels, scores, weights, pool)
 
     def curvature(self, scores: Vector, evaluation: Evaluation, weights: Vector) -> Vector:
@@ -109,8 +108,10 @@ class MulticlassSquaredHinge(SquaredHinge):
         """Return 2 K: twice the largest eigenvalue of the Laplacian of a star of K classes; the paper has 4 (K - 1)."""
         return np.full(self.n_positions, 2.0 * self.n_states)
 
-    def constants(self, features: FeatureMap, weights: Vector) -> Vector:
-        """Return the constants of appendix A, sharpened: see `star_constants`."""
+    def constants(self, features: FeatureMap, weights: Vector, are_papers: bool = False) -> Vector:
+        """Return 4 (K - 1) sum_i c_i x_ij^2 for appendix A's, or these sharpened: see `star_constants`."""
+        if are_papers:
+            return features.weighted_squares(4.0 * (self.n_states - 1) * weights)
         out = np.empty(features.n_features)
         star_constants(*features.store.by_feature, self.labels, weights, self.n_states, out)
         return out
@@ -131,7 +132,6 @@ class MultitaskSquaredHinge(SquaredHinge):
         return single_size(table, step)
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> HingeEvaluation:
-        """Return losses, slacks and residual from one pass, O(N K)."""
         return evaluate_hinge(multitask_hinge, self.labels, scores, weights, pool)
 
     def curvature(self, scores: Vector, evaluation: Evaluation, weights: Vector) -> Vector:

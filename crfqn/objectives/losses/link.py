@@ -44,7 +44,6 @@ class LinkDual:
         return total
 
     def around(self, fixed: float) -> LinkDual:
-        """Return the dual around fixed scores."""
         return LinkDual(self.parts, self.fixed + fixed)
 
     def __add__(self, other: LinkDual) -> LinkDual:
@@ -84,7 +83,6 @@ class Link(PositionLoss):
         return self.targets.shape[1]
 
     def of(self, positions: NDArray[np.integer]) -> Link:
-        """Return the loss of some positions."""
         return Link(self.potential, self.targets[:, positions])
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> Evaluation:

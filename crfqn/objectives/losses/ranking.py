@@ -75,7 +75,6 @@ class MultilabelRanking(PositionLoss):
         return out
 
     def of(self, positions: NDArray[np.integer]) -> MultilabelRanking:
-        """Return the loss of some positions."""
         lengths = np.diff(self.starts)[positions]
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         entries = np.repeat(self.starts[positions] - starts[:-1], lengths) + np.arange(starts[-1])

@@ -163,8 +163,9 @@ class ScoreLoss:
         """Return the largest eigenvalue that the Hessian by a position's scores may have, unweighted, (N,)."""
         raise NotImplementedError
 
-    def constants(self, features: Any, weights: Vector) -> Vector:
-        """Return a Lipschitz constant of each feature's row of the gradient, (F,); features: a `FeatureMap`."""
+    def constants(self, features: Any, weights: Vector, are_papers: bool = False) -> Vector:
+        """Return a Lipschitz constant of each feature's row of the gradient, (F,); features: a `FeatureMap`;
+        are_papers : those of Blondel, Seki and Uehara (2013), where they differ from the least that is known."""
         return features.weighted_squares(weights * self.score_bounds())
 
     @property
@@ -275,14 +276,12 @@ class LinearDual:
     slope: float
 
     def value(self, scale: float) -> float:
-        """Return the dual loss at `scale`."""
         return scale * self.slope
 
     def __add__(self, other: LinearDual) -> LinearDual:
         return LinearDual(self.slope + other.slope)
 
     def around(self, fixed: float) -> LinearDual:
-        """Return the dual around fixed scores."""
         return LinearDual(self.slope + fixed)
 
 
@@ -291,12 +290,10 @@ class NoDual:
     """The dual of a loss that has none: it proves nothing."""
 
     def value(self, scale: float) -> float:
-        """Return -inf."""
         return -np.inf
 
     def __add__(self, other: object) -> NoDual:
         return self
 
     def around(self, fixed: float) -> NoDual:
-        """Return itself."""
         return self

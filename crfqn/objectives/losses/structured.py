@@ -158,14 +158,6 @@ class StructuralHinge(StructuredLoss):
         shared = np.intersect1d(states * n + positions, observed * n + at, assume_unique=True) % n
         return 0.5 * (self._by_item(positions) + self._by_item(at)) - self._by_item(shared)
 
-    def expected_distances(self, counts: Vector) -> Vector:
-        """Return the expectation of L, (I,), from what is expected of the states at each position, (N, K or more)."""
-        states, positions = self.observed_at(np.arange(self.n_positions))
-        terms = 0.5 * counts.sum(axis=1) - np.bincount(
-            positions, counts[positions, states] - 0.5, minlength=self.n_positions
-        )
-        return self._by_item(np.arange(self.n_positions), terms)
-
     def _by_item(self, positions: NDArray[np.integer], terms: Vector | None = None) -> Vector:
         """Sum terms (1 by default) at positions over their items, (I,)."""
         item_of = np.repeat(np.arange(self.n_items), np.diff(self.structure.offsets))

@@ -96,7 +96,6 @@ class FeatureBCD:
             raise InputError(f"shrink_margin: expected None or a number from 0 to below 1, got {margin!r}")
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        """Return what is asked of the problem: the loss while blocks of weights move."""
         return Requirements(penalty=("is_rowwise",), states=(BlockState,))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:

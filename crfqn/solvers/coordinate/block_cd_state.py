@@ -261,7 +261,6 @@ def prepare_tree(point: Point, loss: StructuredLoss, tree: Taxonomy) -> TreeStat
         rows=np.empty((2, owner.n_items, tree.n_states)),
         items=item_numbers(point),
         paths=np.zeros(tree.n_states),
-        exponents=np.empty(tree.n_states, np.int64),
         n_steps=np.zeros(2, np.int64),
     )
     state.rows[0] = point.scores.T

@@ -21,11 +21,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels import exact_inner, inner, kernel, subkernel
+from crfqn.kernels import inner, kernel, subkernel
 from crfqn.kernels.forward_backward import LARGEST_RANGE, padded_edges
 from crfqn.kernels.logarithms import log_pairs, log_sum_exp, normalise
-from crfqn.kernels.numba_internals import load, store
-from crfqn.kernels.rows import LANES, UNDERFLOW, add_products, copy_rows, exp_in_place, exp_lanes
+from crfqn.kernels.rows import UNDERFLOW, add_products, copy_rows, exp_in_place
 
 MOST_TRIALS = 80  # halvings: where the curvature is at its floor, the first step is 1e10 times the gradient
 WEIGHT, LOG_Z, OBSERVED, TRIAL_LOG_Z, TRIAL_OBSERVED, OUTSIDE, TOTAL = range(7)  # of items
@@ -74,7 +73,7 @@ class TreeState(NamedTuple):
 
     parents, is_label : int32 (K,); bool (K,); n_steps : int64 (2,), ways down and ways up
     rows : float64 (2, N, K), path sums and marginals
-    paths, exponents : float64 (K,), path sums of the latest move; int64 (K,), scratch
+    paths : float64 (K,), path sums of the latest move
     """
 
     indptr: np.ndarray
@@ -86,7 +85,6 @@ class TreeState(NamedTuple):
     rows: np.ndarray
     items: np.ndarray
     paths: np.ndarray
-    exponents: np.ndarray
     n_steps: np.ndarray
 
 
@@ -215,13 +213,6 @@ def log_z_within(s, i, first, last):
     return total
 
 
-@exact_inner
-def exponentiate(psi, place, width):
-    """psi = exp(psi) <= 1 from a place on, in registers."""
-    for k in range(place, place + width, LANES):
-        store(psi, k, exp_lanes(load(psi, k)))
-
-
 @inner
 def load_row(s, t, delta, step, is_log):
     """Write psi at position t, of score + step * delta less the largest of it, and the position's shift and spread."""
@@ -234,7 +225,7 @@ def load_row(s, t, delta, step, is_log):
     for k in range(n_states):
         psi[k] -= largest
     if not is_log:
-        exponentiate(s.rows[PSI], t * psi.size, psi.size)
+        exp_in_place(psi)
     for k in range(n_states, psi.size):
         psi[k] = 0.0
     s.positions[SHIFT, t], s.positions[SPREAD, t] = largest, largest - smallest
@@ -473,7 +464,7 @@ def go_down(s, t, step):
             largest = p[k] if p[k] > largest else largest
     for k in range(sums.size):
         p[k] = p[k] - largest if s.is_label[k] else UNDERFLOW
-    exp_in_place(p, s.exponents)
+    exp_in_place(p)
     for k in range(p.size):
         total += p[k]
     s.n_steps[0] += 1

@@ -369,12 +369,8 @@ def update_row(row, upcoming, state, rows, penalty, rule, shared, work):
     """Take the step of one row (Algorithm 2), its weights in work.w; returns its violation and `kkt_excess`. The first
     step is nearly always taken: so all compute the slopes of the upcoming row before the barrier."""
     ends, n, has_search = rows.ends[row], rows.weights.shape[1], rule.constants.size == 0
-    w, g, target, strengths = (
-        work.w[:n],
-        work.g[:n],
-        work.target[:n],
-        UNPENALISED if rows.is_unpenalised[row] else penalty,
-    )
+    w, g, target = work.w[:n], work.g[:n], work.target[:n]
+    strengths = UNPENALISED if rows.is_unpenalised[row] else penalty
     add_slopes(ends, shared, work)
     excess, violation, has_moved = kkt_excess(w, g, strengths), 0.0, False
     if excess > 0.0:

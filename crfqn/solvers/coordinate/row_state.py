@@ -235,6 +235,7 @@ PAPERS = LineSearch()
 class RowBlocks(MethodState):
     """Rows of the weights, the others being zero, and the margins.
 
+    has_papers_constants : constant steps are the paper's, not the longest that are known
     cuts, row_weights : int64 (PARTS + 1,), the first position of each part of a row that threads share;
         (stored rows, K)
     stored_rows : sorted int64, features, among them all whose rows are not zero
@@ -246,6 +247,7 @@ class RowBlocks(MethodState):
     row_weights: Vector
     state: MarginState
     _ends: Indices = field(repr=False)
+    has_papers_constants: bool = False
 
     @classmethod
     def check(cls, objective: Any) -> None:
@@ -377,7 +379,9 @@ class RowBlocks(MethodState):
     @cached_property
     def constants(self) -> Vector:
         """A Lipschitz constant of each row of the gradient, (F,) (appendix A)."""
-        return self.objective.loss.constants(self.objective.map, self.objective.weights)
+        return self.objective.loss.constants(
+            self.objective.map, self.objective.weights, self.has_papers_constants
+        )
 
     def local(self, penalty: ElasticNet | GroupLasso) -> RowPenalty:
         """The penalty of the rows."""

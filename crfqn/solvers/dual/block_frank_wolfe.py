@@ -60,7 +60,6 @@ class BlockFrankWolfe:
         check_integers(self, 0, "random_state")
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        """Return what is asked of the problem: dual variables of a structured hinge."""
         return Requirements(penalty=("is_quadratic", "is_uniform"), states=(FrankWolfeState,))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:

@@ -40,8 +40,9 @@ class DualDecomposition:
     ----------
     sub_solver : {"pivot", "sort", "bisection", "smo", "frank-wolfe"}
         How the sub-problem of an item is solved: exactly, by a projection onto the simplex with random pivots (Duchi et
-        al. 2008) or by sorting (Algorithm 2); by bisection (Algorithm 3); one exchange between two states (supplement
-        A); one step to a vertex (supplement B). The squared hinge knows the first two.
+        al. 2008) or by sorting (Algorithm 2); by bisection (Algorithm 3, from [max - c, max], where the level
+        lies, in the place of the paper's [0, U]); one exchange between two states (supplement A); one step to a vertex
+        (supplement B). The squared hinge knows the first two.
     tau : float > 0
         Of bisection: the sum of the variables is right to within this share of the mass.
     shrink : bool
@@ -93,7 +94,6 @@ class DualDecomposition:
         check_integers(self, 0, "random_state")
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        """Return what is asked of the problem: dual variables of items."""
         return Requirements(penalty=("is_quadratic", "is_uniform"), states=(DualItems,))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:

@@ -266,23 +266,47 @@ def take_step(g, b, after, square, states, changes):
     return n_states, decrease
 
 
-@kernel
-def sweep_items(order, rows, items, weights, solver, least, slacks, found):
-    """Visit the items of `order` (Algorithm 1, the inner loop).
+@inner
+def gradient_of(i, scores, items, g):
+    """g[:K] <- equation 4 of item i, given the scores of all, (K, N), without the offset."""
+    offset = items.offsets[i if items.offsets.shape[0] > 1 else 0]
+    for m in range(scores.shape[0]):
+        g[m] = scores[m, i] + offset[m] + 1.0
+    g[items.labels[i]] -= 1.0
 
-    weights : float64 (F, width), in and out; least : the violation up to which an item is only looked at
+
+@inner
+def move_scores(row, n_states, states, changes, scores):
+    """scores[states] += changes row, an item's row of the Gram matrix."""
+    for s in range(n_states):
+        target, change = scores[states[s]], changes[s]
+        for j in range(target.size):
+            target[j] += change * row[j]
+
+
+@kernel
+def sweep_items(order, rows, gram, squares, items, table, solver, least, slacks, found):
+    """Visit the items of `order` (Algorithm 1, the inner loop), with linear scores or a kernel's.
+
+    rows, gram : DualRows, or None; None, or float64 (at least N, at least N), of which the first are the Gram matrix
+    squares : float64 (N,), ||x||^2
+    table : float64, in and out, the weights (F, width), or the scores of all items (K, N)
+    least : the violation up to which an item is only looked at
     slacks : float64 (len(order),), out: `Optimality.slack` of each, before its update
     found : float64 (5,), out: the largest violation, the sum of the gaps, the decrease of the dual objective under the
         hinge, updates, the sum of the violations
     """
-    n, width, is_of_pairs = items.b.shape[1], weights.shape[1], items.damping.size > 0
-    g, after, workspace = np.zeros(width), np.zeros(n), np.zeros(n + 1)
+    n, is_of_pairs = items.b.shape[1], items.damping.size > 0
+    g, after, workspace = np.zeros(table.shape[1] if gram is None else n), np.zeros(n), np.zeros(n + 1)
     states, changes = np.zeros(n, np.int64), np.zeros(n)
     found[:] = 0.0
     for t in range(order.size):
         i = order[t]
-        b, c, square = items.b[i], items.masses[i], rows.squares[i]
-        scores_of(i, rows, weights, items, g)
+        b, c, square = items.b[i], items.masses[i], squares[i]
+        if rows is not None:
+            scores_of(i, rows, table, items, g)
+        if gram is not None:
+            gradient_of(i, table, items, g)
         if is_of_pairs:
             seen = optimality_of_pairs(g[:n], b, items.labels[i], items.damping[i])
         else:
@@ -300,48 +324,10 @@ def sweep_items(order, rows, items, weights, solver, least, slacks, found):
                 g[:n], b, c, square, seen.best, items.cursors[i], solver, after, workspace
             )
         n_states, decrease = take_step(g, b, after, square, states, changes)
-        move_weights(i, rows, n_states, states, changes, weights)
-        found[DECREASE] += decrease
-        found[UPDATES] += 1.0
-
-
-@inner
-def gradient_of(i, scores, items, g):
-    """g <- equation 4 of item i."""
-    offset = items.offsets[i if items.offsets.shape[0] > 1 else 0]
-    for m in range(g.size):
-        g[m] = scores[m, i] + offset[m] + 1.0
-    g[items.labels[i]] -= 1.0
-
-
-@kernel
-def visit_items(order, rows, diagonal, items, scores, solver, least, slacks, found):
-    """Visit the items of `order` as `sweep_items` does, with the scores of all, (K, N), in the place of weights.
-
-    rows, diagonal : float64 (at least N, at least N), of which the first are the Gram matrix of the items; (N,)
-    """
-    n = items.b.shape[1]
-    g, after, workspace = np.zeros(n), np.zeros(n), np.zeros(n + 1)
-    states, changes = np.zeros(n, np.int64), np.zeros(n)
-    found[:] = 0.0
-    for t in range(order.size):
-        i = order[t]
-        b, c, square = items.b[i], items.masses[i], diagonal[i]
-        gradient_of(i, scores, items, g)
-        seen = optimality(g, b, c)
-        slacks[t] = seen.slack
-        found[VIOLATION] = max(found[VIOLATION], seen.violation)
-        found[GAP] += seen.gap
-        found[VIOLATIONS] += seen.violation
-        if seen.violation <= max(ROUNDING * (1.0 + abs(g[seen.best])), least):
-            continue
-        items.cursors[i] = solve_block(g, b, c, square, seen.best, items.cursors[i], solver, after, workspace)
-        n_states, decrease = take_step(g, b, after, square, states, changes)
-        row = rows[i]
-        for s in range(n_states):
-            target, change = scores[states[s]], changes[s]
-            for j in range(target.size):
-                target[j] += change * row[j]
+        if rows is not None:
+            move_weights(i, rows, n_states, states, changes, table)
+        if gram is not None:
+            move_scores(gram[i], n_states, states, changes, table)
         found[DECREASE] += decrease
         found[UPDATES] += 1.0
 

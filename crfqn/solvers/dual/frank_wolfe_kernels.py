@@ -250,7 +250,9 @@ def improve_chains(order, data, planes, n_states, among_planes, moves, gaps, row
     weights, masses, targets = rows.weights, data.weights, data.targets
     n_features, width = weights.shape[0] - n_states, weights.shape[1]
     edges = weights[n_features:]
-    change_rows = AveragedRows(changes, rows.corrections, rows.is_fixed, rows.pattern_of, rows.counters)
+    change_rows = AveragedRows(
+        changes, rows.corrections, rows.variances, rows.is_fixed, rows.pattern_of, rows.counters
+    )
     longest, _ = largest_item(order, data)
     most = 1
     for i in order:

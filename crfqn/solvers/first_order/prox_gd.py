@@ -147,7 +147,6 @@ class ProxGD:
     resumes: ClassVar[bool] = True
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        """Return what is asked of the problem: a Lipschitz bound where steps come from it."""
         return Requirements(("has_hessian_bound",) if self.lipschitz == "bound" else ())
 
     def steps(

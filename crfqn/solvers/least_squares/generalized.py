@@ -37,7 +37,6 @@ class GLS:
     accelerated: bool = True
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        """Return what is asked of the problem: a matrix that bounds the Hessian."""
         return Requirements(("has_gram",), ("is_quadratic",))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:

@@ -57,7 +57,6 @@ class ConstrainedFBPD:
         check_integers(self, 1, "n_steps")
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        """Return what is asked of the problem: a bound on the loss, split."""
         return Requirements(states=(BoundedSplitting,))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:

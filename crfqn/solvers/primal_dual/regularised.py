@@ -228,7 +228,6 @@ class FBPD:
         check_integers(self, 1, "n_steps")
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        """Return what is asked of the problem: the loss, split."""
         return Requirements(states=(HingeSplitting,))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:

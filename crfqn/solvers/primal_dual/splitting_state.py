@@ -27,9 +27,8 @@ from crfqn.objectives.protocols import MethodState
 
 MOST_ROUNDS = 300  # of a power iteration
 SETTLED = 1e-5  # its relative change in a round that ends it
-MARGIN = (
-    1.01  # it comes from below; steps up to 4/3 of what the theory of 2013 asks converge (He et al. 2022)
-)
+# It comes from below; steps up to 4/3 of what the theory of 2013 asks converge (He et al. 2022).
+MARGIN = 1.01
 NO_ITEMS = np.empty(0)
 
 

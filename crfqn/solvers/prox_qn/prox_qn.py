@@ -139,7 +139,6 @@ class ProxQN:
         check_shares(self, "cooling")
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        """Return what is asked of the problem: curvature, unless the metric and the entry do without."""
         uses_curvature = self.entry.uses_curvature or self.metric.uses_curvature
         return Requirements(("has_curvature",) if uses_curvature else ())
 

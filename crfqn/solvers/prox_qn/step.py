@@ -212,7 +212,6 @@ class DampedSearch:
             self.majorant = np.zeros(active.coords.size)
 
     def restrict(self, keep: NDArray[np.bool_]) -> None:
-        """Follow an active set that shrinks."""
         self.damping.restrict(keep)
         self.majorant = self.majorant[keep]
 
@@ -299,7 +298,6 @@ class Damping:
             self.majorant_share = max(self.majorant_share, self.initial)
 
     def restrict(self, keep: NDArray[np.bool_]) -> None:
-        """Follow an active set that shrinks."""
         self.by_coordinate = self.by_coordinate[keep]
 
     def diagonal(self, diagonal: Vector, majorant: Vector) -> Vector:

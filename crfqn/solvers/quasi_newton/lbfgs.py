@@ -69,7 +69,6 @@ class LBFGS:
             raise InputError(f"scaling: expected a number from 0 to 1, got {self.scaling!r}")
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        """Return what is asked of the problem: a diagonal to scale the weights by."""
         facts = ("has_curvature", "has_gram") if self.in_gram_metric else ("has_curvature",)
         return Requirements(facts, ("is_quadratic",))
 
@@ -161,13 +160,10 @@ class GramVariables(NamedTuple):
     n_features: int
 
     def gradient(self, g: Vector) -> Vector:
-        """Return the gradient by v."""
         return self.factor.half_solve(g.reshape(-1, self.n_features)).ravel()
 
     def direction(self, d: Vector) -> Vector:
-        """Return the direction in w of one in v."""
         return self.factor.half_solve(d.reshape(-1, self.n_features), transposed=True).ravel()
 
     def change(self, w: Vector) -> Vector:
-        """Return the change of v of one of w."""
         return self.factor.half_times(w.reshape(-1, self.n_features)).ravel()

@@ -62,7 +62,6 @@ class OWLQN:
         check_shares(self, "armijo", "backtrack")
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        """Return what is asked of the problem: a penalty of single weights."""
         return Requirements(penalty=("is_separable",))
 
     def steps(

@@ -63,7 +63,6 @@ class StrongRule:
     n_broken: int = field(default=0, init=False)
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        """Return what the method asks for."""
         return requirements(self.solver, objective, penalty)
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:

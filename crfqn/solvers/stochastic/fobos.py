@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crfqn.errors import InputError
 from crfqn.solvers.protocols import (
@@ -32,12 +31,6 @@ from crfqn.solvers.stochastic.sgd import screen_unless_lost, value_at
 from crfqn.solvers.stochastic.state import FobosState
 
 RATES = tuple(10.0**power for power in range(-3, 4))
-
-
-class LearningObjective(Objective, Protocol):
-    """An objective of which some items can be held out."""
-
-    def take(self, items: NDArray[np.integer]) -> LearningObjective: ...
 
 
 @dataclass(frozen=True)
@@ -82,10 +75,9 @@ class FOBOS:
         check_integers(self, 0, "random_state")
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        """Return what is asked of the problem: rows that learn item by item."""
         return Requirements(penalty=("is_rowwise", "is_uniform"), states=(FobosState,))
 
-    def steps(self, objective: LearningObjective, penalty: Penalty, start: Point) -> Iterator[State]:
+    def steps(self, objective: Any, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield the state of the start, then one after every iteration."""
         if not objective.total_weight > 0:
             raise InputError("FOBOS needs at least one item with a weight above 0, got none")
@@ -103,11 +95,7 @@ class FOBOS:
             yield screen_unless_lost(penalty, objective.at(*learner.weights()))
 
     def calibrate(
-        self,
-        objective: LearningObjective,
-        penalty: Penalty,
-        origin: SparseWeights,
-        random: np.random.Generator,
+        self, objective: Any, penalty: Penalty, origin: SparseWeights, random: np.random.Generator
     ) -> Generator[State, None, float]:
         """Return the rate that leaves the objective of the held-out items lowest, after an epoch over the others, by
         steps as the run would begin with. Yields the held-out items' states, marked with their share."""

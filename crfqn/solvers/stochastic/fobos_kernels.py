@@ -95,7 +95,7 @@ def apply_lazy_penalty_to_rows(rows):
 
 
 @inner
-def scores_to_margins(loss, n_states, label, margins, probabilities, losses, rows, scores, exponents):
+def scores_to_margins(loss, n_states, label, margins, probabilities, losses, rows, scores):
     """Turn the scores in margins[0] into margins as in `margins.MarginState`, with LOGISTIC also probabilities."""
     s, own = margins[0], margins[0, label]
     if loss == MULTICLASS:
@@ -112,7 +112,7 @@ def scores_to_margins(loss, n_states, label, margins, probabilities, losses, row
     for r in range(n_states, s.size):
         s[r] = -np.inf
     if loss == LOGISTIC:
-        add_probabilities(rows, margins, probabilities, losses, scores, exponents)
+        add_probabilities(rows, margins, probabilities, losses, scores)
 
 
 @kernel
@@ -125,7 +125,7 @@ def learn_rows(loss, order, data, n_states, rows):
     margins, losses = np.empty((1, width)), np.zeros(1)
     probabilities = relevance = np.zeros((1, width))  # no loss reads both
     place, nothing, one = np.zeros(1, features.dtype), np.empty(0), np.ones(1)
-    g, h, workspace, exponents = np.empty(width), np.empty(width), np.empty(width), np.empty(width, np.int64)
+    g, h, workspace = np.empty(width), np.empty(width), np.empty(width)
     label, own = np.zeros(1, labels.dtype), np.empty((2, width))
     state = MarginState(loss, place, nothing, label, one, margins, probabilities, relevance, losses)
     for k in range(order.size):
@@ -141,9 +141,7 @@ def learn_rows(loss, order, data, n_states, rows):
             for e in range(starts[i], starts[i + 1]):
                 relevance[0, sets[e]] = 1.0
         label[0] = labels[i]
-        scores_to_margins(
-            loss, n_states, label[0], margins, probabilities, losses, place, workspace, exponents
-        )
+        scores_to_margins(loss, n_states, label[0], margins, probabilities, losses, place, workspace)
         slopes(state, 0, 1, g, h, own)
         if loss == RANKING:
             relevance[:] = 0.0

@@ -8,6 +8,11 @@ with tau = 1 for the perceptron (Collins 2002, Figure 2), and for passive-aggres
 PA-I) tau = min(C, l / |Delta|^2), l = score(y') - score(y) + sqrt(number of wrong positions). What is kept of all the
 weights is their mean: with k = 0, 1, ... the items before a correction, sum_k w_k / n = w - (sum of k tau Delta) / n.
 
+AROW (Crammer, Kulesza and Dredze 2009, with a diagonal covariance V) corrects uncertain weights most and keeps no mean;
+its l has the number of wrong positions itself, as CRFsuite's:
+
+    w += l / (gamma + Delta' V Delta) V Delta,    1 / v_j += Delta_j^2 / gamma
+
 The features of a taxonomy's label are those of its node and of the nodes above: what both labels have above them stays.
 
 Shapes: F features, K states or nodes, width = K rounded up to LANES. An item has the positions a ... b - 1 of all, T of
@@ -32,12 +37,14 @@ class AveragedRows(NamedTuple):
 
     weights : float64 (rows, width), a row a feature, then a row for each state that an edge comes from
     corrections : float64 (rows, width), the sum of k tau Delta; (0, width) where no mean is kept
+    variances : float64 (rows, width), those of the weights; (0, width) but for AROW
     is_fixed, pattern_of : bool (patterns, width), weights that stay zero; int32 (rows,), each row's pattern
     counters : float64 (2,), items seen, positions that were wrong
     """
 
     weights: np.ndarray
     corrections: np.ndarray
+    variances: np.ndarray
     is_fixed: np.ndarray
     pattern_of: np.ndarray
     counters: np.ndarray
@@ -159,10 +166,25 @@ def correct_item(a, labels, states, tau, data, first, rows):
             change_weight(first + states[t - 1], wrong, -tau, rows)
 
 
+@subkernel
+def adapt_weights(chosen, sums, loss, gamma, item_weight, rows):
+    """Take AROW's step on an item: chosen : int64 (n,), rows; sums : float64 (n or more, width), Delta in each."""
+    square = gamma
+    for j in range(chosen.size):
+        for k in range(sums.shape[1]):
+            square += sums[j, k] * sums[j, k] * rows.variances[chosen[j], k]
+    tau = item_weight * loss / square
+    for j in range(chosen.size):
+        for k in range(sums.shape[1]):
+            variance = rows.variances[chosen[j], k]
+            rows.weights[chosen[j], k] += tau * variance * sums[j, k]
+            rows.variances[chosen[j], k] = variance * gamma / (gamma + variance * sums[j, k] * sums[j, k])
+
+
 @kernel
 def correct_chains(order, data, n_states, aggressiveness, rows, mask):
     """Label each item of `order` and learn from its mistakes, by steps times its weight; `rows` change in place;
-    aggressiveness : the largest step C of passive-aggressive learning; 0 for the perceptron."""
+    aggressiveness : the largest step C of passive-aggressive learning, or AROW's gamma; 0 for the perceptron."""
     weights, counters = rows.weights, rows.counters
     width, n_features = weights.shape[1], weights.shape[0] - n_states
     edges = weights[n_features:]
@@ -175,6 +197,7 @@ def correct_chains(order, data, n_states, aggressiveness, rows, mask):
     )
     edge_change, sums = aligned_rows(n_states, width), aligned_rows(min(most, n_features) + n_states, width)
     found, masked = np.empty(longest, np.int32), aligned_rows(n_states, width)
+    adapts = rows.variances.shape[0] > 0
     for i in order:
         a, b = data.offsets[i], data.offsets[i + 1]
         length, labels, states = b - a, data.targets[a:b], found[: b - a]
@@ -188,15 +211,17 @@ def correct_chains(order, data, n_states, aggressiveness, rows, mask):
         for t in range(length):
             n_wrong += labels[t] != states[t]
         if n_wrong > 0:
-            tau = 1.0
+            tau = data.weights[i]
             if aggressiveness > 0.0:
                 item_change(labels, states, change[:length], edge_change)
                 n = transpose_item(a, b, data, columns)
                 chosen = change_by_row(n, columns, change, edge_change, n_features, sums)
-                square = free_square(chosen, sums, rows)
-                loss = lead(labels, states, scores[:length], edges) + np.sqrt(n_wrong)
-                tau = step_size(aggressiveness, loss, square)
-            correct_item(a, labels, states, tau * data.weights[i], data, n_features, rows)
+                square, excess = free_square(chosen, sums, rows), lead(labels, states, scores[:length], edges)
+                if adapts:
+                    adapt_weights(chosen, sums, excess + n_wrong, aggressiveness, tau, rows)
+                tau *= step_size(aggressiveness, excess + np.sqrt(n_wrong), square)
+            if not adapts:
+                correct_item(a, labels, states, tau, data, n_features, rows)
         counters[N_SEEN] += 1.0
         counters[N_WRONG] += n_wrong
 

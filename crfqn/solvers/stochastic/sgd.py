@@ -69,7 +69,6 @@ class SGDL1:
         check_integers(self, 0, "random_state")
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        """Return what is asked of the problem: weights that learn item by item, a penalty of single ones."""
         return Requirements(penalty=("is_separable", "is_uniform"), states=(SGDState,))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:

@@ -8,7 +8,7 @@ Shapes: as in `item_kernels.py`; T positions of an item of a chain; K nodes of a
 import numpy as np
 
 from crfqn.kernels import kernel, subkernel
-from crfqn.kernels.forward_backward import LARGEST_RANGE, add_outer, forbid, padded_edges, pass_messages
+from crfqn.kernels.forward_backward import LARGEST_RANGE, add_outer, padded_edges, pass_messages
 from crfqn.kernels.logarithms import log_item
 from crfqn.kernels.rows import aligned_rows, copy_rows, exp_in_place
 from crfqn.kernels.taxonomy import tile_down, tile_exponentials, tile_up
@@ -28,38 +28,25 @@ from crfqn.solvers.stochastic.item_kernels import (
 
 
 @subkernel
-def centre_scores(scores, n_states, psi, exponents):
+def centre_scores(scores, n_states, psi):
     """Write psi = exp(score - largest score of the position), 0 for -inf; returns the widest range of a position's
     scores, without those of -inf."""
     length, width = scores.shape
     widest = 0.0
     for t in range(length):
-        largest = smallest = scores[t, 0]
-        for k in range(n_states):
-            largest = scores[t, k] if scores[t, k] > largest else largest
-            smallest = scores[t, k] if scores[t, k] < smallest else smallest
-        widest = largest - smallest if largest - smallest > widest else widest
-        for k in range(width):
-            psi[t, k] = scores[t, k] - largest if k < n_states else 0.0
-    exp_in_place(psi.reshape(length * width), exponents)
-    for t in range(length):
-        for k in range(n_states, width):
-            psi[t, k] = 0.0
-    return forbid_scores(scores, n_states, psi) if widest == np.inf else widest
-
-
-@subkernel
-def forbid_scores(scores, n_states, psi):
-    """Write psi = 0 where a score is -inf; returns the widest range of the others."""
-    centred, widest = np.empty(n_states), 0.0
-    for t in range(scores.shape[0]):
         largest = scores[t, 0]
         for k in range(n_states):
             largest = scores[t, k] if scores[t, k] > largest else largest
+        smallest = largest
         for k in range(n_states):
-            centred[k] = scores[t, k] - largest
-        spread = forbid(centred, psi[t], n_states)
-        widest = spread if spread > widest else widest
+            smallest = scores[t, k] if -np.inf < scores[t, k] < smallest else smallest
+        widest = largest - smallest if largest - smallest > widest else widest
+        for k in range(width):
+            psi[t, k] = scores[t, k] - largest if k < n_states else 0.0
+    exp_in_place(psi.reshape(length * width))
+    for t in range(length):
+        for k in range(width):
+            psi[t, k] = psi[t, k] if k < n_states and scores[t, k] != -np.inf else 0.0
     return widest
 
 
@@ -75,14 +62,14 @@ def load_edges(chosen, rows, edges):
 
 
 @subkernel
-def infer_item(scores, edges, weight, psi, alpha, scale, p, exponents, edge_counts):
+def infer_item(scores, edges, weight, psi, alpha, scale, p, edge_counts):
     """Write weight * node marginals to p (T, width), weight * expected transitions to edge_counts (width, width)."""
     length, width = scores.shape
     n_states = edges.shape[0]
     for j in range(n_states):
         for k in range(width):
             edge_counts[j, k] = 0.0
-    widest = centre_scores(scores, n_states, psi, exponents)
+    widest = centre_scores(scores, n_states, psi)
     m, m_transposed, largest_edge, smallest_edge = padded_edges(edges)
     log_scale = np.nan
     if widest + 2 * (largest_edge - smallest_edge) < LARGEST_RANGE:
@@ -138,8 +125,8 @@ def learn_chains(order, data, relevance, n_states, rows, rates, mask):
     scores, psi = aligned_rows(longest, width), aligned_rows(longest, width)
     alpha, p = aligned_rows(longest, width), aligned_rows(longest, width)
     edge_counts, gradient = aligned_rows(width, width), aligned_rows(1, width)[0]
-    scale, exponents = np.empty(longest), np.empty(longest * width, np.int64)
-    edge_rows, edges = n_features + np.arange(n_states), aligned_rows(n_states, width)
+    scale, edge_rows = np.empty(longest), n_features + np.arange(n_states)
+    edges = aligned_rows(n_states, width)
     masked, free_counts = aligned_rows(n_states, width), aligned_rows(width, width)
     is_partial = relevance.shape[0] > 0
     free = aligned_rows(longest if is_partial else 0, width)
@@ -162,8 +149,7 @@ def learn_chains(order, data, relevance, n_states, rows, rates, mask):
                 copy_rows(free_counts, edge_counts)
                 forbid_labels(relevance[a:b], scores)
             infer_item(
-                scores[:length], allowed_edges, weight, psi[:length], alpha[:length], scale, p[:length], exponents,
-                edge_counts,
+                scores[:length], allowed_edges, weight, psi[:length], alpha[:length], scale, p[:length], edge_counts
             )  # fmt: skip
         if is_partial:
             subtract_from(free[:length], p)
@@ -182,13 +168,13 @@ def learn_chains(order, data, relevance, n_states, rows, rates, mask):
 
 
 @subkernel
-def node_residual(scores, parents, is_label, target, weight, tile, shifted, exponents, residual):
-    """residual[k] = weight * (P(the label is k or under it) - [the target is]), float64 (width,); tile, shifted,
-    exponents : float64, float64 and int64 (K,), scratch."""
+def node_residual(scores, parents, is_label, target, weight, tile, shifted, residual):
+    """residual[k] = weight * (P(the label is k or under it) - [the target is]), float64 (width,); tile, shifted :
+    float64 (K,), scratch."""
     n_nodes = parents.size
     largest, total, expected = np.empty(1), np.empty(1), np.empty(1)
     tile_down(0, 1, parents, is_label, scores[:n_nodes].reshape(n_nodes, 1), tile, largest)
-    tile_exponentials(1, is_label, tile, largest, expected, shifted, exponents)
+    tile_exponentials(1, is_label, tile, largest, expected, shifted)
     tile_up(1, parents, tile, total)
     for k in range(n_nodes):
         residual[k] = weight * (tile[k] / total[0])
@@ -206,11 +192,7 @@ def learn_tree(order, data, parents, is_label, rows, rates):
     most = largest_item(order, data)[1]
     columns = new_item_columns(most, 0, n_features, data.values.size == 0)
     scores, residual, gradient = aligned_rows(1, width), aligned_rows(1, width), aligned_rows(1, width)[0]
-    tile, shifted, exponents = (
-        np.empty(parents.size),
-        np.empty(parents.size),
-        np.empty(parents.size, np.int64),
-    )
+    tile, shifted = np.empty(parents.size), np.empty(parents.size)
     for done in range(order.size):
         i = order[done]
         a, b = data.offsets[i], data.offsets[i + 1]
@@ -218,8 +200,8 @@ def learn_tree(order, data, parents, is_label, rows, rates):
         apply_lazy_penalty_to_rows(columns.present[:n], rows)
         score_item(a, b, n, data, columns, rows, scores)
         node_residual(
-            scores[0], parents, is_label, data.targets[a], data.weights[i], tile, shifted, exponents, residual[0]
-        )  # fmt: skip
+            scores[0], parents, is_label, data.targets[a], data.weights[i], tile, shifted, residual[0]
+        )
         eta = learning_rate(counters, rates)
         learn_features(n, columns, residual, gradient, rows, eta, eta / counters[SCALE])
         if not end_step(eta, counters, rates):

@@ -108,14 +108,16 @@ class LearnedRows(MethodState):
         indptr, features, values = part.map.store.by_position()
         return ItemData(part.map.offsets, indptr, features, values, loss.targets, part.weights)
 
-    def averaged_rows(self, has_mean: bool = True) -> AveragedRows:
-        """Return weights of zeros, of which a mean is kept or not."""
+    def averaged_rows(self, has_mean: bool = True, variance: float = 0.0) -> AveragedRows:
+        """Return weights of zeros, of which a mean is kept or not, or each with a `variance` above 0."""
         kinds, pattern_of = self.patterns(NO_COORDS)
         is_fixed = np.zeros((len(kinds), self.width), bool)
         is_fixed[:, : self.n_states] = kinds == FORBIDDEN
         weights = untouched_rows(self.n_rows, self.width)
         corrections = untouched_rows(self.n_rows if has_mean else 0, self.width)
-        return AveragedRows(weights, corrections, is_fixed, pattern_of, np.zeros(2))
+        variances = untouched_rows(self.n_rows if variance > 0 else 0, self.width)
+        variances[:] = variance
+        return AveragedRows(weights, corrections, variances, is_fixed, pattern_of, np.zeros(2))
 
     def sparse(self, table: Vector, corrections: Vector | None = None, share: float = 0.0) -> SparseWeights:
         """Return the weights of table - share * corrections, (rows, width) each, that are not 0."""
@@ -223,12 +225,13 @@ class SGDState(LearnedRows):
 class Learned(NamedTuple):
     """What `PerceptronState` has learned, for more items of the same states, and perhaps of more features.
 
-    weights, corrections : float64 (F + K, width), dense rows of features and then of labels
+    weights, corrections, variances : float64 (F + K, width) or (0, width), dense rows of features and then of labels
     counters, n_features : float64, of items and of mistakes; F
     """
 
     weights: NDArray[np.float64]
     corrections: NDArray[np.float64]
+    variances: NDArray[np.float64]
     counters: NDArray[np.float64]
     n_features: int
 
@@ -237,16 +240,21 @@ class PerceptronState(LearnedRows):
     """Weights, changed by `correct` an item at a time, and the mean of all that they have been, from `start` on.
 
     Penalties take no part; weights outside of the objective's support stay zero (`perceptron_kernels.py`).
+    variance : above 0 for AROW, which has no mean and knows chains only
     """
 
-    def __init__(self, owner: Objective | BlockedObjective, start: tuple[Coords, Vector]) -> None:
+    def __init__(
+        self, owner: Objective | BlockedObjective, start: tuple[Coords, Vector], variance: float = 0.0
+    ) -> None:
         super().__init__(owner)
-        self.rows = self.averaged_rows()
+        if variance > 0 and not isinstance(self.structure, Chain):
+            raise ViewError(f"AROW needs a chain; the structure is {type(self.structure).__name__}")
+        self.rows = self.averaged_rows(has_mean=variance == 0, variance=variance)
         self.rows.weights[self.places(start[0])] = start[1]
 
     def correct(self, order: NDArray[np.integer], aggressiveness: float) -> int:
         """Label the items `order`, and learn from each mistake at once, in steps of at most `aggressiveness`, 0 for the
-        perceptron, whose steps are 1; returns the number of positions that were labelled wrongly.
+        perceptron, whose steps are 1; of AROW it is gamma. Returns the number of positions that were labelled wrongly.
 
         Sequential, whatever the number of threads: the result depends on the order alone.
         """
@@ -263,32 +271,38 @@ class PerceptronState(LearnedRows):
 
     def learned(self) -> Learned:
         """Return all that has been learned; it is not copied."""
-        return Learned(self.rows.weights, self.rows.corrections, self.rows.counters, self.n_features)
+        return Learned(*self.rows[:3], self.rows.counters, self.n_features)
 
     def resume(self, learned: Learned) -> None:
         """Go on from what was learned before, in the same arrays unless there are more features."""
         *tables, counters, n_known = learned
         if n_known != self.n_features:
-            mine = (self.rows.weights, self.rows.corrections)
-            for new, old in zip(mine, tables, strict=True):
+            for new, old in zip(self.rows[:3], tables, strict=True):
                 new[:n_known], new[self.n_features :] = old[:n_known], old[n_known:]
-            tables = [*mine]
-        self.rows = self.rows._replace(weights=tables[0], corrections=tables[1], counters=counters)
+            tables = [*self.rows[:3]]
+        weights, corrections, variances = tables
+        self.rows = self.rows._replace(
+            weights=weights, corrections=corrections, variances=variances, counters=counters
+        )
 
     def point(self) -> Point:
-        """Return the point of the mean of the weights after each item so far; its pass waits until it is needed."""
+        """Return the point of the mean of the weights after each item so far, of AROW the last weights; its pass waits
+        until it is needed."""
+        if not self.rows.corrections.size:
+            return self.owner.later(*self.sparse(self.rows.weights))
         share = 1.0 / max(self.rows.counters[N_SEEN], 1.0)
         return self.owner.later(*self.sparse(self.rows.weights, self.rows.corrections, share))
 
 
-class FobosState(MethodState):
+class FobosState(LearnedRows):
     """Weights of a flat objective of margins under a penalty, changed by `learn` (`fobos_kernels.py`).
 
-    Items of weight 0 are left out: `n_items` counts the others. InputError for other penalties, and where the array
-    would be larger than `LARGEST_BYTES`.
+    InputError for other penalties.
     penalty : ElasticNet or GroupLasso, of which L1 or the groups' norm is zero; what is unpenalised must be whole rows
     share : of the items that the penalty is meant for: a step takes 1 / N of it, N = n_items / share
     """
+
+    takes_blocks = False
 
     def __init__(
         self,
@@ -297,48 +311,38 @@ class FobosState(MethodState):
         penalty: ElasticNet | GroupLasso,
         share: float = 1.0,
     ) -> None:
-        self.objective = objective
-        self.n_features, self.n_states = objective.map.n_features, objective.n_states
+        super().__init__(objective)
         local = RowPenalty.of(penalty, self.n_features, self.n_states)
         if local.l1 > 0 and local.group_l1 > 0:
             raise InputError(
                 "learning item by item shrinks a row by one norm, whose skipped steps add up: expected l1 = 0 or "
                 f"group_l1 = 0, got {local.l1:g} and {local.group_l1:g}"
             )
-        width = -(-self.n_states // LANES) * LANES
-        check_memory(self.n_features, width, self.n_features, self.n_states)
-        self.items = np.flatnonzero(objective.weights > 0)
         self.rows = fobos.ShrunkRows(
-            untouched_rows(self.n_features, width),
+            untouched_rows(self.n_rows, self.width),
             np.tile([0.0, 1.0], (self.n_features, 1)),
             local.is_unpenalised(np.arange(self.n_features)),
             local.is_linf,
             np.array([0.0, 0.0, 1.0]),
             np.array([0.0, local.l1, local.l2, local.group_l1]) * (share / max(self.n_items, 1)),
         )
-        split = split_coords(start[0], self.n_states, self.n_features)
-        self.rows.table[split.features, split.states] = start[1]
+        self.rows.table[self.places(start[0])] = start[1]
 
     @classmethod
-    def check(cls, objective: Objective) -> None:
+    def check(cls, objective: Objective | BlockedObjective) -> None:
         """Raise ViewError for losses without margins and for offsets."""
-        if not objective.loss.has_margins:
-            raise ViewError(
-                f"learning rows needs a loss of margins; {type(objective.loss).__name__} has none"
-            )
-        if objective.offset is not None:
+        part = objective.parts[0]
+        if not part.loss.has_margins:
+            raise ViewError(f"learning rows needs a loss of margins; {type(part.loss).__name__} has none")
+        if part.offset is not None:
             raise ViewError("learning rows knows scores of the weights alone; this objective has an offset")
-
-    @property
-    def n_items(self) -> int:
-        """The items whose weight is not 0."""
-        return self.items.size
 
     def learn(self, order: NDArray[np.integer], eta0: float) -> None:
         """Take a step on each of the items `order`, with eta_t = eta0 / sqrt(t), t the steps since the start, from 1.
         Sequential, whatever the number of threads. Afterwards no penalty is outstanding."""
         self.rows.rates[fobos.ETA0] = eta0
-        owner, rest, loss = self.objective, self.items[order], self.objective.loss
+        owner: Objective = self.parts[0]
+        rest, loss = self.items[order], owner.loss
         data = fobos.RowData(*owner.map.store.by_position(), loss.labels, *loss.label_sets, owner.weights)
         while rest.size:
             rest = rest[fobos.learn_rows(loss.code, rest, data, self.n_states, self.rows) :]
@@ -347,9 +351,7 @@ class FobosState(MethodState):
 
     def weights(self) -> tuple[Coords, Vector]:
         """Return the sorted coordinates of the weights that are not 0, and their values."""
-        dense = self.rows.table[:, : self.n_states]
-        states, features = np.nonzero(dense.T)
-        return states * self.n_features + features, dense[features, states]
+        return self.sparse(self.rows.table)
 
 
 def untouched_rows(n_rows: int, width: int) -> Vector:

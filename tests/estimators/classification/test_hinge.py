@@ -114,9 +114,10 @@ def test_item_weights_of_a_batch(digits):
         hinge(class_weight="balanced").partial_fit(X, y, classes=np.arange(10))
 
 
-def test_only_the_hinge_learns_in_one_pass():
-    assert hasattr(hinge(), "partial_fit")
-    assert not hasattr(MulticlassClassifier(), "partial_fit")
+def test_only_the_hinge_learns_in_one_pass_and_goes_on_after_a_fit(digits):
+    X, y = digits[0][:100], digits[1][:100]
+    assert hasattr(hinge().fit(X, y), "partial_fit")
+    assert not hasattr(MulticlassClassifier(tol=0.5).fit(X, y), "partial_fit")
 
 
 @pytest.mark.parametrize(

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from joblib import parallel_backend
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from crfqn import ChainCRF
+from crfqn import ChainCRF, MulticlassCRF, TaxonomyCRF
 from crfqn.data.encoding import encode_sequences
 from crfqn.errors import InputError
 from crfqn.metrics import find_scorer, make_span_scorer, span_f1_score
 
 X = [[{"w": w, "bias": 1.0} for w in words] for words in (["a", "b"], ["b", "a"], ["a", "a"], ["b", "b"])] * 3
 Y = [["B-A" if position["w"] == "a" else "O" for position in item] for item in X]
+
+
+def as_objects(lists):
+    found = np.empty(len(lists), object)
+    found[:] = lists
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +46,16 @@ class TestPredict:
             model.predict_marginals_single(X[1]), model.predict_marginals(X[1:2])[0]
         )
 
+    def test_probabilities_are_the_marginals_in_pipelines_too(self, model):
+        pipeline = make_pipeline(FunctionTransformer(), model)
+        known = [["O", None], *[None] * (len(X) - 1)]
+        for arguments in ({}, {"known": known}):
+            expected = model.predict_marginals(X, **arguments)
+            for found in (model.predict_proba(X, **arguments), pipeline.predict_proba(X, **arguments)):
+                assert all(map(np.array_equal, found, expected))
+        assert found[0][0].tolist() == [0.0, 1.0]
+        assert not hasattr(ChainCRF(loss="hinge"), "predict_proba")
+
     def test_cross_val_predict_and_seqeval_take_it(self):
         from seqeval.metrics import f1_score
 
@@ -53,17 +72,50 @@ class TestPredict:
         search = GridSearchCV(ChainCRF(n_threads=1), {"l1": [0.1, 100.0]}, scoring=scoring["spans"], cv=2)
         assert search.fit(X, Y).best_params_ == {"l1": 0.1}
 
-    def test_strings_of_scikit_learn_say_why_they_fail_and_find_scorer_has_them(self):
-        model = ChainCRF(l1=0.1, n_threads=1)
-        with pytest.raises(ValueError, match="Sequence of sequences are no longer supported"):
-            cross_validate(model, X, Y, cv=2, scoring="accuracy", error_score="raise")
-        with pytest.warns(UserWarning, match="Scoring failed"):
-            assert np.isnan(cross_validate(model, X, Y, cv=2, scoring="accuracy")["test_score"]).all()
+    @pytest.mark.parametrize("y", [Y, as_objects(Y)], ids=["lists", "objects"])
+    @pytest.mark.parametrize("scoring", ["f1_weighted", ["recall_macro", "token"]], ids=str)
+    def test_strings_of_scikit_learn_are_refused_before_any_training(self, y, scoring):
+        if isinstance(scoring, list):
+            scoring = {"theirs": scoring[0], "ours": find_scorer("token_accuracy")}
+        name = scoring["theirs"] if isinstance(scoring, dict) else scoring
+        chain = ChainCRF(l1=0.1, n_threads=1, callback=lambda _: pytest.fail("it trains"))
+        message = rf'one label an item.*expected scoring=crfqn.metrics.find_scorer\("{name}"\)'
+        for model in (chain, make_pipeline(FunctionTransformer(), chain)):
+            for options in ({"error_score": "raise"}, {}, {"n_jobs": 2}):
+                with parallel_backend("threading"), pytest.raises(ValueError, match=message):
+                    cross_validate(model, X, y, cv=2, scoring=scoring, **options)
+
+    def test_the_refused_scores_are_there_for_all_positions(self, model):
+        with pytest.raises(InputError, match=r'find_scorer\("jaccard_micro"\)'):
+            get_scorer("jaccard_micro")(model, X, Y)
+        with pytest.raises(InputError, match=r'roc_auc_score .*find_scorer\("accuracy"\)'):
+            get_scorer("roc_auc")(model, X, Y)
         for name in ("accuracy", "f1_macro"):
-            search = GridSearchCV(model, {"l1": [0.1, 100.0]}, cv=2, scoring=find_scorer(name))
+            search = GridSearchCV(
+                ChainCRF(n_threads=1), {"l1": [0.1, 100.0]}, cv=2, scoring=find_scorer(name)
+            )
             search.fit(X, Y)
             assert (search.best_params_, search.best_score_) == ({"l1": 0.1}, 1.0)
         assert search.best_estimator_.score(X, Y) == 1.0
+
+    def test_estimators_of_others_around_a_chain_may_be_scored_by_anything(self):
+        class FirstLabel(ClassifierMixin, BaseEstimator):
+            def fit(self, X, y):
+                self.chain_ = ChainCRF(l1=0.1, n_threads=1).fit(X, [[label] * 2 for label in y])
+                self.classes_ = self.chain_.classes_
+                return self
+
+            def predict(self, X):
+                return np.array([labels[0] for labels in self.chain_.predict(X)])
+
+        X = [[{"w": w}] * 2 for w in "abab"]
+        assert cross_validate(FirstLabel(), X, list("abab"), cv=2, scoring="f1_macro")["test_score"].all()
+
+    @pytest.mark.parametrize("model", [MulticlassCRF(l1=0.1), TaxonomyCRF(l1=0.1)], ids=str)
+    def test_estimators_of_single_labels_take_the_strings(self, model):
+        X, y = np.tile(np.eye(3), (4, 1)), ["a/x", "a/y", "b"] * 4
+        found = cross_validate(model, X, y, cv=2, scoring=["accuracy", "f1_macro", "f1_weighted"])
+        assert [found[f"test_{name}"].tolist() for name in ("accuracy", "f1_macro")] == [[1.0, 1.0]] * 2
 
     def test_metadata_is_routed_through_a_pipeline(self):
         from sklearn import config_context

@@ -29,9 +29,11 @@ from sklearn.model_selection import (
 )
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import estimator_checks, get_tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn import ChainCRF, Sequences
+from crfqn.estimators.online import learns_in_batches
 from crfqn.solvers.prox_qn import ProxQN
 
 PROBLEM = make_problem(21, n_items=40, n_features=6, longest=5)
@@ -226,6 +228,10 @@ class RowsCRF(ClassifierMixin, ChainCRF):
         if y is not None:
             y = np.asarray(y)
         return super().fit(self.rows(X), y, sample_weight)
+
+    @available_if(learns_in_batches)
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        return super().partial_fit(self.rows(X), y, classes, sample_weight)
 
     def predict(self, X):
         check_is_fitted(self)

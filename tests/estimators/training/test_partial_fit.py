@@ -1,4 +1,5 @@
-"""`partial_fit` of online solvers: an epoch of `fit` bit for bit, features that grow, labels known beforehand."""
+"""`partial_fit` of online solvers: an epoch of `fit` bit for bit, features that grow, labels known beforehand; of
+others: the fit of all items, or of a uniform sample of them."""
 
 from __future__ import annotations
 
@@ -22,8 +23,9 @@ from crfqn import (
     load,
 )
 from crfqn.errors import InputError
+from crfqn.estimators.reservoir import Reservoir
 from crfqn.result import Status
-from crfqn.solvers.stochastic.perceptron import AveragedPerceptron, PassiveAggressive
+from crfqn.solvers.stochastic.perceptron import AROW
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -73,7 +75,7 @@ class TestAsEpochsOfFit:
         assert model.score(DIGITS, DIGIT) > 0.9
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", [*SOLVERS, AROW()], ids=str)
 class TestFeaturesThatGrow:
     def test_features_that_come_later_are_learned_as_if_they_had_been_known(self, solver):
         growing, fixed = ChainCRF(solver=solver), ChainCRF(solver=solver)
@@ -173,28 +175,115 @@ class TestGoingOn:
         assert model.score(DIGITS, y) > 0.9
 
 
-class TestAvailability:
-    @pytest.mark.parametrize(
-        "solver", ["averaged-perceptron", AveragedPerceptron(), PassiveAggressive(C=0.5)]
-    )
-    def test_of_online_solvers(self, solver):
-        for kind in (ChainCRF, *ITEM_MODELS):
-            assert hasattr(kind(solver=solver), "partial_fit")
+class TestOtherSolvers:
+    """They fit all items that have come, while these are few."""
 
-    @pytest.mark.parametrize("solver", ["auto", "sgd", "prox-qn", None])
-    def test_other_solvers_are_told_which(self, solver):
-        for kind in (ChainCRF, *ITEM_MODELS):
-            model = kind(solver=solver)
-            assert not hasattr(model, "partial_fit")
+    def test_chains_with_features_that_grow_and_labels_that_come_late(self):
+        weights, labels = 1.0 + np.arange(40) % 3, [[*item] for item in Y]
+        labels[25] = ["new"] * len(labels[25])
+        labels[3][1], labels[30][0] = None, {"odd", "even"}
+        model = ChainCRF(l1=0.1, l2=0.1, tol=1e-6)
+        for batch in (slice(0, 10), slice(10, 11), slice(11, 40)):
+            model.partial_fit(X[batch], labels[batch], sample_weight=weights[batch])
+        fitted = ChainCRF(l1=0.1, l2=0.1, tol=1e-6).fit(X, labels, weights)
+        assert model.classes_.tolist() == fitted.classes_.tolist() == ["even", "new", "odd"]
+        assert model.result_.value == pytest.approx(fitted.result_.value, rel=2e-2)  # not convex
+        assert model.vocabulary_["size"] == ChainCRF(l1=0.1).fit(X[:10], Y[:10]).vocabulary_["size"]
+        again = pickle.loads(pickle.dumps(model)).partial_fit([[["unheard"]]], [["odd"]])
+        assert again.n_features_in_ == model.n_features_in_ + 1 == fitted.n_features_in_ + 1
+
+    def test_one_call_is_a_fit(self):
+        fitted, model = ChainCRF(l1=0.1).fit(X, Y), ChainCRF(l1=0.1).partial_fit(X, Y, CLASSES)
+        assert weights_by_name(model) == weights_by_name(fitted)
+        assert model.vocabulary_ == fitted.vocabulary_
+        assert model.partial_fit(X[:3], Y[:3]).vocabulary_ == fitted.vocabulary_
+
+    def test_templates(self):
+        templates = Templates("U00:%x[0,0]\nU01:%x[-1,0]\n", columns=["w"])
+        columns = TokenColumns.from_items([[(word,) for word in item] for item in WORDS], ["w"])
+        model = ChainCRF(l1=0.1, tol=1e-5).partial_fit(templates.fit_transform(columns[:20]), Y[:20])
+        model.partial_fit(templates.transform(columns[20:]), Y[20:])
+        fitted = ChainCRF(l1=0.1, tol=1e-5).fit(templates.transform(columns), Y)
+        assert model.result_.value == pytest.approx(fitted.result_.value, rel=2e-5)
+        assert model.predict(columns).shape == (40,)
+
+    @pytest.mark.parametrize("kind", [MulticlassCRF, TaxonomyCRF, MulticlassClassifier])
+    @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+    def test_items(self, kind, form):
+        y = np.array(["a/x", "a/y", "b", "c"])[DIGIT]
+        given = {"group_l1": 20.0} if kind is MulticlassClassifier else {"l1": 1.0}
+        model = kind(**given, tol=1e-5)
+        for batch in np.array_split(np.arange(200), 3):
+            model.partial_fit(form(DIGITS[batch]), y[batch], classes=np.unique(y))
+        fitted = kind(**given, tol=1e-5).fit(DIGITS[:200], y[:200])
+        assert model.result_.value == pytest.approx(fitted.result_.value, rel=2e-5)
+        assert model.predict(DIGITS[200:]).tolist() == fitted.predict(DIGITS[200:]).tolist()
+
+    def test_beyond_its_size_the_reservoir_is_a_uniform_sample(self, monkeypatch):
+        monkeypatch.setattr(MulticlassCRF, "RESERVOIR", 60)
+        model = MulticlassCRF(l1=1.0, max_iter=1)
+        rows = np.repeat(np.arange(DIGIT.size)[:, None], 2, axis=1)  # that tell which items are kept
+        for batch in np.array_split(np.arange(DIGIT.size), 10):
+            model.partial_fit(rows[batch], DIGIT[batch])
+        kept = model._reservoir
+        assert kept.X.shape == (60, 2)
+        np.testing.assert_array_equal(kept.y, DIGIT[kept.X[:, 0]])
+        assert np.unique(kept.X[:, 0]).size == 60
+        assert kept.item_weights.sum() == pytest.approx(DIGIT.size)
+        counts = np.zeros(30)
+        for seed in range(500):
+            few = np.empty((0, 1)), np.empty(0), np.empty(0), 0, np.random.default_rng(seed)
+            sample = Reservoir(*few)
+            for batch in np.array_split(np.arange(30), 4):
+                new = batch[:, None], batch, np.ones(batch.size), batch.size, sample.random
+                sample = sample.followed_by(Reservoir(*new), 6)
+            counts[sample.y.astype(int)] += 1
+        assert np.abs(counts - 100).max() < 5 * np.sqrt(500 * 0.2 * 0.8)
+
+    def test_what_was_not_kept_is_not_forgotten_in_silence(self, tmp_path):
+        model = MulticlassCRF(l1=1.0).partial_fit(DIGITS, DIGIT)
+        model.save(tmp_path / "m")
+        online = MulticlassCRF(solver="averaged-perceptron").partial_fit(DIGITS, DIGIT, range(4))
+        for other in (ChainCRF(l1=0.1).fit(X, Y), load(tmp_path / "m"), online.set_params(solver="auto")):
+            assert not hasattr(other, "partial_fit")
             with pytest.raises(AttributeError) as error:
-                model.partial_fit(X, Y)
-            assert "solver='averaged-perceptron' or solver='passive-aggressive'" in str(error.value.__cause__)
+                other.partial_fit(X, Y)
+            assert "are not kept, and without them partial_fit with solver='auto'" in str(
+                error.value.__cause__
+            )
+        assert hasattr(model, "partial_fit")
+        assert hasattr(online.set_params(solver="passive-aggressive"), "partial_fit")
 
-    def test_losses(self):
-        assert hasattr(MulticlassClassifier(loss="hinge", penalty="l2"), "partial_fit")
-        assert not hasattr(MulticlassClassifier(solver="averaged-perceptron"), "partial_fit")
-        assert not hasattr(ChainCRF(loss="hinge", solver="averaged-perceptron"), "partial_fit")
+    def test_a_mistake_leaves_the_model_as_it_was(self):
+        model = ChainCRF(l1=0.1).partial_fit(X[:20], Y[:20])
+        before = weights_by_name(model), model._reservoir
+        with pytest.raises(InputError, match="expected 1 labels"):
+            model.partial_fit([[["a"]]], [["odd", "even"]])
+        assert (weights_by_name(model), model._reservoir) == before
 
+    def test_an_interrupt_leaves_a_model_that_goes_on(self):
+        model = ChainCRF(l1=0.1, solver="owl-qn", tol=1e-6).partial_fit(X[:10], Y[:10])
+
+        def interrupt(_):
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            model.set_params(callback=interrupt).partial_fit(X[10:30], Y[10:30])
+        model.set_params(callback=None).partial_fit(X[30:], Y[30:])
+        fitted = ChainCRF(l1=0.1, solver="owl-qn", tol=1e-6).fit(X, Y)
+        assert model.result_.value == pytest.approx(fitted.result_.value, rel=2e-6)
+
+    def test_names_of_columns_stay(self):
+        pandas = pytest.importorskip("pandas")
+        frame = pandas.DataFrame(DIGITS[:90], columns=[f"p{n}" for n in range(64)])
+        model = (
+            MulticlassCRF(l1=1.0).partial_fit(frame[:50], DIGIT[:50]).partial_fit(frame[50:], DIGIT[50:90])
+        )
+        assert model.feature_names_in_.tolist() == frame.columns.tolist()
+        assert model.score(frame, DIGIT[:90]) > 0.9
+
+
+class TestMistakes:
     @pytest.mark.parametrize(
         ("settings", "arguments", "message"),
         [

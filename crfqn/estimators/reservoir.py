@@ -1,0 +1,92 @@
+"""`partial_fit` by methods that minimise: the fit of a uniform sample of all items that have come, of all of them while
+they are few, from the weights of the last call.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from crfqn.arrays import Vector
+from crfqn.data.items import check_item_weights
+from crfqn.data.sequences import Sequences
+from crfqn.estimators.callbacks import with_tasks
+
+
+@dataclass(frozen=True, eq=False)
+class Reservoir:
+    """Items that are kept of `n_seen`, with their labels and weights: each of those seen with the same probability
+    (Vitter 1985, algorithm R).
+
+    X : Sequences or matrix; y : array, an entry an item; weights : float64 (n,), as they were given
+    """
+
+    X: Any
+    y: NDArray
+    weights: Vector
+    n_seen: int
+    random: np.random.Generator
+
+    @property
+    def item_weights(self) -> Vector | None:
+        """Weights that add up to about those of all items seen; None where each of them counts once."""
+        weights = self.weights * (self.n_seen / max(self.weights.size, 1))
+        return None if (weights == 1.0).all() else weights
+
+    def followed_by(self, batch: Reservoir, size: int) -> Reservoir:
+        """Return what is kept, `size` items at most, once those of a batch have come."""
+        n_kept, n_seen, random = self.weights.size, self.n_seen + batch.n_seen, deepcopy(self.random)
+        places = np.arange(self.n_seen, n_seen)
+        chosen = np.arange(min(size, n_seen))  # the items' places in what is kept and the batch behind it
+        for new, slot in enumerate(np.where(places < size, places, random.integers(places + 1)).tolist()):
+            if slot < size:
+                chosen[slot] = n_kept + new
+        y, weights = (
+            np.concatenate(pair)[chosen] for pair in ((self.y, batch.y), (self.weights, batch.weights))
+        )
+        return Reservoir(joined(self.X, batch.X)[chosen], y, weights, n_seen, random)
+
+
+def refit(model: Any, X: Any, y: NDArray, sample_weight: Any) -> Any:
+    """Fit a model to a batch, checked, and what is kept of those before; return it."""
+    is_first = not hasattr(model, "coef_")
+    before = (
+        Reservoir(X[:0], y[:0], np.empty(0), 0, np.random.default_rng(0)) if is_first else model._reservoir
+    )
+    weights = check_item_weights(sample_weight, len(y))
+    batch = Reservoir(X, y, np.ones(len(y)) if weights is None else weights, len(y), before.random)
+    kept = before.followed_by(batch, model.RESERVOIR)
+    try:
+        _train(model, kept.X, kept.y, kept.item_weights, None if is_first else model)
+    finally:  # an interrupt, too, leaves a model of these items where the training had begun
+        if hasattr(model, "coef_") and not hasattr(model, "_reservoir"):
+            model._reservoir = kept
+    return model
+
+
+@with_tasks
+def _train(model: Any, X: Any, y: NDArray, sample_weight: Vector | None, start: Any) -> Any:
+    """Do what `fit` does; a subclass may have another `fit`, of other arguments."""
+    return model._solve(model.prepare(X, y, sample_weight, start))
+
+
+def joined(first: Any, second: Any) -> Any:
+    """Return the items of both; columns that only the second has come behind the others."""
+    if isinstance(second, Sequences):
+        matrix = first.matrix
+        if matrix.shape[1] < second.n_features:
+            rows = scipy.sparse.csr_array(matrix)
+            shape = rows.shape[0], second.n_features
+            matrix = scipy.sparse.csr_array((rows.data, rows.indices, rows.indptr), shape=shape)
+        offsets = np.append(first.offsets, first.offsets[-1] + second.offsets[1:])
+        return Sequences.from_checked(
+            joined(matrix, second.matrix), offsets, second.feature_names, second.vocabulary
+        )
+    if scipy.sparse.issparse(first) or scipy.sparse.issparse(second):
+        return scipy.sparse.vstack([scipy.sparse.csr_array(part) for part in (first, second)], format="csr")
+    return np.concatenate([first, second])
