@@ -12,6 +12,7 @@ from crfqn.cli.options import (
     ClusterOptions,
     DataOptions,
     DevOptions,
+    EncodingOption,
     FormatOption,
     JsonOption,
     PathOptions,
@@ -43,16 +44,21 @@ data_app = typer.Typer(
 )
 app.add_typer(data_app, name="data")
 
-ModelArgument = Annotated[Path, typer.Argument(help="A model file that `crfqn train` wrote.")]
+ModelArgument = Annotated[
+    Path,
+    typer.Argument(
+        help="A model file that `crfqn train` wrote; predict, evaluate and inspect take CRFsuite's, too."
+    ),
+]
 RecipeArgument = Annotated[str | None, typer.Argument(help="A recipe, as for `crfqn train`, or --data FILE.")]
 OutputOption = Annotated[
     Path | None, typer.Option("--output", "-o", help="A file instead of standard output.")
 ]
 DatasetArgument = Annotated[str, typer.Argument(help="A name from `crfqn data list`.")]
 INPUT_FORMAT = (
-    "Sequences: one position a line, a blank line between items; models of images read rows of a letter table "
-    "(letter.data), others CRFsuite's format: label TAB attribute[:value] TAB ... Documents: one a line; models of "
-    "texts read: text, or label TAB text; others svmlight's format: label id:value id:value ... gzip is fine."
+    "Its format is told by the name or the first lines: columns, a word a line and a blank line between items, or "
+    "sentences for models of words; CRFsuite's label TAB attribute[:value] TAB ...; rows of a letter table for models "
+    "of images; a text, or label TAB text, a line; svmlight's label id:value ...; tables; JSON lines. gzip is fine."
 )
 
 
@@ -217,6 +223,7 @@ def evaluate(
         ),
     ] = None,
     format: FormatOption = None,
+    encoding: EncodingOption = "utf-8",
     as_json: JsonOption = False,
 ) -> None:
     """Measure a model on labelled items: accuracy, precision, recall and F1 of each label, log-likelihood.
@@ -225,7 +232,7 @@ def evaluate(
     """
     from crfqn.cli.evaluation import evaluate
 
-    evaluate(model, input, format=format, as_json=as_json)
+    evaluate(model, input, format=format, encoding=encoding, as_json=as_json)
 
 
 @app.command()

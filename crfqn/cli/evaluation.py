@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 MOST_ROWS = 50  # labels in a table; JSON has all
 
 
-def evaluate(path: Path, source: str | None, *, format: str | None = None, as_json: bool) -> None:
+def evaluate(
+    path: Path, source: str | None, *, format: str | None = None, encoding: str = "utf-8", as_json: bool
+) -> None:
     """Print scores on a labelled file, or on the test part of the data that the model was trained on."""
     from crfqn.metrics.evaluation import log_likelihood, predict_labels, score_parts
 
     labeller = Labeller(path)
     model = labeller.model
     name = shown_name(source or path)
-    input = open_input(model, path, source, format=format)
+    input = open_input(model, path, source, format=format, encoding=encoding)
     likelihoods: list[float] | None = [] if has_probabilities(model) else None  # of probabilities
 
     def compared(observed: Observed) -> tuple[Any, list[Any]]:

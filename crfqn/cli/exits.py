@@ -6,6 +6,7 @@ far; the second one stops it at once. Outside the training a signal is an ordina
 """
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -18,6 +19,12 @@ from typing import Any
 
 from crfqn.cli.output import say
 from crfqn.errors import CrfqnError, DataUnavailableError, EmptyModelWarning, UnknownFeaturesWarning
+
+OF_OPTIONS = "command line"  # `crfqn.recipes.finding.SOURCE`, in the place of a recipe's file
+KEY = re.compile(
+    r'\[(features|structure|data|objective|solver)\](?: (?!lacks|needs|has|with)(\w+))?(?: = "?([^":;\s]+)"?)?'
+)
+OPTION_OF = {"train": "data", "n_hashed": "hashed", "name": "solver"}
 
 
 class ExitCode(IntEnum):
@@ -203,11 +210,26 @@ def _report(error: Exception) -> ExitCode:
 
         traceback.print_exception(error)
     if isinstance(error, CrfqnError):
-        say(f"crfqn: {error}")
+        say(f"crfqn: {by_options(str(error))}")
         return ExitCode.NO_DATA if isinstance(error, DataUnavailableError) else ExitCode.WRONG_INPUT
     say(f"crfqn: unexpected error: {type(error).__name__}: {error}")
     say("Please report it with the traceback, which CRFQN_DEBUG=1 in the environment shows.")
     return ExitCode.UNEXPECTED
+
+
+def by_options(message: str) -> str:
+    """Return a message about a recipe that options made, which names its keys, with the names of the options."""
+    _, is_of_options, told = message.partition(f"{OF_OPTIONS}: ")
+    if not is_of_options or "\n" in message.partition(OF_OPTIONS)[0]:
+        return message
+    told = KEY.sub(_option, told)
+    return re.sub(r'"([\w.-]+)"', r"\1", told) if told.startswith("--") else told
+
+
+def _option(found: re.Match[str]) -> str:
+    section, name, value = found.groups()
+    name = section if name in (None, "kind") else OPTION_OF.get(name, name.replace("_", "-"))
+    return f"--{name}" + (f" {value}" if value else "")
 
 
 def end_process(code: int) -> None:

@@ -12,7 +12,7 @@ from crfqn.atomic_write import check_writable
 from crfqn.cli.loading import feature_names, load_model, read_input, recipe_of, restored
 from crfqn.cli.output import say, to_json
 from crfqn.data.files import shown_name
-from crfqn.data.model_file import ModelFile, null_for_nan, read_model
+from crfqn.data.model_file import ModelFile, null_for_nan
 from crfqn.errors import CrfqnError, InputError
 from crfqn.messages import printable
 from crfqn.recipes import Observed
@@ -20,7 +20,7 @@ from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sequences import pixel_map
 from crfqn.report.subject import Subject
 from crfqn.result import Status
-from crfqn.tagging.opening import PREDICTORS, predictor_of
+from crfqn.tagging.opening import PREDICTORS, predictor_of, read_any
 from crfqn.tagging.results import read_result
 
 # Of the estimator's parameters, those that shape a model.
@@ -97,7 +97,7 @@ class StoredModel:
 def _weights_of(path: Path) -> Any:
     """Return what a model file says of its model; the estimator itself for other kinds, solver objects, files of other
     versions and damaged ones, of which it knows what is wrong."""
-    file = read_model(path)
+    file = read_any(path)
     solver = str(file.metadata.get("settings", {}).get("solver"))
     is_named = solver.replace("-", "").isalpha()
     if file.kind in PREDICTORS and is_named and file.metadata.get("crfqn_version") == crfqn.__version__:

@@ -9,18 +9,27 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from crfqn.data.file_parts import Cut, read_parts
-from crfqn.data.files import STANDARD_INPUT, Part
-from crfqn.data.model_file import ModelFile, read_model
+from crfqn.data.files import STANDARD_INPUT, Part, Source
+from crfqn.data.model_file import ModelFile
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.errors import InputError, ModelFileError, RecipeError
 from crfqn.messages import describe
 from crfqn.readers.registry import FORMATS, find_format, read
+from crfqn.readers.sniffing import first_lines
 from crfqn.recipes import Features, Observed, load_recipe, observe, restore_features
 from crfqn.recipes.finding import SOURCE
 from crfqn.recipes.schema import Recipe, parse_recipe
 from crfqn.recipes.sequences import OF_TEMPLATES, holds_letters, pixel_map
-from crfqn.recipes.sources import column_options, format_of_new, reading_options, told_format
-from crfqn.tagging.opening import PREDICTORS, predictor_of
+from crfqn.recipes.sources import (
+    column_options,
+    format_of_columns,
+    format_of_new,
+    reading_options,
+    separator_of_new,
+    told_format,
+)
+from crfqn.tagging.content import CRFSUITE_NAMING
+from crfqn.tagging.opening import PREDICTORS, predictor_of, read_any
 
 if TYPE_CHECKING:
     from crfqn.taxonomy.tree import LabelTree
@@ -32,9 +41,7 @@ MOST_LIGHT = 200_000
 
 def load_model(path: Path) -> Any:
     """Return the model of a file, its `extra_` a dict; ModelFileError for anything but a model file."""
-    from crfqn.estimators.storage import load
-
-    return load(path)
+    return restored(read_any(path))
 
 
 class Labeller:
@@ -44,7 +51,7 @@ class Labeller:
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = read_model(path)
+        self._file = read_any(path)
         self._n_positions = 0
         self.is_light = self._file.kind in PREDICTORS
         self.model = predictor_of(self._file) if self.is_light else restored(self._file)
@@ -63,7 +70,11 @@ def _n_positions(X: Any) -> int:
 
 
 def restored(file: ModelFile) -> Any:
-    """Return the estimator of a model file."""
+    """Return the estimator of a model file, crfqn's own or CRFsuite's."""
+    if file.metadata.get("naming") == CRFSUITE_NAMING and not file.table("settings"):  # CRFsuite's own
+        from crfqn.interchange import crfsuite
+
+        return crfsuite.read(file.path)
     from crfqn.estimators.storage import restore
 
     return restore(file)
@@ -128,6 +139,7 @@ class Input:
     format: str | None
     observe: Callable[[Any], Observed]  # of the source, or of a part of it
     cut: Cut | None = None  # into parts; None: it is read as a whole
+    encoding: str = "utf-8"
 
     def parts(self, use: Callable[[Observed], Result]) -> Iterable[tuple[Part | None, Any, Result | None]]:
         """Yield the parts (None for what is read as a whole), their data, and what `use` makes of them; of a part
@@ -140,7 +152,7 @@ class Input:
         if self.source is None or self.cut is None:
             yield None, *used(self.source)
             return
-        for part, result in read_parts(self.source, self.cut, used):
+        for part, result in read_parts(Source(self.source, self.encoding), self.cut, used):
             yield part, *(result or (None, None))
 
 
@@ -150,10 +162,16 @@ def read_input(model: Any, path: Path, source: str | None) -> Observed:
 
 
 def open_input(
-    model: Any, path: Path, source: str | None, *, format: str | None = None, keeps_blank: bool = False
+    model: Any,
+    path: Path,
+    source: str | None,
+    *,
+    format: str | None = None,
+    encoding: str = "utf-8",
+    keeps_blank: bool = False,
 ) -> Input:
-    """Return how a file (in `format`, default the recipe's) or standard input (-) is read, or the test part of the
-    model's own data; `keeps_blank`: a blank line among texts is a document without words."""
+    """Return how a file or standard input (-) is read, in `format`, by default what its name or first lines tell, or
+    the test part of the model's own data; `keeps_blank`: a blank line among texts is a document without words."""
     recipe = recipe_of(model, path)
     if source is not None and source != STANDARD_INPUT:
         if not Path(source).exists():
@@ -163,34 +181,52 @@ def open_input(
     if recipe is not None:
         if source is None:
             check_own_files(recipe, path)
-        if source is not None and recipe.features.kind != "pixel-pairs":
-            name = find_format(format).name if format is not None else format_of_new(recipe, source)
-            recipe = replace(recipe, data=replace(recipe.data, format=name))
-        columns = _columns_of(model, recipe, path)
         features = features_of(model, recipe, path)
+        columns = _columns_of(model, recipe, path) if features is None else features.columns_read
+        if recipe.features.kind == "windows":
+            columns = recipe.features.column_names
+        if source is not None and recipe.features.kind != "pixel-pairs":
+            lines = first_lines(source, encoding)
+            name = format or format_of_new(recipe, source, lines, columns, _label_names(model))
+            separator = separator_of_new(recipe, lines, columns, _label_names(model))
+            data = replace(recipe.data, format=find_format(name).name, encoding=encoding, separator=separator)
+            recipe = replace(recipe, data=data)
         observed = partial(observe, recipe, features=features, keeps_blank=keeps_blank, columns=columns)
         if recipe.features.kind == "pixel-pairs":
             is_whole = source is None or holds_letters(source)
             return Input(source, "crfsuite", observed, None if is_whole else _cut("crfsuite"))
         name = recipe.data.format
+        if name == "raw" and columns is None:
+            raise InputError(
+                f"{path}: raw text is for models of words; this one reads {recipe.features.kind}"
+            )
         options = reading_options(recipe, name, columns, is_new=True) if source is not None else {}
-        return Input(source, name, observed, _cut(name, **options))
+        return Input(source, name, observed, _cut(name, **options), encoding)
     if source is None:
         raise InputError(f"{path}: not trained from a recipe, so it has no test data; name a labelled file")
     if not model.LABELS_SEQUENCES or model.vocabulary_ is None:
         kind = "matrices without feature names" if model.LABELS_SEQUENCES else "a matrix"
         raise InputError(f"{path}: trained on {kind} and without a recipe; use it from Python (crfqn.load)")
     if isinstance(model.vocabulary_, TemplateVocabulary):
-        name = find_format(format or told_format(source) or "conll").name
-        options = column_options(name, model.vocabulary_.source["columns"])
+        columns, labels = model.vocabulary_.source["columns"], _label_names(model)
+        told = format or told_format(source)
+        told = told or format_of_columns(first_lines(source, encoding), columns, labels, "conll")
+        name = find_format(told).name
+        options = column_options(name, columns)
     else:
         name, options = find_format(format or "crfsuite").name, {}
+        if name == "raw":
+            raise InputError(f"{path}: raw text is for models of words; this one reads attributes")
 
     def observe_labeled(origin: Any) -> Observed:
-        labeled: Any = read(origin, name, **options)
+        labeled: Any = read(origin, name, encoding=encoding, **options)
         return Observed(labeled.inputs, labeled.known_labels(), labeled)
 
-    return Input(source, name, observe_labeled, _cut(name, **options))
+    return Input(source, name, observe_labeled, _cut(name, **options), encoding)
+
+
+def _label_names(model: Any) -> set[str]:
+    return {*map(str, model.classes_)}
 
 
 def _cut(format: str, **options: Any) -> Cut | None:

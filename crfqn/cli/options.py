@@ -28,6 +28,10 @@ FormatOption = Annotated[
     ),
 ]
 
+EncodingOption = Annotated[
+    str, typer.Option("--encoding", help="Of the input: utf-8, latin-1, utf-16, cp1252, ...")
+]
+
 
 def option(help: str, *names: str, default: Any = None, **limits: Any) -> Any:
     """Declare an option of a group: its help, its names if not the field's, its default and what typer checks."""
@@ -73,16 +77,27 @@ class DataOptions:
         "What the labels are, with --data: chain, flat, taxonomy or ranking; default: by format."
     )
     label: str | None = option(
-        "The column of labels of a table, or CoNLL-U's field (xpos, misc:NER), with --data; default: label, "
-        "tag, ..., or upos."
+        "The column of labels of a table, by its name or its number from 1, or CoNLL-U's field (xpos, misc:NER), "
+        "with --data; default: label, tag, ..., where rows are items class, target or the last one; upos."
     )
+    drop: str | None = option("Columns of a table that are left out, with --data: A,B by names or numbers.")
+    header: bool | None = option(
+        "Whether the first line of a table names its columns, with --data; default: unless a cell of it is a number, "
+        "is empty or comes twice.",
+        "--header/--no-header",
+    )
+    taxonomy: str | None = option(
+        "A file with the tree of the labels, with --data: `parent child` a line; without it labels are paths a/b/c."
+    )
+    encoding: str | None = option("Of the files, with --data: utf-8 (default), latin-1, utf-16, cp1252, ...")
     sentence: str | None = option(
         "The column of a table that tells the items apart, with --data; or blank lines do."
     )
     columns: str | None = option('Names of the columns before the label, with --data: "w pos".')
     features: str | None = option(
         "How observations become numbers, with --data: words (default of sequences: word forms, other "
-        "columns, neighbours), windows (--templates), templates (--templates FILE), attributes, text, given."
+        "columns, neighbours), windows (--templates), templates (--templates FILE), attributes, text, given, table "
+        "(default of tables without texts: numbers as they are, each text of another column a feature)."
     )
     templates: str | None = option('Features of the columns, with --data: "w[-1] w[0] w[1] w[-1]|w[0]".')
     min_count: int | None = option("Leave out features at fewer positions, with --data.", min=1)
@@ -193,6 +208,12 @@ class PredictOptions:
     top: int | None = option(
         "So many labels of a document with their probabilities, the most probable first.", min=1
     )
+    n_best: int | None = option(
+        "So many labellings of a sequence, the most probable first: before each of them @probability TAB number, or "
+        "what --to crfpp or wapiti has there.",
+        "--n-best",
+        min=1,
+    )
     threshold: float | None = option(
         "In a taxonomy: go down from the most probable top node as long as the most probable child "
         "has this probability, and print where that ends.",
@@ -213,6 +234,13 @@ class PredictOptions:
         "Write the input again with the predicted labels, in this format: conll, jsonl, csv, crfsuite, ... In "
         "its own format nothing but labels changes; another one gets a further column."
     )
+    is_text: bool = option(
+        "The input is raw text, a line an item: for models of words it is cut into words and punctuation. Default: "
+        "where a model reads words alone and the input looks like sentences.",
+        "--text",
+        default=False,
+    )
+    encoding: EncodingOption = "utf-8"
 
 
 ThreadsOption = Annotated[int | None, option_of("n_threads", "--threads")]

@@ -7,6 +7,7 @@ among them), which would break the lines or steer a terminal, are these written 
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from crfqn.data.files import STANDARD_INPUT
 from crfqn.errors import InputError
 from crfqn.messages import printable
 from crfqn.metrics.evaluation import predict_labels
+from crfqn.readers.format import Format
 from crfqn.readers.registry import FORMATS, find_format, rewritten, written_batches
 
 BLOCK = 1000  # documents at a time
@@ -32,12 +34,23 @@ def predict(path: Path, source: str, output: Path | None, options: PredictOption
     _check(model, path, options)
     if source == STANDARD_INPUT and sys.stdin is not None and sys.stdin.isatty():
         say("Reading standard input; end it with Ctrl-D (Ctrl-Z on Windows).")
-    input = open_input(model, path, source, format=options.format, keeps_blank=True)
+    format = options.format
+    if options.is_text:
+        if format is not None:
+            raise InputError(f"--text: raw text is a format of its own; leave out --format {format}")
+        format = "raw" if model.LABELS_SEQUENCES else "text"
+    input = open_input(model, path, source, format=format, encoding=options.encoding, keeps_blank=True)
     write_text(output, _predictions(labeller, input, options))
 
 
 def _predictions(labeller: Labeller, input: Input, options: PredictOptions) -> Iterator[str | bytes]:
     """Yield what is written for each part of the input."""
+    if options.n_best is not None:
+        n, format = options.n_best, None if options.to is None else find_format(options.to)
+        parts = input.parts(lambda seen: labeller.model_for(seen.X).predict_nbest(seen.X, n))
+        for _, data, found in parts:
+            yield from _ranked(data, found or (), format, options.as_json)
+        return
     if options.to is None:
         written = _sequences if labeller.model.LABELS_SEQUENCES else _documents
         texts = input.parts(lambda seen: "".join(written(labeller.model_for(seen.X), seen.X, options)))
@@ -46,11 +59,31 @@ def _predictions(labeller: Labeller, input: Input, options: PredictOptions) -> I
     parts = input.parts(lambda seen: predict_labels(labeller.model_for(seen.X), seen.X))
     format = find_format(options.to)
     own = None if input.format is None else FORMATS[input.format]
-    if input.cut is not None and own is not None and own.write is format.write:  # conll and conll2000 are one
+    if (
+        input.cut is not None and own is not None and own.write is format.write is not None
+    ):  # conll and conll2000 are one
         yield from (rewritten(part, data, labels or ()) for part, data, labels in parts if part is not None)
     else:
         batches = ((data, labels) for _, data, labels in parts if data is not None)
         yield from written_batches(batches, format)
+
+
+def _ranked(data: Any, found: Any, format: Format | None, as_json: bool) -> Iterator[str | bytes]:
+    """Yield the best labellings of each item, after their rank and probability; in JSON a line an item."""
+    for item, labellings in enumerate(found):
+        if as_json:
+            best = [
+                {"labels": list(map(str, labels)), "probability": round(p, 6)} for labels, p in labellings
+            ]
+            yield json_line(n_best=best)
+            continue
+        for rank, (labels, probability) in enumerate(labellings):
+            if format is None:
+                yield f"@probability\t{probability:.6f}\n" + "\n".join(map(printable, labels)) + "\n\n"
+            else:
+                yield format.ranked.format(rank=rank, probability=probability)
+                one = replace(data, inputs=data.inputs[item : item + 1], labels=data.labels[item : item + 1])
+                yield from written_batches([(one, [labels])], format)
 
 
 def _check(model: Any, path: Path, options: PredictOptions) -> None:
@@ -58,6 +91,8 @@ def _check(model: Any, path: Path, options: PredictOptions) -> None:
         raise InputError(f"{path}: --threshold is for labels in a taxonomy, and this model has none")
     if options.top is not None and model.LABELS_SEQUENCES:
         raise InputError(f"{path}: --top is for items with one label; this model labels sequences")
+    if options.n_best is not None:
+        _check_n_best(model, path, options)
     needs = [
         name
         for name, is_asked in (
@@ -65,15 +100,31 @@ def _check(model: Any, path: Path, options: PredictOptions) -> None:
             ("--top", options.top),
             ("--score", options.with_score),
             ("--threshold", options.threshold is not None),
+            ("--n-best", options.n_best is not None),
         )
         if is_asked
     ]
-    if options.to is not None and (needs or options.as_json):
+    if options.to is not None and options.n_best is None and (needs or options.as_json):
         raise InputError(
             f"--to {options.to}: writes labels alone; leave out {needs[0] if needs else '--json'}"
         )
     if needs and not has_probabilities(model):
         raise InputError(f"{path}: {needs[0]} is for models with probabilities, and this model has none")
+
+
+def _check_n_best(model: Any, path: Path, options: PredictOptions) -> None:
+    if not model.LABELS_SEQUENCES:
+        raise InputError(f"{path}: --n-best is for sequences; --top K gives the labels of a document")
+    others = {"--marginals": options.with_marginals, "--score": options.with_score}
+    others["--json"] = options.as_json and options.to is not None
+    for name, is_asked in others.items():
+        if is_asked:
+            raise InputError(f"--n-best writes labels and their probability; leave out {name}")
+    if options.to is not None and not find_format(options.to).ranked:
+        having = ", ".join(format.name for format in FORMATS.values() if format.ranked)
+        raise InputError(
+            f"--to {options.to} has no place for several labellings; with --n-best: {having}, or --json"
+        )
 
 
 def has_probabilities(model: Any) -> bool:

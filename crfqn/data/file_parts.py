@@ -6,6 +6,7 @@ somebody types, it is what is there; else it has some PART_LINES lines.
 
 from __future__ import annotations
 
+import codecs
 import io
 import select
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +18,7 @@ from crfqn.data.files import (
     LARGEST_SIZE,
     PACKINGS,
     Part,
+    Source,
     check_utf8,
     decode_line,
     find_packing,
@@ -47,7 +49,7 @@ def cut_at_blank_lines(lines: Sequence[str]) -> tuple[int, int]:
 
 
 def read_parts(
-    origin: str | Path, cut: Cut, read: Callable[[Part], Result]
+    origin: str | Path | Source, cut: Cut, read: Callable[[Part], Result]
 ) -> Iterator[tuple[Part, Result | None]]:
     """Yield the parts of a file or of standard input with what `read` makes of each, None for one without items; of one
     with an error the items before come first. A file without items raises, and reading as `text_lines` does."""
@@ -60,7 +62,7 @@ def read_parts(
         read(part)  # which raises
 
 
-def cut_parts(origin: str | Path, cut: Cut) -> Iterator[Part]:
+def cut_parts(origin: str | Path | Source, cut: Cut) -> Iterator[Part]:
     """Yield the parts of a file or of standard input; errors of reading come behind the items before them."""
     pending = _Pending(shown_name(origin), cut)
     try:
@@ -147,11 +149,11 @@ class _Pending:
         self._size = sum(map(len, self._lines))
 
 
-def _lines(origin: str | Path) -> Iterator[list[str]]:
+def _lines(origin: str | Path | Source) -> Iterator[list[str]]:
     """Yield the lines that come at a time, with their ends; none of them where reading on has to wait."""
     source, number, n_begun = source_of(origin), 1, 0
     begun: list[bytes] = []  # of a line whose end has not come
-    for piece in _pieces(origin):
+    for piece in _text_pieces(source):
         block, end, rest = piece.rpartition(b"\n")
         if end:
             content = b"".join([*begun, block, end])
@@ -186,9 +188,24 @@ def _with_ends(text: str) -> list[str]:
     return [f"{line}\n" for line in lines] + ([last] if last else [])
 
 
-def _pieces(origin: str | Path) -> Iterator[bytes]:
+def _text_pieces(origin: str | Path | Source) -> Iterator[bytes]:
+    """Yield the content of a file as `_pieces` does, as UTF-8 whatever its encoding is."""
+    source = source_of(origin)
+    if "utf-8" in codecs.lookup(source.encoding).name:
+        yield from _pieces(source)
+        return
+    decoder = codecs.getincrementaldecoder(source.encoding)()
+    try:
+        for piece in _pieces(source):
+            yield decoder.decode(piece).encode("utf-8") if piece else piece
+        yield decoder.decode(b"", final=True).encode("utf-8")
+    except UnicodeError as error:
+        raise DataError(f"{source}: not {source.encoding} text: {error}") from error
+
+
+def _pieces(source: Source) -> Iterator[bytes]:
     """Yield the content of a file as it comes, unpacked; an empty piece where reading on has to wait."""
-    with opened(origin) as stream:
+    with opened(source.origin) as stream:
         piece = more = stream.read1(PIECE)  # type: ignore[attr-defined]
         while more and any(len(piece) < len(p.magic) and p.magic.startswith(piece) for p in PACKINGS):
             more = stream.read1(PIECE)  # type: ignore[attr-defined]
@@ -196,7 +213,7 @@ def _pieces(origin: str | Path) -> Iterator[bytes]:
         packing = find_packing(piece)
         if packing is not None:
             yield from unpacked_pieces(
-                io.BufferedReader(_Resumed(piece, stream)), packing, shown_name(origin)
+                io.BufferedReader(_Resumed(piece, stream)), packing, shown_name(source)
             )
             return
         while piece:

@@ -17,7 +17,7 @@ import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path, PurePath
@@ -217,6 +217,36 @@ def check_regular(path: str | Path) -> None:
         raise DataError(f"{path}: a pipe or a device; expected a regular file")
 
 
+def read_start(origin: Readable, size: int = 1 << 16) -> tuple[bytes, bool]:
+    """Return the first bytes of a file or of standard input, unpacked, which stay to be read, and whether these are
+    all; of standard input what has come. Nothing of a pipe or a device by name, nor of what cannot be read."""
+    source = source_of(origin)
+    if str(source.origin) != STANDARD_INPUT and not os.path.isfile(source.origin):
+        return b"", True
+    try:
+        with opened(source.origin) as stream:
+            if hasattr(stream, "peek") and str(source.origin) == STANDARD_INPUT:
+                raw, is_whole = stream.peek(size), False
+            else:
+                place = stream.tell()
+                raw = stream.read(size)
+                stream.seek(place)
+                is_whole = len(raw) < size
+    except (DataError, OSError, ValueError):
+        return b"", True
+    packing = find_packing(raw)
+    if packing is None:
+        return raw, is_whole
+    pieces: list[bytes] = []
+    with suppress(DataError):  # as it is cut
+        for piece in unpacked_pieces(BytesIO(raw), packing, shown_name(source)):
+            pieces.append(piece[:size])
+            if sum(map(len, pieces)) >= size:
+                return b"".join(pieces), False
+        return b"".join(pieces), is_whole
+    return b"".join(pieces), False
+
+
 def read_bytes(origin: Readable) -> bytes:
     """Return the whole content of a file, unpacked. DataUnavailableError where there is none; DataError for a folder,
     an unreadable file, and a compressed stream that is cut short, damaged or unpacks to too much."""
@@ -255,7 +285,7 @@ def check_utf8(source: Source, content: bytes) -> None:
         if content.startswith(mark):
             raise DataError(
                 f"{shown_name(source)}: expected {source.encoding} text, but it begins as {encoding} does; read it "
-                f"with encoding={encoding!r}"
+                f"with encoding={encoding!r} (--encoding {encoding})"
             )
 
 
@@ -266,7 +296,8 @@ def decode_line(origin: Readable, number: int, line: bytes) -> str:
     except UnicodeDecodeError as error:
         raise DataError(
             f"{shown_name(origin)}, line {number}: not UTF-8 text: byte 0x{line[error.start]:02x} behind "
-            f"{error.start} others ({error.reason}); another encoding can be named (encoding='latin-1')"
+            f"{error.start} others ({error.reason}); another encoding can be named (--encoding latin-1, "
+            "encoding='latin-1')"
         ) from error
 
 

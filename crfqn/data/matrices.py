@@ -1,5 +1,6 @@
-"""Checks of the matrices that users give, whatever their form; they need numpy alone."""
+"""Checks of the matrices and numbers that users give, whatever their form; they need numpy alone."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,14 @@ from crfqn.errors import InputError
 
 # Entries converted and checked at a time: large enough to hide Python's overhead, small beside the result.
 BLOCK = 1 << 17
+
+
+def is_number(cell: Any) -> bool:
+    """Return whether a cell is a finite number, or the text of one."""
+    try:
+        return math.isfinite(float(cell)) and "_" not in str(cell)
+    except (TypeError, ValueError, OverflowError):
+        return False
 
 
 def is_matrix(item: Any) -> bool:

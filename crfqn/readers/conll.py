@@ -25,6 +25,7 @@ from crfqn.readers.items import Labeled, Places, in_line
 WORD_AND_TAG = ("w", "pos")
 STYLES = {"conll2000": WORD_AND_TAG, "conll2002": ("w",), "conll2003": ("w", "pos", "chunk")}
 USUAL_NAMES = ("w", "pos", "chunk")
+TAB, FIRST = "\t", 10_000  # lines that tell whether tabs alone part the columns
 DOCUMENT_START = "-DOCSTART-"
 BLANKS = re.compile(r"[ \t]+")
 FIELDS = (
@@ -54,7 +55,8 @@ def read_conll(
     comment : str, optional
         Lines that begin with it are skipped. None: there are no comments, as in CoNLL-2000, where "#" is a word.
     separator : str, optional
-        What stands between columns, such as a tab where words have blanks; None: any number of blanks and tabs.
+        What stands between columns; None: tabs where all of the first lines have as many, so that words may have
+        blanks, else any number of blanks and tabs.
 
     Returns
     -------
@@ -69,7 +71,11 @@ def read_conll(
     table = _Table(shown_name(path), columns, is_labeled)
     items: list[int] = [0]
     lines = array("q")
-    for number, line in text_lines(path):
+    numbered = text_lines(path)
+    first = list(itertools.islice(numbered, FIRST))
+    if separator is None and splits_at_tabs([line for _, line in first], columns):
+        separator = TAB
+    for number, line in itertools.chain(first, numbered):
         fields = _fields(line, separator)
         if comment is not None and line.startswith(comment):
             continue
@@ -91,24 +97,32 @@ def read_conll(
     return Labeled(TokenColumns(table.texts(), offsets), labels, places=places)
 
 
-def conll_lines(labeled: Labeled, added: Sequence[Sequence[str]] | None = None) -> Iterator[str]:
-    """Yield each item's text: columns, labels if any is known, and an `added` column, such as predictions. InputError,
-    naming the place, for a text that is empty or has blanks: columns could not be told apart."""
+def conll_lines(
+    labeled: Labeled, added: Sequence[Sequence[str]] | None = None, separator: str = " ", last: str = ""
+) -> Iterator[str]:
+    """Yield each item's text: columns, labels if any is known, and an `added` column, such as predictions, after
+    `last`, by default the separator. InputError, naming the place, for a text that is empty or has blanks (where tabs
+    part the columns, tabs): columns could not be told apart."""
     for i, (item, labels) in enumerate(zip(labeled.inputs, labeled.labels, strict=True)):
         rows = [list(map(str, position.values())) for position in item]
         if any(labels):
             rows = [[*row, label] for row, label in zip(rows, labels, strict=True)]
-        if added is not None:
-            rows = [[*row, str(label)] for row, label in zip(rows, added[i], strict=True)]
+        new = [[] for _ in rows] if added is None else [[str(label)] for label in added[i]]
         for t, row in enumerate(rows):
-            _check_columns(f"{labeled.where(i, t)}: ", row)
-        yield "".join(" ".join(row) + "\n" for row in rows) + "\n"
+            _check_columns(f"{labeled.where(i, t)}: ", [*row, *new[t]], separator)
+        lines = (
+            (last or separator).join([separator.join(row), *more])
+            for row, more in zip(rows, new, strict=True)
+        )
+        yield "".join(f"{line}\n" for line in lines) + "\n"
 
 
-def _check_columns(where: str, row: Sequence[str]) -> None:
-    wrong = [text for text in row if not text or BLANKS.search(text) or "\n" in text]
+def _check_columns(where: str, row: Sequence[str], separator: str = " ") -> None:
+    parting = "\t" if separator == TAB else " \t"
+    wrong = [text for text in row if not text or any(character in text for character in f"{parting}\n")]
     if wrong:
-        raise InputError(f"{where}{wrong[0]!r} cannot stand in a column: it is empty or has blanks")
+        what = "a tab" if separator == TAB else "blanks"
+        raise InputError(f"{where}{wrong[0]!r} cannot stand in a column: it is empty or has {what}")
 
 
 def _relabelled(line: str, labels: Sequence[str], column: int, separator: str | None) -> str:
@@ -127,15 +141,36 @@ def _relabelled(line: str, labels: Sequence[str], column: int, separator: str | 
     return line + (line[fields[-2].end() : fields[-1].start()] if len(fields) > 1 else " ") + label
 
 
+def splits_at_tabs(lines: Sequence[str], columns: Sequence[str] | None = None) -> bool:
+    """Return whether tabs alone part the columns, so that a word may have blanks in it: all lines have as many, and as
+    many as the `columns` and a label need, where these are known."""
+    rows = [line for line in lines if line.strip() and not line.startswith(DOCUMENT_START)]
+    n_tabs = {line.count("\t") for line in rows}
+    if len(n_tabs) != 1 or n_tabs == {0}:
+        return False
+    (n,) = n_tabs
+    if columns is not None:
+        return len(columns) - 1 <= n <= len(columns)
+    widths = {len(_fields(line, None)) for line in rows}
+    return widths == {n + 1} or len(widths) > 1
+
+
+def _begins(lines: Sequence[str]) -> bool:
+    rows = [line for line in lines if line.strip() and not line.startswith((DOCUMENT_START, "#"))]
+    separator = TAB if splits_at_tabs(lines) else None
+    widths = {len(_fields(line, separator)) for line in rows}
+    return len(rows) > 1 and len(widths) == 1 and widths != {1}
+
+
 def usual_names(n: int) -> list[str]:
     """Return names for n columns: w, pos, chunk, column3, ..."""
     return [*USUAL_NAMES, *(f"column{c}" for c in range(len(USUAL_NAMES), n))][:n]
 
 
-def columns_of(path: Readable) -> list[str]:
-    """Return names for the columns of a file whose last one is the label, by its first line; [] for an empty file."""
-    first = next((fields for _, line in text_lines(path) if (fields := _fields(line, None))), [""])
-    return usual_names(len(first) - 1)
+def columns_of(lines: Sequence[str]) -> list[str]:
+    """Return names for the columns of lines whose last one is the label, by the first of them; [] for none."""
+    separator = TAB if splits_at_tabs(lines) else None
+    return usual_names(len(_fields(lines[0], separator)) - 1 if lines else 0)
 
 
 class _Table:
@@ -213,6 +248,20 @@ FORMATS = (
         _any_columns,
         each(conll_lines),
         by_blank_lines,
+        _begins,
+    ),
+    *(
+        Format(
+            name,
+            f"columns as {tool} writes them, a tab before the predicted label",
+            (),
+            (SEQUENCES,),
+            _any_columns,
+            each(partial(conll_lines, separator=separator, last=TAB)),
+            by_blank_lines,
+            ranked="# {rank} {probability:.6f}\n",
+        )
+        for name, tool, separator in (("crfpp", "CRF++", TAB), ("wapiti", "Wapiti", " "))
     ),
     *(
         Format(

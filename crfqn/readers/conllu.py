@@ -150,6 +150,11 @@ def _text(word: Any, name: str) -> str:
     return EMPTY if value is None else str(value)
 
 
+def _begins(lines: Sequence[str]) -> bool:
+    words = [line for line in lines if line.strip() and not line.startswith("#")]
+    return bool(words) and all(NUMBER.match(line) and line.count("\t") == len(FIELDS) for line in words)
+
+
 FORMAT = Format(
     "conllu",
     "Universal Dependencies",
@@ -158,4 +163,5 @@ FORMAT = Format(
     read_conllu,
     instead(conllu_lines),
     by_blank_lines,
+    _begins,
 )

@@ -19,6 +19,7 @@ from crfqn.readers.items import Labeled, Places, in_line
 # A name: anything but colon and backslash, or any character behind a backslash; a last backslash counts.
 ATTRIBUTE = re.compile(r"(?P<name>(?:[^:\\]|\\.|\\$)*)(?::(?P<value>.*))?", re.DOTALL)
 ESCAPED = re.compile(r"\\([:\\])")
+VALUE = re.compile(r":[-+0-9.eE]+$")
 ITEM_WEIGHT = "@weight"
 
 
@@ -145,6 +146,13 @@ def _attribute(where: str, field: str) -> tuple[str, float]:
     return name, value
 
 
+def _begins(lines: Sequence[str]) -> bool:
+    rows = [line.rstrip("\t").split("\t")[1:] for line in lines if line.strip() and line[0] != "@"]
+    fields = [field for row in rows for field in row]
+    has_values = 2 * sum("=" in field or VALUE.search(field) is not None for field in fields) > len(fields)
+    return bool(fields) and (has_values or len({*map(len, rows)}) > 1)
+
+
 FORMAT = Format(
     "crfsuite",
     "label TAB attribute[:value] TAB ..., a position a line",
@@ -153,4 +161,5 @@ FORMAT = Format(
     read_crfsuite_text,
     instead(crfsuite_lines),
     by_blank_lines,
+    _begins,
 )

@@ -14,7 +14,7 @@ from crfqn.readers.items import Documents, Labeled
 
 Data = Labeled | Documents
 Batches = Iterable[tuple[Data, Any]]  # data, and predicted labels or None
-SEQUENCES, DOCUMENTS = "sequences", "documents"
+SEQUENCES, DOCUMENTS, ROWS = "sequences", "documents", "rows of a table"
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,20 @@ class Format:
     extensions : tuple of str
         By which it is told, in small letters, with the dot.
     holds : tuple of str
-        "sequences", "documents".
+        SEQUENCES, DOCUMENTS, and ROWS: documents whose inputs are cells.
     read : callable
         `read(source, **options) -> Labeled or Documents`.
-    write : callable
+    write : callable, or None where there is no place for labels
         `write(batches) -> bytes or a text a batch` of pairs (data, predicted or None); predictions in a column of their
         own where the format has room for one, else in the place of the labels.
     cut : callable, or None
         `cut(**options of read)` tells how the format is read in parts; None: as a whole.
+    begins : callable, or None
+        `begins(lines) -> bool`: whether a file's first lines (the first one not blank, the last one whole) look like
+        it, in the order of the registry; None: it is told by its name alone.
+    ranked : str
+        What stands before each of the best labellings of an item, made of its `rank` and `probability`; empty where the
+        format has no place for several.
     holds_numbers, holds_nested : bool
         Whether documents may be rows of numbers, and features of positions lists and dicts.
     """
@@ -44,8 +50,10 @@ class Format:
     extensions: tuple[str, ...]
     holds: tuple[str, ...]
     read: Callable[..., Data]
-    write: Callable[[Batches], bytes | Iterable[str]]
+    write: Callable[[Batches], bytes | Iterable[str]] | None
     cut: Callable[..., Cut] | None = None
+    begins: Callable[[Sequence[str]], bool] | None = None
+    ranked: str = ""
     holds_numbers: bool = False
     holds_nested: bool = False
 

@@ -17,11 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, InputError
 from crfqn.taxonomy.tree import LabelTree
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+MATRIX = "a matrix"
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class Labeled:
         File and line of each position.
     weights : list of float, or None
         Weight of each item, where the file gives any.
+    spans : list of list of (int, int), or None
+        Of raw text, where in its line each position's token begins and ends, in characters.
     """
 
     inputs: Sequence[Any]
@@ -48,6 +53,7 @@ class Labeled:
     n_train: int | None = None
     places: Places | None = None
     weights: list[float] | None = None
+    spans: list[list[tuple[int, int]]] | None = None
 
     @property
     def n_items(self) -> int:
@@ -173,8 +179,8 @@ class Documents:
 
     Parameters
     ----------
-    inputs : scipy.sparse.csr_array of shape (I, F), or list of str
-        A row or a text for each document.
+    inputs : scipy.sparse.csr_array of shape (I, F), list of str, or TokenColumns
+        A row, a text or the cells of a table's row for each document.
     labels : list of str
         The label of each document: the name of a node of the taxonomy, where there is one.
     taxonomy : LabelTree or None
@@ -187,7 +193,7 @@ class Documents:
         File and line of each document.
     """
 
-    inputs: csr_array | list[str]
+    inputs: Any
     labels: list[str]
     taxonomy: LabelTree | None = None
     n_train: int | None = None
@@ -208,12 +214,18 @@ class Documents:
 
     def digest(self) -> str:
         """Return the SHA-256 (hex) of labels and inputs, whatever the order of documents and the form of the matrix."""
-        contents = self.inputs if isinstance(self.inputs, list) else _rows(self.inputs)
+        contents: Any = self.inputs
+        names: Sequence[str] = ()
+        if isinstance(contents, TokenColumns):
+            names = sorted(contents.names)
+            contents = map(json.dumps, zip(*(contents.texts[name] for name in names), strict=True))
+        elif not isinstance(contents, list):
+            contents = _rows(contents)
         pairs = zip(self.labels, contents, strict=True)
         digests = sorted(
             hashlib.sha256(_encoded(label) + _encoded(content)).digest() for label, content in pairs
         )
-        return hashlib.sha256(b"".join(digests)).hexdigest()
+        return hashlib.sha256(b"".join([*digests, *map(_encoded, names)])).hexdigest()
 
 
 def concatenate(train: Documents, test: Documents) -> Documents:
@@ -221,10 +233,10 @@ def concatenate(train: Documents, test: Documents) -> Documents:
     united. InputError for texts beside a matrix, feature names that disagree, taxonomies that contradict each other."""
     labels = train.labels + test.labels
     taxonomy = _joined_taxonomy(train.taxonomy, test.taxonomy)
-    if isinstance(train.inputs, list) and isinstance(test.inputs, list):
+    kinds = [_kind(part.inputs) for part in (train, test)]
+    if kinds[0] == kinds[1] and kinds[0] != MATRIX:
         return Documents(train.inputs + test.inputs, labels, taxonomy, train.n_items)
-    if isinstance(train.inputs, list) or isinstance(test.inputs, list):
-        kinds = ["texts" if isinstance(part.inputs, list) else "a matrix" for part in (train, test)]
+    if kinds[0] != kinds[1]:
         raise InputError(
             f"the training part holds {kinds[0]}, the test part {kinds[1]}; expected the same kind"
         )
@@ -239,12 +251,18 @@ def concatenate(train: Documents, test: Documents) -> Documents:
 def drop_unseen_columns(documents: Documents) -> Documents:
     """Return the documents with the columns only that have an entry in the training part (all rows if unsplit), named,
     without names, by their numbers (ids in an svmlight file). InputError for texts."""
-    if isinstance(documents.inputs, list):
-        raise InputError("the documents are texts; expected a matrix, whose columns can be dropped")
+    if _kind(documents.inputs) != MATRIX:
+        raise InputError(
+            f"the documents are {_kind(documents.inputs)}; expected a matrix, whose columns can be dropped"
+        )
     seen = np.unique(documents.inputs[: documents.n_train].indices)
     names = documents.feature_names
     kept = [str(column) if names is None else names[column] for column in seen]
     return replace(documents, inputs=documents.inputs[:, seen], feature_names=kept)
+
+
+def _kind(inputs: Any) -> str:
+    return "texts" if isinstance(inputs, list) else "cells" if isinstance(inputs, TokenColumns) else MATRIX
 
 
 def _rows(matrix: csr_array) -> Iterator[bytes]:

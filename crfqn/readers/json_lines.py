@@ -25,7 +25,7 @@ from crfqn.readers.items import Documents, Labeled, Places, in_line
 
 FIRST_COLUMN = "w"
 SEVERAL = ","  # between the labels of a document
-SPACE = re.compile(r"\s*")
+SPACE, OBJECT = re.compile(r"\s*"), re.compile(r'\s*\{\s*"')
 
 
 def read_json_lines(
@@ -87,6 +87,9 @@ def json_lines(data: Labeled | Documents, added: Sequence[Any] | None = None) ->
                 record["label"] = data.labels[i]
         else:
             record.update(_observed(data.inputs, i))
+            if data.spans is not None:
+                starts, ends = zip(*data.spans[i], strict=True)
+                record |= {"start": starts, "end": ends}
             if any(data.labels[i]):
                 record["labels"] = data.labels[i]
         if added is not None:
@@ -235,5 +238,6 @@ FORMAT = Format(
     read_json_lines,
     each(json_lines),
     by_lines,
+    begins=lambda lines: OBJECT.match(lines[0]) is not None,
     holds_nested=True,
 )

@@ -72,6 +72,12 @@ def has_text(line: str) -> bool:
     return bool(line.strip()) or "\t" in line
 
 
+def _begins(lines: Sequence[str]) -> bool:
+    rows = [line.split("\t") for line in lines if line.strip()]
+    is_short = len(rows) < len(lines) - (not lines[-1].strip())  # by blank lines, which part items
+    return not is_short and 2 * sum(len(row) == 2 and " " in row[1].strip() for row in rows) > len(rows)
+
+
 FORMAT = Format(
     "text",
     "label TAB text, a document a line",
@@ -80,4 +86,5 @@ FORMAT = Format(
     read_labelled_texts,
     instead(labelled_lines),
     by_lines,
+    _begins,
 )

@@ -19,21 +19,22 @@ from crfqn.data.files import LARGEST_SIZE, STANDARD_INPUT, SUFFIXES, Part, Sourc
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
-from crfqn.readers import conll, conllu, crfsuite_text, json_lines, labelled_text, svmlight, tables
-from crfqn.readers.format import DOCUMENTS, SEQUENCES, Batches, Data, Format, options_of, relabeled
+from crfqn.readers import conll, conllu, crfsuite_text, json_lines, labelled_text, raw_text, svmlight, tables
+from crfqn.readers.format import DOCUMENTS, ROWS, SEQUENCES, Batches, Data, Format, options_of, relabeled
 from crfqn.readers.items import Documents
 
-# Another one is added by a module of its own and a row here.
+# Another one is added by a module of its own and a row here, before those that its content might be taken for.
 FORMATS: dict[str, Format] = {
     format.name: format
     for format in (
-        *conll.FORMATS,
-        conllu.FORMAT,
-        crfsuite_text.FORMAT,
-        svmlight.FORMAT,
         json_lines.FORMAT,
+        conllu.FORMAT,
+        svmlight.FORMAT,
         *tables.FORMATS,
         labelled_text.FORMAT,
+        crfsuite_text.FORMAT,
+        *conll.FORMATS,
+        raw_text.FORMAT,
     )
 }
 
@@ -52,7 +53,7 @@ def find_format(name: str | None, origin: Any = None) -> Format:
     for format in FORMATS.values():
         if suffixes and suffixes[-1] in format.extensions:
             return format
-    known = ", ".join(f"{format.name} ({' '.join(format.extensions)})" for format in FORMATS.values())
+    known = ", ".join(f"{f.name} ({' '.join(f.extensions)})" for f in FORMATS.values() if f.extensions)
     raise InputError(f"{shown}: its name does not tell the format; name one (--format, format=): {known}")
 
 
@@ -156,10 +157,13 @@ def write(
 
 def written_batches(batches: Batches, format: Format) -> Iterator[str | bytes]:
     """Yield the text of each batch of data and predictions (or None), or all as bytes; errors as of `write`."""
+    if format.write is None:
+        raise InputError(f"format {format.name!r} has no place for labels: write conll, jsonl, csv, ...")
 
     def checked() -> Iterator[tuple[Data, Any]]:
         for data, predicted in batches:
             kind = DOCUMENTS if isinstance(data, Documents) else SEQUENCES
+            kind = ROWS if kind == DOCUMENTS and isinstance(data.inputs, TokenColumns) else kind
             if kind not in format.holds:
                 raise InputError(
                     f"format {format.name!r} holds {' and '.join(format.holds)}, and these are {kind}"
@@ -177,7 +181,7 @@ def written_batches(batches: Batches, format: Format) -> Iterator[str | bytes]:
 def _check_content(format: Format, data: Data) -> None:
     """Raise InputError for numbers where a format has texts, and for features that it has no place for."""
     if isinstance(data, Documents):
-        if not isinstance(data.inputs, list) and not format.holds_numbers:
+        if not isinstance(data.inputs, (list, TokenColumns)) and not format.holds_numbers:
             raise InputError("the documents are numbers, not texts: write them as svmlight")
     elif not format.holds_nested and not isinstance(data.inputs, TokenColumns):
         for i, item in enumerate(data.inputs):

@@ -8,6 +8,7 @@ Format: Joachims, SVM-light, "How to use".
 from __future__ import annotations
 
 import math
+import re
 from array import array
 from collections.abc import Collection, Iterator, Sequence
 
@@ -19,6 +20,7 @@ from crfqn.messages import shorten
 from crfqn.readers.format import DOCUMENTS, Format, by_lines, instead
 from crfqn.readers.items import Documents, Places, in_line
 
+FEATURE = re.compile(r"[0-9]+:[-+0-9.eE]+")
 LARGEST_ID = 2**31 - 2  # the number of columns fits 32 bits
 
 
@@ -119,6 +121,12 @@ def _entries(where: str, fields: list[str]) -> dict[int, float]:
     return entries
 
 
+def _begins(lines: Sequence[str]) -> bool:
+    rows = [line.partition("#")[0].split() for line in lines if has_fields(line)]
+    features = [field for row in rows for field in row[1:]]
+    return bool(features) and all(map(FEATURE.fullmatch, features))
+
+
 FORMAT = Format(
     "svmlight",
     "label[,label] id:value id:value ..., a document a line",
@@ -127,5 +135,6 @@ FORMAT = Format(
     read_svmlight,
     instead(svmlight_lines),
     by_lines,
+    _begins,
     holds_numbers=True,
 )

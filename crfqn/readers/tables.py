@@ -1,17 +1,14 @@
-"""Reader and writer of tables: CSV, TSV and Parquet files, and data frames.
+"""Reader of tables: CSV, TSV and Parquet files, and data frames.
 
-A row is a position of a sequence or, in a table with a column of texts, a document. Which positions make an item is
-said by a column (the same value in neighbouring rows; an empty cell goes on with the item above), or in CSV and TSV
-by blank lines.
+A row is a position of a sequence or, in a table with a column of texts or read by `rows`, a document. Which positions
+make an item is said by a column (the same value in neighbouring rows; an empty cell goes on with the item above), or
+in CSV and TSV by blank lines.
 """
 
 from __future__ import annotations
 
 import csv
-import importlib
-import io
 import itertools
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,12 +18,16 @@ import numpy as np
 
 from crfqn.data.file_parts import Cut
 from crfqn.data.files import Readable, read_bytes, shown_name, text_lines
+from crfqn.data.matrices import is_number
 from crfqn.data.token_columns import TokenColumns
-from crfqn.errors import DataError, EmptyDataError, InputError
-from crfqn.readers.format import DOCUMENTS, SEQUENCES, Batches, Format
+from crfqn.errors import DataError, EmptyDataError
+from crfqn.readers.format import DOCUMENTS, ROWS, SEQUENCES, Format
 from crfqn.readers.items import Documents, Labeled, Places
+from crfqn.readers.table_writing import delimited_lines, import_extra, parquet_bytes, relabelled_cell
 
+DELIMITERS = {"csv": ",", "tsv": "\t"}
 LABELS = ("label", "labels", "tag", "tags")
+OF_ROWS = (*LABELS, "class", "target")
 SENTENCES = ("sentence", "sentence_id", "sent_id", "sentence #")
 TEXTS = ("text",)
 
@@ -61,13 +62,30 @@ class Table:
 
 
 class Wanted(NamedTuple):
-    """Columns that the caller names, as in `read_delimited`."""
+    """Columns that the caller names, and what rows are, as in `read_delimited`."""
 
-    sentence: str | None
-    label: str | None
-    text: str | None
-    columns: Sequence[str] | None
-    needs_named: bool
+    sentence: str | None = None
+    label: str | None = None
+    text: str | None = None
+    columns: Sequence[str] | None = None
+    needs_named: bool = True
+    rows: bool = False
+    header: bool = True
+    drop: Sequence[str] = ()
+
+    def names(self, row: list[str], where: str) -> list[str]:
+        """Return the names of the columns by the first row: its cells, or numbers from 1; a new file without header
+        may lack the label."""
+        if self.header:
+            return row
+        named = {*(self.columns or ()), *self.drop, self.label or ""} if self.columns is not None else ()
+        known = sorted(int(name) for name in named if name.isdecimal())
+        n = max(known, default=len(row))
+        if len(row) == n - 1 and self.label:
+            return [str(number) for number in range(1, n + 1) if str(number) != self.label]
+        if len(row) != n:
+            raise DataError(f"{where}: expected {n} cells, or {n - 1} without the label, got {len(row)}")
+        return [str(number) for number in range(1, n + 1)]
 
 
 def read_delimited(
@@ -79,8 +97,12 @@ def read_delimited(
     text: str | None = None,
     columns: Sequence[str] | None = None,
     needs_named: bool = True,
+    rows: bool = False,
+    header: bool = True,
+    drop: Sequence[str] = (),
 ) -> Labeled | Documents:
-    """Read a CSV or TSV file, whose first line names the columns, as sequences (TokenColumns) or documents.
+    """Read a CSV or TSV file, whose first line names the columns, as sequences (TokenColumns) or documents. Semicolons
+    part the cells where the first line has them and no comma.
 
     sentence : column of a position's item, default "sentence", "sentence_id", "sent_id" or "sentence #"; without, blank
         lines part the items
@@ -88,12 +110,16 @@ def read_delimited(
     text : column of documents' texts, default "text" where no column says sentences
     columns : those read besides, default all; one of a usual name is then neither label nor sentence
     needs_named : whether a named label and sentence have to be there, as in data to train on
+    rows : whether each row is a document of its own, whose `inputs` are TokenColumns of its cells; the label's column
+        is then by default "label", ..., "class", "target", or the last one that is not among `columns`
+    header : whether the first line has the names of the columns, which are numbers from 1 otherwise
+    drop : columns that are left out
 
     DataError for a row of another length, an item whose rows stand apart (file and line named), no such column, no
     rows.
     """
-    table = _read(path, delimiter)
-    return _assembled(table, Wanted(sentence, label, text, columns, needs_named))
+    wanted = Wanted(sentence, label, text, columns, needs_named, rows, header, drop)
+    return _assembled(_read(path, delimiter, wanted), wanted)
 
 
 def read_parquet(
@@ -104,6 +130,8 @@ def read_parquet(
     text: str | None = None,
     columns: Sequence[str] | None = None,
     needs_named: bool = True,
+    rows: bool = False,
+    drop: Sequence[str] = (),
 ) -> Labeled | Documents:
     """Read a Parquet file (through pyarrow); parameters, result and errors as in `read_delimited`, less `delimiter`."""
     parquet = import_extra("pyarrow.parquet", "formats", "Parquet")
@@ -114,8 +142,19 @@ def read_parquet(
     except (arrow.ArrowException, OSError) as error:
         raise DataError(f"{shown_name(path)}: no Parquet file, or a damaged one: {error}") from error
     return _assembled(
-        _of_columns(found_columns, shown_name(path)), Wanted(sentence, label, text, columns, needs_named)
+        _of_columns(found_columns, shown_name(path)),
+        Wanted(sentence, label, text, columns, needs_named, rows, drop=drop),
     )
+
+
+def parquet_titles(path: Readable) -> list[str]:
+    """Return the names of a Parquet file's columns; errors as of `read_parquet`."""
+    parquet = import_extra("pyarrow.parquet", "formats", "Parquet")
+    arrow = import_extra("pyarrow", "formats", "Parquet")
+    try:
+        return list(parquet.read_schema(arrow.BufferReader(read_bytes(path))).names)
+    except (arrow.ArrowException, OSError) as error:
+        raise DataError(f"{shown_name(path)}: no Parquet file, or a damaged one: {error}") from error
 
 
 def from_frame(
@@ -126,62 +165,15 @@ def from_frame(
     text: str | None = None,
     columns: Sequence[str] | None = None,
     needs_named: bool = True,
+    rows: bool = False,
+    drop: Sequence[str] = (),
 ) -> Labeled | Documents:
     """Return a pandas or polars frame as sequences or documents; all else as in `read_delimited`."""
     table = _of_columns({str(name): list(frame[name]) for name in frame.columns}, "the frame")
-    return _assembled(table, Wanted(sentence, label, text, columns, needs_named))
+    return _assembled(table, Wanted(sentence, label, text, columns, needs_named, rows, drop=drop))
 
 
-def delimited_lines(batches: Batches, delimiter: str = ",") -> Iterator[str]:
-    """Yield a header and the rows of each batch, in the form that is read: added labels in the column "predicted"."""
-    for rows in _rows(batches):
-        buffer = io.StringIO()
-        csv.writer(buffer, delimiter=delimiter, lineterminator="\n").writerows(rows)
-        yield buffer.getvalue()
-
-
-def parquet_bytes(batches: Batches) -> bytes:
-    """Return the same table as a Parquet file."""
-    arrow = import_extra("pyarrow", "formats", "Parquet")
-    parquet = import_extra("pyarrow.parquet", "formats", "Parquet")
-    header, *rows = itertools.chain.from_iterable(_rows(batches))
-    columns = zip(*rows, strict=True) if rows else ([] for _ in header)
-    sink = io.BytesIO()
-    parquet.write_table(
-        arrow.table({name: list(column) for name, column in zip(header, columns, strict=True)}), sink
-    )
-    return sink.getvalue()
-
-
-def _rows(batches: Batches) -> Iterator[list[list[str]]]:
-    """Yield the rows of each batch, in the first one below the header; later ones have the same columns."""
-    header: list[str] = []
-    n_before = 0
-    for data, added in batches:
-        title = ["predicted"] if added is not None else []
-        if isinstance(data, Documents):
-            names, first = ["text", "label"], list(zip(data.inputs, data.labels, strict=True))
-            several = [(item if isinstance(item, str) else ",".join(map(str, item))) for item in added or ()]
-        elif isinstance(data.inputs, TokenColumns):
-            is_known = "label" in header if header else any(map(any, data.labels))
-            names = ["sentence", *data.inputs.names, *(["label"] if is_known else [])]
-            numbers = np.repeat(np.arange(len(data.labels)) + n_before + 1, data.inputs.lengths).tolist()
-            labels = [itertools.chain.from_iterable(data.labels)] if is_known else []
-            first = list(zip(numbers, *data.inputs.texts.values(), *labels, strict=True))
-            several = list(itertools.chain.from_iterable(added or ()))
-        else:
-            raise InputError(
-                "a table has columns of texts; these items have attributes: write them as crfsuite or jsonl"
-            )
-        rows = [
-            [*map(str, row), *map(str, more)]
-            for row, *more in zip(first, *[several] * len(title), strict=True)
-        ]
-        yield rows if header else [[*names, *title], *rows]
-        header, n_before = [*names, *title], n_before + data.n_items
-
-
-def _read(path: Readable, delimiter: str) -> Table:
+def _read(path: Readable, delimiter: str, wanted: Wanted) -> Table:
     shown = shown_name(path)
     numbers: list[int] = []  # of the lines that have been read
 
@@ -190,18 +182,25 @@ def _read(path: Readable, delimiter: str) -> Table:
             numbers.append(number)
             yield f"{line}\n"
 
-    reader = csv.reader(lines(), delimiter=delimiter, strict=True)
+    numbered = lines()
+    first_line = next((line for line in numbered if line.strip()), "")
+    delimiter = _delimiter(first_line, delimiter)
+    n_blank = len(numbers) - 1
+    reader = csv.reader(itertools.chain([first_line], numbered), delimiter=delimiter, strict=True)
     table: Table | None = None
-    before = 0
+    before = n_blank
     try:
         for row in reader:
-            first, before = numbers[before], reader.line_num
+            first, before = numbers[before], reader.line_num + n_blank
             if not row:
                 if table is not None:
                     table.breaks.add(len(table.rows))
-            elif table is None:
-                table = Table(shown, row, delimiter=delimiter)
-            elif len(row) != len(table.header):
+                continue
+            if table is None:
+                table = Table(shown, wanted.names(row, f"{shown}, line {first}"), delimiter=delimiter)
+                if wanted.header:
+                    continue
+            if len(row) != len(table.header):
                 raise DataError(
                     f"{shown}, line {first}: expected {len(table.header)} cells ({', '.join(table.header)}), got "
                     f"{len(row)}: {delimiter.join(row)[:60]!r}"
@@ -232,25 +231,31 @@ def _is_missing(value: Any) -> bool:
 def _assembled(table: Table, wanted: Wanted) -> Labeled | Documents:
     if not table.rows:
         raise EmptyDataError(f"{table.shown}: no rows below the names of the columns")
+    missing = [name for name in wanted.drop if name not in table.header] if wanted.needs_named else []
+    if missing:
+        table.column(missing[0], (), "to be dropped")  # which raises
     of_label, of_sentence, of_text = _parts_of(table, wanted)
     labels = ["" if of_label is None else row[of_label] for row in table.rows]
-    title = _new_title(table, wanted.label) if of_label is None else None
+    title = _new_title(table, wanted.label) if of_label is None and wanted.header else None
     relabel = None
     if table.delimiter is not None:
         cell = len(table.header) if of_label is None else of_label
-        relabel = partial(_relabelled, cell=cell, delimiter=table.delimiter)
+        relabel = partial(relabelled_cell, cell=cell, delimiter=table.delimiter)
     if of_text is not None:
         places = Places(table.shown, np.array(table.lines, np.int64), None, relabel, title)
         return Documents([row[of_text] for row in table.rows], labels, places=places)
-    starts = _starts(table, of_sentence)
-    used = {of_label, of_sentence}
+    starts = range(len(table.rows)) if wanted.rows else _starts(table, of_sentence)
+    used = {of_label, of_sentence, *(c for c, name in enumerate(table.header) if name in wanted.drop)}
     numbers = [c for c in range(len(table.header)) if c not in used]
     if wanted.columns is not None:
-        numbers = [c for name in wanted.columns if (c := table.column(name, (), "columns=")) is not None]
+        numbers = [c for name in wanted.columns if (c := table.column(name, (), "to be read")) is not None]
     if not numbers:
         raise DataError(f"{table.shown}: expected columns besides the label, got {', '.join(table.header)}")
     texts = {table.header[c]: [row[c] for row in table.rows] for c in numbers}
     offsets = np.array([*starts, len(table.rows)], np.int64)
+    if wanted.rows:
+        places = Places(table.shown, np.array(table.lines, np.int64), None, relabel, title)
+        return Documents(TokenColumns(texts, offsets), labels, places=places)
     places = Places(table.shown, np.array(table.lines, np.int64), offsets, relabel, title)
     items = [labels[start:stop] for start, stop in itertools.pairwise(offsets)]
     return Labeled(TokenColumns(texts, offsets), items, places=places)
@@ -264,6 +269,11 @@ def _parts_of(table: Table, wanted: Wanted) -> tuple[int | None, int | None, int
         else None
         for name, usual, what in ((wanted.label, LABELS, "label="), (wanted.sentence, SENTENCES, "sentence="))
     )
+    if wanted.rows:
+        usual = () if of_label is not None or wanted.label else OF_ROWS
+        of_label = table.column(None, usual, "", wanted.columns or ()) if of_label is None else of_label
+        is_free = not wanted.label and table.header[-1] not in (*(wanted.columns or ()), *wanted.drop)
+        return len(table.header) - 1 if of_label is None and is_free else of_label, None, None
     of_text = table.column(wanted.text, () if of_sentence is not None or wanted.columns else TEXTS, "text=")
     return of_label, of_sentence, of_text
 
@@ -276,19 +286,26 @@ def cut_table(
     text: str | None = None,
     columns: Sequence[str] | None = None,
     needs_named: bool = True,
+    rows: bool = False,
+    header: bool = True,
+    drop: Sequence[str] = (),
 ) -> Cut:
     """Return how a CSV or TSV file is cut that is read with these options; all but the first lines are of items."""
 
-    wanted = Wanted(sentence, label, text, columns, needs_named)
+    wanted = Wanted(sentence, label, text, columns, needs_named, rows, header, drop)
 
     def cut(lines: Sequence[str]) -> tuple[int, int]:
-        reader = csv.reader(lines, delimiter=delimiter, strict=True)
+        first_line = next((line for line in lines if line.strip()), "")
+        reader = csv.reader(lines, delimiter=_delimiter(first_line, delimiter), strict=True)
         table: Table | None = None
         n_head = n_whole = before = 0
         of_sentence = of_text = current = None
         try:
             for row in reader:
-                if table is None:
+                if table is None and (rows or not header):
+                    table, n_head = Table("", row), reader.line_num * header
+                    n_whole, of_text = reader.line_num, 0
+                elif table is None:
                     if row:
                         table, n_head = Table("", row), reader.line_num
                         _, of_sentence, of_text = _parts_of(table, wanted)
@@ -314,34 +331,6 @@ def _new_title(table: Table, label: str | None) -> str:
     return label or next(name for name in (*LABELS, "predicted") if name not in table.header)
 
 
-def _relabelled(text: str, labels: Sequence[str], cell: int, delimiter: str) -> str:
-    """Return the text of rows with labels in a cell of the first one, which is added where it is not there."""
-    new = ",".join(labels)
-    pattern = re.compile(rf'"(?:[^"]|"")*"|[^{re.escape(delimiter)}\r\n]*')
-    start = stop = len(text) - len(text.lstrip("\r\n"))
-    for number in range(cell + 1):
-        found = pattern.match(text, start)
-        assert found is not None  # it matches an empty text, too
-        stop = found.end()
-        if number == cell:
-            return text[:start] + _cell(new, delimiter, text[start : start + 1] == '"') + text[stop:]
-        if not text.startswith(delimiter, stop):
-            break
-        start = stop + len(delimiter)
-    return text[:stop] + delimiter + _cell(new, delimiter, False) + text[stop:]
-
-
-def _cell(text: str, delimiter: str, is_quoted: bool) -> str:
-    buffer = io.StringIO()
-    csv.writer(
-        buffer,
-        delimiter=delimiter,
-        quoting=csv.QUOTE_ALL if is_quoted else csv.QUOTE_MINIMAL,
-        lineterminator="",
-    ).writerow([text, ""])
-    return buffer.getvalue()[: -len(delimiter) - 2 * is_quoted]
-
-
 def _starts(table: Table, of_sentence: int | None) -> list[int]:
     """Return the rows that begin an item."""
     if of_sentence is None:
@@ -363,14 +352,38 @@ def _starts(table: Table, of_sentence: int | None) -> list[int]:
     return starts
 
 
-def import_extra(package: str, extra: str, purpose: str) -> Any:
-    """Return a package; DataError, naming the extra of crfqn that brings it, where it is not installed."""
+def _begins(lines: Sequence[str], delimiter: str) -> bool:
+    """Return whether lines are rows of one width, under usual names or, where tabs part them, mostly of numbers."""
     try:
-        return importlib.import_module(package)
-    except ImportError as error:
-        raise DataError(
-            f"{purpose} needs the package {package}, which is not installed: pip install 'crfqn[{extra}]'"
-        ) from error
+        reader = csv.reader(lines, delimiter=_delimiter(lines[0], delimiter), strict=True)
+        rows = [row for row in reader if row]
+    except csv.Error:
+        return False
+    first = {cell.strip().lower() for cell in rows[0]}
+    if len({*map(len, rows)}) > 1 or len(rows[0]) < 2 or (delimiter != "\t" and "\t" in lines[0]):
+        return False
+    if first & {*LABELS, *SENTENCES, *TEXTS}:
+        return True
+    cells = [cell for row in rows[1:] for cell in row]
+    return len(rows) > 1 and (delimiter != "\t" or 2 * sum(map(is_number, cells)) > len(cells))
+
+
+def has_header(lines: Sequence[str], delimiter: str = ",") -> bool:
+    """Return whether the first line of a table names its columns: by distinct texts, none of them a number or empty."""
+    row = titles(lines, delimiter)
+    return len(set(row)) == len(row) and not any(is_number(cell) or not cell.strip() for cell in row)
+
+
+def titles(lines: Sequence[str], delimiter: str = ",") -> list[str]:
+    """Return the cells of a table's first line."""
+    first = lines[0] if lines else ""
+    return next((row for row in csv.reader([first], delimiter=_delimiter(first, delimiter)) if row), [])
+
+
+def _delimiter(line: str, delimiter: str) -> str:
+    """Return what parts the cells of a table by its first line: semicolons where it has no comma, as spreadsheets write
+    where commas stand in numbers."""
+    return ";" if delimiter == "," and "," not in line and ";" in line else delimiter
 
 
 FORMATS = (
@@ -378,26 +391,29 @@ FORMATS = (
         "csv",
         "table with a header: a position or a text a row",
         (".csv",),
-        (SEQUENCES, DOCUMENTS),
+        (SEQUENCES, DOCUMENTS, ROWS),
         read_delimited,
         delimited_lines,
         cut_table,
+        partial(_begins, delimiter=","),
     ),
     Format(
         "tsv",
         "the same, with tabs",
         (".tsv",),
-        (SEQUENCES, DOCUMENTS),
+        (SEQUENCES, DOCUMENTS, ROWS),
         partial(read_delimited, delimiter="\t"),
         partial(delimited_lines, delimiter="\t"),
         partial(cut_table, delimiter="\t"),
+        partial(_begins, delimiter="\t"),
     ),
     Format(
         "parquet",
         "the same, as Parquet",
         (".parquet", ".pq"),
-        (SEQUENCES, DOCUMENTS),
+        (SEQUENCES, DOCUMENTS, ROWS),
         read_parquet,
         parquet_bytes,
+        begins=lambda lines: lines[0].startswith("PAR1"),
     ),
 )

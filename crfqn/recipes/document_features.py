@@ -1,6 +1,7 @@
-"""Features of documents, fitted to the training part: given numbers, or counts of words.
+"""Features of documents, fitted to the training part: given numbers, counts of words, or the cells of a table.
 
-Both have `n_columns`, `columns`, `first_id`, `names`, `transform` and `as_dict`, which a model file keeps.
+All have `n_columns`, `columns`, `first_id`, `names`, `columns_read`, `transform`, and `as_dict`, which a model file
+keeps.
 Shapes: I documents, F columns that have an entry in the training part, or words of it.
 """
 
@@ -13,12 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.data.matrices import is_number
+from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError
 from crfqn.messages import shorten
 from crfqn.readers.items import Documents, drop_unseen_columns
 from crfqn.readers.svmlight import LARGEST_ID
 from crfqn.recipes.schema import FeaturesSection as Settings
+from crfqn.tagging.tables import CellError, NumberColumn, TableColumns, TextColumn, is_missing, numbers_of
 from crfqn.tagging.texts import WordCounts, ascending_numbers
+
+SMALLEST = 1e-12  # deviation, to the largest number of a column, below which all its numbers are one but for rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +40,8 @@ class NumberFeatures:
     # The number of the data's first column in svmlight's format: 0 if the data is in this format itself, so that ids
     # are columns; else 1.
     first_id: int
+
+    columns_read = None
 
     @classmethod
     def fit(cls, train: Documents, scale: str) -> tuple[NumberFeatures, Any]:
@@ -106,7 +114,7 @@ class TextFeatures:
 
     counts: WordCounts
 
-    first_id = 0  # texts have no columns
+    first_id, columns_read = 0, None  # texts have no columns
 
     @property
     def n_columns(self) -> int:
@@ -170,4 +178,84 @@ class TextFeatures:
         return csr_array((values, columns, row_ends), shape=(len(inputs), self.n_columns))
 
 
-Features = NumberFeatures | TextFeatures
+MISSING_HINT = (
+    "fill it in (a column of texts may have empty cells), or leave the column out by drop (--drop {name})"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class TableFeatures:
+    """Columns of a table: one all of whose cells are numbers, or missing, is a column of numbers, divided by its
+    standard deviation, and centred unless most are 0; any other has a feature for each of its texts, but not
+    for the empty one."""
+
+    table: TableColumns
+
+    first_id = 0
+
+    @property
+    def n_columns(self) -> int:
+        """The number of features, F."""
+        return self.table.n_features
+
+    @property
+    def columns(self) -> NDArray[np.int64]:
+        """Which of the F these are, ascending, (n,)."""
+        return np.array([*self.table.names()], np.int64)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the features: `x` of numbers, `colour=red` of texts."""
+        return [*self.table.names().values()]
+
+    @property
+    def columns_read(self) -> list[str]:
+        """The columns of a table that are needed."""
+        return [column.name for column in self.table.columns]
+
+    @classmethod
+    def fit(cls, cells: TokenColumns) -> tuple[TableFeatures, Any]:
+        """Learn the columns; return the features and the rows' csr_array (I, F). CellError for a missing number."""
+        columns: list[NumberColumn | TextColumn] = []
+        n_features = 0
+        for name, texts in cells.texts.items():
+            distinct = set(texts)
+            known = [text for text in distinct if not is_missing(text)]
+            if known and all(map(is_number, known)):
+                columns.append(_number_column(name, n_features, texts))
+                n_features += 1
+            else:
+                values = sorted(distinct - {""})
+                columns.append(TextColumn(name, {text: n_features + n for n, text in enumerate(values)}))
+                n_features += len(values)
+        features = cls(TableColumns(columns, n_features))
+        return features, features.transform(cells)
+
+    @classmethod
+    def from_dict(cls, table: dict[str, Any]) -> TableFeatures:
+        """Return the features that `as_dict` wrote; KeyError, TypeError or ValueError for anything else."""
+        return cls(TableColumns.from_dict(table))
+
+    def as_dict(self, used: NDArray[np.integer]) -> dict[str, Any]:
+        """Return as JSON values what computes the `used` features."""
+        return self.table.as_dict(used)
+
+    def transform(self, inputs: Any, first: int = 0) -> Any:
+        """Return the features of other rows, csr_array (I, F); texts not seen in training have none."""
+        from scipy.sparse import csr_array
+
+        row_ends, columns, values = self.table.rows(inputs.texts, len(inputs))
+        return csr_array((values, columns, row_ends), shape=(len(inputs), self.n_columns))
+
+
+def _number_column(name: str, feature: int, texts: list[str]) -> NumberColumn:
+    try:
+        values = numbers_of(name, texts)
+    except CellError as error:
+        raise CellError(error.item, f"{error.reason}; {MISSING_HINT.format(name=name)}") from error
+    center = float(values.mean()) if 2 * np.count_nonzero(values) > values.size else 0.0
+    scale = float(np.sqrt(np.mean((values - center) ** 2)))
+    return NumberColumn(name, feature, center, scale if scale > np.abs(values).max() * SMALLEST else 1.0)
+
+
+Features = NumberFeatures | TextFeatures | TableFeatures

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crfqn.data.files import STANDARD_INPUT
+from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, InputError, ModelFileError, RecipeError
 from crfqn.messages import shorten
 from crfqn.readers.items import Documents, concatenate
-from crfqn.recipes.document_features import Features, NumberFeatures, TextFeatures
+from crfqn.recipes.document_features import Features, NumberFeatures, TableFeatures, TextFeatures
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sources import (
     Observed,
@@ -26,6 +28,7 @@ from crfqn.recipes.sources import (
     read_items,
     split,
 )
+from crfqn.tagging.tables import CellError
 from crfqn.taxonomy.reading import open_taxonomy, read_taxonomy_file
 
 if TYPE_CHECKING:
@@ -45,7 +48,7 @@ def prepare_documents(recipe: Recipe) -> Prepared:
     return Prepared(
         X_train=matrix,
         y_train=_targets(recipe, train.labels),
-        X_test=features.transform(test.inputs) if test.labels else matrix[:0],
+        X_test=_test_matrix(recipe, documents, test, features) if test.labels else matrix[:0],
         y_test=_targets(recipe, test.labels),
         feature_names=features.names,
         fingerprint=documents.digest(),
@@ -53,6 +56,14 @@ def prepare_documents(recipe: Recipe) -> Prepared:
         is_inferred=is_inferred,
         features=features,
     )
+
+
+def _test_matrix(recipe: Recipe, documents: Documents, test: Documents, features: Features) -> Any:
+    try:
+        return features.transform(test.inputs)
+    except CellError as error:
+        place = _place(recipe, documents, (documents.n_train or 0) + error.item)
+        raise DataError(f"{place}: {error.reason}") from error
 
 
 def observe_documents(
@@ -67,8 +78,11 @@ def observe_documents(
             part = _part(documents, test)
             return Observed(features.transform(part.inputs), _targets(recipe, part.labels))
     with own_files():
-        new = read_items(recipe, path, keeps_blank=keeps_blank, is_new=True)
-    matrix = features.transform(new.inputs, features.first_id)
+        new = read_items(recipe, path, features.columns_read, keeps_blank=keeps_blank, is_new=True)
+    try:
+        matrix = features.transform(new.inputs, features.first_id)
+    except CellError as error:
+        raise DataError(f"{new.where(error.item)}: {error.reason}") from error
     return Observed(matrix, _targets(recipe, new.labels) if any(new.labels) else None, new)
 
 
@@ -84,6 +98,8 @@ def restore_features(recipe: Recipe, table: Any, path: str | Path) -> Features:
     try:
         if recipe.features.kind == "text":
             return TextFeatures.from_dict(table, recipe.features)
+        if recipe.features.kind == "table":
+            return TableFeatures.from_dict(table)
         return NumberFeatures.from_dict(table)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ModelFileError(f"{path}: its features cannot be read: {error!r}") from error
@@ -105,18 +121,19 @@ def _documents(recipe: Recipe) -> Documents:
     train, *others = own_parts(recipe)
     documents = concatenate(train, others[0]) if others else replace(train, n_train=train.n_items)
     for part in (train, *others):
-        _check_labels(part)
+        _check_labels(part, recipe.features.kind)
     return documents
 
 
-def _check_labels(documents: Documents) -> None:
+def _check_labels(documents: Documents, kind: str) -> None:
     """Raise DataError if a document has no label; the message names the line of the first one."""
     n_unknown = documents.labels.count("")
     if n_unknown:
         others = f" (and {n_unknown - 1} more)" if n_unknown > 1 else ""
         assert documents.places is not None  # of a file
         place = documents.places.where(documents.labels.index(""))
-        raise DataError(f"{place}: no label{others}; expected `label TAB text`")
+        form = "; expected `label TAB text`" if kind == "text" else ""
+        raise DataError(f"{place}: no label{others}{form}")
 
 
 def _place(recipe: Recipe, documents: Documents, item: int) -> str:
@@ -125,6 +142,8 @@ def _place(recipe: Recipe, documents: Documents, item: int) -> str:
         return f"{recipe.data.dataset}, document {item}"
     n_train = documents.n_train or 0
     name, number = (recipe.data.train, item) if item < n_train else (recipe.data.test, item - n_train)
+    if name == STANDARD_INPUT:  # which can be read but once
+        return f"standard input, row {number + 1}"
     places = read_items(recipe, recipe.source.parent / name).places
     assert places is not None  # of a file
     return places.where(number)
@@ -184,6 +203,11 @@ def _check_leaves(
 
 def _fit(recipe: Recipe, train: Documents) -> tuple[Features, Any]:
     """Return the features fitted to the training part, and their matrix there."""
+    if isinstance(train.inputs, TokenColumns):
+        try:
+            return TableFeatures.fit(train.inputs)
+        except CellError as error:
+            raise DataError(f"{_place(recipe, train, error.item)}: {error.reason}") from error
     if not isinstance(train.inputs, list):
         if not train.inputs.nnz:
             raise DataError(f"{recipe.source}: the training part of [data] has no features")
@@ -197,4 +221,5 @@ def _fit(recipe: Recipe, train: Documents) -> tuple[Features, Any]:
 def _part(documents: Documents, items: NDArray) -> Documents:
     inputs, names = documents.inputs, documents.feature_names
     taken = [inputs[item] for item in items] if isinstance(inputs, list) else inputs[items]
-    return Documents(taken, [documents.labels[item] for item in items], feature_names=names)
+    labels = [documents.labels[item] for item in items]
+    return Documents(taken, labels, n_train=documents.n_train, feature_names=names)

@@ -2,20 +2,23 @@
 
 import json
 import tomllib
+from collections.abc import Sequence
 from dataclasses import MISSING
 from pathlib import Path
 from typing import Any
 
 from crfqn.choices import STRUCTURED
-from crfqn.data.files import STANDARD_INPUT
+from crfqn.data.files import STANDARD_INPUT, shown_name
 from crfqn.datasets.registry import bundled
 from crfqn.errors import InputError, RecipeError
-from crfqn.readers.conll import columns_of
-from crfqn.readers.format import DOCUMENTS, SEQUENCES
-from crfqn.readers.registry import find_format
+from crfqn.readers.conll import TAB, columns_of, splits_at_tabs
+from crfqn.readers.format import DOCUMENTS, SEQUENCES, Format
+from crfqn.readers.registry import FORMATS, find_format
+from crfqn.readers.sniffing import first_lines, sniff
+from crfqn.readers.tables import DELIMITERS, OF_ROWS, TEXTS, has_header, parquet_titles, titles
 from crfqn.recipes.keys import Key, keys_in
 from crfqn.recipes.schema import FEATURES_OF, SECTIONS, Recipe, keys_of, parse_recipe
-from crfqn.recipes.sources import own_file, own_files
+from crfqn.recipes.sources import TABLES, own_files, told_format
 
 FILE_NAME = "recipe.toml"
 SOURCE = "command line"  # the recipe's name in messages; its files are named from the working folder
@@ -23,6 +26,7 @@ OF_FORMAT = {
     "crfsuite": "attributes",
     "svmlight": "given",
 }  # features; other sequences have words, documents text
+OF_DATA = ("label", "sentence", "header", "drop", "encoding")
 CHAIN, TEXT = "windows", "text"  # the features of files of one's own that a skeleton shows
 EXAMPLES: dict[str, dict[str, Any]] = {  # keys that a skeleton sets; it has all others as comments
     "data": {"train": "train.txt", "test": "test.txt"},
@@ -67,36 +71,115 @@ def recipe_of_options(
     format: str | None = None,
     structure: str | None = None,
     features: str | None = None,
+    taxonomy: str | None = None,
     **keys: Any,
 ) -> Recipe:
-    """Return the recipe of a training on a file, `-` for standard input, whose name tells the format by default, and
-    this the structure (chain for sequences, flat for documents) and features; `keys` are of [features] and [data]."""
-    found = find_format(format, data)
-    if structure is None:
-        if len(found.holds) > 1:
-            raise InputError(
-                f"format {found.name} holds sequences or documents; say --structure chain, flat, taxonomy or ranking"
-            )
-        structure = {SEQUENCES: "chain", DOCUMENTS: "flat"}[found.holds[0]]
-    named = {name: keys.pop(name) for name in ("label", "sentence") if name in keys}
+    """Return the recipe of a training on a file, `-` for standard input, whose name or content tells the format by
+    default, and this the structure (chain for sequences, flat for documents) and features; `keys` are of [features] and
+    [data]."""
+    lines = first_lines(data, keys.get("encoding", "utf-8"))
+    found = _format_of(data, format, lines)
+    structure = structure or _structure_of(found, taxonomy)
+    named = {name: keys.pop(name) for name in OF_DATA if name in keys}
+    header = _titles(data, found.name, lines) if found.name in TABLES and structure != "chain" else []
     by_format = OF_FORMAT.get(found.name, "words" if structure == "chain" else "text")
+    if found.name in TABLES and structure != "chain" and not {title.lower() for title in header} & {*TEXTS}:
+        by_format = "table"
     kind = features or ("windows" if keys.get("templates") else by_format)
     if found.name == "conll" and kind == "windows" and "columns" not in keys:
-        if data == STANDARD_INPUT:
-            raise InputError(
-                'the columns of standard input are not known; say --columns "w pos", without the label'
-            )
-        with own_files():
-            keys["columns"] = " ".join(columns_of(own_file(Path(data))))
+        keys["columns"] = " ".join(columns_of(lines))
+    title = ""
+    if kind == "table":
+        chosen = "" if "label" in named else " (--label names another)"
+        named |= _table_keys(data, header, named, found.name, lines)
+        title = f"rows of a table, its column {named['label']!r} the label{chosen}"
+    elif named.get("header") is not None or "drop" in named:
+        raise InputError(
+            "--drop, --header and --no-header are for tables whose rows are items (--features table)"
+        )
+    if found.name == "conll" and splits_at_tabs(lines):
+        named["separator"] = TAB
     files = {name: _whole_path(path) for name, path in (("train", data), ("test", test)) if path}
+    tree = {} if taxonomy is None else {"taxonomy": _whole_path(taxonomy)}
     table = {
         "name": "model" if data == STANDARD_INPUT else Path(data).name.split(".")[0] or "model",
-        "title": f"{data}: {found.title}",
+        "title": f"{data}: {title or found.title}",
         "data": files | {"format": found.name} | named,
         "features": {"kind": kind} | keys,
-        "structure": {"kind": structure},
+        "structure": {"kind": structure} | tree,
+        "objective": {"fit_intercept": True} if kind == "table" and structure in ("flat", "taxonomy") else {},
     }
     return parse_recipe(table, Path.cwd() / SOURCE)
+
+
+def _format_of(data: str, format: str | None, lines: Sequence[str]) -> Format:
+    """Return the format of a file to train on, by its name or its first lines; InputError where neither tells it."""
+    shown = shown_name(data)
+    if data != STANDARD_INPUT and (not Path(data).exists() or Path(data).is_dir()):
+        raise InputError(
+            f"{data}: {'a folder' if Path(data).is_dir() else 'no such file'}; expected a file to train on"
+        )
+    told = format or told_format(data) or sniff(lines)
+    if told is None and (data == STANDARD_INPUT or Path(data).is_file()):
+        if not lines:
+            raise InputError(f"{shown}: empty; expected items to train on")
+        known = ", ".join(FORMATS)
+        raise InputError(f"{shown}: neither its name nor its content tells the format; say --format: {known}")
+    return find_format(told, data)
+
+
+def _structure_of(format: Format, taxonomy: str | None) -> str:
+    """Return the structure of the labels in a format, of a tree that of such; InputError where it may be several."""
+    if taxonomy is not None:
+        return "taxonomy"
+    if len(format.holds) > 1:
+        raise InputError(
+            f"format {format.name} holds sequences or documents; say --structure chain, flat, taxonomy or ranking"
+        )
+    return {SEQUENCES: "chain", DOCUMENTS: "flat"}[format.holds[0]]
+
+
+def _titles(data: str, format: str, lines: Sequence[str]) -> list[str]:
+    """Return the names of the columns of a table, or the cells of its first row."""
+    if format != "parquet":
+        return titles(lines, DELIMITERS[format])
+    with own_files():
+        return parquet_titles(data)
+
+
+def _table_keys(
+    data: str, header: list[str], named: dict[str, Any], format: str, lines: Sequence[str]
+) -> dict[str, Any]:
+    """Return the keys of [data] for a table whose rows are items: header, label and drop, by names of columns."""
+    if format not in TABLES:
+        raise InputError(
+            f"--features table: expected a file in format {', '.join(TABLES)}, and {data} is {format}"
+        )
+    if not header:
+        raise InputError(f"{data}: empty; expected a table, and a column of labels in it")
+    has_titles = format == "parquet" or named.get("header", has_header(lines, DELIMITERS[format]))
+    names = header if has_titles else [str(number) for number in range(1, len(header) + 1)]
+    usual = next((name for name in names if name.lower() in OF_ROWS), names[-1] if names else "")
+    label = named.get("label", usual)
+    drop = [name for name in named.get("drop", "").split(",") if name.strip()]
+    return {
+        "header": has_titles,
+        "label": _column("label", label, names),
+        "drop": ",".join(_column("drop", name.strip(), names) for name in drop),
+    }
+
+
+def _column(option: str, name: str, names: list[str]) -> str:
+    """Return a column's name, given that or its number from 1, or from -1 backwards."""
+    if name in names:
+        return name
+    number = int(name) if name.removeprefix("-").isdecimal() else 0
+    if not 1 <= abs(number) <= len(names):
+        shown = ", ".join(names)
+        raise InputError(
+            f"--{option} {name}: expected a column, or its number from 1; there are: {shown:.300}"
+        )
+    return names[number - 1 if number > 0 else number]
 
 
 def _whole_path(path: str) -> str:

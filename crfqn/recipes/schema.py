@@ -49,6 +49,14 @@ class DataSection:
     sentence: str = key(
         "", "column of tables that tells the items apart; default: sentence, ... or blank lines"
     )
+    header: bool = key(
+        True, "whether the first line of a table names the columns; else they are numbers from 1"
+    )
+    drop: str = key("", "columns of a table that are left out, separated by commas; of features table")
+    separator: str = key(
+        "", "between the columns of CoNLL's files; default: tabs where all lines have as many, else blanks"
+    )
+    encoding: str = key("utf-8", "of the files")
     split: SplitSection = SplitSection("given")
 
 
@@ -62,13 +70,14 @@ class FeaturesSection:
     the word (the first column) with its beginning, its end and its shape, the words around it, and the other columns
     with their neighbours, see `crfqn.data.templates.windows`. `given`: the numbers of the data, if need be each
     feature divided by its largest size in the training part (`max-abs`). `text`: counts of words, see
-    `crfqn.recipes.document_features.TextFeatures`.
+    `crfqn.recipes.document_features.TextFeatures`. `table`: columns of numbers and of texts, see
+    `crfqn.recipes.document_features.TableFeatures`.
     """
 
     kind: str = key(
         MISSING,
         "how observations become numbers",
-        choices=("pixel-pairs", "attributes", "windows", "templates", "words", "given", "text"),
+        choices=("pixel-pairs", "attributes", "windows", "templates", "words", "given", "text", "table"),
     )
     threshold: float = key(1.0, "grey values from here on are on", of="pixel-pairs")
     bias: bool = key(True, "one feature more, which is always on", of="pixel-pairs")
@@ -111,9 +120,9 @@ class FeaturesSection:
 
 FEATURES_OF = {
     "chain": ("pixel-pairs", "attributes", "windows", "templates", "words"),
-    "taxonomy": ("given", "text"),
-    "flat": ("given", "text"),
-    "ranking": ("given", "text"),
+    "taxonomy": ("given", "text", "table"),
+    "flat": ("given", "text", "table"),
+    "ranking": ("given", "text", "table"),
 }
 
 
@@ -268,11 +277,13 @@ def _mistakes_in_data(data: DataSection) -> Iterator[str]:
     """Yield what is wrong with several keys of [data]."""
     has_files, split = bool(data.train or data.test), data.split
     if bool(data.dataset) == has_files:
-        yield "[data] needs either dataset, or train and test (names of two files)"
+        yield "[data] needs either dataset, or train (the name of a file), with test if there is one"
     if has_files and not data.train:
         yield "[data] has a test file and no train, a file to train on"
     if data.format and not has_files:
         yield "[data] format is that of files (train, test), not of a dataset"
+    if not data.header and not data.label:
+        yield "[data] header = false needs label, the number of the column of labels"
     if data.format and data.format not in FORMATS:
         yield f"[data] format = {shown(data.format)}: expected one of {', '.join(FORMATS)}"
     if split.kind == "permutation" and (split.seed is None or split.train is None or has_files):
@@ -291,8 +302,8 @@ def _mistakes_of_kinds(recipe: Recipe) -> Iterator[str]:
             f'{of_kind} is for single items, not for sequences; expected [structure] kind = "taxonomy", "flat" or '
             f'"ranking", got "chain"'
             if is_chain
-            else f'{of_kind} is for sequences, not for [structure] kind = "{structure.kind}"; use "given" (numbers) '
-            f'or "text"'
+            else f'{of_kind} is for sequences, not for [structure] kind = "{structure.kind}"; use "given" (numbers), '
+            f'"text" or "table"'
         )
     fitting = "attributes" if data.train else "pixel-pairs"
     if is_chain and kind not in (fitting, "windows", "templates", "words"):

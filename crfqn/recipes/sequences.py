@@ -142,7 +142,7 @@ def _check_labels(recipe: Recipe, labeled: Labeled) -> None:
             assert labeled.places is not None  # of a file
             form = "`label TAB attribute TAB ...`"
             if recipe.features.kind in OF_COLUMNS:
-                form = f"`{' '.join(recipe.features.column_names)} label`"
+                form = f"`{' '.join([*recipe.features.column_names, 'label'])}`"
             place = labeled.places.where(item, labels.index(""))
             raise DataError(f"{place}: no label; expected {form}")
 

@@ -1,13 +1,13 @@
 """Data that a recipe names: datasets, its own files and new ones for its model; how the items are cut; what it gives.
 
 A file is read in the format which the recipe says, else what the file's name tells, else that of the kind of features.
-A new file whose name tells another format than the training file's has that one; standard input has the training
-file's.
+A new file has the format that its name tells, else one that the model reads and that its first lines look like, else
+the training file's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +18,11 @@ import numpy as np
 from crfqn.data.files import STANDARD_INPUT, check_regular
 from crfqn.datasets import Dataset, dataset
 from crfqn.errors import DataError, DataUnavailableError, InputError, RecipeError
+from crfqn.readers import conll
 from crfqn.readers import registry as formats
 from crfqn.readers.items import Documents, Labeled
+from crfqn.readers.sniffing import are_sentences, sniff
+from crfqn.readers.tables import DELIMITERS, TEXTS, titles
 from crfqn.recipes.schema import Recipe
 
 if TYPE_CHECKING:
@@ -36,6 +39,12 @@ OF_FEATURES = {
     "given": "svmlight",
 }
 TABLES = ("csv", "tsv", "parquet")
+OF_NEW = {
+    "attributes": ("jsonl", "crfsuite"),
+    "text": ("jsonl", *TABLES),
+    "given": ("svmlight",),
+    "table": TABLES,
+}  # formats of new files besides that of the features
 ONLY_WORDS = ("form",)  # of CoNLL-U: lemmas and tags are what a tagger is to find
 
 
@@ -159,10 +168,48 @@ def format_of(recipe: Recipe, path: str | Path) -> str:
     return recipe.data.format or told_format(path) or OF_FEATURES.get(recipe.features.kind, "crfsuite")
 
 
-def format_of_new(recipe: Recipe, path: str | Path) -> str:
-    """Return the format of a file for the recipe's model; named as the training file, it has its, whatever it tells."""
+def format_of_new(
+    recipe: Recipe,
+    path: str | Path,
+    lines: Sequence[str],
+    columns: Sequence[str] | None,
+    labels: Collection[str],
+) -> str:
+    """Return the format of a file for the recipe's model, of `columns` and `labels`, by its name or first lines; named
+    as the training file, it has its, whatever it tells."""
     told, own = told_format(path), format_of(recipe, recipe.data.train)
-    return own if told in (None, told_format(recipe.data.train)) else told
+    if told is not None:
+        return own if told == told_format(recipe.data.train) else told
+    kind = recipe.features.kind
+    if columns is not None and kind != "table":
+        return format_of_columns(lines, columns, labels, own)
+    found = sniff(lines, OF_NEW[kind])
+    if kind == "text" and found in DELIMITERS and not {*TEXTS} & {*titles(lines, DELIMITERS[found])}:
+        found = None
+    return found or (own if kind == "table" or not lines else OF_FEATURES.get(kind, own))
+
+
+def format_of_columns(lines: Sequence[str], columns: Sequence[str], labels: Collection[str], own: str) -> str:
+    """Return the format of lines for a model that reads `columns` and has `labels`; `own` is the training file's."""
+    found = sniff(lines, ("jsonl", "conllu", *TABLES))
+    is_table = found in DELIMITERS and {*columns} <= {*titles(lines, DELIMITERS[found])}
+    if found is not None and (found not in DELIMITERS or is_table):
+        return found
+    if len(columns) == 1 and are_sentences(lines, labels):
+        return "raw"
+    return own if lines == [] or own in conll.STYLES else "conll"
+
+
+def separator_of_new(
+    recipe: Recipe, lines: Sequence[str], columns: Sequence[str] | None, labels: Collection[str]
+) -> str:
+    """Return what parts the columns of a new file: tabs where all lines have the right number of them, and of words
+    alone the training file's, unless all lines end with a label."""
+    if conll.splits_at_tabs(lines, columns):
+        return conll.TAB
+    rows = [line.split() for line in lines if line.strip()]
+    are_labelled = all(len(row) == 2 and row[1] in labels for row in rows)
+    return recipe.data.separator if len(columns or ()) == 1 and not are_labelled else ""
 
 
 def told_format(path: str | Path) -> str | None:
@@ -185,7 +232,7 @@ def read_items(
     reads, labels optional if `is_new`, and a blank line among texts a document if `keeps_blank`."""
     name = format_of(recipe, path)
     options = reading_options(recipe, name, columns, is_new=is_new, keeps_blank=keeps_blank)
-    data = formats.read(path, name, **options)
+    data = formats.read(path, name, encoding=recipe.data.encoding, **options)
     if isinstance(data, Labeled) != (recipe.structure.kind == "chain"):
         has, fitting = (
             ("sequences", '"chain"')
@@ -211,9 +258,15 @@ def reading_options(
         if recipe.features.kind not in ("windows", "templates", "words"):
             return {}
         names = list(columns or recipe.features.column_names) or None
-        return column_options(format, names) | named_columns(recipe, format, is_new)
+        separator = {"separator": recipe.data.separator or None} if format == "conll" else {}
+        return column_options(format, names) | named_columns(recipe, format, is_new) | separator
     options = named_columns(recipe, format, is_new)
-    if format == "text":
+    if recipe.features.kind == "table" and format in TABLES:
+        drop = [name.strip() for name in recipe.data.drop.split(",") if name.strip()]
+        options |= {"rows": True, "drop": drop, "columns": columns and list(columns)}
+        options |= {"header": recipe.data.header} if format != "parquet" else {}
+        del options["sentence"]
+    elif format == "text":
         options["keeps_blank"] = keeps_blank
     elif format == "svmlight":
         options |= {"ignore_features": (), "allows_several": recipe.structure.kind == "ranking"}
@@ -232,7 +285,8 @@ def column_options(format: str, names: list[str] | None) -> dict[str, Any]:
     """Return the options of a format that say how the columns are called, or for None that it reads all of them."""
     if format == "conllu":
         return {"columns": names or ONLY_WORDS}
-    return {"columns": names} if format == "conll" or (format in TABLES and names is not None) else {}
+    takes_all = format == "conll" or (format in (*TABLES, "raw") and names is not None)
+    return {"columns": names} if takes_all else {}
 
 
 def own_parts(recipe: Recipe) -> list[Any]:

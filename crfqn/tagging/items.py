@@ -7,7 +7,7 @@ features, K nodes (flat: the classes).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -23,6 +23,7 @@ from crfqn.messages import describe, shorten
 from crfqn.tagging.content import FEATURE, STATE, TAXONOMY, finite, read_entries, read_labels, read_size
 from crfqn.tagging.predictor import Predictor, check_number
 from crfqn.tagging.scores import FeatureWeights, Rows
+from crfqn.tagging.tables import TableColumns
 from crfqn.tagging.texts import WordCounts
 from crfqn.tagging.tree import class_names, descend, name_array, path_sums, read_tree, sum_up
 from crfqn.tagging.unknown_features import warn_of_unknown
@@ -58,6 +59,7 @@ class ItemPredictor(Predictor):
         shape, intercept = (n_nodes, self.n_features_in_), finite(file, "intercept", (n_nodes,))
         self.weights = FeatureWeights(read_entries(file, "node", STATE, FEATURE, shape), shape, intercept)
         self._words = self._text_features()
+        self._table = self._table_columns()
         self._columns = dict(zip(self._names or (), range(self.n_features_in_), strict=False))
 
     @property
@@ -155,11 +157,25 @@ class ItemPredictor(Predictor):
             raise InputError(f"expected a label for each of the {first} items, got {codes.size}")
         return np.concatenate(found)
 
-    def _text_features(self) -> WordCounts | None:
-        """Return the features that a recipe makes of texts, None for models of numbers."""
+    def _settings_of(self, kind: str) -> Mapping[str, Any] | None:
+        """Return the settings of a recipe's features, None for other models and kinds of features."""
         recipe = self.extra_.get("recipe")
         settings = recipe.get("features") if isinstance(recipe, dict) else None
-        if not isinstance(settings, dict) or settings.get("kind") != "text":
+        return settings if isinstance(settings, dict) and settings.get("kind") == kind else None
+
+    def _table_columns(self) -> TableColumns | None:
+        """Return the columns of a table that a recipe's features are made of, None for other models."""
+        if self._settings_of("table") is None:
+            return None
+        found = TableColumns.from_dict(self.extra_["features"])
+        if found.n_features != self.n_features_in_:
+            raise ValueError(f"{found.n_features} columns of a table for {self.n_features_in_} features")
+        return found
+
+    def _text_features(self) -> WordCounts | None:
+        """Return the features that a recipe makes of texts, None for models of numbers."""
+        settings = self._settings_of("text")
+        if settings is None:
             return None
         how = (settings[name] for name in ("weighting", "norm", "sublinear_tf"))
         found = WordCounts.from_dict(self.extra_["features"], *how)
@@ -218,7 +234,19 @@ class ItemPredictor(Predictor):
             warn_of_unknown(np.diff(rows.row_ends))
         return rows
 
-    def _rows_of_dicts(self, X: Iterable[Any]) -> Rows:
+    def _rows_of_cells(self, X: Sequence[Any]) -> Rows:
+        """Return rows of a table, dicts of cells by column; a text that is not there is none."""
+        assert self._table is not None  # it is what calls this
+        for i, item in enumerate(X):
+            if not isinstance(item, Mapping):
+                raise InputError(f"item {i}: expected a dict of a table's cells, got {describe(item)}")
+        names = [column.name for column in self._table.columns]
+        cells = {name: ["" if (cell := item.get(name)) is None else cell for item in X] for name in names}
+        return self._table.rows(cells, len(X))
+
+    def _rows_of_dicts(self, X: Sequence[Any]) -> Rows:
+        if self._table is not None:
+            return self._rows_of_cells(X)
         row_ends, columns, values = [0], [], []
         for i, item in enumerate(X):
             if not isinstance(item, Mapping):

@@ -90,7 +90,8 @@ class Tagger:
         xseq : list of positions, or str, optional
             A sequence, as an item of `ChainCRF.fit`: dicts, lists of feature strings, columns of tokens for a model of
             `Templates`, a 2-D array; a string is cut at white space into words. A single item: a row of numbers, or a
-            dict of those that are not 0, by name or column. By default the one that was `set`.
+            dict of those that are not 0, by name or column; of a model of tables, a dict of cells. By default the one
+            that was `set`.
         known : list, optional
             What is known of a sequence's labels: a label, a set of possible ones or None for each position.
 

@@ -78,12 +78,15 @@ class TestTraining:
             (("digits", "--data", "texts.csv"), "--data: a recipe says so itself"),
             (("--data", "gone.conll"), "gone.conll: no such file"),
             (("--data", "texts.csv"), "format csv holds sequences or documents; say --structure"),
-            (("--data", "texts.csv", "--structure", "tree"), 'expected one of "chain", "taxonomy"'),
+            (
+                ("--data", "texts.csv", "--structure", "tree"),
+                "--structure tree: expected one of chain, taxonomy",
+            ),
             (
                 ("--data", "texts.csv", "--structure", "chain", "--format", "conll"),
                 "texts.csv, line 2: expected 1 col",
             ),
-            (("--data", "notes"), "notes: its name does not tell the format"),
+            (("--data", "notes"), "notes: no such file"),
             (("--data", "-", "--format", "conll"), "standard input: no items; expected lines of columns"),
             (("--data", "train.conll.gz", "--structure", "flat"), "train.conll.gz holds sequences"),
         ],
@@ -130,7 +133,7 @@ class TestPredictions:
         [
             (("--to", "conll"), "format 'conll' holds sequences, and these are documents"),
             (("--to", "text", "--score"), "--to text: writes labels alone; leave out --score"),
-            (("--format", "xml"), "format: expected one of conll, "),
+            (("--format", "xml"), "format: expected one of jsonl, "),
         ],
     )
     def test_wrong_options(self, folder, monkeypatch, options, message):

@@ -33,7 +33,7 @@ class TestMistakes:
     def test_model_files(self, here, tmp_path, name):
         (tmp_path / "foreign").write_bytes(b"lCRFfoo" * 100)
         for path, words in (
-            ("foreign", "not a crfqn model"),
+            ("foreign", "not a CRFsuite model, or a damaged one"),
             ("missing", "no such file"),
             (".", "not a file"),
         ):

@@ -278,10 +278,10 @@ class TestRegistry:
         ]  # fmt: skip
         with pytest.raises(
             InputError,
-            match=r"a.txt.gz: its name does not tell the format; name one \(--format, format=\): conll",
+            match=r"a.txt.gz: its name does not tell the format; name one \(--format, format=\): jsonl",
         ):
             read("a.txt.gz")
-        with pytest.raises(InputError, match="format: expected one of conll"):
+        with pytest.raises(InputError, match="format: expected one of jsonl"):
             read("a.txt", "excel")
 
     def test_options(self):
@@ -292,6 +292,9 @@ class TestRegistry:
             "text",
             "columns",
             "needs_named",
+            "rows",
+            "header",
+            "drop",
         )
         with pytest.raises(InputError, match="format 'crfsuite' has no option 'columns'; it has none"):
             read("a.txt", "crfsuite", columns=["w"])

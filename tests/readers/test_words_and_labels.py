@@ -102,8 +102,10 @@ def test_what_is_no_table(path, text, message):
 def test_columns_between_tabs_may_have_blanks(path):
     text = "ke s\tO\nAda\tB-PER\n"
     assert read_conll(path(text), ["w"], separator="\t").inputs == [[{"w": "ke s"}, {"w": "Ada"}]]
-    with pytest.raises(DataError, match="line 1: expected 1 columns"):
-        read_conll(path(text), ["w"])
+    for columns in (["w"], None):
+        assert read_conll(path(text), columns).inputs == [[{"w": "ke s"}, {"w": "Ada"}]]
+    with pytest.raises(DataError, match="line 1: expected 1 columns"):  # where tabs do not part all lines
+        read_conll(path(text + "Ada B-PER\n"), ["w"])
 
 
 @pytest.mark.parametrize(

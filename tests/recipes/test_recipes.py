@@ -125,7 +125,7 @@ BAD = [
     (DIGITS + "[data.split]\nkind = 'given'\nseed = 0", r'seed and train belong to kind = "permutation"'),
     (DIGITS + "[data.split]\nkind = 'permutation'\nseed = -1\ntrain = 5", "seed = -1: expected integer >= 0"),
     (DIGITS + "[data.split]\nkind = 'random'", 'kind = "random": expected one of "permutation", "given"'),
-    (DIGITS.replace('dataset = "digits"', ""), r"\[data\] needs either dataset, or train and test"),
+    (DIGITS.replace('dataset = "digits"', ""), r"\[data\] needs either dataset, or train"),
     (ATTRIBUTES.replace('train = "train.txt"', ""), r"\[data\] has a test file and no train"),
     (ATTRIBUTES + "threshold = 3", r"unknown key: threshold = 3; allowed: kind"),
     (

@@ -1,0 +1,50 @@
+"""Reader of raw text, an item a line, cut into words and punctuation by one regular expression.
+
+A token is a run of letters, digits and underscores, in which hyphens and apostrophes may stand between such runs
+(`well-known`, `don't`), and points, commas and colons between digits (`3.14`, `1,000`); or any other character but
+white space.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from crfqn.data.files import Readable, shown_name, text_lines
+from crfqn.data.token_columns import TokenColumns
+from crfqn.errors import EmptyDataError, InputError
+from crfqn.readers.format import SEQUENCES, Format, by_lines
+from crfqn.readers.items import Labeled, Places
+
+TOKEN = re.compile(r"\w+(?:[-'\u2019]\w+|(?<=\d)[.,:](?=\d)\w+)*|[^\w\s]")
+WORDS = ("w",)
+
+
+def read_raw_text(path: Readable, columns: Sequence[str] | None = WORDS) -> Labeled:
+    """Read each line that is not blank as an item: TokenColumns of one column, the tokens, without labels; `spans` has
+    where in its line each token begins and ends, in characters. DataError for none; InputError for several columns."""
+    (name, *others) = columns or WORDS
+    if others:
+        raise InputError(f"raw text has words alone, and {', '.join(columns or ())} are needed: give columns")
+    words: list[str] = []
+    spans: list[list[tuple[int, int]]] = []
+    numbers: list[int] = []
+    for number, line in text_lines(path):
+        found = [*TOKEN.finditer(line)]
+        if found:
+            words += [match[0] for match in found]
+            spans.append([match.span() for match in found])
+            numbers.append(number)
+    if not spans:
+        raise EmptyDataError(f"{shown_name(path)}: no items; expected lines of text")
+    lengths = [*map(len, spans)]
+    tokens = TokenColumns({name: words}, np.cumsum([0, *lengths], dtype=np.int64))
+    places = Places.of_items(shown_name(path), [[line] * n for line, n in zip(numbers, lengths, strict=True)])
+    return Labeled(tokens, [[""] * n for n in lengths], places=places, spans=spans)
+
+
+FORMAT = Format(
+    "raw", "raw text, a line an item, cut into words", (), (SEQUENCES,), read_raw_text, None, by_lines
+)

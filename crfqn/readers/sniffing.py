@@ -1,0 +1,43 @@
+"""What a file holds, told by its first lines, where its name does not say it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from crfqn.data.files import Readable, Source, read_start
+from crfqn.readers.conll import DOCUMENT_START, splits_at_tabs
+from crfqn.readers.registry import FORMATS
+
+
+def first_lines(origin: Readable, encoding: str = "utf-8") -> list[str]:
+    """Return the first lines of a file or of standard input, without blank ones at their beginning, and leave them to
+    be read; [] for a pipe by name, which could not be read again, and for what is not there."""
+    raw, is_whole = read_start(origin)
+    lines = raw.decode(Source(origin, encoding).encoding, "replace").removeprefix("\ufeff").split("\n")
+    if not is_whole and len(lines) > 1:
+        lines.pop()  # which may go on
+    lines = [line.removesuffix("\r") for line in lines]
+    first = next((number for number, line in enumerate(lines) if line.strip()), len(lines))
+    return lines[first:]
+
+
+def sniff(lines: Sequence[str], among: Collection[str] = ()) -> str | None:
+    """Return the first of the formats, or of those `among` them, that lines look like; None for none, as for what is no
+    text (but Parquet)."""
+    if "\0" in "".join(lines) and not lines[0].startswith("PAR1"):
+        return None
+    found = (format for format in FORMATS.values() if not among or format.name in among)
+    return next((format.name for format in found if format.begins and lines and format.begins(lines)), None)
+
+
+def are_sentences(lines: Sequence[str], labels: Collection[str]) -> bool:
+    """Return whether lines, which hold words alone or beside labels, are sentences, and not a word each: where not all
+    have one word, nor all as many columns, of which the last one is mostly a label, or with blank lines between."""
+    rows = [line.split() for line in lines if line.strip() and not line.startswith(DOCUMENT_START)]
+    widths = {len(row) for row in rows}
+    if splits_at_tabs(lines) or not widths or widths == {1}:
+        return False
+    if len(widths) > 1:
+        return True
+    has_breaks = any(not line.strip() for line in "\n".join(lines).strip().split("\n"))
+    return not has_breaks and 2 * sum(row[-1] in labels for row in rows) <= len(rows)

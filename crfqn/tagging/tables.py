@@ -1,0 +1,145 @@
+"""Rows of a table as numbers: its columns of numbers, centred and scaled, and a column for each text of the others.
+
+Sizes: I rows, F features.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.data.matrices import is_number
+from crfqn.errors import InputError
+from crfqn.messages import shorten
+from crfqn.tagging.scores import Rows
+
+MISSING = ("", "na", "n/a", "nan", "null", "none", "?")  # in small letters, of a column of numbers
+BETWEEN = "="  # a column's name and the text of a feature
+
+
+class CellError(InputError):
+    """What is wrong with a cell of a row, `item`."""
+
+    def __init__(self, item: int, reason: str) -> None:
+        super().__init__(f"item {item}: {reason}")
+        self.item, self.reason = item, reason
+
+
+@dataclass(frozen=True, eq=False)
+class NumberColumn:
+    """Column of numbers x, whose feature is (x - center) / scale."""
+
+    name: str
+    feature: int
+    center: float
+    scale: float
+
+    def names(self) -> dict[int, str]:
+        """Return the names of its features."""
+        return {self.feature: self.name}
+
+    def entries(self, cells: Sequence[Any]) -> tuple[NDArray[np.int64], Any, NDArray[np.float64]]:
+        """Return rows, features and values other than 0; CellError for a cell without a number."""
+        values = (numbers_of(self.name, cells) - self.center) / self.scale
+        rows = np.flatnonzero(values)
+        return rows, np.full(rows.size, self.feature), values[rows]
+
+
+@dataclass(frozen=True, eq=False)
+class TextColumn:
+    """Column of texts, each a feature that is 1 where it stands; others, and empty cells, have none."""
+
+    name: str
+    features: dict[str, int]
+
+    def names(self) -> dict[int, str]:
+        """Return the names of its features."""
+        return {feature: f"{self.name}{BETWEEN}{text}" for text, feature in self.features.items()}
+
+    def entries(self, cells: Sequence[Any]) -> tuple[NDArray[np.int64], Any, NDArray[np.float64]]:
+        """Return rows, features and values, which are 1."""
+        found = np.array([self.features.get(str(cell), -1) for cell in cells], np.int64)
+        rows = np.flatnonzero(found >= 0)
+        return rows, found[rows], np.ones(rows.size)
+
+
+@dataclass(frozen=True, eq=False)
+class TableColumns:
+    """Columns of a table that a model reads, and the number F of features that they have."""
+
+    columns: list[NumberColumn | TextColumn]
+    n_features: int
+
+    @classmethod
+    def from_dict(cls, table: Mapping[str, Any]) -> TableColumns:
+        """Return what `as_dict` wrote; KeyError, TypeError or ValueError for anything else."""
+        n_features = int(table["n_columns"])
+        columns: list[NumberColumn | TextColumn] = []
+        for name, *content in table["table"]:
+            if len(content) == 1:
+                texts = {str(text): int(feature) for text, feature in dict(content[0]).items()}
+                columns.append(TextColumn(str(name), texts))
+            else:
+                feature, center, scale = content
+                columns.append(NumberColumn(str(name), int(feature), float(center), float(scale)))
+        features = [feature for column in columns for feature in column.names()]
+        numbers = [column for column in columns if isinstance(column, NumberColumn)]
+        if len(set(features)) < len(features) or not all(0 <= f < n_features for f in features):
+            raise ValueError(f"table: expected distinct features from 0 to {n_features - 1}")
+        if not all(math.isfinite(c.center) and math.isfinite(c.scale) and c.scale > 0 for c in numbers):
+            raise ValueError("table: expected finite centers and scales")
+        return cls(columns, n_features)
+
+    def as_dict(self, used: NDArray[np.integer]) -> dict[str, Any]:
+        """Return the columns as JSON values, with those texts whose features are `used`."""
+        kept = set(used.tolist())
+        table: list[list[Any]] = []
+        for column in self.columns:
+            if isinstance(column, NumberColumn):
+                table.append([column.name, column.feature, column.center, column.scale])
+            else:
+                table.append([column.name, {text: f for text, f in column.features.items() if f in kept}])
+        return {"n_columns": self.n_features, "table": table}
+
+    def names(self) -> dict[int, str]:
+        """Return the names of the features by their numbers, ascending."""
+        return dict(sorted((f, name) for column in self.columns for f, name in column.names().items()))
+
+    def rows(self, cells: Mapping[str, Sequence[Any]], n_rows: int) -> Rows:
+        """Return the features of I rows, given the cells of each column by its name. InputError for a column that is
+        not there, CellError for a cell without a number where one is needed."""
+        parts = []
+        for column in self.columns:
+            if column.name not in cells:
+                there = ", ".join(cells)
+                raise InputError(f"expected a column {column.name!r}; there are: {there:.300}")
+            parts.append(column.entries(cells[column.name]))
+        at, features, values = (np.concatenate(part) for part in zip(*parts, strict=True))
+        order = np.lexsort((features, at))
+        ends = np.concatenate([[0], np.cumsum(np.bincount(at, minlength=n_rows))])
+        return Rows(ends.astype(np.int64), features[order], values[order])
+
+
+def numbers_of(name: str, cells: Sequence[Any]) -> NDArray[np.float64]:
+    """Return a column's cells as finite numbers; CellError, naming the column, for one that is none."""
+    try:
+        values = np.array(cells, np.float64)
+        if np.isfinite(values).all():
+            return values
+    except (TypeError, ValueError, OverflowError):  # the search below says where
+        pass
+    for item, cell in enumerate(cells):
+        if not is_number(cell):
+            got = "a missing value" if is_missing(cell) else shorten(cell)
+            raise CellError(item, f"column {name!r}: expected a finite number, got {got}")
+    return np.array([float(cell) for cell in cells])
+
+
+def is_missing(cell: Any) -> bool:
+    """Return whether a cell stands for a number that is not known."""
+    return str(cell).strip().lower() in MISSING

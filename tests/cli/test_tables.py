@@ -1,0 +1,201 @@
+"""Tables of numbers and texts, and words in whatever form, on the command line."""
+
+import json
+import re
+
+import numpy as np
+import pandas
+import pycrfsuite
+import pytest
+from command_line import run_here
+
+from crfqn import MulticlassCRF, Tagger
+from crfqn.recipes import build_estimator, prepare
+from crfqn.recipes.finding import recipe_of_options
+
+TRAIN = ("train", "--structure", "flat", "--threads", 1, "-q", "-o", "m.crfqn", "--data")
+
+
+def table(n=60):
+    """A table of a number, a text with a comma, an identifier, and the label."""
+    rng = np.random.default_rng(0)
+    kind = rng.integers(3, size=n)
+    return pandas.DataFrame(
+        {
+            "size": np.round(kind + 0.3 * rng.standard_normal(n), 3),
+            "colour": np.array(["red", 'blue, "dark"', ""])[kind],
+            "id": [f"2024-01-{i}" for i in range(n)],
+            "animal": np.array(["cat", "dog", "cow"])[kind],
+        }
+    )
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    return lambda *arguments, **options: run_here(monkeypatch, tmp_path, *arguments, **options)
+
+
+def trained(run, *arguments):
+    done = run(*TRAIN, *arguments)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_model_is_that_of_columns_made_by_hand(tmp_path, monkeypatch):
+    frame = table()
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    recipe = recipe_of_options("t.csv", structure="flat", drop="id")
+    model = build_estimator(recipe, l1=0.1, tol=1e-8).fit(prepare(recipe).X_train, frame["animal"])
+    size = (frame["size"] - frame["size"].mean()) / frame["size"].std(ddof=0)
+    X = np.column_stack([size, frame["colour"] == 'blue, "dark"', frame["colour"] == "red"]).astype(float)
+    expected = MulticlassCRF(l1=0.1, tol=1e-8, fit_intercept=True).fit(X, frame["animal"])
+    np.testing.assert_allclose(model.predict_proba(X), expected.predict_proba(X), atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.parquet", "bare.data", "semicolons.csv"])
+def test_every_form_of_a_table(run, tmp_path, name):
+    frame, separator = table(), {"t.tsv": "\t", "semicolons.csv": ";"}.get(name, ",")
+    bare = name == "bare.data"
+    for file, columns in ((name, frame), (f"new-{name}", frame.drop(columns="animal"))):
+        if name.endswith("parquet"):
+            columns.to_parquet(tmp_path / file)
+        else:
+            columns.to_csv(tmp_path / file, index=False, sep=separator, header=not bare)
+    trained(run, name, "--drop", "-2")  # the labels are in the last column
+    labels = "".join(f"{label}\n" for label in frame["animal"])
+    for file in (name, f"new-{name}"):
+        done = run("predict", "m.crfqn", file)
+        assert (done.returncode, done.stdout) == (0, labels), done.stderr
+    assert "accuracy               1.0000  of 60" in run("evaluate", "m.crfqn", name).stdout
+    assert ("  2=red\n" if bare else "  colour=red\n") in run("inspect", "m.crfqn").stdout
+    if name != "t.parquet":
+        content = (tmp_path / name).read_text()
+        assert run("predict", "m.crfqn", input=content).stdout == labels
+        assert (
+            run("predict", "m.crfqn", "--to", "tsv" if name == "t.tsv" else "csv", input=content).stdout
+            == content
+        )
+        first = frame.iloc[0]
+        names = ("1", "2") if bare else ("size", "colour")
+        cells = dict(zip(names, (first["size"], first["colour"]), strict=True))
+        assert Tagger(tmp_path / "m.crfqn").tag(cells) == first["animal"]
+
+
+def test_a_tree_of_labels(run, tmp_path):
+    table().to_csv(tmp_path / "t.csv", index=False)
+    (tmp_path / "tree").write_text("pet cat\npet dog\nfarm cow\n")
+    done = run("train", "--data", "t.csv", "--drop", "id", "--taxonomy", "tree", "-q", "-o", "m.crfqn")
+    assert done.returncode == 0, done.stderr
+    assert "hierarchical F1        1.0000" in run("evaluate", "m.crfqn", "t.csv").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("t.csv", "--label", "kind"),
+            "--label kind: expected a column, or its number from 1; there are: size, col",
+        ),
+        (("t.csv", "--drop", "9"), "--drop 9: expected a column"),
+        (
+            ("gap.csv",),
+            "gap.csv, line 4: column 'size': expected a finite number, got a missing value; fill it in",
+        ),
+        (
+            ("t.csv", "--test", "gap.csv"),
+            "gap.csv, line 4: column 'size': expected a finite number, got a missing",
+        ),
+        (("one.csv",), "expected columns besides the label, got label"),
+        (("empty.csv",), "empty.csv: empty; expected a table"),
+        (("ragged.csv",), "ragged.csv, line 3: expected 2 cells (a, label), got 3"),
+        (("unlabelled.csv",), "unlabelled.csv, line 3: no label"),
+        (("t.csv", "--features", "text"), "--structure flat: "),
+        (("words.txt",), "words.txt holds sequences; use chain"),
+        (("words.txt", "--drop", "w"), "--drop, --header and --no-header are for tables"),
+    ],
+)
+def test_mistakes_are_told_by_options_and_lines(run, tmp_path, arguments, message):
+    table().to_csv(tmp_path / "t.csv", index=False)
+    gap = table()
+    gap.loc[2, "size"] = np.nan
+    gap.to_csv(tmp_path / "gap.csv", index=False)
+    contents = {
+        "one": "label\na\n",
+        "empty": "",
+        "ragged": "a,label\n1,x\n1,2,x\n",
+        "unlabelled": "a,label\n1,x\n2,\n",
+    }
+    for name, content in contents.items():
+        (tmp_path / f"{name}.csv").write_text(content)
+    (tmp_path / "words.txt").write_text("a O\nb B\n\nc O\n")
+    done = run(*TRAIN, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert not re.search(r"command line:|\[structure\]|\[features\]", done.stderr)
+    assert not (tmp_path / "m.crfqn").exists()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("words")
+    (folder / "train.txt").write_text("I O\nlive O\nin O\nParis B\n\nNew-York B\nis O\ncafé O\n", "latin-1")
+    with pytest.MonkeyPatch.context() as patch:
+        options = ("--l1", "0.01", "--threads", 1, "--encoding", "latin-1", "-q", "-o", "m.crfqn")
+        done = run_here(patch, folder, "train", "--data", "train.txt", *options)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.parametrize(
+    "new", ["I live in Paris\n", "I\nlive\nin\nParis\n",
+        "I O\nlive O\nin O\nParis B\n", '{"tokens": ["I", "live", "in", "Paris"]}\n']
+)  # fmt: skip
+def test_whatever_comes_is_read(folder, monkeypatch, new):
+    done = run_here(monkeypatch, folder, "predict", "m.crfqn", input=new)
+    assert (done.returncode, done.stdout) == (0, "O\nO\nO\nB\n\n"), done.stderr
+
+
+def test_raw_text_and_encodings(folder, monkeypatch):
+    done = run_here(
+        monkeypatch, folder, "predict", "m.crfqn", "--text", "--to", "jsonl", input="Paris café\n"
+    )
+    found = json.loads(done.stdout)
+    assert (found["start"], found["end"], len(found["predicted"])) == ([0, 6], [5, 10], 2)
+    done = run_here(monkeypatch, folder, "evaluate", "m.crfqn", "train.txt", "--encoding", "latin-1")
+    assert "accuracy, positions    1.0000  of 7" in done.stdout
+    done = run_here(monkeypatch, folder, "evaluate", "m.crfqn", "train.txt")
+    assert (done.returncode, "--encoding latin-1" in done.stderr) == (2, True)
+
+
+def test_the_best_labellings(folder, monkeypatch):
+    best = Tagger(folder / "m.crfqn").nbest(["in", "Paris"], 2)
+    for options, expected in (
+        ((), "".join(f"@probability\t{p:.6f}\n" + "\n".join(labels) + "\n\n" for labels, p in best)),
+        (
+            ("--to", "crfpp"),
+            "".join(f"# {i} {p:.6f}\nin\t{x}\nParis\t{y}\n\n" for i, ((x, y), p) in enumerate(best)),
+        ),
+    ):
+        done = run_here(
+            monkeypatch, folder, "predict", "m.crfqn", "--n-best", 2, *options, input="in\nParis\n"
+        )
+        assert (done.returncode, done.stdout) == (0, expected), done.stderr
+    done = run_here(monkeypatch, folder, "predict", "m.crfqn", "--n-best", 2, "--json", input="in\nParis\n")
+    assert [entry["labels"] for entry in json.loads(done.stdout)["n_best"]] == [labels for labels, _ in best]
+    done = run_here(
+        monkeypatch, folder, "predict", "m.crfqn", "--n-best", 2, "--to", "csv", input="in\nParis\n"
+    )
+    assert (done.returncode, "with --n-best: crfpp, wapiti, or --json" in done.stderr) == (2, True)
+
+
+def test_models_of_crfsuite(run, tmp_path):
+    trainer = pycrfsuite.Trainer(verbose=False)
+    for _ in range(3):
+        trainer.append([["w=a", "b"], ["w=c"]], ["X", "Y"])
+    trainer.train(str(tmp_path / "m.crfsuite"))
+    (tmp_path / "new.txt").write_text("X\tw=a\tb\nY\tw=c\n")
+    assert run("predict", "m.crfsuite", "new.txt").stdout == "X\nY\n\n"
+    assert "accuracy, positions    1.0000  of 2" in run("evaluate", "m.crfsuite", "new.txt").stdout
+    assert "  w=a\n" in run("inspect", "m.crfsuite").stdout
+    done = run("predict", "m.crfsuite", "--text", input="a b\n")
+    assert (done.returncode, "raw text is for models of words" in done.stderr) == (2, True)
