@@ -15,11 +15,11 @@ def serve(path: Path, host: str, port: int, n_workers: int, max_bytes: int, time
         raise InputError(f"a service needs {' and '.join(missing)}: pip install 'crfqn[serve]'")
     if not hasattr(os, "fork"):
         raise InputError("a service needs a system with fork, such as Linux or macOS")
-    from crfqn.service.application import Limits
-    from crfqn.service.workers import Workers, listen
+    from crfqn.service.application import RequestLimits
+    from crfqn.service.workers import Processes, listen
 
     with listen(host, port) as listener:
-        workers = Workers(path, listener, n_workers, Limits(max_bytes, timeout), say)
+        workers = Processes(path, listener, n_workers, RequestLimits(max_bytes, timeout), say)
         shown = f"[{host}]" if ":" in host else host
         say(
             f"Serving {path} at http://{shown}:{listener.getsockname()[1]}; Ctrl-C ends it, SIGHUP opens the file anew."

@@ -17,7 +17,7 @@ from sklearn.utils import Tags
 
 from crfqn.atomic_write import check_writable
 from crfqn.compat.metrics import flat_accuracy_score
-from crfqn.compat.model_file import ModelFile
+from crfqn.compat.model_file import TrainedFile
 from crfqn.compat.observed_chain import Zeros, make_chain
 from crfqn.compat.tagger import Tagger, TrainingLog
 from crfqn.compat.utils import flatten
@@ -73,7 +73,7 @@ class CRF(BaseEstimator):
     state_features_, transition_features_ : dict of (attribute, label) and of (label, next label) -> weight
     attributes_, num_attributes_ : those that have a weight
     size_ : int, bytes of the model in CRFsuite's format
-    modelfile : ModelFile, whose `name` is the path of the model in CRFsuite's format
+    modelfile : TrainedFile, whose `name` is the path of the model in CRFsuite's format
     training_log_ : TrainingLog, with `iterations` and `last_iteration`
 
     Examples
@@ -209,10 +209,10 @@ class CRF(BaseEstimator):
         return Tagger(self._model())
 
     @property
-    def modelfile(self) -> ModelFile:
+    def modelfile(self) -> TrainedFile:
         """The model's file: `model_filename`, or a temporary one, written when it is asked for after a fit."""
         if not hasattr(self, "_modelfile"):
-            self._modelfile = ModelFile(self.model_filename, self.keep_tempfiles)
+            self._modelfile = TrainedFile(self.model_filename, self.keep_tempfiles)
         if hasattr(self, "model_"):
             self._modelfile.hold(self.model_)
         return self._modelfile

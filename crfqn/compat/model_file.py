@@ -11,7 +11,7 @@ from typing import Any
 from crfqn.interchange import crfsuite
 
 
-class ModelFile:
+class TrainedFile:
     """A model in CRFsuite's format: the file `filename`, or a temporary one that is deleted with this object.
 
     Attributes

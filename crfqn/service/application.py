@@ -41,7 +41,7 @@ SECURITY = {
 
 
 @dataclass(frozen=True)
-class Limits:
+class RequestLimits:
     """Bytes of a request's body, and seconds from its arrival to its answer."""
 
     max_bytes: int = 1 << 20
@@ -96,7 +96,7 @@ class Refused(Exception):
 class Endpoints:
     """What answers at each path."""
 
-    def __init__(self, service: LabelService, limits: Limits, counters: Counters) -> None:
+    def __init__(self, service: LabelService, limits: RequestLimits, counters: Counters) -> None:
         self.service, self.limits, self.counters = service, limits, counters
         self.one_thread = CapacityLimiter(1)
         self.waiting: list[tuple[LabelRequest, float, asyncio.Future[Answer]]] = []
@@ -196,7 +196,7 @@ class Endpoints:
 
 
 def create_app(
-    service: LabelService, limits: Limits = Limits(), counters: Counters | None = None
+    service: LabelService, limits: RequestLimits = RequestLimits(), counters: Counters | None = None
 ) -> Starlette:
     """Return the ASGI application of a service; `counters` by default its own."""
     own = Endpoints(service, limits, counters or Counters(np.zeros((1, COUNTS))))

@@ -23,7 +23,7 @@ import numpy as np
 import uvicorn
 
 from crfqn.errors import CrfqnError, InputError, UnknownFeaturesWarning
-from crfqn.service.application import COUNTS, Counters, Limits, create_app
+from crfqn.service.application import COUNTS, Counters, RequestLimits, create_app
 from crfqn.service.labelling import LabelService
 
 SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD
@@ -69,11 +69,16 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter) or is_over
 
 
-class Workers:
+class Processes:
     """The processes, from the first to the last; `say` takes messages for the person who started them."""
 
     def __init__(
-        self, path: Path, listener: socket.socket, n_workers: int, limits: Limits, say: Callable[[str], None]
+        self,
+        path: Path,
+        listener: socket.socket,
+        n_workers: int,
+        limits: RequestLimits,
+        say: Callable[[str], None],
     ) -> None:
         self.path, self.listener, self.limits, self.say = path, listener, limits, say
         self.service, self.process = LabelService(path), os.getpid()

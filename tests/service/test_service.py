@@ -19,7 +19,7 @@ from served import Process, saved
 from crfqn import MulticlassCRF, TaxonomyCRF, Templates
 from crfqn.data.model_file import write_model
 from crfqn.errors import InputError, ModelFileError
-from crfqn.service.application import COUNTS, Counters, Limits, create_app
+from crfqn.service.application import COUNTS, Counters, RequestLimits, create_app
 from crfqn.service.description import describe_api
 from crfqn.service.labelling import LabelRequest, LabelService, Overdue
 from crfqn.tagging.chain_weights import ChainWeights, SparseTable
@@ -61,7 +61,7 @@ def client(models):
         from starlette.testclient import TestClient
 
     def of(name, counters=None, **limits):
-        app = create_app(LabelService(models[0] / f"{name}.crfqn"), Limits(**limits), counters)
+        app = create_app(LabelService(models[0] / f"{name}.crfqn"), RequestLimits(**limits), counters)
         return TestClient(app, raise_server_exceptions=False)
 
     return of
