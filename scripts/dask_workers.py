@@ -11,7 +11,6 @@ bucket). Delay, where the kernel has no `netem`, is that of a relay on the cable
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import subprocess
@@ -23,9 +22,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
+from harness.options import command
 
 from crfqn.blas import single_threaded_blas
 from crfqn.data.features import FeatureStore
@@ -365,37 +366,55 @@ def random_text(
     return Objective(SparseMap(store, Pool(1)), Likelihood(Chain(offsets, n_states), targets))
 
 
-def main() -> None:
-    """Do what the command line says."""
-    if sys.argv[1:2] == ["relay"]:
-        network, delay = sys.argv[2], float(sys.argv[3])
-        asyncio.run(relay((f"{network}.1", 9000), (f"{network}.2", 9000), delay))
-        return
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("what", choices=["compare", "hosts", "simulate"])
-    parser.add_argument("recipe", nargs="?", default="models/ocr")
-    for name, default in (("l1", 100.0), ("workers", 2), ("shards", 4), ("times", 3), ("delay", 0.0)):
-        parser.add_argument(f"--{name}", type=type(default), default=default)
-    parser.add_argument("--rate", default="1gbit")
-    parser.add_argument("--positions", type=int, default=1_000_000)
-    parser.add_argument("--features", type=int, default=100_000)
-    options = parser.parse_args()
-    if options.what == "simulate":
-        simulate(options.positions, options.features, 64)
-        return
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        shards = write_shards(options.recipe, folder, options.shards)
-        if options.what == "hosts":
-            client = stack.enter_context(cluster_of_hosts(options.workers, options.rate, options.delay))
-        else:
-            from distributed import Client, LocalCluster
+app = command()
+Recipe = Annotated[str, typer.Argument(help="A recipe of sequences.")]
+L1 = Annotated[float, typer.Option("--l1", min=0, help="The penalty.")]
+NWorkers = Annotated[int, typer.Option("--workers", min=1, help="Worker processes, of a thread each.")]
+Shards = Annotated[int, typer.Option(min=1, help="Shards of the items.")]
+Times = Annotated[int, typer.Option(min=1, help="Trainings of each, by turns.")]
 
-            cluster = stack.enter_context(
-                LocalCluster(options.workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50)
-            )
-            client = stack.enter_context(Client(cluster))
-        compare(client, shards, options.l1, options.times)
+
+@app.command("compare")
+def on_this_machine(
+    recipe: Recipe = "models/ocr", l1: L1 = 100.0, workers: NWorkers = 2, shards: Shards = 4, times: Times = 3
+) -> None:
+    """Worker processes of this machine beside one process with as many threads."""
+    from distributed import Client, LocalCluster
+
+    cluster = LocalCluster(workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50)
+    with tempfile.TemporaryDirectory() as folder, cluster, Client(cluster) as client:
+        compare(client, write_shards(recipe, folder, shards), l1, times)
+
+
+@app.command("hosts")
+def on_hosts(
+    recipe: Recipe = "models/ocr",
+    l1: L1 = 100.0,
+    workers: NWorkers = 2,
+    shards: Shards = 4,
+    times: Times = 3,
+    rate: Annotated[str, typer.Option(help="Of each host's cable, as tc has it.")] = "1gbit",
+    delay: Annotated[float, typer.Option(min=0, help="Seconds that each piece takes longer.")] = 0.0,
+) -> None:
+    """The same on hosts of their own: network namespaces, which takes root."""
+    with tempfile.TemporaryDirectory() as folder, cluster_of_hosts(workers, rate, delay) as client:
+        compare(client, write_shards(recipe, folder, shards), l1, times)
+
+
+@app.command("simulate")
+def at_a_thousandth(
+    positions: Annotated[int, typer.Option(min=1, help="Of random text.")] = 1_000_000,
+    features: Annotated[int, typer.Option(min=1, help="Of random text.")] = 100_000,
+) -> None:
+    """The plan's arithmetic at a thousandth, in 64 shards."""
+    simulate(positions, features, 64)
+
+
+@app.command("relay", hidden=True)
+def forward_with_delay(network: str, delay: float) -> None:
+    """Forward what comes from another network."""
+    asyncio.run(relay((f"{network}.1", 9000), (f"{network}.2", 9000), delay))
 
 
 if __name__ == "__main__":
-    main()
+    app()

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import dask
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client
+from sharded_problems import connected
 
 QUIET = {"distributed.comm.timeouts.connect": "10s"}
-
-
-def connected(**how):
-    return LocalCluster(threads_per_worker=1, dashboard_address=":0", silence_logs=50, **how)
 
 
 @pytest.fixture(scope="session")

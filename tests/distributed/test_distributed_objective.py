@@ -266,8 +266,8 @@ def test_a_killed_worker_changes_no_bit(processes, kind):
 
 
 def test_without_a_worker_there_is_an_error(monkeypatch):
-    from conftest import connected
     from distributed import Client
+    from sharded_problems import connected
 
     monkeypatch.setattr(workers, "PATIENCE", 2.0)
     with connected(n_workers=1, processes=False) as cluster, Client(cluster) as client:
@@ -281,8 +281,8 @@ def test_without_a_worker_there_is_an_error(monkeypatch):
 
 
 def test_the_number_of_workers_changes_no_bit(threads):
-    from conftest import connected
     from distributed import Client
+    from sharded_problems import connected
 
     results = [
         minimize(DistributedObjective.of(threads, parts_of("chain")), ElasticNet(1.0), ProxQN(), **SMALL)

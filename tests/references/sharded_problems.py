@@ -25,6 +25,13 @@ CUTS = (0, 40, 55, 55, N_ITEMS)  # the third shard is empty
 MANY_CUTS = (*range(0, 100, 11), N_ITEMS)  # more than numpy adds up one after the other
 
 
+def connected(**how: Any) -> Any:
+    """A cluster on this machine, of workers of a thread each."""
+    from distributed import LocalCluster
+
+    return LocalCluster(threads_per_worker=1, dashboard_address=":0", silence_logs=50, **how)
+
+
 def whole_of(kind: str, n_items: int = N_ITEMS, seed: int = 0) -> Objective:
     """An objective of one of `KINDS`, in one piece."""
     random = np.random.default_rng(seed)

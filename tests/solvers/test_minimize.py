@@ -43,6 +43,7 @@ class Plain:
     """An objective without a loss: `Script` knows the values."""
 
     n_passes: float = 0.0
+    n_bytes: int = 0
 
     def at(self, coords: np.ndarray, weights: np.ndarray) -> Spot:
         return Spot(coords, weights)
