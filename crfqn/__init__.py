@@ -31,6 +31,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "estimators.storage": ["load"],
         "estimators.taxonomy": ["TaxonomyCRF"],
         "regularization_path": ["crf_path"],
+        "data.hybrid": ["Features"],
         "data.sequences": ["Sequences"],
         "data.token_columns": ["TokenColumns"],
         "data.templates.windows": ["word_features"],

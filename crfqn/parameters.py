@@ -110,6 +110,9 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
     {
         "l1": Parameter("L1 penalty: larger means fewer weights", words=("auto",), **_STRENGTH),
         "l2": Parameter("L2 penalty: larger means smaller weights", words=("auto",), **_STRENGTH),
+        "dense_l2": Parameter(
+            "L2 penalty of a dense block of features (`Features`), its only one", float, above=0.0
+        ),
         "group_l1": Parameter(
             "penalty of whole features: larger means fewer of them", words=("auto",), **_STRENGTH
         ),

@@ -14,6 +14,7 @@
     python scripts/benchmark.py service
     python scripts/benchmark.py text --data company
     python scripts/benchmark.py hinge --problem newsgroups --problem letters
+    python scripts/benchmark.py hybrid --problem banking77
     python scripts/benchmark.py heuristics
 
 A subcommand a problem; each prints tables (Markdown), and with --output writes them into a folder, with all
@@ -28,6 +29,7 @@ from benchmarks import (
     flat,
     heuristics,
     hinge,
+    hybrid,
     inference,
     rows,
     service,
@@ -47,7 +49,8 @@ app = typer.Typer(
 )
 for measure in (
     chains.ocr, chains.conll2000, flat.flat, rows.rows, taxonomy.taxonomy, inference.inference, hinge.max_margin,
-    hinge.hinge, spans.spans, tagging.tagging, service.service, text.text, heuristics.heuristics,
+    hinge.hinge, spans.spans, tagging.tagging, service.service, text.text, hybrid.hybrid,
+    heuristics.heuristics,
 ):  # fmt: skip
     app.command()(measure)
 

@@ -11,6 +11,7 @@ from crfqn.cli.exits import ExitCode, command
 from crfqn.cli.options import (
     ClusterOptions,
     DataOptions,
+    DenseOption,
     DevOptions,
     EncodingOption,
     FormatOption,
@@ -112,6 +113,7 @@ def train(
     dev: DevOptions,
     cluster: ClusterOptions,
     overrides: TrainOverrides,
+    dense: DenseOption = None,
     is_float32: Annotated[
         bool, typer.Option("--float32", help="Store weights in 4 bytes instead of 8.")
     ] = False,
@@ -127,7 +129,7 @@ def train(
     dtype = "float32" if is_float32 else "float64"
     settings = asdict(overrides) | {"scoring": dev.metric, "patience": dev.patience}
     how: dict[str, Any] = {"dtype": dtype, "as_json": as_json, "is_quiet": is_quiet}
-    return train(recipe, data, output, settings, dev.dev, cluster=cluster, **how)
+    return train(recipe, data, output, settings, dev.dev, dense, cluster=cluster, **how)
 
 
 @app.command()
@@ -223,6 +225,7 @@ def evaluate(
         ),
     ] = None,
     format: FormatOption = None,
+    dense: DenseOption = None,
     encoding: EncodingOption = "utf-8",
     as_json: JsonOption = False,
 ) -> None:
@@ -232,7 +235,7 @@ def evaluate(
     """
     from crfqn.cli.evaluation import evaluate
 
-    evaluate(model, input, format=format, encoding=encoding, as_json=as_json)
+    evaluate(model, input, format=format, encoding=encoding, dense=dense, as_json=as_json)
 
 
 @app.command()

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crfqn.cli.dense import beside_input
 from crfqn.cli.loading import Labeller, open_input
 from crfqn.cli.output import to_json
 from crfqn.cli.prediction import has_probabilities
@@ -20,7 +21,13 @@ MOST_ROWS = 50  # labels in a table; JSON has all
 
 
 def evaluate(
-    path: Path, source: str | None, *, format: str | None = None, encoding: str = "utf-8", as_json: bool
+    path: Path,
+    source: str | None,
+    *,
+    format: str | None = None,
+    encoding: str = "utf-8",
+    dense: Path | None = None,
+    as_json: bool,
 ) -> None:
     """Print scores on a labelled file, or on the test part of the data that the model was trained on."""
     from crfqn.metrics.evaluation import log_likelihood, predict_labels, score_parts
@@ -29,6 +36,7 @@ def evaluate(
     model = labeller.model
     name = shown_name(source or path)
     input = open_input(model, path, source, format=format, encoding=encoding)
+    input = beside_input(input, model, path, dense)
     likelihoods: list[float] | None = [] if has_probabilities(model) else None  # of probabilities
 
     def compared(observed: Observed) -> tuple[Any, list[Any]]:

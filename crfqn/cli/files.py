@@ -107,7 +107,7 @@ def convert(
         model = interchange.convert(source, target, source_format, target_format, **given)
     for warning in told:
         say(str(warning.message))
-    n_weights = int(model._weights().coords.size)
+    n_weights = int(model._all_weights().coords.size)
     if as_json:
         facts = {"path": str(target), "bytes": target.stat().st_size, "kind": model.KIND}
         print(to_json(facts | {"n_labels": len(model.classes_), "n_weights": n_weights}))

@@ -77,7 +77,7 @@ class StoredModel:
         self.LABELS_SEQUENCES, self.classes_ = predictor.LABELS_SEQUENCES, predictor.classes_
         self.extra_, self.n_features_in_ = predictor.extra_, predictor.n_features_in_
         self.feature_names_in_, self.vocabulary_ = predictor.names, getattr(predictor, "vocabulary_", None)
-        self.kept_features_ = predictor.kept_features_
+        self.kept_features_, self.dense_coef_ = predictor.kept_features_, predictor.dense_coef_
         self.tree_ = getattr(predictor, "tree_", None)
         self.fit_intercept = file.table("settings").get("fit_intercept", False)
         self.intercept_ = predictor.weights.intercept
@@ -156,6 +156,7 @@ def _facts(subject: Subject, path: Path, recipe: Recipe | None) -> dict[str, Any
         **({} if subject.tree is None else {"n_nodes": subject.tree.n_nodes}),
         "n_features": subject.n_features,
         "n_features_used": int(np.unique(model.coef_.indices).size),
+        **_dense_facts(model),
         **_n_nonzero(subject),
         "settings": settings,
         "status": status.value if result is None and status is not None else getattr(result, "message", None),
@@ -164,6 +165,12 @@ def _facts(subject: Subject, path: Path, recipe: Recipe | None) -> dict[str, Any
         "estimated_gap": _number(getattr(result, "estimated_gap", None)),
         "n_proved_zeros": getattr(result, "n_proved_zeros", None),
     }
+
+
+def _dense_facts(model: Any) -> dict[str, int]:
+    """Return the numbers of columns and weights of a dense block, where there is one."""
+    dense = getattr(model, "dense_coef_", np.empty((0, 0)))
+    return {"n_dense": dense.shape[1], "n_dense_nonzero": int(np.count_nonzero(dense))} if dense.size else {}
 
 
 def _n_nonzero(subject: Subject) -> dict[str, int]:
@@ -194,6 +201,8 @@ def _fact_lines(facts: dict[str, Any]) -> list[str]:
         "data": facts["data_fingerprint"] and f"sha256 {facts['data_fingerprint']}",
         "labels": f"{len(facts['labels'])}{nodes}: {labels if len(labels) <= 70 else labels[:67] + '...'}",
         "features": f"{facts['n_features']:,}, of which {facts['n_features_used']:,} are used",
+        "dense": "n_dense" in facts
+        and f"{facts['n_dense']:,} columns beside them, with {facts['n_dense_nonzero']:,} weights more",
         "non-zeros": f"{facts['n_nonzero']:,}{of_others}",
         "settings": settings,
         "status": facts["status"],

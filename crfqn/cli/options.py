@@ -28,6 +28,14 @@ FormatOption = Annotated[
     ),
 ]
 
+DenseOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--dense",
+        help="A .npy or .npz file of a dense block of features beside the data file's: a row an item, of sequences a "
+        "row a position.",
+    ),
+]
 EncodingOption = Annotated[
     str, typer.Option("--encoding", help="Of the input: utf-8, latin-1, utf-16, cp1252, ...")
 ]
@@ -139,6 +147,7 @@ class TrainOverrides:
     l1: Any = parameter("l1", more="; auto: by the data")
     l2: float | None = parameter("l2", is_number=True)
     group_l1: Any = parameter("group_l1", more="; auto: by the data")
+    dense_l2: float | None = parameter("dense_l2")
     loss: str | None = parameter(
         "loss",
         more=f"; of chains and taxonomies {' or '.join(STRUCTURED)}, of ranking recipes none; "
@@ -230,6 +239,7 @@ class PredictOptions:
         "Write a JSON object a line instead: labels and what else is asked for.", "--json", default=False
     )
     format: FormatOption = None
+    dense: DenseOption = None
     to: str | None = option(
         "Write the input again with the predicted labels, in this format: conll, jsonl, csv, crfsuite, ... In "
         "its own format nothing but labels changes; another one gets a further column."

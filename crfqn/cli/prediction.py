@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from crfqn.cli.dense import beside_input
 from crfqn.cli.loading import Input, Labeller, open_input, tree_of
 from crfqn.cli.options import PredictOptions
 from crfqn.cli.output import say, write_text
@@ -40,6 +41,7 @@ def predict(path: Path, source: str, output: Path | None, options: PredictOption
             raise InputError(f"--text: raw text is a format of its own; leave out --format {format}")
         format = "raw" if model.LABELS_SEQUENCES else "text"
     input = open_input(model, path, source, format=format, encoding=options.encoding, keeps_blank=True)
+    input = beside_input(input, model, path, options.dense)
     write_text(output, _predictions(labeller, input, options))
 
 

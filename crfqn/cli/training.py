@@ -17,6 +17,7 @@ from crfqn.cli.exits import ExitCode, Interrupts
 from crfqn.cli.loading import tree_of
 from crfqn.cli.options import ClusterOptions, DataOptions
 from crfqn.cli.output import say, to_json
+from crfqn.data.hybrid import sparse_of
 from crfqn.datasets import dataset
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError
 from crfqn.recipes import EMBEDDED, Prepared, build_estimator, load_recipe, observe, prepare
@@ -39,6 +40,7 @@ def train(
     output: Path | None,
     settings: Mapping[str, Any],
     dev: str | None = None,
+    dense: Path | None = None,
     *,
     cluster: ClusterOptions = HERE,
     dtype: str = "float64",
@@ -46,7 +48,12 @@ def train(
     is_quiet: bool,
 ) -> int:
     """Train from a recipe, `settings` other than None in the place of its parameters; return the exit code. `dev` names
-    the file that the training is stopped by, `cluster` who holds the data."""
+    the file that the training is stopped by, `dense` that of a dense block, `cluster` who holds the data."""
+    is_alone = data.data is not None and data.test is None and dev is None and cluster == HERE
+    if dense is not None and not is_alone:
+        raise InputError(
+            "--dense: expected --data FILE alone, without --test and --dev; then `crfqn evaluate`"
+        )
     files = files_matching(data) if cluster != HERE else []
     recipe = chosen_recipe(name_or_path, replace(data, data=files[0]) if files else data)
     output = output or recipe.output_path
@@ -54,6 +61,10 @@ def train(
     with Interrupts() as interrupts, cluster_of(cluster) as client:
         prepared = prepare(recipe) if client is None else prepare_shards(recipe, files or files_of(recipe))
         settings = {**settings, "client": client}
+        if dense is not None:
+            from crfqn.cli.dense import beside
+
+            prepared.X_train = beside(dense, prepared.X_train, recipe.structure.kind == "chain")
         validation = dev_items(recipe, prepared, dev)
         return _fit_and_save(
             recipe, prepared, output, settings, interrupts, is_quiet, dtype, as_json, validation
@@ -242,7 +253,7 @@ def _describe(recipe: Recipe, prepared: Prepared, model: Any) -> str:
         n_labels = len(set(chain.from_iterable(prepared.y_train) if model.RANKS_LABELS else prepared.y_train))
         if tree is not None:  # what can be predicted: labels without training items as well
             n_labels = tree.n_nodes if model.labels == "nodes" else tree.leaves.size
-        sizes = f"{prepared.X_train.shape[1]:,} features, {n_labels:,} labels"
+        sizes = f"{sparse_of(prepared.X_train).shape[1]:,} features, {n_labels:,} labels"
     if prepared.taxonomy is not None:
         sizes += f" in a taxonomy of {prepared.taxonomy.n_nodes:,} nodes"
     return (
@@ -298,7 +309,7 @@ def _weights(model: Any) -> str:
     """Return words for the number of weights that the model could have."""
     if not hasattr(model, "coef_"):
         return f"{model.result_.n_nonzero:,} weights ({model.n_iter_:,} stages)"
-    n_states, n_features = model.coef_.shape
+    n_states, n_features = model.coef_.shape[0], model.coef_.shape[1] + model.n_dense_
     if model.LABELS_SEQUENCES:
         return f"{n_states * (n_states + n_features):,} weights"
     constant = " and a constant" if model.fit_intercept else ""

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.data.hybrid import Features, check_dense
 from crfqn.errors import InputError
 
 # Entries converted and checked at a time: large enough to hide Python's overhead, small beside the result.
@@ -40,6 +41,8 @@ def check_matrix(matrix: Any) -> None:
 def check_sparse(matrix: Any) -> None:
     """Raise InputError where index arrays leave a sparse matrix: scipy and the kernels read and write where they say,
     unchecked. O(nnz), of which a row costs some microseconds."""
+    if isinstance(matrix, Features):
+        check_dense(matrix, 0)
     layout = getattr(matrix, "format", None)
     if getattr(matrix, "ndim", None) != 2:
         return

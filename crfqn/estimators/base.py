@@ -140,6 +140,7 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     l1_: float = field(init=False)
     l2_: float = field(init=False)
     group_l1_: float = field(init=False)
+    n_dense_ = 0  # the features of a dense block (`hybrid.py`)
 
     KIND: ClassVar[str]
     LABELS_SEQUENCES: ClassVar[bool] = False  # an item has a label at each position
@@ -212,6 +213,32 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     @abstractmethod
     def _weights(self) -> SparseWeights:
         """Return the weights of the fitted attributes, zeros left out."""
+
+    def _take_weights(self, weights: SparseWeights) -> None:
+        """Set the fitted attributes that hold weights, those of a dense block included."""
+        self._set_weights(weights)
+
+    def _all_weights(self) -> SparseWeights:
+        """Return what `_take_weights` takes, zeros left out."""
+        return self._weights()
+
+    def _restore_dense(self, file: ModelFile, n_states: int) -> None:
+        """Take the weights of a dense block from a model file."""
+
+    def _with_ridge(self, penalty: Any, dense: Coords) -> Any:
+        """Return the penalty with the strength of a dense block at its coordinates."""
+        return penalty
+
+    def _dense_coords(self, n_features: int, n_states: int) -> Coords:
+        """Return the coordinates of a dense block in a problem."""
+        return NO_COORDS
+
+    def _start_beside(
+        self, model: SparseLinearModel, n_states: int, rows: NDArray[np.int64], weights: SparseWeights | None
+    ) -> SparseWeights | None:
+        """Return weights to start from with those of a dense block beside them, from a model whose states are among
+        the new ones at `rows`, -1 for none."""
+        return weights
 
     @property
     def _default_scoring(self) -> str:
@@ -358,11 +385,13 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         if validation is not None:
             score = validation.score
             validation = replace(validation, score=lambda found: score(given_weights(features, found)))
-        strengths = chosen_strengths(self._strengths, objective, unpenalised)
+        dense = self._dense_coords(features.n_features, objective.n_states)
+        strengths = chosen_strengths(self._strengths, objective, unpenalised, dense)
         if self.verbose and strengths != self._strengths:
             print_strengths(strengths)
         self._adopt_strengths(strengths)
         penalty = self._penalty(strengths, features.n_features, objective.n_states, unpenalised)
+        penalty = self._with_ridge(penalty, dense)
         begin = NO_WEIGHTS if start is None else centred_weights(features, start)
         objective.pool = Pool(1)  # the one that it was made with closes
         return Problem(self, features, targets, item_weights, objective, penalty, begin, validation)
@@ -437,8 +466,8 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         there is no better end than a stationary point."""
         for name in ("_memory", "_reservoir"):  # of `partial_fit`
             self.__dict__.pop(name, None)
-        self._set_weights(SparseWeights(result.coords, result.weights))
-        coords, values = self._weights()  # intercepts may have been centred
+        self._take_weights(SparseWeights(result.coords, result.weights))
+        coords, values = self._all_weights()  # intercepts may have been centred
         self.result_ = replace(result, coords=coords, weights=values)
         self.n_iter_ = result.n_iter
         ends_well = result.status.is_regular or (result.status is Status.STATIONARY and not is_convex)
@@ -469,7 +498,7 @@ def pass_on_interrupt(result: Result) -> None:
 def reason_of_empty(objective: Objective, penalty: Penalty, result: Result) -> str | None:
     """Return why all penalised weights of a solved model are zero, with the largest useful strength; None if not all
     are, or no weight would change the loss, as with one label."""
-    is_kept = ~np.isin(result.coords, penalty.unpenalised)
+    is_kept = ~penalty.is_smooth(result.coords)
     is_empty = penalty.dual_radius > 0 and result.status in SOLVED and not result.weights[is_kept].any()
     if not is_empty:
         return None
@@ -484,7 +513,8 @@ def reason_of_empty(objective: Objective, penalty: Penalty, result: Result) -> s
         if largest == 0.0:
             return None
         advice = f"the largest useful {name} is {largest:.4g}"
-    return f"all weights are zero under {name} = {getattr(penalty, name):.4g}; {advice}"
+    which = "all weights of sparse features" if penalty.ridge.coords.size else "all weights"
+    return f"{which} are zero under {name} = {getattr(penalty, name):.4g}; {advice}"
 
 
 def warn_of_empty(reason: str | None) -> None:

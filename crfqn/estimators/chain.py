@@ -128,10 +128,15 @@ class ChainCRF(ChainModel):
     patience : int, default 10
         Looks at these items in a row without a better score, after which the training ends.
 
+    dense_l2 : float > 0, default 1.0
+        Strength of the L2 penalty of a dense block, which has no other: of items that are `crfqn.Features`.
+
     Attributes
     ----------
     classes_ : ndarray, shape (n_classes,), sorted
     coef_ : scipy.sparse.csr_array, shape (n_classes, n_features)
+    n_dense_ : int, D, the columns of a dense block, 0 without one
+    dense_coef_ : ndarray, shape (n_classes, D), only where there is one
     edge_coef_ : scipy.sparse.csr_array, shape (n_classes, n_classes), from x to
     n_features_in_ : int
     vocabulary_ : Vocabulary of the feature names, None for matrices without names
@@ -170,8 +175,9 @@ class ChainCRF(ChainModel):
         X : crfqn.Sequences, or list of items
             An item is a 2-D array (positions x features), or a list of dicts (str -> number, bool or str),
             or a list of lists of feature strings. `Templates` make Sequences of token columns; a model trained on them
-            takes token columns from then on, loaded from a file too. With a `client` a list of paths of labelled files,
-            a Dask bag of pairs (item, labels), or `crfqn.Shards` of them: the shards, without y and sample_weight.
+            takes token columns from then on, loaded from a file too. `crfqn.Features` have a dense block beside these.
+            With a `client` a list of paths of labelled files, a Dask bag of pairs (item, labels), or `crfqn.Shards` of
+            them: the shards, without y and sample_weight.
         y : list of label sequences, one an item, or a flat array of labels by position
             None stands for an unknown label, or for an item without known labels, and a set of labels for one of them:
             the loss is then -log of the probability of all labellings that fit, which is not convex
@@ -236,6 +242,7 @@ class ChainCRF(ChainModel):
         Features by name grow: those that a batch has for the first time get columns behind the others. The columns of
         matrices and of `Templates` stay those of the first call. Pickles keep all that the next call goes on from.
         """
+        self._check_no_dense(X, "partial_fit")
         if not learns_online(self):
             return refit(self, *self._labelled_batch(X, y), sample_weight)
         with Pool(self.n_threads) as pool:

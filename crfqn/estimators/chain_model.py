@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self, cast
 
@@ -21,6 +21,7 @@ from crfqn.arrays import SparseWeights
 from crfqn.blas import single_threaded_blas
 from crfqn.data.encoding import encode_new, encode_sequences, in_columns_of
 from crfqn.data.features import FeatureStore
+from crfqn.data.hybrid import Features, check_dense, sparse_of
 from crfqn.data.items import Items, check_item_weights
 from crfqn.data.label_codes import (
     PartialLabels,
@@ -39,6 +40,7 @@ from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.base import Problem
 from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.chain_training import find_broken, items_that_stay, take_items, training_data
+from crfqn.estimators.features import beside_dense
 from crfqn.estimators.online import known_classes
 from crfqn.estimators.scoring import Scorer, edge_table, names_with_weights
 from crfqn.estimators.structured import StructuredEstimator
@@ -170,22 +172,28 @@ class ChainModel(StructuredEstimator):
         if self.client is not None:
             from crfqn.estimators.sharded_chain import prepare_sharded
 
+            check_dense(X, 0)
             return prepare_sharded(self, X, y, sample_weight, start, validation)
         if isinstance(X, Blocks):
             check_alone(X, y, sample_weight, validation)
             return self._prepare_blocks(X, start)
-        sequences, vocabulary = encode_sequences(X)
+        encoded, vocabulary = encode_sequences(sparse_of(X))
+        sequences: Any = X.beside(encoded) if isinstance(X, Features) else encoded
         del X  # so that a caller who does not keep it gets its memory back once the store is built
         weights = check_item_weights(sample_weight, len(sequences))
         given = as_transitions(self.constraints, self.scheme)
         sequences, labels, weights, rules = training_data(
             sequences, y, weights, given, self._trains_rules, self.on_violation
         )
-        model = self._with_data(labels.classes, sequences.n_features, vocabulary, rules)
+        model = self._with_data(labels.classes, sparse_of(sequences).n_features, vocabulary, rules)
+        model.n_dense_ = sequences.n_dense if isinstance(sequences, Features) else 0
         begin = self._start(model, start)
         with single_threaded_blas(), Pool(self.n_threads) as pool:
-            store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, pool=pool)
-            del sequences
+            store = FeatureStore.from_matrix(sparse_of(sequences).matrix, sequences.offsets, pool=pool)
+            features: Any = SparseMap(store, pool)
+            if isinstance(sequences, Features):
+                features = beside_dense(sequences, features)
+            del sequences, encoded
             held = None if validation is None else model._validation_set(validation, store.n_positions)
             targets: Any = labels.targets
             if labels.allowed is not None:
@@ -193,7 +201,7 @@ class ChainModel(StructuredEstimator):
                 targets = labels.allowed
             support = model._support(store, targets, len(labels.classes))
             return model._problem(
-                SparseMap(store, pool),
+                features,
                 model._chain(store.offsets, is_training=True),
                 targets,
                 weights,
@@ -288,8 +296,16 @@ class ChainModel(StructuredEstimator):
         """Return a copy with the labels, features and rules of a training."""
         model = copy(self)
         model.classes_, model.n_features_in_ = classes, n_features
-        model.vocabulary_, model.rules_ = vocabulary, rules
+        model.vocabulary_, model.rules_, model.n_dense_ = vocabulary, rules, 0
         return model
+
+    @property
+    def _n_columns(self) -> int:
+        return self.n_features_in_
+
+    @property
+    def _n_states(self) -> int:
+        return len(self.classes_)
 
     @property
     def _trains_rules(self) -> bool:
@@ -305,7 +321,9 @@ class ChainModel(StructuredEstimator):
         """Return validation items, encoded once for all looks; `n_positions`: those of the training."""
         X, y = check_pair(validation)
         sequences = self._encode(X)
-        items = EncodedItems.of(sequences, len(self.classes_), self.rules_)
+        items: Any = EncodedItems.of(sparse_of(sequences), len(self.classes_), self.rules_)
+        if self.n_dense_:
+            items = sequences.beside(items)
         given = lists_by_item(np.asarray(flat_labels(y, sequences.offsets), object), sequences.offsets)
         return held_out(copy(self), items, given, sequences.n_positions / n_positions)
 
@@ -328,7 +346,10 @@ class ChainModel(StructuredEstimator):
     def _support(self, store: FeatureStore, targets: NDArray[np.int32], n_states: int) -> Support:
         """Return the weights that may be other than 0, by what occurs in the training data."""
         possible = self.all_possible_states, self.all_possible_transitions
-        return observed_support(store, targets, n_states, *possible)
+        if not possible[0]:
+            self._check_no_dense(None, "all_possible_states=False")
+        support = observed_support(store, targets, n_states, *possible)
+        return replace(support, n_node_coords=support.n_node_coords + n_states * self.n_dense_)
 
     def _check_parameters(self) -> None:
         refuse_scores_of_single_labels()
@@ -364,7 +385,14 @@ class ChainModel(StructuredEstimator):
         return super()._from_settings(settings)
 
     def _encode(self, X: Any) -> Any:
-        """Return items as `Sequences` in the model's features; those that are open as they are."""
+        """Return items as `Sequences` in the model's features, those that are open as they are, with their dense block
+        if there is one."""
+        X = check_dense(X, self.n_dense_)
+        if isinstance(X, Features):
+            return X.beside(self._encode_sparse(X.sparse))
+        return self._encode_sparse(X)
+
+    def _encode_sparse(self, X: Any) -> Any:
         if isinstance(X, EncodedItems):
             return X
         X = in_columns_of(X, self.vocabulary_)
@@ -376,6 +404,16 @@ class ChainModel(StructuredEstimator):
         """Return the chain over new items, with the scores of its nodes and edges."""
         if not hasattr(self, "classes_"):  # scikit-learn's check takes a tenth of a sentence's time
             check_is_fitted(self)
+        if self.n_dense_ or isinstance(X, Features):
+            features = check_dense(X, self.n_dense_)
+            chain, scores, edges = self._open_sparse(features.sparse, pool, warns=False)
+            return chain, scores + self._dense_scores(features.dense), edges
+        return self._open_sparse(X, pool, warns)
+
+    def _open_sparse(
+        self, X: Any, pool: Pool, warns: bool
+    ) -> tuple[Chain, NDArray[np.float64], NDArray[np.float64]]:
+        """Return the same of items without a dense block."""
         scorer = Scorer(self.coef_, np.zeros(len(self.classes_)), pool)
         if isinstance(X, EncodedItems):
             return X.chain, scorer.by_feature(X.store), edge_table(self.edge_coef_)
@@ -427,6 +465,7 @@ class ChainModel(StructuredEstimator):
                 np.append(rows * new.n_features + columns, (new.n_features + first) * n_states + second),
                 np.append(values, edges),
             )
+            weights = checked._start_beside(model, n_states, common.rows, weights)
         if self.verbose:
             print_start(common, new, weights, model.coef_.nnz + model.edge_coef_.nnz)
         return weights
@@ -467,6 +506,7 @@ class ChainModel(StructuredEstimator):
         n_states = len(self.classes_)
         self.coef_ = read_matrix(file, "node", STATE, FEATURE, (n_states, self.n_features_in_))
         self.edge_coef_ = read_matrix(file, "edge", FROM, TO, (n_states, n_states))
+        self._restore_dense(file, n_states)
 
     def _name(self, column: int) -> Any:
         return column if self.vocabulary_ is None else self.vocabulary_.names[column]

@@ -9,8 +9,10 @@ import numpy as np
 from crfqn.arrays import Vector
 from crfqn.blas import single_threaded_blas
 from crfqn.data.features import FeatureStore
+from crfqn.data.hybrid import Features
 from crfqn.estimators.checks import check_size
 from crfqn.objectives.linear.dense_map import DenseMap
+from crfqn.objectives.linear.hybrid_map import HybridMap
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.threads import Pool
 
@@ -18,17 +20,24 @@ from crfqn.threads import Pool
 MOSTLY = 0.5
 
 
-def item_features(X: Any, has_constant: bool, pool: Pool) -> DenseMap | SparseMap:
+def item_features(X: Any, has_constant: bool, pool: Pool, is_sparse: bool = False) -> Any:
     """Return the map of checked items, a row each, with a last feature that is always 1 if asked for. An array that is
-    mostly not zero is kept without a copy (small integers become float32)."""
+    mostly not zero is kept without a copy (small integers become float32), unless it is taken as `is_sparse`."""
+    if isinstance(X, Features):
+        return beside_dense(X, item_features(X.sparse, has_constant, pool, is_sparse=True))
     offsets = np.arange(X.shape[0] + 1)
-    if is_plain_array(X) and np.count_nonzero(X) >= MOSTLY * max(X.size, 1):
+    if not is_sparse and is_plain_array(X) and np.count_nonzero(X) >= MOSTLY * max(X.size, 1):
         return DenseMap.of(X, offsets, has_constant, pool)
     store = FeatureStore.from_matrix(X, offsets, pool=pool)
     return SparseMap(store.with_constant() if has_constant else store, pool)
 
 
-def centred(features: DenseMap | SparseMap, weights: Vector | None) -> DenseMap | SparseMap:
+def beside_dense(X: Features, sparse: Any) -> HybridMap:
+    """Return the map of a dense block beside that of the sparse one."""
+    return HybridMap(DenseMap.of(X.dense, X.offsets, pool=sparse.pool), sparse)
+
+
+def centred(features: Any, weights: Vector | None) -> Any:
     """Return the map with its features centred by the items' weights, for a training whose intercepts are free;
     InputError for values that are too large."""
     check_size(features)  # as they were given

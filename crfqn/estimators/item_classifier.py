@@ -5,6 +5,7 @@ Shapes: I items, F features.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass
 from numbers import Integral
@@ -14,17 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from crfqn.arrays import Vector
+from crfqn.data.hybrid import Features, check_dense, sparse_of
 from crfqn.data.items import item_weights
 from crfqn.data.label_codes import encode_known_labels
-from crfqn.data.matrices import check_sparse
 from crfqn.errors import InputError
 from crfqn.estimators.base import Decoding, has_probabilities
 from crfqn.estimators.checks import check_size
 from crfqn.estimators.features import centred, item_features
-from crfqn.estimators.items import READ, ItemModel, Targets, adopt_columns
+from crfqn.estimators.hybrid import HybridModel
+from crfqn.estimators.items import ItemModel, Targets, adopt_columns
 from crfqn.estimators.online import (
     is_dual,
     known_classes,
@@ -47,8 +49,24 @@ class Ranking(NamedTuple):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ItemClassifier(ItemModel):
+class ItemClassifier(ItemModel, HybridModel):
     """Base class of the classifiers that may be trained by maximum likelihood: P(k | x) ~ exp(score of class k)."""
+
+    def _checked(self, checked: ItemModel, X: Any, *y: Any, is_new: bool = True) -> Any:
+        if is_new:
+            checked.n_dense_ = X.n_dense if isinstance(X, Features) else 0
+        items = check_dense(X, checked.n_dense_)
+        found = super()._checked(checked, sparse_of(items), *y, is_new=is_new)
+        if not checked.n_dense_:
+            return found
+        return (items.beside(found[0]), *found[1:]) if y else items.beside(found)
+
+    def _scores(self, X: Any, n_block: int, pool: Pool) -> Iterator[Vector]:
+        first = 0
+        for scores in super()._scores(sparse_of(X), n_block, pool):
+            last = first + scores.shape[1]
+            yield scores + self._dense_scores(X.dense[first:last]) if self.n_dense_ else scores
+            first = last
 
     @available_if(has_probabilities)
     def predict_log_proba(self, X: Any) -> Vector:
@@ -141,6 +159,7 @@ class ItemClassifier(ItemModel):
 
         Pickles keep all that the next call goes on from.
         """
+        self._check_no_dense(X, "partial_fit")
         if not learns_online(self):
             return self._refit(X, y, sample_weight)
         self._check_parameters()
@@ -167,8 +186,7 @@ class ItemClassifier(ItemModel):
     def _refit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Fit the batch and what is kept of those before."""
         checked = copy(self)
-        check_sparse(X)
-        X = validate_data(checked, X, reset=not hasattr(self, "coef_"), **READ)
+        X = self._checked(checked, X, is_new=not hasattr(self, "coef_"))
         names, n_levels = self._label_names(y)
         check_consistent_length(X, names)
         refit(self, X, np.asarray(y if n_levels else names), sample_weight)
@@ -186,9 +204,7 @@ class ItemClassifier(ItemModel):
         names, n_levels = self._label_names(y)
         known = known_classes(self, None if classes is None else self._label_names(classes)[0])
         space = self._space if hasattr(self, "coef_") else self._learn_labels(known, n_levels)[0]
-        check_sparse(X)
-        is_first = not hasattr(self, "coef_")
-        X, names = validate_data(checked, X, names, reset=is_first, **READ)
+        X, names = self._checked(checked, X, names, is_new=not hasattr(self, "coef_"))
         codes = encode_known_labels(names, np.arange(len(names) + 1), space.classes)
         weights = item_weights(sample_weight, self.class_weight, space.classes, codes)
         return X, Targets(space, space.nodes[codes], weights)

@@ -139,8 +139,7 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
         if self.TAKES_SETS:
             return self._read_sets(checked, X, y, sample_weight)
         names, n_levels = self._label_names(y)
-        check_sparse(X)
-        X, names = validate_data(checked, X, names, **READ)
+        X, names = self._checked(checked, X, names)
         classes, codes = encode_labels(names, np.arange(names.size + 1))
         check_names(names, classes)
         weights = item_weights(sample_weight, self.class_weight, classes, codes)
@@ -150,6 +149,12 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
             classes, codes = encode_labels(classes[codes[stays]], np.arange(weights.size + 1))
         space, nodes = self._learn_labels(classes, n_levels)
         return X, Targets(space, nodes[codes], weights)
+
+    def _checked(self, checked: ItemModel, X: Any, *y: Any, is_new: bool = True) -> Any:
+        """Return items, and labels if given, as scikit-learn checks them; `checked` takes the columns' names of a
+        training."""
+        check_sparse(X)
+        return validate_data(checked, X, *y, reset=is_new, **READ)
 
     def _read_sets(self, checked: ItemModel, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Targets]:
         check_sparse(X)
@@ -176,7 +181,8 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
         ----------
         X : array-like or scipy.sparse matrix, shape (n_items, n_features)
             Booleans or real numbers; CSR, CSC and dense arrays are read as they are, without a copy. A dense array at
-            least half of whose entries are not zero is trained on by matrix products, as it lies in memory.
+            least half of whose entries are not zero is trained on by matrix products, as it lies in memory. Classifiers
+            take `crfqn.Features`, with a dense block beside these, as well.
         y : array-like of labels, shape (n_items,)
             Strings, whole numbers or booleans; of `TaxonomyCRF` also rows of the parts of a path, of
             `MultilabelRanker` also tables of 0 and 1, and label sets.
@@ -232,6 +238,7 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
                 "blocks: expected a model of one label an item and class_weight=None, as no block has all items"
             )
         adopt_columns(model, SimpleNamespace(n_features_in_=blocks.n_features))
+        model.n_dense_ = 0
         space, nodes = model._learn_labels(blocks.classes, 0)
         begin = self._start(model, space, start)
         model._adopt_labels(space)
@@ -253,8 +260,7 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
             )
         X, y = check_pair(validation)
         check_consistent_length(X, y)
-        check_sparse(X)
-        X = validate_data(self, X, reset=False, **READ)
+        X = self._checked(self, X, is_new=False)
         return held_out(copy(self), X, y, X.shape[0] / n_items)
 
     def predict(self, X: Any) -> Any:
@@ -336,13 +342,25 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
         """Yield by blocks of items the structure over them, node scores (K, items of the block), and threads; only
         columns of features with a weight are read."""
         check_is_fitted(self)
-        check_sparse(X)
-        X = validate_data(self, X, reset=False, **READ)
+        X = self._checked(self, X, is_new=False)
         space = self._space
         n_block = max(1, self.BLOCK_NUMBERS // space.n_nodes)
         with Pool(self.n_threads) as pool:
-            for scores in Scorer(self.coef_, self.intercept_, pool).blocks(X, n_block):
+            for scores in self._scores(X, n_block, pool):
                 yield space.over(scores.shape[1]), scores, pool
+
+    def _scores(self, X: Any, n_block: int, pool: Pool) -> Iterator[Vector]:
+        """Yield the scores of checked items, (K, items of a block)."""
+        yield from Scorer(self.coef_, self.intercept_, pool).blocks(X, n_block)
+
+    @property
+    def _n_columns(self) -> int:
+        """The features and perhaps a constant."""
+        return self.n_features_in_ + bool(self.fit_intercept)
+
+    @property
+    def _n_states(self) -> int:
+        return self._space.n_nodes
 
     def _as_given(self, labels: NDArray) -> NDArray:
         """Return labels in the form that the labels of the training had."""
@@ -384,6 +402,7 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
                 coords = np.append(coords, (common.rows[stays] + 1) * n_columns - 1)
                 values = np.append(values, model.intercept_[stays])
             weights = sorted_weights(coords, values)
+            weights = checked._start_beside(model, len(new.labels), common.rows, weights)
         if self.verbose:
             print_start(common, new, weights, model.coef_.nnz + int(np.count_nonzero(model.intercept_)))
         return weights
@@ -450,6 +469,7 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
         n_nodes = self._space.n_nodes
         n_features = read_size(file, n_nodes)
         self._read_weights(file, n_nodes, n_features)
+        self._restore_dense(file, n_nodes)
         self.n_features_in_ = n_features
         if "feature_names" in file.strings:
             self.feature_names_in_ = np.array(file.string_list("feature_names"), dtype=object)

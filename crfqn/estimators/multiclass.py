@@ -95,11 +95,15 @@ class MulticlassClassifier(ItemClassifier):
         Seeds the orders of rows ("bcd" and its variants) and of items ("fobos"); None is a seed too.
     max_seconds, n_threads, verbose, callback, checkpoint, checkpoint_every, scoring, patience
         As in `ChainCRF`.
+    dense_l2 : float > 0, default 1.0
+        As in `ChainCRF`.
 
     Attributes
     ----------
     classes_ : ndarray, shape (n_classes,), sorted
     coef_ : scipy.sparse.csr_array, shape (n_classes, n_features)
+    n_dense_ : int, D, the columns of a dense block, 0 without one
+    dense_coef_ : ndarray, shape (n_classes, D), only where there is one
     intercept_ : ndarray, shape (n_classes,), zeros without intercept
     kept_features_ : ndarray of int, the features with a weight; prediction reads no others
     l1_, l2_, group_l1_, n_features_in_, feature_names_in_, result_, n_iter_, extra_
@@ -205,6 +209,7 @@ class MulticlassClassifier(ItemClassifier):
     ) -> ElasticNet | GroupLasso:
         groups = None
         if self.feature_groups is not None:
+            self._check_no_dense(None, "feature_groups")
             groups = feature_blocks(self.feature_groups, n_features - bool(self.fit_intercept), n_features)
         return make_penalty(self.penalty, strengths, n_features, n_states, unpenalised, groups)
 
@@ -276,11 +281,15 @@ class MulticlassCRF(MulticlassClassifier):
         For the loss "hinge" of `MulticlassClassifier` alone.
     max_seconds, n_threads, verbose, callback, checkpoint, checkpoint_every, scoring, patience
         As in `ChainCRF`.
+    dense_l2 : float > 0, default 1.0
+        As in `ChainCRF`.
 
     Attributes
     ----------
     classes_ : ndarray, shape (n_classes,), sorted
     coef_ : scipy.sparse.csr_array, shape (n_classes, n_features)
+    n_dense_ : int, D, the columns of a dense block, 0 without one
+    dense_coef_ : ndarray, shape (n_classes, D), only where there is one
     intercept_ : ndarray, shape (n_classes,), zeros without intercept
     l1_, l2_, group_l1_ : float, the strengths that it was trained with
     n_features_in_ : int

@@ -54,7 +54,7 @@ def whole_content(model: Any, extra: dict[str, Any] | None = None, dtype: str = 
     content.metadata |= {
         "crfqn_version": crfqn.__version__,
         "settings": model._settings(),
-        "n_nonzero": model._weights().coords.size,
+        "n_nonzero": model._all_weights().coords.size,
         "result": {name: getattr(result, name) for name in (*SUMMARY, "n_iter", "n_proved_zeros")}
         | {"status": result.status.name}
         | ({} if result.held_out is None else {"held_out": held_out_content(result.held_out)}),
@@ -101,7 +101,7 @@ def restore(file: ModelFile) -> Any:
 def _restore(file: ModelFile) -> Any:
     model = _unfitted(file)
     model._restore(file)
-    model.result_ = read_result(file, model._weights())
+    model.result_ = read_result(file, model._all_weights())
     model.n_iter_ = model.result_.n_iter
     model.extra_ = file.table("extra")
     return model

@@ -32,7 +32,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.arrays import Coords
+from crfqn.arrays import NO_COORDS, Coords
 from crfqn.choices import PENALTIES, PenaltyRow, load_class
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO
@@ -56,20 +56,23 @@ def is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == AUTO
 
 
-def automatic_strength(name: str, objective: Any, unpenalised: Coords) -> float:
+def automatic_strength(name: str, objective: Any, unpenalised: Coords, dense: Coords = NO_COORDS) -> float:
     """Return what "auto" stands for as l1, l2 or group_l1, 0 where labels do not vary, in a pass over the data."""
-    return float(chosen_strengths({name: AUTO}, objective, unpenalised)[name])
+    return float(chosen_strengths({name: AUTO}, objective, unpenalised, dense)[name])
 
 
-def chosen_strengths(strengths: Strengths, objective: Any, unpenalised: Coords) -> Strengths:
-    """Return the strengths as numbers: those that are "auto" chosen for the loss that is to be minimised."""
+def chosen_strengths(
+    strengths: Strengths, objective: Any, unpenalised: Coords, dense: Coords = NO_COORDS
+) -> Strengths:
+    """Return the strengths as numbers: those that are "auto" chosen for the loss that is to be minimised, by the
+    features without those of a `dense` block."""
     if not any(map(is_auto, strengths.values())):
         return strengths
-    noise = gradient_noise(objective, unpenalised)
+    noise = gradient_noise(objective, unpenalised, dense)
     chosen = {name: share * noise for name, share in SHARES.items()}
     if is_auto(strengths.get("l2")):
         chosen["l1"] = (SHARE_WITH_L2 if objective.operations.has_sequences else SHARES["l1"]) * noise
-        chosen["l2"] = SEEN * unit_information(objective, unpenalised)
+        chosen["l2"] = SEEN * unit_information(objective, np.union1d(unpenalised, dense))
     return {name: chosen[name] if is_auto(value) else value for name, value in strengths.items()}
 
 

@@ -9,14 +9,14 @@ from crfqn.arrays import Coords
 from crfqn.choices import STRUCTURED, UNKNOWN, Form
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO, STRUCTURED_SOLVERS, named_solver
-from crfqn.estimators.base import SparseLinearModel
+from crfqn.estimators.hybrid import HybridModel
 from crfqn.estimators.strengths import STRENGTHS, Strengths, is_auto
 from crfqn.parameters import PARAMETERS
 from crfqn.penalties import ElasticNet, GroupLasso
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class StructuredEstimator(SparseLinearModel):
+class StructuredEstimator(HybridModel):
     """Base class of estimators under l1 ||w||_1 + l2/2 ||w||^2 + group_l1 sum_f ||w_f||, any of them zero. A loss
     without curvature, such as the structured hinge, is trained in its dual, which needs l2 > 0 and nothing else."""
 

@@ -195,6 +195,7 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
 
     KIND: ClassVar[str] = "multiclass-svc"
     LABELS_SEQUENCES: ClassVar[bool] = False
+    n_dense_: ClassVar[int] = 0
     RANKS_LABELS: ClassVar[bool] = False
     PARAMETERS: ClassVar[Mapping[str, Parameter]] = {
         **PARAMETERS,
@@ -389,6 +390,8 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         flat = self.dual_coef_.ravel()
         coords = np.flatnonzero(flat)
         return SparseWeights(coords, flat[coords])
+
+    _all_weights = _weights
 
     def _settings(self) -> dict[str, Any]:
         """Return the parameters that a model file holds, as JSON values; labels in class_weight keep their types."""

@@ -66,6 +66,8 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
         As in `ChainCRF`.
     verbose, warm_start, callback, checkpoint, checkpoint_every, scoring, patience
         As in `ChainCRF`.
+    dense_l2 : float > 0, default 1.0
+        As in `ChainCRF`.
 
     Attributes
     ----------
@@ -73,6 +75,8 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
         The labels that can be predicted, sorted: all leaves (all nodes). Of path rows the joined parts.
     tree_ : LabelTree of K nodes, with `names` and `parents`
     coef_ : scipy.sparse.csr_array, shape (K, n_features), nodes in the order of `tree_.names`
+    n_dense_ : int, D, the columns of a dense block, 0 without one
+    dense_coef_ : ndarray, shape (K, D), only where there is one
     intercept_ : ndarray, shape (K,), zeros without intercept
     l1_, l2_, group_l1_, n_features_in_, feature_names_in_, result_, n_iter_, extra_
         As in `MulticlassCRF`.

@@ -31,7 +31,7 @@ def held_out(model: Any, X: Any, y: Any, cost: float) -> ValidationSet:
     name, scorer = named_scorer(model)
 
     def score(weights: SparseWeights) -> float:
-        model._set_weights(weights)
+        model._take_weights(weights)
         return float(scorer(model, X, y))
 
     return ValidationSet(score, cost, model.patience, name, (X, y))

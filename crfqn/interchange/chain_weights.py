@@ -14,6 +14,7 @@ from scipy.sparse import coo_array
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.data.attributes import SEPARATOR
+from crfqn.data.hybrid import refuse_dense
 from crfqn.data.templates.vocabulary import TemplateSource, is_hashed
 from crfqn.data.vocabulary import UNKNOWN_VALUE, Vocabulary
 from crfqn.errors import InputError, warn_caller
@@ -68,6 +69,7 @@ def chain_weights(
     if not isinstance(model, ChainCRF):
         raise InputError(f"{format_name}: expected a ChainCRF, got a {type(model).__name__}")
     check_is_fitted(model)
+    refuse_dense(model, format_name)
     if model.classes_.dtype.kind not in "UO":
         raise InputError(f"{format_name}: expected labels that are strings, got {model.classes_.dtype}")
     vocabulary = _vocabulary(model, format_name, feature_names)

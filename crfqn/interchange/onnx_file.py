@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import crfqn
 from crfqn.atomic_write import replace_file
+from crfqn.data.hybrid import refuse_dense
 from crfqn.errors import InputError
 from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.multiclass import MulticlassClassifier
@@ -69,6 +70,7 @@ def graph_of(model: Any, dtype: str = "float32", input: str = "dense") -> Any:
             f"{type(model).__name__}"
         )
     check_is_fitted(model)
+    refuse_dense(model, "onnx")
     for name, value, allowed in (("dtype", dtype, DTYPES), ("input", input, INPUTS)):
         if value not in allowed:
             raise InputError(f"{name}: expected one of {allowed}, got {value!r}")

@@ -20,23 +20,24 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.arrays import NO_WEIGHTS, Coords, Vector
+from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, Vector
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.objective import Objective, feature_scales
 
 ROUNDING = 1e-12  # of a sum of squares, that is no sign of a feature that varies
 
 
-def gradient_noise(objective: Any, unpenalised: Coords) -> float:
+def gradient_noise(objective: Any, unpenalised: Coords, besides: Coords = NO_COORDS) -> float:
     """Return the standard deviation of a weight's gradient under labels that mean nothing, on average; 0 for one label.
 
-    The mean is over the features that occur, without those of `unpenalised` coordinates (the intercept's); over the
-    states it is that of squares. O(K N) and a pass over the data.
+    The mean is over the features that occur, without those of `unpenalised` coordinates (the intercept's) and of others
+    `besides`; over the states it is that of squares. O(K N) and a pass over the data.
     """
     occurring = np.sum(objective.of_parts(occurrences), axis=0)
     if unpenalised.size:
         occurring = about_means(objective, occurring)
-    occurring[objective.split(unpenalised).features] = 0.0
+    for coords in (unpenalised, besides):
+        occurring[objective.split(coords).features] = 0.0
     lengths = np.sqrt(occurring[occurring > 0])
     return float(np.sqrt(residual_variance(objective)) * lengths.mean()) if lengths.size else 0.0
 

@@ -7,6 +7,6 @@ quadratic model under itself: a solver need not know which penalty it has.
 
 from crfqn.penalties.elastic_net import ElasticNet
 from crfqn.penalties.group_lasso import NORMS, FeatureBlocks, GroupLasso
-from crfqn.penalties.penalty import LossBudget
+from crfqn.penalties.penalty import LossBudget, Ridge
 
-__all__ = ["NORMS", "ElasticNet", "FeatureBlocks", "GroupLasso", "LossBudget"]
+__all__ = ["NORMS", "ElasticNet", "FeatureBlocks", "GroupLasso", "LossBudget", "Ridge"]

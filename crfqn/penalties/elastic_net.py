@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import NO_COORDS, Coords, Vector
 from crfqn.kernels.coordinate_descent import Subproblem, descend
 from crfqn.penalties.blocks import Blocks
-from crfqn.penalties.penalty import Layout, Penalty, check_strengths
+from crfqn.penalties.penalty import NO_RIDGE, Layout, Penalty, Ridge, check_strengths
 from crfqn.threads import Pool
 
 
@@ -27,11 +27,13 @@ class ElasticNet(Penalty):
     ----------
     l1, l2 : float >= 0, in nats a unit of weight: the loss is a sum over items, not a mean.
     unpenalised : sorted ndarray of int64: coordinates without penalty (intercepts).
+    ridge : Ridge: coordinates with an L2 term of their own and no L1.
     """
 
     l1: float = 0.0
     l2: float = 0.0
     unpenalised: Coords = field(default_factory=lambda: NO_COORDS)
+    ridge: Ridge = NO_RIDGE
 
     def __post_init__(self) -> None:
         check_strengths(self, "l1", "l2")
@@ -55,18 +57,20 @@ class ElasticNet(Penalty):
         return self.l1 == 0 and type(self).l1_of is Penalty.l1_of
 
     def scaled(self, factor: float) -> ElasticNet:
-        return replace(self, l1=factor * self.l1, l2=factor * self.l2)
+        return replace(self, l1=factor * self.l1, l2=factor * self.l2, ridge=self._scaled_ridge(factor))
 
     def at(self, coords: Coords) -> LocalElasticNet:
         return LocalElasticNet(self.l1_of(coords), self.l2_of(coords))
 
     def screen(self, point: Any) -> Any:
-        """Return the coordinates with |gradient| above l1, the zeros that may move; unpenalised ones may be missing."""
-        return point.screen(self.l1)
+        """Return the coordinates with |gradient| above l1, the zeros that may move, and those of the ridge; unpenalised
+        ones may be missing."""
+        return self._with_ridge(point.screen(self.l1), point)
 
     def norm_bounds(self, value: float) -> tuple[float, float]:
         l1_norm = value / self.l1 if self.l1 > 0 else np.inf
-        return l1_norm, min(l1_norm, float(np.sqrt(2.0 * value / self.l2)) if self.l2 > 0 else np.inf)
+        l2_norm = min(l1_norm, float(np.sqrt(2.0 * value / self.l2)) if self.l2 > 0 else np.inf)
+        return self._norms_with_ridge(value, l1_norm, l2_norm)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +126,7 @@ class LocalElasticNet:
         """Return factors s with which s g is feasible, or has a small conjugate."""
         if self.l2.any() and not self.l1.any():
             return [1.0]
-        above = np.abs(g) > self.l1
+        above = (np.abs(g) > self.l1) & ((self.l1 > 0) | (self.l2 == 0))  # under l2 alone nothing is a bound
         bounds = np.where(self.l1[above] > 0, self.l1[above], np.nan)
         largest_ratio = float(np.max(np.abs(g[above]) / bounds, initial=1.0))
         scales = [1.0 / largest_ratio] if np.isfinite(largest_ratio) else []

@@ -29,7 +29,7 @@ from crfqn.kernels.sparse import found_in, union
 from crfqn.kernels.thread_group import work_together
 from crfqn.penalties.blocks import Blocks
 from crfqn.penalties.elastic_net import ElasticNet
-from crfqn.penalties.penalty import Layout, Penalty, check_strengths
+from crfqn.penalties.penalty import NO_RIDGE, Layout, Penalty, Ridge, are_members, check_strengths
 from crfqn.threads import Pool
 
 NORMS = {"l2": 2, "linf": 1}  # with the order of the dual norm
@@ -54,6 +54,7 @@ class GroupLasso(Penalty):
     n_features, n_states : int
         F and K.
     unpenalised : sorted ndarray of int64: coordinates without penalty, in no group (intercepts).
+    ridge : Ridge: coordinates with an L2 term of their own and nothing else, in no group.
     """
 
     group_l1: float
@@ -61,6 +62,7 @@ class GroupLasso(Penalty):
     l2: float = 0.0
     norm: str = "l2"
     unpenalised: Coords = field(default_factory=lambda: NO_COORDS)
+    ridge: Ridge = NO_RIDGE
     n_features: int = field(kw_only=True)
     n_states: int = field(kw_only=True)
     _last: tuple[Coords, LocalGroupLasso] | None = field(default=None, init=False, repr=False)
@@ -100,7 +102,8 @@ class GroupLasso(Penalty):
         return self.n_states
 
     def scaled(self, factor: float) -> GroupLasso:
-        return replace(self, group_l1=factor * self.group_l1, l1=factor * self.l1, l2=factor * self.l2)
+        strengths = {name: factor * getattr(self, name) for name in ("group_l1", "l1", "l2")}
+        return replace(self, **strengths, ridge=self._scaled_ridge(factor))
 
     def at(self, coords: Coords) -> LocalGroupLasso:
         """Return the penalty restricted to some coordinates; the last is kept, as a screening uses it five times."""
@@ -110,25 +113,27 @@ class GroupLasso(Penalty):
         return self._last[1]
 
     def _at(self, coords: Coords) -> LocalGroupLasso:
-        is_unpenalised = self.is_unpenalised(coords)
-        is_alone = is_unpenalised | (coords >= self.n_features * self.n_states)
+        is_smooth = self.is_smooth(coords)
+        is_alone = is_smooth | (coords >= self.n_features * self.n_states)
         blocks = Blocks.of_names(np.where(is_alone, self.n_features + coords, coords % self.n_features))
-        return self._on(blocks, ~is_unpenalised[blocks.firsts])
+        found = self._on(blocks, ~is_smooth[blocks.firsts])
+        if not self.ridge.coords.size:
+            return found
+        of_ridge = are_members(coords, self.ridge.coords)[blocks.firsts]
+        return replace(found, l2=np.where(of_ridge, self.ridge.l2, found.l2))
 
     def _on(self, blocks: Blocks, is_penalised: NDArray[np.bool_]) -> LocalGroupLasso:
         l1, group, l2 = (np.where(is_penalised, s, 0.0) for s in (self.l1, self.group_l1, self.l2))
         return LocalGroupLasso(blocks, l1, group, l2, self.norm)
 
     def screen(self, point: Any) -> Any:
-        """Return the whole rows that are not zero, or whose gradient's dual norm exceeds its bound."""
+        """Return the whole rows that are not zero, or whose gradient's dual norm exceeds its bound, and the ridge."""
         found = point.screen_rows(self.group_l1, self.l1, NORMS[self.norm])
         local = self.at(found.coords)
         is_kept = local.blocks.holders(found_in(found.coords, point.coords[point.weights != 0])[0])
         stays = is_kept | (local.dual_norms(found.gradient) > local.group)
-        if stays.all():
-            return found
-        stays = local.blocks.spread(stays)
-        return found.only(stays)
+        found = found if stays.all() else found.only(local.blocks.spread(stays))
+        return self._with_ridge(found, point)
 
     def norm_bounds(self, value: float) -> tuple[float, float]:
         """Return the largest L1 and Euclidean norms of penalised weights whose penalty is at most `value`: blocks'
@@ -137,7 +142,7 @@ class GroupLasso(Penalty):
         if self.group_l1 > 0:
             per_block = np.sqrt(self.largest_block) if self.norm == "linf" else 1.0
             l2_norm = min(l2_norm, float(per_block * value / self.group_l1))
-        return l1_norm, l2_norm
+        return self._norms_with_ridge(value, l1_norm, l2_norm)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +160,8 @@ class FeatureBlocks(GroupLasso):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.ridge.coords.size:
+            raise InputError("ridge: expected groups that are rows, got blocks of features within a state")
         groups = self.feature_groups
         if groups.shape != (self.n_features,) or groups.dtype.kind not in "iu" or groups.min() < 0:
             raise InputError(
@@ -232,6 +239,11 @@ class LocalGroupLasso:
     def is_linf(self) -> bool:
         """Whether the norm of a row is its largest size."""
         return self.norm == "linf"
+
+    @property
+    def is_bounded(self) -> NDArray[np.bool_]:
+        """Whether a row's gradient has a bound to obey, or would without l2: not those under l2 alone, (n_blocks,)."""
+        return (self.group + self.l1 > 0) | (self.l2 == 0)
 
     @property
     def threshold(self) -> Vector:
@@ -317,11 +329,11 @@ class LocalGroupLasso:
         """
         if not self.l1.any():
             norms = self.dual_norms(g)
-            above = ~(norms <= self.group)
+            above = ~(norms <= self.group) & self.is_bounded
             return float(np.min(self.group[above] / norms[above], initial=1.0))
         s = 1.0
         for _ in range(MOST_NEWTON):
-            excess = self.dual_norms(s * g) - self.group
+            excess = np.where(self.is_bounded, self.dual_norms(s * g) - self.group, -np.inf)
             if excess.size == 0 or excess.max() <= ROUNDING * (self.group + self.l1)[excess.argmax()]:
                 return s
             worst = int(excess.argmax())

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.arrays import NO_COORDS, Coords, Vector
+from crfqn.arrays import NO_COORDS, Coords, Screening, Vector
 from crfqn.errors import InputError
-from crfqn.kernels.sparse import found_in
+from crfqn.kernels.sparse import found_in, places, union
 from crfqn.projections import project_halfspace
 
 
@@ -29,8 +29,19 @@ class Layout(NamedTuple):
     groups: Coords | None = None
 
 
+class Ridge(NamedTuple):
+    """Coordinates (sorted) under l2/2 w_j^2 alone, in the place of what the penalty has for all others."""
+
+    coords: Coords
+    l2: float
+
+
+NO_RIDGE = Ridge(NO_COORDS, 0.0)
+
+
 class Penalty:
-    """A convex penalty l1 ||w||_1 + l2/2 ||w||^2 + norms of rows, over all coordinates but the unpenalised ones.
+    """A convex penalty l1 ||w||_1 + l2/2 ||w||^2 + norms of rows, over all coordinates but the unpenalised ones and
+    those of `ridge`.
 
     A subclass has `at`, the penalty at some coordinates, and the methods without a body here; solvers ask its
     properties, never for its class.
@@ -39,6 +50,7 @@ class Penalty:
     l1: float
     l2: float
     unpenalised: Coords
+    ridge: Ridge = NO_RIDGE
 
     @classmethod
     def of_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> Penalty:
@@ -57,7 +69,12 @@ class Penalty:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether `l1` and `l2` are the strengths at every coordinate that is penalised: no subclass has others."""
+        """Whether `l1` and `l2` are the strengths at every coordinate that is penalised."""
+        return self.has_one_l1 and not self.ridge.coords.size
+
+    @property
+    def has_one_l1(self) -> bool:
+        """Whether they are the strengths wherever there is a kink at zero: no subclass has others."""
         return type(self).l1_of is Penalty.l1_of and type(self).l2_of is Penalty.l2_of
 
     @property
@@ -88,27 +105,52 @@ class Penalty:
 
     def l1_of(self, coords: Coords) -> Vector:
         """Return the strength of |w_j| for each coordinate, (n,)."""
-        return self._strength_of(coords, self.l1)
+        return self._strength_of(coords, self.l1, 0.0)
 
     def l2_of(self, coords: Coords) -> Vector:
         """Return the strength of w_j^2 / 2 for each coordinate, (n,)."""
-        return self._strength_of(coords, self.l2)
+        return self._strength_of(coords, self.l2, self.ridge.l2)
 
-    def _strength_of(self, coords: Coords, strength: float) -> Vector:
+    def _strength_of(self, coords: Coords, strength: float, of_ridge: float) -> Vector:
         """Return the strength at each coordinate, 0 at unpenalised ones, (n,)."""
         found = np.full(coords.size, strength)
         if self.unpenalised.size and strength:
             found[self.is_unpenalised(coords)] = 0.0
+        if self.ridge.coords.size:
+            found[are_members(coords, self.ridge.coords)] = of_ridge
         return found
 
     def is_unpenalised(self, coords: Coords) -> NDArray[np.bool_]:
         """Return a mask of the coordinates without penalty, (n,); distinct ones in any order."""
-        place, is_there = found_in(coords, self.unpenalised)
-        if not is_there.all():  # or found nowhere, where the coordinates are in another order
-            return found_in(self.unpenalised, coords)[1]
-        mask = np.zeros(coords.size, bool)
-        mask[place] = True
-        return mask
+        return are_members(coords, self.unpenalised)
+
+    def is_smooth(self, coords: Coords) -> NDArray[np.bool_]:
+        """Return a mask of the coordinates without a kink at zero: unpenalised, or under l2 alone where others are
+        not, (n,)."""
+        mask = self.is_unpenalised(coords)
+        return mask | are_members(coords, self.ridge.coords) if self.ridge.coords.size else mask
+
+    def _with_ridge(self, found: Screening, point: Any) -> Screening:
+        """Return a screening of a point with all coordinates of the ridge, which are at no bound."""
+        rest = self.ridge.coords[~found_in(found.coords, self.ridge.coords)[1]]
+        if not rest.size:
+            return found
+        coords = union(found.coords, rest)
+        gradient = np.empty(coords.size)
+        gradient[places(coords, found.coords)] = found.gradient
+        gradient[places(coords, rest)] = point.gradient(rest)
+        return Screening(coords, gradient)
+
+    def _norms_with_ridge(self, value: float, l1_norm: float, l2_norm: float) -> tuple[float, float]:
+        """Return `norm_bounds` of all penalised weights, from those without the ridge's."""
+        n, l2 = self.ridge.coords.size, self.ridge.l2
+        if not n:
+            return l1_norm, l2_norm
+        length = float(np.sqrt(2.0 * value / l2)) if l2 > 0 else np.inf
+        return l1_norm + float(np.sqrt(n)) * length, float(np.hypot(l2_norm, length))
+
+    def _scaled_ridge(self, factor: float) -> Ridge:
+        return self.ridge._replace(l2=factor * self.ridge.l2)
 
     def value(self, coords: Coords, w: Vector) -> float:
         """Return the penalty of weights w at `coords`, in nats; zeros may be left out."""
@@ -134,12 +176,25 @@ class Penalty:
         return self.at(coords).dual_scales(g)
 
 
+def are_members(coords: Coords, members: Coords) -> NDArray[np.bool_]:
+    """Return a mask of the coordinates, distinct ones in any order, that are among sorted others, (n,)."""
+    place, is_there = found_in(coords, members)
+    if not is_there.all():  # or found nowhere, where the coordinates are in another order
+        return found_in(members, coords)[1]
+    mask = np.zeros(coords.size, bool)
+    mask[place] = True
+    return mask
+
+
 def check_strengths(penalty: Penalty, *names: str) -> None:
     """Raise InputError for strengths that are negative or not finite."""
     for name in names:
         strength = getattr(penalty, name)
         if not (np.isfinite(strength) and strength >= 0):
             raise InputError(f"{name}: expected a finite number >= 0, got {strength!r}")
+    l2 = penalty.ridge.l2
+    if not (np.isfinite(l2) and l2 >= 0):
+        raise InputError(f"ridge: expected a finite l2 >= 0, got {l2!r}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -90,7 +90,7 @@ def prepare_path(
         problem = prepared.problem
         objective, penalty = problem.objective, problem.penalty
         point = solve_unpenalised(objective.at(*problem.start), penalty.unpenalised)
-        automatic = automatic_strength(path_parameter, objective, penalty.unpenalised)
+        automatic = automatic_strength(path_parameter, objective, penalty.unpenalised, penalty.ridge.coords)
         l1_max = largest_strength(path_parameter, objective, penalty, point)
         if l1_max == 0.0:
             raise InputError(

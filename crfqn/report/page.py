@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.atomic_write import check_writable, replace_file
+from crfqn.data.hybrid import refuse_dense
 from crfqn.errors import InputError
 from crfqn.messages import describe, printable
 from crfqn.parameters import Parameter
@@ -117,6 +118,7 @@ def make_report(model: Any, data: Any = None, **contents: Any) -> str:
 
         file_facts, name = _file_facts(Path(model)), Path(model).stem
         model = load(model)
+    refuse_dense(model, "report")
     subject = Subject(model, wanted.feature_names)
     found = None if data is None else EvaluationSection.of(subject, data, wanted.source)
     pixels = Pixels.of(subject, wanted.image_shape)

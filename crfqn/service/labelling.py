@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from crfqn.data.hybrid import refuse_dense
 from crfqn.data.schemes import recognise_scheme, spans_of
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.errors import InputError
@@ -104,6 +105,7 @@ class LabelService:
 
     def __init__(self, path: Any) -> None:
         self.model = open_predictor(path)
+        refuse_dense(self.model, "serve")
         self.labels_sequences: bool = self.model.LABELS_SEQUENCES
         self.scheme: str | None = self.model.scheme
         if self.scheme is None and self.labels_sequences:

@@ -123,7 +123,7 @@ def count_proved_zeros(
     value : the smallest value of objective and penalty that is known, at this point or another
     bound : what mixtures with a share for each item prove at this point; their gradient takes the place of s g
     """
-    has_one_bound = penalty.is_separable and penalty.is_uniform
+    has_one_bound = penalty.is_separable and penalty.has_one_l1
     if not objective.proves_zeros or not has_one_bound:
         return None
     proof = proof_at(penalty, point, value)
@@ -132,9 +132,8 @@ def count_proved_zeros(
         proof = Proof((1.0 - DIGITS) * penalty.l1, 1.0, radius_of(value, bound.dual_value))
     if proof is None:
         return None
-    others = union(
-        point.coords, penalty.unpenalised
-    )  # no zeros of the model, or not held there by the penalty
+    # No zeros of the model, or not held there by the penalty.
+    others = union(point.coords, penalty.unpenalised, penalty.ridge.coords)
     return point.count_within(*proof, others)
 
 

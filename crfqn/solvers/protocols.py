@@ -169,7 +169,7 @@ def check_least_strength(objective: Objective, penalty: Penalty) -> None:
         return
     coords = objective.all_coords()
     strengths = penalty.l1_of(coords)
-    too_small = np.flatnonzero((strengths < penalty.l1) & ~penalty.is_unpenalised(coords))
+    too_small = np.flatnonzero((strengths < penalty.l1) & ~penalty.is_smooth(coords))
     if too_small.size:
         least = too_small[np.argmin(strengths[too_small])]
         raise InputError(

@@ -132,7 +132,7 @@ def largest_strength(name: str, objective: Objective, penalty: Any, point: Point
         threshold /= 2.0
         if name == "l1":
             found = point.screen(threshold)
-            sizes = np.abs(found.gradient[~penalty.is_unpenalised(found.coords)])
+            sizes = np.abs(found.gradient[~penalty.is_smooth(found.coords)])
         else:
             found = replace(penalty, group_l1=threshold).screen(point)
             local = penalty.at(found.coords)

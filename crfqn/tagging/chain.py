@@ -11,6 +11,7 @@ import numpy as np
 
 from crfqn.arrays import Vector
 from crfqn.data.encoding import encode_new
+from crfqn.data.hybrid import check_dense, sparse_of
 from crfqn.data.label_codes import encode_constraints, encode_known_labels, flat_partial_labels, is_partial
 from crfqn.data.model_file import ModelFile
 from crfqn.data.schemes import BORDER, LabelSpan, find_scheme, spans_of
@@ -18,7 +19,7 @@ from crfqn.data.token_rows import TokenRows
 from crfqn.data.vocabulary import KnownNames, Vocabulary
 from crfqn.errors import InputError
 from crfqn.structures.item_chain import BestPath, ItemChain
-from crfqn.tagging.content import FEATURE, FROM, STATE, TO, read_axes, read_entries
+from crfqn.tagging.content import FEATURE, FROM, STATE, TO, read_axes, read_dense, read_entries
 from crfqn.tagging.predictor import Predictor, check_number
 from crfqn.tagging.scores import FeatureWeights, Rows
 from crfqn.tagging.unknown_features import warn_of_unknown_names
@@ -39,6 +40,7 @@ class ChainPredictor(Predictor):
         table = np.zeros((n_states, n_states))
         np.add.at(table, (edges.rows, edges.columns), edges.values)
         self.edges, self.chain = edges, ItemChain(table, self.rules_)
+        self.dense_coef_ = read_dense(file, n_states)
         self._labels = self.classes_.tolist()
 
     def predict(self, X: Any, known: Any = None) -> list[list]:
@@ -157,8 +159,10 @@ class ChainPredictor(Predictor):
         return vocabulary.some(features)
 
     def _encode(self, X: Any) -> Any:
-        """Return items as `TokenRows` or `Sequences`."""
-        return encode_new(X, self.vocabulary_, self.n_features_in_, self._known_names)
+        """Return items as `TokenRows` or `Sequences`, with their dense block if there is one."""
+        X = check_dense(X, self.n_dense_)
+        encoded = encode_new(sparse_of(X), self.vocabulary_, self.n_features_in_, self._known_names)
+        return X.beside(encoded) if self.n_dense_ else encoded
 
     def _known_names(self, vocabulary: Vocabulary) -> KnownNames:
         return self._names or vocabulary
@@ -166,13 +170,15 @@ class ChainPredictor(Predictor):
     def _scores(self, encoded: Any) -> Iterator[Vector]:
         """Yield the scores of each item, -inf where the rules forbid."""
         scores, ends = self.weights.scores(_rows(encoded)), encoded.offsets.tolist()
+        if self.n_dense_:
+            scores = self._with_dense(scores, encoded.dense)
         return (self.chain.ruled(scores[first:last]) for first, last in pairwise(ends))
 
     def _open(self, X: Any, known: Any, warns: bool = True) -> Iterator[Vector]:
         """Yield the scores of each item, -inf where the rules or what is known forbid."""
         X = list(X) if isinstance(X, Iterator) else X
         encoded = self._encode(X)
-        if warns and self.weights.weights.size:
+        if warns and self.weights.weights.size and not self.n_dense_:
             warn_of_unknown_names(encoded, X, self.vocabulary_)
         if known is None:
             return self._scores(encoded)
@@ -182,4 +188,5 @@ class ChainPredictor(Predictor):
 
 
 def _rows(encoded: Any) -> Rows:
+    encoded = sparse_of(encoded)
     return Rows.of(encoded if isinstance(encoded, TokenRows) else encoded.matrix)

@@ -40,6 +40,7 @@ CHAIN, FLAT, CLASSIFIER, TAXONOMY = "chain-crf", "multiclass-crf", "multiclass-c
 WEIGHT_TYPES = ("float64", "float32")
 VALUE_STARTS, CRFSUITE_NAMING = "feature_value_start", "crfsuite"
 PAIRS, START, END = "forbidden", "forbidden_start", "forbidden_end"  # rules
+DENSE = "dense_weights"  # (K, D), of a dense block of features
 STATE, FEATURE, FROM, TO = "state", "feature", "from", "to"  # what a row or a column of a matrix stands for
 
 
@@ -81,6 +82,11 @@ def finite(file: ModelFile, name: str, shape: tuple[int | None, ...]) -> NDArray
             f"got {largest:g}"
         )
     return values
+
+
+def read_dense(file: ModelFile, n_states: int) -> NDArray[np.float64]:
+    """Return the weights of a dense block, (K, D), D = 0 where there is none; ModelFileError for other shapes."""
+    return finite(file, DENSE, (n_states, None)) if DENSE in file.arrays else np.empty((n_states, 0))
 
 
 def narrow_weights(content: ModelContent, dtype: str) -> None:

@@ -15,12 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
+from crfqn.data.hybrid import check_dense, sparse_of
 from crfqn.data.label_codes import encode_known_labels
 from crfqn.data.matrices import check_sparse
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
 from crfqn.messages import describe, shorten
-from crfqn.tagging.content import FEATURE, STATE, TAXONOMY, finite, read_entries, read_labels, read_size
+from crfqn.tagging.content import (
+    FEATURE,
+    STATE,
+    TAXONOMY,
+    finite,
+    read_dense,
+    read_entries,
+    read_labels,
+    read_size,
+)
 from crfqn.tagging.predictor import Predictor, check_number
 from crfqn.tagging.scores import FeatureWeights, Rows
 from crfqn.tagging.tables import TableColumns
@@ -58,6 +68,7 @@ class ItemPredictor(Predictor):
             raise ModelFileError(f"{file.path}: {len(self._names)} names for {self.n_features_in_} features")
         shape, intercept = (n_nodes, self.n_features_in_), finite(file, "intercept", (n_nodes,))
         self.weights = FeatureWeights(read_entries(file, "node", STATE, FEATURE, shape), shape, intercept)
+        self.dense_coef_ = read_dense(file, n_nodes)
         self._words = self._text_features()
         self._table = self._table_columns()
         self._columns = dict(zip(self._names or (), range(self.n_features_in_), strict=False))
@@ -125,7 +136,7 @@ class ItemPredictor(Predictor):
     def strongest_features(self, X: Any, n: int = 5) -> list[list[tuple[Any, float]]]:
         """Return for each item the n features that say most for or against its best label, in a taxonomy for the nodes
         down to it: their names (or columns) and weights times values, the largest in size first."""
-        n, rows = check_number(n), self._rows(X)
+        n, rows = check_number(n), self._rows(sparse_of(check_dense(X, self.n_dense_)))
         best = np.concatenate([scores.argmax(axis=1) for scores in self._class_scores(X)]).tolist()
         return [self._strongest(rows, i, self._path(k), n) for i, k in enumerate(best)]
 
@@ -191,10 +202,14 @@ class ItemPredictor(Predictor):
 
     def _class_scores(self, X: Any) -> Iterator[Vector]:
         """Yield by blocks of items the score of each class, its node's and its ancestors', (items, n_classes)."""
-        rows = self._rows(X)
+        X = check_dense(X, self.n_dense_)
+        rows = self._rows(sparse_of(X))
         n_items, n_block = rows.row_ends.size - 1, max(1, BLOCK_NUMBERS // self.weights.n_states)
         for first in range(0, max(n_items, 1), n_block):
-            scores = self.weights.scores(rows.cut(first, min(first + n_block, n_items)))
+            last = min(first + n_block, n_items)
+            scores = self.weights.scores(rows.cut(first, last))
+            if self.n_dense_:
+                scores = self._with_dense(scores, X.dense[first:last])
             yield scores if self._taxonomy is None else path_sums(self.tree_, scores)[:, self._nodes]
 
     def _log_probabilities(self, X: Any) -> Iterator[Vector]:
@@ -214,7 +229,7 @@ class ItemPredictor(Predictor):
         """Return items as rows, checked: a 2-D array, a sparse matrix, or a list of rows, of dicts, of texts."""
         if self._words is not None and isinstance(X, (list, tuple)) and all(isinstance(x, str) for x in X):
             rows = self._words.rows(X)
-            warn_of_unknown(np.diff(rows.row_ends))
+            self._warn_of_unknown(rows)
             return rows
         if isinstance(X, (list, tuple)) and any(isinstance(row, Mapping) for row in X):
             return self._rows_of_dicts(X)
@@ -231,8 +246,13 @@ class ItemPredictor(Predictor):
         if not np.isfinite(rows.values).all():
             raise InputError("expected finite numbers, got NaN or infinity")
         if is_sparse:
-            warn_of_unknown(np.diff(rows.row_ends))
+            self._warn_of_unknown(rows)
         return rows
+
+    def _warn_of_unknown(self, rows: Rows) -> None:
+        """Warn of items without known features; a dense block is always known."""
+        if not self.n_dense_:
+            warn_of_unknown(np.diff(rows.row_ends))
 
     def _rows_of_cells(self, X: Sequence[Any]) -> Rows:
         """Return rows of a table, dicts of cells by column; a text that is not there is none."""

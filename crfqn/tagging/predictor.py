@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.arrays import Vector
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
 from crfqn.tagging.content import Entries
@@ -26,6 +27,7 @@ class Predictor:
     classes_: NDArray
     n_features_in_: int
     weights: FeatureWeights
+    dense_coef_: Vector  # (K, D), of a dense block
     edges: Entries = NO_ENTRIES  # of a chain
 
     def __init__(self, file: ModelFile) -> None:
@@ -33,6 +35,15 @@ class Predictor:
         settings = file.table("settings")
         self.loss = settings.get("loss", "logistic")  # earlier files do not name it
         self.scheme = settings.get("scheme")
+
+    @property
+    def n_dense_(self) -> int:
+        """D, 0 for a model without a dense block."""
+        return self.dense_coef_.shape[1]
+
+    def _with_dense(self, scores: Vector, dense: Vector) -> Vector:
+        """Return scores (N, K) with what the dense features of a block (N, D) add."""
+        return scores + np.asarray(dense, np.float64) @ self.dense_coef_.T
 
     @property
     def kept_features_(self) -> NDArray[np.int64]:

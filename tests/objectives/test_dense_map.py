@@ -1,4 +1,4 @@
-"""The dense map answers like the sparse one, and the models trained on both are the same."""
+"""The dense map, and one of dense columns beside sparse ones, answer like the sparse one, as do models on them."""
 
 import gc
 import weakref
@@ -12,6 +12,7 @@ from crfqn.errors import InputError
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.feature_map import scores_of
+from crfqn.objectives.linear.hybrid_map import HybridMap
 from crfqn.objectives.linear.screening import RowNorm
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.linear.tiled_map import FEATURES, POSITIONS
@@ -41,9 +42,23 @@ def make_maps(shape="small", dtype=np.float64, order="C", has_constant=True, n_t
     return dense, SparseMap(store.with_constant() if has_constant else store, Pool(n_threads))
 
 
-@pytest.fixture(params=[(s, c) for s in SHAPES for c in (True, False)], ids=str)
+def make_hybrid(has_constant, is_binary=False):
+    """Three dense columns beside sparse ones, and the same features in one sparse map."""
+    random = np.random.default_rng(0)
+    dense, rest = random.normal(size=(37, 3)), random.random((37, 4)) < 0.4
+    rest = rest if is_binary else rest * random.normal(size=rest.shape)
+    offsets = np.array([0, 3, 4, 9, 20, 22, 37])
+    stores = [FeatureStore.from_matrix(x, offsets) for x in (rest, np.hstack([dense, rest]))]
+    own, whole = (SparseMap(s.with_constant() if has_constant else s, Pool(1)) for s in stores)
+    return HybridMap(DenseMap.of(dense, offsets), own), whole
+
+
+@pytest.fixture(params=[(s, c) for s in (*SHAPES, "hybrid", "binary") for c in (True, False)], ids=str)
 def maps(request):
-    return make_maps(request.param[0], has_constant=request.param[1])
+    shape, has_constant = request.param
+    if shape in SHAPES:
+        return make_maps(shape, has_constant=has_constant)
+    return make_hybrid(has_constant, is_binary=shape == "binary")
 
 
 def random_nodes(n_features, share, seed=1):
@@ -92,7 +107,15 @@ def test_sums_over_columns(maps):
     items, positions = random.random(dense.n_items), random.random(dense.n_positions)
     np.testing.assert_allclose(dense.item_ranges(items), sparse.item_ranges(items))
     np.testing.assert_allclose(dense.weighted_squares(positions), sparse.weighted_squares(positions))
-    np.testing.assert_allclose(dense.eigenvalue_bound(positions), sparse.eigenvalue_bound(positions))
+    np.testing.assert_allclose(dense.gram(positions), sparse.gram(positions), atol=1e-9)
+    if isinstance(dense, HybridMap):
+        assert dense.eigenvalue_bound(positions) >= np.linalg.eigvalsh(sparse.gram(positions))[-1]
+    else:
+        np.testing.assert_allclose(dense.eigenvalue_bound(positions), sparse.eigenvalue_bound(positions))
+    nodes, _ = random_nodes(dense.n_features, 0.5)
+    assert dense.count_active(nodes).tolist() == sparse.count_active(nodes).tolist()
+    assert dense.count_entries(nodes) == sparse.count_entries(nodes)
+    assert dense.mean_occurrence == pytest.approx(sparse.mean_occurrence)
     np.testing.assert_allclose(dense.feature_scales, sparse.feature_scales)
     assert dense.largest_value == pytest.approx(sparse.largest_value)
     assert (dense.n_items, dense.n_positions, dense.n_features) == (
@@ -109,6 +132,20 @@ def test_some_items(maps):
     assert positions.tolist() == same.tolist()
     assert some.offsets.tolist() == other.offsets.tolist()
     np.testing.assert_array_equal(some.store.values, other.store.values)
+
+
+def test_columns_less_their_means():
+    hybrid, sparse = make_hybrid(has_constant=True)
+    centre = hybrid.means()
+    assert (centre != 0).tolist() == [True] * 3 + [False] * 5
+    of_both = np.where(np.arange(centre.size) == 3, 0.5, centre)
+    for found in (hybrid.centred_at(centre), hybrid.centred_at(of_both)):
+        nodes, weights = random_nodes(found.n_features, 1.0)
+        expected = np.zeros((N_STATES, found.n_positions))
+        sparse.centred_at(found.centre).image(nodes, weights, expected)
+        scores = np.zeros_like(expected)
+        found.image(nodes, weights, scores)
+        np.testing.assert_allclose(scores, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

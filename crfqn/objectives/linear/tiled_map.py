@@ -63,7 +63,7 @@ class TiledMap(ABC):
 
     @property
     def _product_tile(self) -> tuple[Callable[[Any, Any], Vector], Vector | None]:
-        """What makes the tiles of products, and what has still to be taken off, (F,); then there is a constant."""
+        """What makes the tiles of products, and what has still to be taken off, (F,)."""
         return self._tile, None
 
     @property
@@ -134,7 +134,7 @@ class TiledMap(ABC):
         is_all = states.size == scores.shape[0]
         tile, rest = self._product_tile
         if rest is not None:
-            constant = constant - (own @ rest[: self.n_stored][columns])[:, None]
+            constant = (constant.sum(axis=1) - own @ rest[: self.n_stored][columns])[:, None]
 
         def run(part: int) -> None:
             stretch = slice(part * POSITIONS, min((part + 1) * POSITIONS, self.n_positions))

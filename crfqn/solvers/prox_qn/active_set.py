@@ -54,7 +54,7 @@ class TopViolators:
 
     Without a bound the first step on OCR (l1 = 100) makes 59,000 weights non-zero, against 1,487 at the optimum, and a
     quarter of the run goes into getting rid of them.
-    most : at most max(most, 2 non-zeros) coordinates are active in an epoch; None: all that violate
+    most : at most max(most, 2 non-zeros) coordinates are active in an epoch, besides a ridge; None: all that violate
     outside : an epoch does not solve below this share of the largest violation left outside its active set: 53 passes
         to 1e-3 on OCR without a warm start, instead of 111
     """
@@ -74,7 +74,10 @@ class TopViolators:
     def open(self, objective: Objective, penalty: Penalty, point: Point, was_growing: bool) -> ScreenedPoint:
         """Screen, and rank what was found if it is too much."""
         active = screen_point(penalty, point)
-        limit = active.coords.size if self.most is None else max(self.most, 2 * point.coords.size)
+        n_ridge = penalty.ridge.coords.size  # which are in every active set, and leave room for others
+        limit = active.coords.size
+        if self.most is not None:
+            limit = max(self.most, 2 * (point.coords.size - n_ridge)) + n_ridge
         if active.coords.size > limit:
             keep, outside = top_violators(active, limit)
             active.restrict(keep)
@@ -94,7 +97,7 @@ def top_violators(seen: ScreenedPoint, limit: int) -> tuple[NDArray[np.bool_], f
     """
     blocks, violation = seen.local.blocks, seen.local.violation(seen.w, seen.g)
     gain = violation**2 / blocks.spread(blocks.largest(curvature_at_entry(seen.point, seen.coords)))
-    gain[(seen.w != 0) | seen.penalty.is_unpenalised(seen.coords)] = np.inf
+    gain[(seen.w != 0) | seen.penalty.is_smooth(seen.coords)] = np.inf
     order = np.argsort(-blocks.largest(gain), kind="stable")
     n_before = np.cumsum(blocks.sizes[order]) - blocks.sizes[order]
     enters = np.zeros(order.size, bool)

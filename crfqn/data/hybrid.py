@@ -1,0 +1,223 @@
+"""Items with a dense block of features beside a sparse one, such as vectors of words beside the words.
+
+Shapes: I items, N positions, D dense features. A list of items for users, estimators and scikit-learn (length, slices,
+index arrays, masks); it needs numpy alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.data.items import Items, locate, positions_of
+from crfqn.errors import InputError
+from crfqn.messages import describe
+
+
+class Features(Items):
+    """Items of two blocks: dense numbers, and features as an estimator takes them alone.
+
+    Parameters
+    ----------
+    dense : array-like of shape (I, D), or a list of I arrays of shape (T_i, D)
+        Finite real numbers: a row an item, or for sequences an array an item, a row a position. Beside
+        `crfqn.Sequences` and token columns an array (N, D) is a row a position.
+    sparse : matrix, or list of I items
+        What the estimator takes without a dense block: a sparse matrix or array of shape (I, F), or sequences such as
+        lists of dicts.
+
+    Attributes
+    ----------
+    dense : ndarray, shape (I, D) or (N, D); offsets : int64 (I + 1,), the rows of item i are offsets[i] ...
+        offsets[i + 1] - 1; sparse : as given
+
+    Raises
+    ------
+    InputError
+        For blocks of different numbers of items or positions, arrays that do not fit together, and numbers that are
+        not finite, naming the item.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> words = Features([np.eye(2), np.ones((1, 2))], [[{"w": "a"}, {"w": "b"}], [{"w": "c"}]])
+    >>> len(words), words[1]
+    (2, (array([[1., 1.]]), [{'w': 'c'}]))
+    """
+
+    def __init__(self, dense: Any, sparse: Any) -> None:
+        if hasattr(sparse, "tocsr"):
+            sparse = sparse.tocsr()
+        elif not hasattr(sparse, "shape"):
+            sparse = list(sparse)
+        n_items = sparse.shape[0] if hasattr(sparse, "shape") else len(sparse)
+        dense = dense if isinstance(dense, np.ndarray) else list(dense)
+        self.sparse = sparse
+        some = dense if isinstance(dense, list) else dense[:1]  # of a list the first may have no positions
+        self.has_positions = hasattr(sparse, "offsets") or any(np.ndim(rows) == 2 for rows in some)
+        if self.has_positions and not (isinstance(dense, np.ndarray) and dense.ndim == 2):
+            _check_count(len(dense), n_items)
+            self.dense = _stacked(dense)
+            self.offsets = np.cumsum([0, *map(len, dense)])
+        else:
+            self.dense = _numbers(dense, "dense")
+            self.offsets = getattr(sparse, "offsets", np.arange(len(self.dense) + 1))
+            _check_count(len(self.dense), sparse.offsets[-1] if self.has_positions else n_items)
+        if self.has_positions:
+            _check_lengths(self.lengths, sparse)
+        self._check_finite()
+
+    @classmethod
+    def of(cls, X: Any) -> Features:
+        """Return `Features` as they are, or those of a list of pairs (dense, sparse), an item each."""
+        if isinstance(X, cls):
+            return X
+        expected = (
+            "expected crfqn.Features, or pairs (dense, sparse), as the model was trained on a dense block"
+        )
+        if isinstance(X, (str, bytes)) or hasattr(X, "tocsr") or not isinstance(X, Iterable):
+            raise InputError(f"{expected}, got {describe(X)}")
+        pairs = list(X)
+        for i, pair in enumerate(pairs):
+            if not (isinstance(pair, (tuple, list)) and len(pair) == 2):
+                raise InputError(f"item {i}: {expected}, got {describe(pair)}")
+        sparse = [pair[1] for pair in pairs]
+        if pairs and np.ndim(pairs[0][0]) == 1 and hasattr(sparse[0], "tocsr"):
+            import scipy.sparse
+
+            return cls([pair[0] for pair in pairs], scipy.sparse.vstack(sparse, format="csr"))
+        return cls([pair[0] for pair in pairs], sparse)
+
+    def beside(self, sparse: Any) -> Self:
+        """Return the dense block beside another form of the sparse one, of the same items."""
+        if hasattr(sparse, "offsets"):
+            _check_lengths(self.lengths, sparse)
+        return self._with(self.dense, self.offsets, sparse)
+
+    def _with(self, dense: NDArray[Any], offsets: NDArray[np.int64], sparse: Any) -> Self:
+        found = object.__new__(type(self))
+        found.dense, found.offsets, found.sparse = dense, offsets, sparse
+        found.has_positions = self.has_positions
+        return found
+
+    @property
+    def n_positions(self) -> int:
+        """N, or I where items have no positions."""
+        return len(self.dense)
+
+    @property
+    def n_dense(self) -> int:
+        """D."""
+        return int(self.dense.shape[1])
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return one item as a pair (dense, sparse) for an integer, some items as `Features` otherwise: a slice,
+        integers or a mask; IndexError out of range."""
+        items = np.arange(len(self))[key]
+        if items.ndim == 0:
+            first, last = self.offsets[items : items + 2]
+            rows = self.dense[first:last] if self.has_positions else self.dense[first]
+            return rows, _taken(
+                self.sparse, slice(items, items + 1) if hasattr(self.sparse, "tocsr") else items
+            )
+        rows, offsets = positions_of(self.offsets, items)
+        return self._with(self.dense[rows], offsets, _taken(self.sparse, items))
+
+    def __repr__(self) -> str:
+        positions = f", {self.n_positions} positions" if self.has_positions else ""
+        blocks = f"{self.n_dense} dense columns beside a {type(self.sparse).__name__}"
+        return f"Features({len(self)} items{positions}, {blocks})"
+
+    def _check_finite(self) -> None:
+        wrong = np.argwhere(~np.isfinite(self.dense))
+        if wrong.size:
+            row, column = wrong[0].tolist()
+            place = locate(self.offsets, row) if self.has_positions else f"item {row}"
+            value = self.dense[row, column]
+            raise InputError(f"dense: expected finite numbers, but {place}, column {column} is {value}")
+
+
+def check_dense(X: Any, n_dense: int) -> Any:
+    """Return items for a model of so many dense features, `Features`, or of none: items as they are; InputError where
+    they have others."""
+    if not n_dense:
+        if isinstance(X, Features):
+            raise InputError("expected items without a dense block, as in training, got crfqn.Features")
+        return X
+    found = Features.of(X)
+    if found.n_dense != n_dense:
+        raise InputError(f"dense: expected {n_dense} columns, as in training, got {found.n_dense}")
+    return found
+
+
+def refuse_dense(model: Any, what: str) -> None:
+    """Raise InputError for a model with a dense block of weights where there is no place for one."""
+    if getattr(model, "n_dense_", 0):
+        raise InputError(
+            f"{what}: expected a model without a dense block, got one of {model.n_dense_} dense columns"
+        )
+
+
+def sparse_of(X: Any) -> Any:
+    """Return the sparse block of `Features`, other items as they are."""
+    return X.sparse if isinstance(X, Features) else X
+
+
+def _check_count(n_dense: int, n_sparse: int) -> None:
+    if n_dense != n_sparse:
+        raise InputError(
+            f"expected as many dense rows as sparse ones, got {n_dense} dense and {n_sparse} sparse"
+        )
+
+
+def _check_lengths(lengths: NDArray[np.int64], sparse: Any) -> None:
+    if hasattr(sparse, "lengths"):
+        expected = sparse.lengths
+    else:
+        expected = np.array([x.shape[0] if hasattr(x, "shape") else len(x) for x in sparse], np.int64)
+    wrong = np.flatnonzero(lengths != expected)
+    if wrong.size:
+        i = int(wrong[0])
+        raise InputError(
+            f"item {i}: expected a dense row for each of {expected[i]} positions, got {lengths[i]}"
+        )
+
+
+def _numbers(rows: Any, name: str) -> NDArray[Any]:
+    """Return rows as an array of real numbers with at least one column."""
+    try:
+        found = np.asarray(rows)
+    except ValueError:  # numpy's refusal of ragged nesting
+        raise InputError(f"{name}: expected rows of numbers of one length, got rows of several") from None
+    if found.ndim != 2 or not found.shape[1] or found.dtype.kind not in "biuf":
+        raise InputError(
+            f"{name}: expected a 2-D array of numbers, got shape {found.shape} and dtype {found.dtype}"
+        )
+    return found
+
+
+def _stacked(arrays: Any) -> NDArray[Any]:
+    """Return the rows of all items' arrays; an empty list stands for no rows."""
+    found = [_numbers(rows, f"item {i}: dense") for i, rows in enumerate(arrays) if len(rows)]
+    if not found:
+        raise InputError("dense: expected at least one position, got none")
+    for i, rows in enumerate(arrays):
+        if len(rows) and np.shape(rows)[1] != found[0].shape[1]:
+            raise InputError(
+                f"item {i}: dense: expected {found[0].shape[1]} columns, got {np.shape(rows)[1]}"
+            )
+    return np.concatenate(found)
+
+
+def _taken(sparse: Any, items: Any) -> Any:
+    if hasattr(sparse, "iloc"):
+        return sparse.iloc[items]
+    if hasattr(sparse, "shape") or np.ndim(items) == 0:
+        return sparse[items]
+    return [sparse[i] for i in items.tolist()]
