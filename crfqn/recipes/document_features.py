@@ -211,7 +211,7 @@ class TableFeatures:
     @property
     def columns_read(self) -> list[str]:
         """The columns of a table that are needed."""
-        return [column.name for column in self.table.columns]
+        return self.table.titles
 
     @classmethod
     def fit(cls, cells: TokenColumns) -> tuple[TableFeatures, Any]:

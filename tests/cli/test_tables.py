@@ -1,6 +1,7 @@
 """Tables of numbers and texts, and words in whatever form, on the command line."""
 
 import json
+import math
 import re
 
 import numpy as np
@@ -8,10 +9,13 @@ import pandas
 import pycrfsuite
 import pytest
 from command_line import run_here
+from scipy.sparse import csr_array
 
-from crfqn import MulticlassCRF, Tagger
+from crfqn import MulticlassCRF, Tagger, load
+from crfqn.errors import InputError
 from crfqn.recipes import build_estimator, prepare
 from crfqn.recipes.finding import recipe_of_options
+from crfqn.service.labelling import LabelRequest, LabelService
 
 TRAIN = ("train", "--structure", "flat", "--threads", 1, "-q", "-o", "m.crfqn", "--data")
 
@@ -79,6 +83,44 @@ def test_every_form_of_a_table(run, tmp_path, name):
         names = ("1", "2") if bare else ("size", "colour")
         cells = dict(zip(names, (first["size"], first["colour"]), strict=True))
         assert Tagger(tmp_path / "m.crfqn").tag(cells) == first["animal"]
+
+
+def test_rows_of_numbers_go_through_the_columns_in_their_order(run, tmp_path):
+    frame = table().assign(weight=lambda t: 400 - 50 * t["size"])[["weight", "size", "animal"]]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    trained(run, "t.csv")
+    expected, rows = run("predict", "m.crfqn", "t.csv").stdout.split(), frame[["weight", "size"]].to_numpy()
+    tagger, model, service = (opened(tmp_path / "m.crfqn") for opened in (Tagger, load, LabelService))
+    dicts = frame.to_dict("records")
+    for X in (rows, rows.tolist(), frame[["animal", "size", "weight"]], dicts):
+        assert model.predict(X).tolist() == tagger.tag_items(X) == expected
+    assert [tagger.tag(row) for row in rows] == expected
+    answers = service.answer(LabelRequest(items=rows.tolist()), math.inf).content["items"]
+    assert [answer["label"] for answer in answers] == expected
+    assert [service.answer(LabelRequest(item=row), math.inf).content["label"] for row in dicts] == expected
+    for X in (rows[:, :1], rows[:, [0, 1, 1]].tolist(), [3.0, 4.0], rows[:, :, None], [dicts[0], rows[1]]):
+        for predict in (model.predict, tagger.tag_items):
+            with pytest.raises(InputError, match=r"item \d: .*expected a "):
+                predict(X)
+    model.fit(rows, expected)  # its items are features from now on
+    np.testing.assert_allclose(model.predict_proba(rows), model.predict_proba(csr_array(rows)), atol=1e-9)
+
+
+def test_cells_of_a_table_with_texts_are_dicts(run, tmp_path):
+    frame = table().drop(columns="id")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    trained(run, "t.csv")
+    tagger, model, service = (opened(tmp_path / "m.crfqn") for opened in (Tagger, load, LabelService))
+    assert (service.describe()["takes"], service.describe()["columns"]) == ("cells", ["size", "colour"])
+    for label in (
+        tagger.tag,
+        lambda row: model.predict([row]),
+        lambda row: service.answer(LabelRequest(item=row), 0),
+    ):
+        with pytest.raises(
+            InputError, match=r"item 0: expected a dict of a table's cells .*\(size, colour\)"
+        ):
+            label([0.5, 0.0, 1.0])
 
 
 def test_a_tree_of_labels(run, tmp_path):
