@@ -215,7 +215,8 @@ class TableFeatures:
 
     @classmethod
     def fit(cls, cells: TokenColumns) -> tuple[TableFeatures, Any]:
-        """Learn the columns; return the features and the rows' csr_array (I, F). CellError for a missing number."""
+        """Learn the columns; return the features and the rows' csr_array (I, F). CellError for a missing number, and
+        for a text among numbers, which more than half of a column's different cells are."""
         columns: list[NumberColumn | TextColumn] = []
         n_features = 0
         for name, texts in cells.texts.items():
@@ -224,6 +225,8 @@ class TableFeatures:
             if known and all(map(is_number, known)):
                 columns.append(_number_column(name, n_features, texts))
                 n_features += 1
+            elif 2 * sum(map(is_number, known)) > len(known):
+                raise _odd_cell(name, texts, known)
             else:
                 values = sorted(distinct - {""})
                 columns.append(TextColumn(name, {text: n_features + n for n, text in enumerate(values)}))
@@ -246,6 +249,18 @@ class TableFeatures:
 
         row_ends, columns, values = self.table.rows(inputs.texts, len(inputs))
         return csr_array((values, columns, row_ends), shape=(len(inputs), self.n_columns))
+
+
+def _odd_cell(name: str, texts: list[str], known: list[str]) -> CellError:
+    """Return what is wrong with a column of numbers and of texts, fewer of these."""
+    item = next(i for i, text in enumerate(texts) if not is_missing(text) and not is_number(text))
+    n_numbers = sum(map(is_number, known))
+    return CellError(
+        item,
+        f"column {name!r}: expected a number, as {n_numbers} of its {len(known)} different cells are, got "
+        f"{shorten(texts[item])}; correct it, leave the column out by drop (--drop {name}), or, if its cells name "
+        "kinds, put a letter before its numbers",
+    )
 
 
 def _number_column(name: str, feature: int, texts: list[str]) -> NumberColumn:

@@ -153,8 +153,8 @@ class TableColumns:
                     f"item {i}: expected a number for each of the {len(names)} columns ({there}) in this order, or a "
                     f"dict of them, got {describe(item)}"
                 )
-        is_matrix = getattr(X, "ndim", 0) == 2
-        columns = X.T if is_matrix else [[item[c] for item in X] for c in range(len(names))]
+        is_matrix = isinstance(X, np.ndarray) and X.ndim == 2
+        columns = np.transpose(X) if is_matrix else [[item[c] for item in X] for c in range(len(names))]
         return self.rows(dict(zip(names, columns, strict=True)), len(X))
 
     def rows(self, cells: Mapping[str, Sequence[Any]], n_rows: int) -> Rows:

@@ -123,6 +123,19 @@ def test_cells_of_a_table_with_texts_are_dicts(run, tmp_path):
             label([0.5, 0.0, 1.0])
 
 
+@pytest.mark.parametrize("header", [True, False])
+def test_decimal_commas_between_semicolons(tmp_path, header):
+    frame = table().drop(columns="id")
+    frame.to_csv(tmp_path / "t.csv", index=False, header=header)
+    frame.to_csv(tmp_path / "de.csv", index=False, header=header, sep=";", decimal=",")
+    by_points, by_commas = (
+        prepare(recipe_of_options(str(tmp_path / file), structure="flat")) for file in ("t.csv", "de.csv")
+    )
+    assert by_commas.feature_names == by_points.feature_names
+    assert len(by_points.feature_names) == 3
+    np.testing.assert_array_equal(by_commas.X_train.toarray(), by_points.X_train.toarray())
+
+
 def test_a_tree_of_labels(run, tmp_path):
     table().to_csv(tmp_path / "t.csv", index=False)
     (tmp_path / "tree").write_text("pet cat\npet dog\nfarm cow\n")
@@ -147,6 +160,15 @@ def test_a_tree_of_labels(run, tmp_path):
             ("t.csv", "--test", "gap.csv"),
             "gap.csv, line 4: column 'size': expected a finite number, got a missing",
         ),
+        (
+            ("odd.csv",),
+            "odd.csv, line 4: column 'size': expected a number, as 3 of its 4 different cells are, got 'big'; correct",
+        ),
+        (("same.csv",), "same.csv: expected at least two labels, all items have 'x'; label"),
+        (
+            ("t.csv", "--label", "size"),
+            "line 2: expected a class as label, got '1.697', one of 59 continuous numbers of 60 items",
+        ),
         (("one.csv",), "expected columns besides the label, got label"),
         (("empty.csv",), "empty.csv: empty; expected a table"),
         (("ragged.csv",), "ragged.csv, line 3: expected 2 cells (a, label), got 3"),
@@ -165,6 +187,8 @@ def test_mistakes_are_told_by_options_and_lines(run, tmp_path, arguments, messag
         "one": "label\na\n",
         "empty": "",
         "ragged": "a,label\n1,x\n1,2,x\n",
+        "odd": "size,label\n1,x\n2.5,y\nbig,x\n4,y\n",
+        "same": "a,label\n1,x\n2,x\n",
         "unlabelled": "a,label\n1,x\n2,\n",
     }
     for name, content in contents.items():
