@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from crfqn.data.matrices import is_number
 from crfqn.data.token_columns import TokenColumns
-from crfqn.errors import InputError
+from crfqn.errors import InputError, TextColumnWarning, warn_caller
 from crfqn.messages import shorten
 from crfqn.readers.items import Documents, drop_unseen_columns
 from crfqn.readers.svmlight import LARGEST_ID
@@ -178,6 +178,11 @@ class TextFeatures:
         return csr_array((values, columns, row_ends), shape=(len(inputs), self.n_columns))
 
 
+OWN_TEXTS = (
+    "column {name!r}: {n:,} different texts in {n_items:,} items, each of them a feature, which new items will hardly "
+    "have; to train on their words call the column text, and name that of the labels by label (--label), or leave it "
+    "out by drop (--drop {name})"
+)
 MISSING_HINT = (
     "fill it in (a column of texts may have empty cells), or leave the column out by drop (--drop {name})"
 )
@@ -229,6 +234,10 @@ class TableFeatures:
                 raise _odd_cell(name, texts, known)
             else:
                 values = sorted(distinct - {""})
+                if 2 * len(values) > len(texts):
+                    warn_caller(
+                        OWN_TEXTS.format(name=name, n=len(values), n_items=len(texts)), TextColumnWarning
+                    )
                 columns.append(TextColumn(name, {text: n_features + n for n, text in enumerate(values)}))
                 n_features += len(values)
         features = cls(TableColumns(columns, n_features))

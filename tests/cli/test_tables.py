@@ -136,6 +136,18 @@ def test_decimal_commas_between_semicolons(tmp_path, header):
     np.testing.assert_array_equal(by_commas.X_train.toarray(), by_points.X_train.toarray())
 
 
+def test_a_column_of_sentences_is_told(run, tmp_path):
+    kinds = ["weather", "time"] * 10
+    rows = [f"is this {kind} number {n},{kind}\n" for n, kind in enumerate(kinds)]
+    (tmp_path / "t.csv").write_text("".join(["question,intent\n", *rows]))
+    warning = "Warning: column 'question': 20 different texts in 20 items"
+    assert warning in run(*TRAIN, "t.csv").stderr
+    (tmp_path / "t.csv").write_text("".join(["text,intent\n", *rows]))  # as the warning says
+    done = run(*TRAIN, "t.csv", "--label", "intent")
+    assert (done.returncode, "Warning" in done.stderr) == (0, False), done.stderr
+    assert run("predict", "m.crfqn", input="what weather\nwhat time\n").stdout == "weather\ntime\n"
+
+
 def test_a_tree_of_labels(run, tmp_path):
     table().to_csv(tmp_path / "t.csv", index=False)
     (tmp_path / "tree").write_text("pet cat\npet dog\nfarm cow\n")
