@@ -54,8 +54,10 @@ class Table:
         something else, though they may have a usual name."""
         if name is not None:
             if name not in self.header:
+                lacks = any(map(is_number, self.header)) and not name.isdecimal()
+                hint = "; its first line has to name the columns, and has numbers" if lacks else ""
                 raise DataError(
-                    f"{self.shown}: expected a column {name!r} ({what}); there are: {', '.join(self.header)}"
+                    f"{self.shown}: expected a column {name!r} ({what}); there are: {', '.join(self.header)}{hint}"
                 )
             return self.header.index(name)
         lowered = ["" if title in taken else title.lower() for title in self.header]

@@ -102,6 +102,11 @@ def test_rows_of_numbers_go_through_the_columns_in_their_order(run, tmp_path):
         for predict in (model.predict, tagger.tag_items):
             with pytest.raises(InputError, match=r"item \d: .*expected a "):
                 predict(X)
+    (tmp_path / "bare.csv").write_text("300.5,1.5\n301,1\n")
+    assert (
+        "its first line has to name the columns, and has numbers"
+        in run("predict", "m.crfqn", "bare.csv").stderr
+    )
     model.fit(rows, expected)  # its items are features from now on
     np.testing.assert_allclose(model.predict_proba(rows), model.predict_proba(csr_array(rows)), atol=1e-9)
 
