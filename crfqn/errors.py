@@ -50,6 +50,10 @@ class EmptyModelWarning(UserWarning):
     """A model all of whose penalised weights are zero: its penalty is too strong for the data."""
 
 
+class TextColumnWarning(UserWarning):
+    """A column of a table most of whose texts are different, each a feature that new items will hardly have."""
+
+
 class UnknownFeaturesWarning(UserWarning):
     """Items to label that have no feature with a weight, `n_items` of them: their labels tell nothing of them."""
 

@@ -18,7 +18,13 @@ from functools import wraps
 from typing import Any
 
 from crfqn.cli.output import say
-from crfqn.errors import CrfqnError, DataUnavailableError, EmptyModelWarning, UnknownFeaturesWarning
+from crfqn.errors import (
+    CrfqnError,
+    DataUnavailableError,
+    EmptyModelWarning,
+    TextColumnWarning,
+    UnknownFeaturesWarning,
+)
 
 OF_OPTIONS = "command line"  # `crfqn.recipes.finding.SOURCE`, in the place of a recipe's file
 KEY = re.compile(
@@ -190,13 +196,13 @@ def told_warnings() -> Iterator[None]:
         nonlocal n_unknown
         if isinstance(message, UnknownFeaturesWarning):
             n_unknown += message.n_items
-        elif isinstance(message, EmptyModelWarning):
+        elif isinstance(message, EmptyModelWarning | TextColumnWarning):
             say(f"Warning: {message}")
         else:
             others_show(message, category, *where, **how)
 
     with warnings.catch_warnings():
-        for kind in (UnknownFeaturesWarning, EmptyModelWarning):
+        for kind in (UnknownFeaturesWarning, EmptyModelWarning, TextColumnWarning):
             warnings.simplefilter("always", kind)
         warnings.showwarning = show  # type: ignore[assignment]
         yield

@@ -51,6 +51,7 @@ from crfqn.estimators.weights import (
 from crfqn.solvers.validation import ValidationSet
 from crfqn.structures.taxonomy import Taxonomy
 from crfqn.tagging.content import FEATURE, STATE, ModelContent, add_matrix, finite, read_size
+from crfqn.tagging.tables import TableColumns
 from crfqn.tagging.unknown_features import warn_of_empty_rows
 from crfqn.threads import Pool
 
@@ -152,8 +153,13 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
 
     def _checked(self, checked: ItemModel, X: Any, *y: Any, is_new: bool = True) -> Any:
         """Return items, and labels if given, as scikit-learn checks them; `checked` takes the columns' names of a
-        training."""
+        training. Items for a loaded model of a table are its cells, unless they are a sparse matrix of its features."""
         check_sparse(X)
+        if not is_new and not hasattr(X, "tocsr"):
+            table = TableColumns.of_model(getattr(self, "extra_", {}))
+            if table is not None:
+                ends, columns, values = table.read(X)
+                X = scipy.sparse.csr_array((values, columns, ends), shape=(ends.size - 1, table.n_features))
         return validate_data(checked, X, *y, reset=is_new, **READ)
 
     def _read_sets(self, checked: ItemModel, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Targets]:
@@ -212,6 +218,7 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
         """Return the training that `fit` would do, without doing it; parameters and errors as in `fit`."""
         self._check_parameters()
         model = copy(self)
+        model.__dict__.pop("extra_", None)  # which tells of another training
         if isinstance(X, Blocks):
             check_alone(X, y, sample_weight, validation)
             return self._prepare_blocks(model, X, start)

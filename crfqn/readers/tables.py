@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -53,8 +54,10 @@ class Table:
         something else, though they may have a usual name."""
         if name is not None:
             if name not in self.header:
+                lacks = any(map(is_number, self.header)) and not name.isdecimal()
+                hint = "; its first line has to name the columns, and has numbers" if lacks else ""
                 raise DataError(
-                    f"{self.shown}: expected a column {name!r} ({what}); there are: {', '.join(self.header)}"
+                    f"{self.shown}: expected a column {name!r} ({what}); there are: {', '.join(self.header)}{hint}"
                 )
             return self.header.index(name)
         lowered = ["" if title in taken else title.lower() for title in self.header]
@@ -102,7 +105,7 @@ def read_delimited(
     drop: Sequence[str] = (),
 ) -> Labeled | Documents:
     """Read a CSV or TSV file, whose first line names the columns, as sequences (TokenColumns) or documents. Semicolons
-    part the cells where the first line has them and no comma.
+    part the cells where the first line has them, and commas in numbers or quotes alone.
 
     sentence : column of a position's item, default "sentence", "sentence_id", "sent_id" or "sentence #"; without, blank
         lines part the items
@@ -110,8 +113,9 @@ def read_delimited(
     text : column of documents' texts, default "text" where no column says sentences
     columns : those read besides, default all; one of a usual name is then neither label nor sentence
     needs_named : whether a named label and sentence have to be there, as in data to train on
-    rows : whether each row is a document of its own, whose `inputs` are TokenColumns of its cells; the label's column
-        is then by default "label", ..., "class", "target", or the last one that is not among `columns`
+    rows : whether each row is a document of its own, whose `inputs` are TokenColumns of its cells (between semicolons
+        `1,5` is the number 1.5); the label's column is then by default "label", ..., "class", "target", or the last one
+        that is not among `columns`
     header : whether the first line has the names of the columns, which are numbers from 1 otherwise
     drop : columns that are left out
 
@@ -251,7 +255,8 @@ def _assembled(table: Table, wanted: Wanted) -> Labeled | Documents:
         numbers = [c for name in wanted.columns if (c := table.column(name, (), "to be read")) is not None]
     if not numbers:
         raise DataError(f"{table.shown}: expected columns besides the label, got {', '.join(table.header)}")
-    texts = {table.header[c]: [row[c] for row in table.rows] for c in numbers}
+    read = with_point if wanted.rows and table.delimiter == ";" else str
+    texts = {table.header[c]: [read(row[c]) for row in table.rows] for c in numbers}
     offsets = np.array([*starts, len(table.rows)], np.int64)
     if wanted.rows:
         places = Places(table.shown, np.array(table.lines, np.int64), None, relabel, title)
@@ -371,7 +376,9 @@ def _begins(lines: Sequence[str], delimiter: str) -> bool:
 def has_header(lines: Sequence[str], delimiter: str = ",") -> bool:
     """Return whether the first line of a table names its columns: by distinct texts, none of them a number or empty."""
     row = titles(lines, delimiter)
-    return len(set(row)) == len(row) and not any(is_number(cell) or not cell.strip() for cell in row)
+    return len(set(row)) == len(row) and not any(
+        is_number(with_point(cell)) or not cell.strip() for cell in row
+    )
 
 
 def titles(lines: Sequence[str], delimiter: str = ",") -> list[str]:
@@ -381,9 +388,17 @@ def titles(lines: Sequence[str], delimiter: str = ",") -> list[str]:
 
 
 def _delimiter(line: str, delimiter: str) -> str:
-    """Return what parts the cells of a table by its first line: semicolons where it has no comma, as spreadsheets write
-    where commas stand in numbers."""
-    return ";" if delimiter == "," and "," not in line and ";" in line else delimiter
+    """Return what parts the cells of a table by its first line: semicolons where commas stand in numbers or quotes
+    alone, as spreadsheets write then."""
+    cells = re.sub(r'"[^"]*"', "", line).rstrip("\r\n").split(";")
+    is_semicolons = len(cells) > 1 and all("," not in with_point(cell) for cell in cells)
+    return ";" if delimiter == "," and is_semicolons else delimiter
+
+
+def with_point(cell: str) -> str:
+    """Return a number that has a decimal comma with a point, any other cell as it is."""
+    changed = cell.replace(",", ".")
+    return changed if cell.count(",") == 1 and is_number(changed) else cell
 
 
 FORMATS = (

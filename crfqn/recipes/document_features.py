@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from crfqn.data.matrices import is_number
 from crfqn.data.token_columns import TokenColumns
-from crfqn.errors import InputError
+from crfqn.errors import InputError, TextColumnWarning, warn_caller
 from crfqn.messages import shorten
 from crfqn.readers.items import Documents, drop_unseen_columns
 from crfqn.readers.svmlight import LARGEST_ID
@@ -178,6 +178,11 @@ class TextFeatures:
         return csr_array((values, columns, row_ends), shape=(len(inputs), self.n_columns))
 
 
+OWN_TEXTS = (
+    "column {name!r}: {n:,} different texts in {n_items:,} items, each of them a feature, which new items will hardly "
+    "have; to train on their words call the column text, and name that of the labels by label (--label), or leave it "
+    "out by drop (--drop {name})"
+)
 MISSING_HINT = (
     "fill it in (a column of texts may have empty cells), or leave the column out by drop (--drop {name})"
 )
@@ -211,11 +216,12 @@ class TableFeatures:
     @property
     def columns_read(self) -> list[str]:
         """The columns of a table that are needed."""
-        return [column.name for column in self.table.columns]
+        return self.table.titles
 
     @classmethod
     def fit(cls, cells: TokenColumns) -> tuple[TableFeatures, Any]:
-        """Learn the columns; return the features and the rows' csr_array (I, F). CellError for a missing number."""
+        """Learn the columns; return the features and the rows' csr_array (I, F). CellError for a missing number, and
+        for a text among numbers, which more than half of a column's different cells are."""
         columns: list[NumberColumn | TextColumn] = []
         n_features = 0
         for name, texts in cells.texts.items():
@@ -224,8 +230,14 @@ class TableFeatures:
             if known and all(map(is_number, known)):
                 columns.append(_number_column(name, n_features, texts))
                 n_features += 1
+            elif 2 * sum(map(is_number, known)) > len(known):
+                raise _odd_cell(name, texts, known)
             else:
                 values = sorted(distinct - {""})
+                if 2 * len(values) > len(texts):
+                    warn_caller(
+                        OWN_TEXTS.format(name=name, n=len(values), n_items=len(texts)), TextColumnWarning
+                    )
                 columns.append(TextColumn(name, {text: n_features + n for n, text in enumerate(values)}))
                 n_features += len(values)
         features = cls(TableColumns(columns, n_features))
@@ -246,6 +258,18 @@ class TableFeatures:
 
         row_ends, columns, values = self.table.rows(inputs.texts, len(inputs))
         return csr_array((values, columns, row_ends), shape=(len(inputs), self.n_columns))
+
+
+def _odd_cell(name: str, texts: list[str], known: list[str]) -> CellError:
+    """Return what is wrong with a column of numbers and of texts, fewer of these."""
+    item = next(i for i, text in enumerate(texts) if not is_missing(text) and not is_number(text))
+    n_numbers = sum(map(is_number, known))
+    return CellError(
+        item,
+        f"column {name!r}: expected a number, as {n_numbers} of its {len(known)} different cells are, got "
+        f"{shorten(texts[item])}; correct it, leave the column out by drop (--drop {name}), or, if its cells name "
+        "kinds, put a letter before its numbers",
+    )
 
 
 def _number_column(name: str, feature: int, texts: list[str]) -> NumberColumn:

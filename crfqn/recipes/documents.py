@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crfqn.data.files import STANDARD_INPUT
+from crfqn.data.matrices import is_number
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, InputError, ModelFileError, RecipeError
 from crfqn.messages import shorten
 from crfqn.readers.items import Documents, concatenate
+from crfqn.readers.tables import with_point
 from crfqn.recipes.document_features import Features, NumberFeatures, TableFeatures, TextFeatures
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sources import (
@@ -44,6 +46,8 @@ def prepare_documents(recipe: Recipe) -> Prepared:
     is_tree = recipe.structure.kind == "taxonomy"
     is_inferred = is_tree and not (recipe.structure.taxonomy or recipe.data.dataset)
     tree = (_inferred if is_inferred else _given)(recipe, documents) if is_tree else None
+    if recipe.features.kind == "table" and recipe.structure.kind == "flat":
+        _check_classes(recipe, documents, train.labels)
     features, matrix = _fit(recipe, train)
     return Prepared(
         X_train=matrix,
@@ -134,6 +138,22 @@ def _check_labels(documents: Documents, kind: str) -> None:
         place = documents.places.where(documents.labels.index(""))
         form = "; expected `label TAB text`" if kind == "text" else ""
         raise DataError(f"{place}: no label{others}{form}")
+
+
+def _check_classes(recipe: Recipe, documents: Documents, labels: list[str]) -> None:
+    """Raise DataError where a table's column of labels has one label only, or continuous numbers."""
+    distinct, remedy = set(labels), "; label (--label) names another column"
+    if len(distinct) == 1:
+        only = shorten(labels[0])
+        raise DataError(f"{recipe.data.train}: expected at least two labels, all items have {only}{remedy}")
+    numbers = [float(with_point(label)) for label in distinct if is_number(with_point(label))]
+    is_whole = all(number.is_integer() for number in numbers)
+    if 2 * len(distinct) > len(labels) and len(numbers) == len(distinct) and not is_whole:
+        odd = next(label for label in labels if not float(with_point(label)).is_integer())
+        raise DataError(
+            f"{_place(recipe, documents, documents.labels.index(odd))}: expected a class as label, got {shorten(odd)}, "
+            f"one of {len(distinct)} continuous numbers of {len(labels)} items{remedy}"
+        )
 
 
 def _place(recipe: Recipe, documents: Documents, item: int) -> str:

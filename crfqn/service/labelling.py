@@ -30,6 +30,8 @@ TAKES = {
     "features": "a list of positions, each a dict of features or a list of their names",
     "matrix": "a list of positions, each a list of numbers",
     "row": "a list of numbers, or a dict of those that are not 0",
+    "cells": "a dict of a table's cells by column",
+    "numbers": "a dict of a table's numbers by column, or a list of them in the order of the columns",
 }
 
 
@@ -117,6 +119,7 @@ class LabelService:
         """Have made what is made when it is first used, such as maps of names: processes that are forked share it."""
         words = dict.fromkeys(self.columns or (), "a")
         item = {"text": "a", "document": "a", "columns": [words], "features": [{}], "matrix": [], "row": {}}
+        item["cells"] = item["numbers"] = dict.fromkeys(self.columns or (), 0)
         with warnings.catch_warnings(), suppress(InputError):  # an item of one position may break the rules
             warnings.simplefilter("ignore")
             self.model.predict([self._prepared(0, item[self.takes])])
@@ -279,6 +282,11 @@ class LabelService:
             return item.split()
         if self.takes == "document" and not isinstance(item, str):
             raise InputError(f"item {i}: expected {TAKES[self.takes]}, got {describe(item)}")
+        if self.takes in ("cells", "numbers"):
+            if not isinstance(item, dict) and not (self.takes == "numbers" and isinstance(item, list)):
+                columns = f"{', '.join(self.columns or ()):.300}"
+                raise InputError(f"item {i}: expected {TAKES[self.takes]} ({columns}), got {describe(item)}")
+            return item
         if isinstance(item, dict) and self.takes == "row" and self.model.names is None:
             return {int(name) if name.isdecimal() else name: value for name, value in item.items()}
         if self.takes == "matrix" or (self.takes == "row" and not isinstance(item, dict)):
@@ -299,7 +307,9 @@ class LabelService:
 
 
 def _what_it_takes(model: Any) -> tuple[str, list[str] | None]:
-    """Return a key of TAKES, and the columns of tokens where there are several."""
+    """Return a key of TAKES, and the columns of tokens, where there are several, or of a table."""
+    if not model.LABELS_SEQUENCES and model.table is not None:
+        return "numbers" if model.table.takes_numbers else "cells", model.table.titles
     if not model.LABELS_SEQUENCES:
         return ("document" if model.takes_texts else "row"), None
     vocabulary = model.vocabulary_

@@ -1,7 +1,7 @@
 """Labelling of single items by a model file, flat or in a taxonomy, with numpy alone.
 
-Items are rows of numbers, as `estimators/items.py` takes them, or dicts of those that are not 0. Shapes: I items, F
-features, K nodes (flat: the classes).
+Items are rows of numbers, as `estimators/items.py` takes them, or dicts of those that are not 0; of a model of a
+table rows of its cells. Shapes: I items, F features, K nodes (flat: the classes).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ItemPredictor(Predictor):
         self.weights = FeatureWeights(read_entries(file, "node", STATE, FEATURE, shape), shape, intercept)
         self.dense_coef_ = read_dense(file, n_nodes)
         self._words = self._text_features()
-        self._table = self._table_columns()
+        self.table = self._table_columns()
         self._columns = dict(zip(self._names or (), range(self.n_features_in_), strict=False))
 
     @property
@@ -176,10 +176,8 @@ class ItemPredictor(Predictor):
 
     def _table_columns(self) -> TableColumns | None:
         """Return the columns of a table that a recipe's features are made of, None for other models."""
-        if self._settings_of("table") is None:
-            return None
-        found = TableColumns.from_dict(self.extra_["features"])
-        if found.n_features != self.n_features_in_:
+        found = TableColumns.of_model(self.extra_)
+        if found is not None and found.n_features != self.n_features_in_:
             raise ValueError(f"{found.n_features} columns of a table for {self.n_features_in_} features")
         return found
 
@@ -226,11 +224,14 @@ class ItemPredictor(Predictor):
         return sum_up(self.tree_, whole)
 
     def _rows(self, X: Any) -> Rows:
-        """Return items as rows, checked: a 2-D array, a sparse matrix, or a list of rows, of dicts, of texts."""
+        """Return items as rows, checked: a 2-D array, a sparse matrix, or a list of rows, of dicts, of texts; of a
+        table its cells, but for a sparse matrix, which has the features."""
         if self._words is not None and isinstance(X, (list, tuple)) and all(isinstance(x, str) for x in X):
             rows = self._words.rows(X)
             self._warn_of_unknown(rows)
             return rows
+        if self.table is not None and not hasattr(X, "tocsr"):
+            return self.table.read(X)
         if isinstance(X, (list, tuple)) and any(isinstance(row, Mapping) for row in X):
             return self._rows_of_dicts(X)
         check_sparse(X)
@@ -254,19 +255,7 @@ class ItemPredictor(Predictor):
         if not self.n_dense_:
             warn_of_unknown(np.diff(rows.row_ends))
 
-    def _rows_of_cells(self, X: Sequence[Any]) -> Rows:
-        """Return rows of a table, dicts of cells by column; a text that is not there is none."""
-        assert self._table is not None  # it is what calls this
-        for i, item in enumerate(X):
-            if not isinstance(item, Mapping):
-                raise InputError(f"item {i}: expected a dict of a table's cells, got {describe(item)}")
-        names = [column.name for column in self._table.columns]
-        cells = {name: ["" if (cell := item.get(name)) is None else cell for item in X] for name in names}
-        return self._table.rows(cells, len(X))
-
     def _rows_of_dicts(self, X: Sequence[Any]) -> Rows:
-        if self._table is not None:
-            return self._rows_of_cells(X)
         row_ends, columns, values = [0], [], []
         for i, item in enumerate(X):
             if not isinstance(item, Mapping):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from crfqn.data.matrices import is_number
 from crfqn.errors import InputError
-from crfqn.messages import shorten
+from crfqn.messages import describe, shorten
 from crfqn.tagging.scores import Rows
 
 MISSING = ("", "na", "n/a", "nan", "null", "none", "?")  # in small letters, of a column of numbers
@@ -110,6 +110,53 @@ class TableColumns:
         """Return the names of the features by their numbers, ascending."""
         return dict(sorted((f, name) for column in self.columns for f, name in column.names().items()))
 
+    @classmethod
+    def of_model(cls, extra: Mapping[str, Any]) -> TableColumns | None:
+        """Return the columns of what a model file keeps besides the model, None where no recipe made it of a table."""
+        recipe = extra.get("recipe")
+        features = recipe.get("features") if isinstance(recipe, dict) else None
+        is_table = isinstance(features, dict) and features.get("kind") == "table"
+        return cls.from_dict(extra["features"]) if is_table else None
+
+    @property
+    def titles(self) -> list[str]:
+        """The names of the columns."""
+        return [column.name for column in self.columns]
+
+    @property
+    def takes_numbers(self) -> bool:
+        """Whether all columns are of numbers, so that a row of numbers in their order is an item."""
+        return all(isinstance(column, NumberColumn) for column in self.columns)
+
+    def read(self, X: Any) -> Rows:
+        """Return the features of I items: a data frame, dicts of cells by column, or, where all columns are of numbers,
+        rows of them in the order of the training. InputError for anything else."""
+        names = self.titles
+        if hasattr(X, "columns"):
+            cells = {name: [_known(cell) for cell in X[name]] for name in names if name in X.columns}
+            return self.rows(cells, len(X))
+        if getattr(X, "ndim", 1) == 0 or isinstance(X, str) or not isinstance(X, (Sequence, np.ndarray)):
+            raise InputError(f"expected a list of a table's rows, got {describe(X)}")
+        if any(isinstance(item, Mapping) for item in X):
+            for i, item in enumerate(X):
+                if not isinstance(item, Mapping):
+                    raise InputError(f"item {i}: expected a dict of a table's cells, got {describe(item)}")
+            return self.rows({name: [_known(item.get(name)) for item in X] for name in names}, len(X))
+        there = f"{', '.join(names):.300}"
+        for i, item in enumerate(X):
+            if not self.takes_numbers:
+                raise InputError(
+                    f"item {i}: expected a dict of a table's cells by column ({there}), got {describe(item)}"
+                )
+            if not isinstance(item, (list, tuple, np.ndarray)) or len(item) != len(names):
+                raise InputError(
+                    f"item {i}: expected a number for each of the {len(names)} columns ({there}) in this order, or a "
+                    f"dict of them, got {describe(item)}"
+                )
+        is_matrix = isinstance(X, np.ndarray) and X.ndim == 2
+        columns = np.transpose(X) if is_matrix else [[item[c] for item in X] for c in range(len(names))]
+        return self.rows(dict(zip(names, columns, strict=True)), len(X))
+
     def rows(self, cells: Mapping[str, Sequence[Any]], n_rows: int) -> Rows:
         """Return the features of I rows, given the cells of each column by its name. InputError for a column that is
         not there, CellError for a cell without a number where one is needed."""
@@ -129,7 +176,7 @@ def numbers_of(name: str, cells: Sequence[Any]) -> NDArray[np.float64]:
     """Return a column's cells as finite numbers; CellError, naming the column, for one that is none."""
     try:
         values = np.array(cells, np.float64)
-        if np.isfinite(values).all():
+        if values.ndim == 1 and np.isfinite(values).all():
             return values
     except (TypeError, ValueError, OverflowError):  # the search below says where
         pass
@@ -138,6 +185,11 @@ def numbers_of(name: str, cells: Sequence[Any]) -> NDArray[np.float64]:
             got = "a missing value" if is_missing(cell) else shorten(cell)
             raise CellError(item, f"column {name!r}: expected a finite number, got {got}")
     return np.array([float(cell) for cell in cells])
+
+
+def _known(cell: Any) -> Any:
+    """Return a cell, the empty text for one that is not there (None or NaN)."""
+    return "" if cell is None or (isinstance(cell, float) and math.isnan(cell)) else cell
 
 
 def is_missing(cell: Any) -> bool:

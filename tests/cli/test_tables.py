@@ -1,6 +1,7 @@
 """Tables of numbers and texts, and words in whatever form, on the command line."""
 
 import json
+import math
 import re
 
 import numpy as np
@@ -8,10 +9,13 @@ import pandas
 import pycrfsuite
 import pytest
 from command_line import run_here
+from scipy.sparse import csr_array
 
-from crfqn import MulticlassCRF, Tagger
+from crfqn import MulticlassCRF, Tagger, load
+from crfqn.errors import InputError
 from crfqn.recipes import build_estimator, prepare
 from crfqn.recipes.finding import recipe_of_options
+from crfqn.service.labelling import LabelRequest, LabelService
 
 TRAIN = ("train", "--structure", "flat", "--threads", 1, "-q", "-o", "m.crfqn", "--data")
 
@@ -81,6 +85,74 @@ def test_every_form_of_a_table(run, tmp_path, name):
         assert Tagger(tmp_path / "m.crfqn").tag(cells) == first["animal"]
 
 
+def test_rows_of_numbers_go_through_the_columns_in_their_order(run, tmp_path):
+    frame = table().assign(weight=lambda t: 400 - 50 * t["size"])[["weight", "size", "animal"]]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    trained(run, "t.csv")
+    expected, rows = run("predict", "m.crfqn", "t.csv").stdout.split(), frame[["weight", "size"]].to_numpy()
+    tagger, model, service = (opened(tmp_path / "m.crfqn") for opened in (Tagger, load, LabelService))
+    dicts = frame.to_dict("records")
+    for X in (rows, rows.tolist(), frame[["animal", "size", "weight"]], dicts):
+        assert model.predict(X).tolist() == tagger.tag_items(X) == expected
+    assert [tagger.tag(row) for row in rows] == expected
+    answers = service.answer(LabelRequest(items=rows.tolist()), math.inf).content["items"]
+    assert [answer["label"] for answer in answers] == expected
+    assert [service.answer(LabelRequest(item=row), math.inf).content["label"] for row in dicts] == expected
+    for X in (rows[:, :1], rows[:, [0, 1, 1]].tolist(), [3.0, 4.0], rows[:, :, None], [dicts[0], rows[1]]):
+        for predict in (model.predict, tagger.tag_items):
+            with pytest.raises(InputError, match=r"item \d: .*expected a "):
+                predict(X)
+    (tmp_path / "bare.csv").write_text("300.5,1.5\n301,1\n")
+    assert (
+        "its first line has to name the columns, and has numbers"
+        in run("predict", "m.crfqn", "bare.csv").stderr
+    )
+    model.fit(rows, expected)  # its items are features from now on
+    np.testing.assert_allclose(model.predict_proba(rows), model.predict_proba(csr_array(rows)), atol=1e-9)
+
+
+def test_cells_of_a_table_with_texts_are_dicts(run, tmp_path):
+    frame = table().drop(columns="id")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    trained(run, "t.csv")
+    tagger, model, service = (opened(tmp_path / "m.crfqn") for opened in (Tagger, load, LabelService))
+    assert (service.describe()["takes"], service.describe()["columns"]) == ("cells", ["size", "colour"])
+    for label in (
+        tagger.tag,
+        lambda row: model.predict([row]),
+        lambda row: service.answer(LabelRequest(item=row), 0),
+    ):
+        with pytest.raises(
+            InputError, match=r"item 0: expected a dict of a table's cells .*\(size, colour\)"
+        ):
+            label([0.5, 0.0, 1.0])
+
+
+@pytest.mark.parametrize("header", [True, False])
+def test_decimal_commas_between_semicolons(tmp_path, header):
+    frame = table().drop(columns="id")
+    frame.to_csv(tmp_path / "t.csv", index=False, header=header)
+    frame.to_csv(tmp_path / "de.csv", index=False, header=header, sep=";", decimal=",")
+    by_points, by_commas = (
+        prepare(recipe_of_options(str(tmp_path / file), structure="flat")) for file in ("t.csv", "de.csv")
+    )
+    assert by_commas.feature_names == by_points.feature_names
+    assert len(by_points.feature_names) == 3
+    np.testing.assert_array_equal(by_commas.X_train.toarray(), by_points.X_train.toarray())
+
+
+def test_a_column_of_sentences_is_told(run, tmp_path):
+    kinds = ["weather", "time"] * 10
+    rows = [f"is this {kind} number {n},{kind}\n" for n, kind in enumerate(kinds)]
+    (tmp_path / "t.csv").write_text("".join(["question,intent\n", *rows]))
+    warning = "Warning: column 'question': 20 different texts in 20 items"
+    assert warning in run(*TRAIN, "t.csv").stderr
+    (tmp_path / "t.csv").write_text("".join(["text,intent\n", *rows]))  # as the warning says
+    done = run(*TRAIN, "t.csv", "--label", "intent")
+    assert (done.returncode, "Warning" in done.stderr) == (0, False), done.stderr
+    assert run("predict", "m.crfqn", input="what weather\nwhat time\n").stdout == "weather\ntime\n"
+
+
 def test_a_tree_of_labels(run, tmp_path):
     table().to_csv(tmp_path / "t.csv", index=False)
     (tmp_path / "tree").write_text("pet cat\npet dog\nfarm cow\n")
@@ -105,6 +177,15 @@ def test_a_tree_of_labels(run, tmp_path):
             ("t.csv", "--test", "gap.csv"),
             "gap.csv, line 4: column 'size': expected a finite number, got a missing",
         ),
+        (
+            ("odd.csv",),
+            "odd.csv, line 4: column 'size': expected a number, as 3 of its 4 different cells are, got 'big'; correct",
+        ),
+        (("same.csv",), "same.csv: expected at least two labels, all items have 'x'; label"),
+        (
+            ("t.csv", "--label", "size"),
+            "line 2: expected a class as label, got '1.697', one of 59 continuous numbers of 60 items",
+        ),
         (("one.csv",), "expected columns besides the label, got label"),
         (("empty.csv",), "empty.csv: empty; expected a table"),
         (("ragged.csv",), "ragged.csv, line 3: expected 2 cells (a, label), got 3"),
@@ -123,6 +204,8 @@ def test_mistakes_are_told_by_options_and_lines(run, tmp_path, arguments, messag
         "one": "label\na\n",
         "empty": "",
         "ragged": "a,label\n1,x\n1,2,x\n",
+        "odd": "size,label\n1,x\n2.5,y\nbig,x\n4,y\n",
+        "same": "a,label\n1,x\n2,x\n",
         "unlabelled": "a,label\n1,x\n2,\n",
     }
     for name, content in contents.items():
