@@ -49,6 +49,8 @@ def path(
             check_writable(file)
     with Interrupts() as interrupts:
         prepared = prepare(recipe)
+        if options.cv is not None:
+            _check_folds("--cv", options.cv, prepared)
         model: Any = build_estimator(recipe, taxonomy=prepared.given_taxonomy, **settings)
         deadline = Deadline(options.max_seconds)
         models = _train_path(model, prepared, options, interrupts, deadline, is_quiet)
@@ -257,8 +259,7 @@ def cross_validate(
     recipe = chosen_recipe(name_or_path, data)
     with Interrupts() as interrupts:
         prepared = prepare(recipe)
-        if n_folds > len(prepared.y_train):
-            raise InputError(f"--folds {n_folds}: the recipe has {len(prepared.y_train)} training items")
+        _check_folds("--folds", n_folds, prepared)
         model: Any = build_estimator(
             recipe,
             taxonomy=prepared.given_taxonomy,
@@ -275,6 +276,11 @@ def cross_validate(
             return interrupts.code
         print(_cv_json(model, rows) if as_json else _cv_table(model, rows), flush=True)
         return interrupts.code if interrupts.is_requested else ExitCode.OK
+
+
+def _check_folds(option: str, n_folds: int, prepared: Prepared) -> None:
+    if n_folds > len(prepared.y_train):
+        raise InputError(f"{option} {n_folds}: the recipe has {len(prepared.y_train)} training items")
 
 
 def _folds(model: Any, prepared: Prepared, n_folds: int, interrupts: Interrupts) -> Any:

@@ -150,8 +150,10 @@ def test_cross_validation(folder, monkeypatch):
     assert content["summary"]["F1"] == {"mean": 1.0, "std": 0.0}
     table = run_here(monkeypatch, folder, *arguments).stdout
     assert "mean         1.0000" in table
-    run = run_here(monkeypatch, folder, "cv", "--data", "train.conll.gz", "--folds", 99, "-q")
-    assert "--folds 99: the recipe has 6 training items" in run.stderr
+    for command, option in (("cv", "--folds"), ("path", "--cv")):
+        run = run_here(monkeypatch, folder, command, "--data", "train.conll.gz", option, 99, "-q")
+        assert (run.returncode, run.stdout) == (2, "")
+        assert f"{option} 99: the recipe has 6 training items" in run.stderr
 
 
 def test_a_skeleton_is_written(folder, monkeypatch):
