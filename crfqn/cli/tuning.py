@@ -15,10 +15,10 @@ from crfqn.atomic_write import check_writable
 from crfqn.cli.exits import ExitCode, Interrupts
 from crfqn.cli.options import DataOptions, PathOptions
 from crfqn.cli.output import say, to_json
-from crfqn.cli.training import chosen_recipe, describe_accuracy, recipe_facts, save_model
+from crfqn.cli.training import chosen_recipe, describe_accuracy, read_data, recipe_facts, save_model
 from crfqn.data.model_file import null_for_nan
 from crfqn.errors import InputError, RecipeError
-from crfqn.recipes import Prepared, build_estimator, prepare
+from crfqn.recipes import Prepared, build_estimator
 from crfqn.result import Status
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def path(
         if file is not None:
             check_writable(file)
     with Interrupts() as interrupts:
-        prepared = prepare(recipe)
+        prepared = read_data(recipe)
         if options.cv is not None:
             _check_folds("--cv", options.cv, prepared)
         model: Any = build_estimator(recipe, taxonomy=prepared.given_taxonomy, **settings)
@@ -258,7 +258,7 @@ def cross_validate(
     recipe's; return the exit code."""
     recipe = chosen_recipe(name_or_path, data)
     with Interrupts() as interrupts:
-        prepared = prepare(recipe)
+        prepared = read_data(recipe)
         _check_folds("--folds", n_folds, prepared)
         model: Any = build_estimator(
             recipe,

@@ -164,6 +164,14 @@ def test_cross_validation(folder, monkeypatch):
         assert f"{option} 99: the recipe has 6 training items" in run.stderr
 
 
+def test_rows_of_a_table_that_are_one_item(tmp_path, monkeypatch):
+    (tmp_path / "train.csv").write_text("doc,token,label\n1,Ada,B\n1,wrote,O\n2,Ada,B\n2,slept,O\n")
+    train = ("train", "--data", "train.csv", "--structure", "chain", "--l1", 0.1, "--threads", 1, "-q")
+    run = run_here(monkeypatch, tmp_path, *train)
+    assert run.stderr.startswith("Warning: train.csv: all its rows (4) are one item; ")
+    assert run_here(monkeypatch, tmp_path, *train, "--sentence", "doc").stderr == ""
+
+
 def test_the_name_of_a_pattern_file_among_templates(folder, monkeypatch):
     (folder / "patterns").write_text("U0:%x[0,0]\nB\n")
     options = ("--templates", "patterns", "--l1", 0.1, "--threads", 1, "-o", "patterns.crfqn", "-q")
