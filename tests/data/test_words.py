@@ -40,7 +40,7 @@ def test_features_of_a_name():
 
 
 def test_a_text_is_no_list_of_words():
-    with pytest.raises(InputError, match=r"expected a list of words, got 'I live' of type str; .*sentence\.split\(\)"):
+    with pytest.raises(InputError, match=r"a list of words, got 'I live' of type str; .*sentence\.split\(\)"):
         word_features("I live")
 
 
