@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from crfqn.data.file_parts import Cut, read_parts
-from crfqn.data.files import STANDARD_INPUT, Part, Source
+from crfqn.data.files import STANDARD_INPUT, Part, Source, shown_name
 from crfqn.data.model_file import ModelFile
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.errors import InputError, ModelFileError, RecipeError
 from crfqn.messages import describe
+from crfqn.readers.conll import STYLES
 from crfqn.readers.registry import FORMATS, find_format, read
-from crfqn.readers.sniffing import first_lines
+from crfqn.readers.sniffing import first_lines, sniff
 from crfqn.recipes import Features, Observed, load_recipe, observe, restore_features
 from crfqn.recipes.finding import SOURCE
 from crfqn.recipes.schema import Recipe, parse_recipe
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 # Positions: numpy takes 3 to 13 us more for each, of 7 to 41 labels, and an estimator 2 s to be imported.
 MOST_LIGHT = 200_000
+OF_WORDS = ("conll", *STYLES, "conllu")  # formats
 
 
 def load_model(path: Path) -> Any:
@@ -214,6 +216,12 @@ def open_input(
         name = find_format(told).name
         options = column_options(name, columns)
     else:
+        if format is None and _holds_words(source, encoding):
+            raise InputError(
+                f"{path}: takes features (dicts or lists of each position, as crfqn.word_features makes them), "
+                f"and {shown_name(source)} has columns of words; label it from Python (crfqn.load), or give a "
+                "model of columns (crfqn train --data)"
+            )
         name, options = find_format(format or "crfsuite").name, {}
         if name == "raw":
             raise InputError(f"{path}: raw text is for models of words; this one reads attributes")
@@ -223,6 +231,14 @@ def open_input(
         return Observed(labeled.inputs, labeled.known_labels(), labeled)
 
     return Input(source, name, observe_labeled, _cut(name, **options), encoding)
+
+
+def _holds_words(source: str, encoding: str) -> bool:
+    """Return whether a file has columns of words, by its name, or as blanks alone part its first line."""
+    lines = first_lines(source, encoding)
+    if told_format(source) in OF_WORDS and sniff(lines, ("crfsuite",)) is None:
+        return True
+    return bool(lines) and "\t" not in lines[0] and " " in lines[0].strip()
 
 
 def _label_names(model: Any) -> set[str]:

@@ -6,7 +6,9 @@ among them), which would break the lines or steer a terminal, are these written 
 
 import json
 import sys
+import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from crfqn.cli.loading import Input, Labeller, open_input, tree_of
 from crfqn.cli.options import PredictOptions
 from crfqn.cli.output import say, write_text
 from crfqn.data.files import STANDARD_INPUT
-from crfqn.errors import InputError
+from crfqn.errors import InputError, UnknownFeaturesWarning
 from crfqn.messages import printable
 from crfqn.metrics.evaluation import predict_labels
 from crfqn.readers.format import Format
@@ -140,7 +142,8 @@ def _sequences(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str
         paths, scores = model.decode(inputs)
     else:
         paths, scores = model.predict(inputs), None
-    marginals = model.predict_marginals(inputs) if options.with_marginals else None
+    with without_warnings():
+        marginals = model.predict_marginals(inputs) if options.with_marginals else None
     names = [printable(label) for label in model.classes_]
     for item, labels in enumerate(paths):
         if options.as_json:
@@ -173,7 +176,9 @@ def _documents(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str
             columns = [[f"{score:.6f}", *line] for score, line in zip(scores, columns, strict=True)]
         if options.with_marginals or options.top:
             top = options.top or MOST_LABELS
-            for line, row in zip(columns, model.predict_proba(part), strict=True):
+            with without_warnings():
+                rows = model.predict_proba(part)
+            for line, row in zip(columns, rows, strict=True):
                 best = np.argsort(-row, kind="stable")[:top]
                 line += [f"{printable(model.classes_[label])}:{row[label]:.6f}" for label in best]
         yield "".join("\t".join(line) + "\n" for line in columns)
@@ -186,7 +191,8 @@ def _document_objects(
     if model.RANKS_LABELS:
         yield from (json_line(labels=list(map(str, found))) for found in model.predict_sets(part))
         return
-    rows = model.predict_proba(part) if options.with_marginals or options.top else []
+    with without_warnings():
+        rows = model.predict_proba(part) if options.with_marginals or options.top else []
     best = [np.argsort(-row, kind="stable")[: options.top or MOST_LABELS] for row in rows]
     for item, label in enumerate(labels):
         yield json_line(
@@ -209,6 +215,14 @@ def json_line(**facts: Any) -> str:
     return json.dumps(known, ensure_ascii=False) + "\n"
 
 
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Say nothing of unknown features: those of items that have a label by now have been counted."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnknownFeaturesWarning)
+        yield
+
+
 def _best(model: Any, inputs: Any, options: PredictOptions) -> tuple[Any, Any]:
     """Return the label of each document, or the node at which the threshold stops it; and its log-probability."""
     if model.RANKS_LABELS:
@@ -216,5 +230,6 @@ def _best(model: Any, inputs: Any, options: PredictOptions) -> tuple[Any, Any]:
     if options.threshold is None:
         return model.decode(inputs) if has_probabilities(model) else (model.predict(inputs), None)
     nodes = model.predict(inputs, threshold=options.threshold)
-    probabilities = model.predict_nodes(inputs)[np.arange(len(nodes)), model.tree_.nodes_of(nodes)]
+    with without_warnings():
+        probabilities = model.predict_nodes(inputs)[np.arange(len(nodes)), model.tree_.nodes_of(nodes)]
     return nodes, np.log(np.minimum(probabilities, 1.0))

@@ -24,6 +24,7 @@ from crfqn.recipes import EMBEDDED, Prepared, build_estimator, load_recipe, obse
 from crfqn.recipes.finding import recipe_of_options
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sharded import files_of, prepare_shards
+from crfqn.recipes.sources import TABLES, format_of
 from crfqn.result import Result, Status
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def train(
     output = output or recipe.output_path
     check_writable(output)
     with Interrupts() as interrupts, cluster_of(cluster) as client:
-        prepared = prepare(recipe) if client is None else prepare_shards(recipe, files or files_of(recipe))
+        prepared = read_data(recipe) if client is None else prepare_shards(recipe, files or files_of(recipe))
         settings = {**settings, "client": client}
         if dense is not None:
             from crfqn.cli.dense import beside
@@ -69,6 +70,19 @@ def train(
         return _fit_and_save(
             recipe, prepared, output, settings, interrupts, is_quiet, dtype, as_json, validation
         )
+
+
+def read_data(recipe: Recipe) -> Prepared:
+    """Return the data of a recipe; all rows of a table as one sequence are seldom what is meant, and said."""
+    prepared = prepare(recipe)
+    data = recipe.data
+    is_of_rows = recipe.structure.kind == "chain" and data.train and format_of(recipe, data.train) in TABLES
+    if is_of_rows and not data.sentence and len(prepared.y_train) == 1:
+        say(
+            f"Warning: {Path(data.train).name}: all its rows ({len(prepared.y_train[0]):,}) are one item; blank "
+            "lines, a column called sentence or sent_id, or --sentence COLUMN would tell items apart"
+        )
+    return prepared
 
 
 def dev_items(recipe: Recipe, prepared: Prepared, dev: str | None) -> tuple[Any, list[Any]] | None:

@@ -15,10 +15,10 @@ from crfqn.atomic_write import check_writable
 from crfqn.cli.exits import ExitCode, Interrupts
 from crfqn.cli.options import DataOptions, PathOptions
 from crfqn.cli.output import say, to_json
-from crfqn.cli.training import chosen_recipe, describe_accuracy, recipe_facts, save_model
+from crfqn.cli.training import chosen_recipe, describe_accuracy, read_data, recipe_facts, save_model
 from crfqn.data.model_file import null_for_nan
 from crfqn.errors import InputError, RecipeError
-from crfqn.recipes import Prepared, build_estimator, prepare
+from crfqn.recipes import Prepared, build_estimator
 from crfqn.result import Status
 
 if TYPE_CHECKING:
@@ -48,7 +48,9 @@ def path(
         if file is not None:
             check_writable(file)
     with Interrupts() as interrupts:
-        prepared = prepare(recipe)
+        prepared = read_data(recipe)
+        if options.cv is not None:
+            _check_folds("--cv", options.cv, prepared)
         model: Any = build_estimator(recipe, taxonomy=prepared.given_taxonomy, **settings)
         deadline = Deadline(options.max_seconds)
         models = _train_path(model, prepared, options, interrupts, deadline, is_quiet)
@@ -256,9 +258,8 @@ def cross_validate(
     recipe's; return the exit code."""
     recipe = chosen_recipe(name_or_path, data)
     with Interrupts() as interrupts:
-        prepared = prepare(recipe)
-        if n_folds > len(prepared.y_train):
-            raise InputError(f"--folds {n_folds}: the recipe has {len(prepared.y_train)} training items")
+        prepared = read_data(recipe)
+        _check_folds("--folds", n_folds, prepared)
         model: Any = build_estimator(
             recipe,
             taxonomy=prepared.given_taxonomy,
@@ -275,6 +276,11 @@ def cross_validate(
             return interrupts.code
         print(_cv_json(model, rows) if as_json else _cv_table(model, rows), flush=True)
         return interrupts.code if interrupts.is_requested else ExitCode.OK
+
+
+def _check_folds(option: str, n_folds: int, prepared: Prepared) -> None:
+    if n_folds > len(prepared.y_train):
+        raise InputError(f"{option} {n_folds}: the recipe has {len(prepared.y_train)} training items")
 
 
 def _folds(model: Any, prepared: Prepared, n_folds: int, interrupts: Interrupts) -> Any:

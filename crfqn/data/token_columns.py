@@ -7,7 +7,7 @@ numbers, slices, arrays and masks; a corpus needs no dict a token. Shapes: I ite
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -67,12 +67,14 @@ class TokenColumns(Items, Sequence[Any]):
             The columns: of dicts, those that are read (by default all that the first position has); of sequences, what
             they are called (by default "0", "1", ...).
         used : sequence of str, optional
-            Those of the names that dicts and TokenColumns need to have; by default all.
+            Those of the names that dicts and TokenColumns need to have, by default all. Dicts have no other keys then
+            than the names, as they have no other ones than the first without `names`.
 
         Raises
         ------
         InputError
-            Another form; a position that lacks a column or has something else than a text there (both are named).
+            Another form; a position that lacks a column, has something else than a text there (both are named), or has
+            other keys: features (`crfqn.word_features`) are no columns.
         """
         if isinstance(items, cls):
             missing = [name for name in used or names or () if name not in items.texts]
@@ -89,9 +91,10 @@ class TokenColumns(Items, Sequence[Any]):
         positions = [position for item in listed for position in item]
         if not positions:
             return cls({name: [] for name in names or ()}, offsets)
-        if used is not None and isinstance(positions[0], Mapping):
-            names = used
-        found = _columns_of(positions, names, offsets)
+        is_of_dicts = isinstance(positions[0], Mapping)
+        found = _columns_of(positions, used if is_of_dicts and used is not None else names, offsets)
+        if is_of_dicts and (names is None or used is not None):
+            _check_keys(positions, names or list(found), offsets)
         missing = [name for name in used or () if name not in found]
         if missing:
             raise InputError(
@@ -195,6 +198,18 @@ def _columns_of(
                 f"{locate(offsets, n)}: expected a list of {width} texts, one a column, got {shorten(position)}"
             )
     return dict(zip(names or map(str, range(width)), map(list, zip(*positions, strict=True)), strict=True))
+
+
+def _check_keys(positions: list[Any], names: Sequence[str], offsets: NDArray[np.int64]) -> None:
+    """Raise InputError for a dict with other keys than the names of columns, such as features made of a word."""
+    known = set(names)
+    if known.issuperset(chain.from_iterable(positions)):
+        return
+    n = next(n for n, position in enumerate(positions) if not known.issuperset(position))
+    raise InputError(
+        f"{locate(offsets, n)}: expected a dict of texts by column ({', '.join(names)}), of which features are made, "
+        f"got the keys {shorten([*positions[n]])}"
+    )
 
 
 def _what_lacks(positions: list[Any], names: list[str], offsets: NDArray[np.int64]) -> str:

@@ -127,7 +127,9 @@ class Templates(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Sequences:
         """Return the features of X, in any form that `fit` takes; features not found in `fit` are left out."""
         check_is_fitted(self)
-        return self.vocabulary_.encode(X)
+        return self.vocabulary_.encode(
+            X if self.columns is None else TokenColumns.from_items(X, self.columns)
+        )
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the features, made when first asked for."""

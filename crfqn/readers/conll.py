@@ -88,8 +88,9 @@ def read_conll(
     if len(table.labels) > items[-1]:
         items.append(len(table.labels))
     if not table.labels:
-        shown = "columns" if columns is None else ", ".join(columns)
-        raise EmptyDataError(f"{shown_name(path)}: no items; expected lines of {shown} and a label")
+        shown = "columns and a label" if columns is None else f"{', '.join(columns)} and perhaps a label"
+        empty = "" if any(line for _, line in first) else "empty, "
+        raise EmptyDataError(f"{shown_name(path)}: {empty}no items; expected lines of {shown}")
     offsets = np.array(items, np.int64)
     labels = [table.labels[start:stop] for start, stop in itertools.pairwise(items)]
     relabel = in_line(partial(_relabelled, column=len(table.names or ()), separator=separator))

@@ -4,6 +4,7 @@ import json
 import tomllib
 from collections.abc import Sequence
 from dataclasses import MISSING
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,16 @@ def recipe_of_options(
     by_format = OF_FORMAT.get(found.name, "words" if structure == "chain" else "text")
     if found.name in TABLES and structure != "chain" and not {title.lower() for title in header} & {*TEXTS}:
         by_format = "table"
-    kind = features or ("windows" if keys.get("templates") else by_format)
+    templates = keys.get("templates") or ""
+    of_templates = (
+        "templates" if isfile(templates) else "windows"
+    )  # a pattern file, or the templates themselves
+    kind = features or (of_templates if templates else by_format)
+    is_of_words = lines and not any(columns_of([line]) for line in lines if line.strip())
+    if found.name == "conll" and "columns" not in keys and is_of_words:
+        raise InputError(
+            f"{shown_name(data)}: one column, {lines[0].strip()[:60]!r}; expected words and, in the last one, labels"
+        )
     if found.name == "conll" and kind == "windows" and "columns" not in keys:
         keys["columns"] = " ".join(columns_of(lines))
     title = ""

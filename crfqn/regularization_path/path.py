@@ -270,12 +270,17 @@ class Fold(NamedTuple):
 def make_folds(
     estimator: Any, X: Any, y: Any, sample_weight: Any, cv: Any, groups: Any = None
 ) -> Iterator[Fold]:
-    """Yield the folds of a scikit-learn splitter; those by default are stratified where items have one label each."""
+    """Yield the folds of a scikit-learn splitter; those by default are stratified where items have one label each.
+    InputError where there are too few items for them."""
     n_items = n_items_of(X)
     is_stratified = is_classifier(estimator) and not are_sets(y)
     splitter = check_cv(cv, y if is_stratified else None, classifier=is_stratified)
     labels = y if is_stratified else None
-    for train, test in splitter.split(np.empty((n_items, 1)), labels, groups):
+    try:
+        parts = [*splitter.split(np.empty((n_items, 1)), labels, groups)]
+    except ValueError as error:  # more folds than items, or than items of any label
+        raise InputError(f"cv: {error}") from error
+    for train, test in parts:
         weights = None if sample_weight is None else np.asarray(sample_weight)[train]
         yield Fold(take(X, train), take(y, train), weights, take(X, test), take(y, test))
 

@@ -17,6 +17,7 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("files")
     path.joinpath("train.conll.gz").write_bytes(gzip.compress((COLUMNS * 3).encode()))
     path.joinpath("texts.csv").write_text(TEXTS)
+    path.joinpath("words.conll").write_text("the\ndog\n")
     with pytest.MonkeyPatch.context() as patch:
         for arguments in (
             ("--data", "train.conll.gz", "--l1", 0.1, "-o", "chunker.crfqn"),
@@ -87,7 +88,14 @@ class TestTraining:
                 "texts.csv, line 2: expected 1 col",
             ),
             (("--data", "notes"), "notes: no such file"),
-            (("--data", "-", "--format", "conll"), "standard input: no items; expected lines of columns"),
+            (
+                ("--data", "words.conll"),
+                "words.conll: one column, 'the'; expected words and, in the last one, labels",
+            ),
+            (
+                ("--data", "-", "--format", "conll"),
+                "standard input: empty, no items; expected lines of columns",
+            ),
             (("--data", "train.conll.gz", "--structure", "flat"), "train.conll.gz holds sequences"),
         ],
     )
@@ -150,8 +158,27 @@ def test_cross_validation(folder, monkeypatch):
     assert content["summary"]["F1"] == {"mean": 1.0, "std": 0.0}
     table = run_here(monkeypatch, folder, *arguments).stdout
     assert "mean         1.0000" in table
-    run = run_here(monkeypatch, folder, "cv", "--data", "train.conll.gz", "--folds", 99, "-q")
-    assert "--folds 99: the recipe has 6 training items" in run.stderr
+    for command, option in (("cv", "--folds"), ("path", "--cv")):
+        run = run_here(monkeypatch, folder, command, "--data", "train.conll.gz", option, 99, "-q")
+        assert (run.returncode, run.stdout) == (2, "")
+        assert f"{option} 99: the recipe has 6 training items" in run.stderr
+
+
+def test_rows_of_a_table_that_are_one_item(tmp_path, monkeypatch):
+    (tmp_path / "train.csv").write_text("doc,token,label\n1,Ada,B\n1,wrote,O\n2,Ada,B\n2,slept,O\n")
+    train = ("train", "--data", "train.csv", "--structure", "chain", "--l1", 0.1, "--threads", 1, "-q")
+    run = run_here(monkeypatch, tmp_path, *train)
+    assert run.stderr.startswith("Warning: train.csv: all its rows (4) are one item; ")
+    assert run_here(monkeypatch, tmp_path, *train, "--sentence", "doc").stderr == ""
+
+
+def test_the_name_of_a_pattern_file_among_templates(folder, monkeypatch):
+    (folder / "patterns").write_text("U0:%x[0,0]\nB\n")
+    options = ("--templates", "patterns", "--l1", 0.1, "--threads", 1, "-o", "patterns.crfqn", "-q")
+    run = run_here(monkeypatch, folder, "train", "--data", "train.conll.gz", *options)
+    assert run.returncode == 0, run.stderr
+    run = run_here(monkeypatch, folder, "inspect", "patterns.crfqn", "--json")
+    assert "U0:dog" in run.stdout
 
 
 def test_a_skeleton_is_written(folder, monkeypatch):

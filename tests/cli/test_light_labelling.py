@@ -36,6 +36,16 @@ def folder(tmp_path_factory):
     return folder
 
 
+def test_columns_of_words_are_no_features(folder, monkeypatch, tmp_path):
+    tabs = tmp_path / "tabs.conll"
+    tabs.write_text("Rome\tB-LOC\n")
+    for source, shown in (("words.conll", "words.conll"), (tabs, tabs), ("-", "standard input")):
+        run = run_here(monkeypatch, folder, "predict", "attributes.crfqn", source, input="Rome B-LOC\n")
+        assert (run.returncode, run.stdout) == (2, "")
+        assert "attributes.crfqn: takes features" in run.stderr
+        assert f"{shown} has columns of words" in run.stderr
+
+
 @pytest.mark.parametrize(
     ("model", "source", "options"),
     [

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from crfqn import Templates
 from crfqn.data.templates.windows import word_features
+from crfqn.errors import InputError
 
 ITEM = st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6), max_size=6)
 
@@ -35,6 +37,24 @@ def named(features):
 def test_templates_make_the_features_of_the_dicts(items):
     expected = [named(features) for item in items for features in word_features(item)]
     assert rows_of(Templates().fit_transform(items)) == expected
+
+
+def test_features_are_no_columns():
+    sentence = ["Ada", "wrote"]
+    templates = Templates().fit([[{"w": word} for word in sentence]])
+    message = (
+        r"item 1, position 0: expected a dict of texts by column \(w\).*got the keys \['bias', 'w', 's3'"
+    )
+    with pytest.raises(InputError, match=message):
+        templates.transform([[], word_features(sentence)])
+    with pytest.raises(InputError, match="item 0, position 1: expected a dict of texts by column"):
+        Templates().fit([[{"w": "Ada"}, {"w": "wrote", "title": False}]])
+
+
+def test_columns_that_are_given_are_chosen_from_dicts_of_more():
+    items = [[{"w": word, "begin": 0} for word in ("Ada", "wrote")]]
+    templates = Templates(columns=["w"]).fit(items)
+    assert rows_of(templates.transform(items)) == rows_of(templates.transform([["Ada", "wrote"]]))
 
 
 def test_other_columns_count_with_their_neighbours():

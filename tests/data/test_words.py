@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from crfqn.data.templates.patterns import word_shape
 from crfqn.data.templates.windows import word_features
+from crfqn.errors import InputError
 
 
 @pytest.mark.parametrize(
@@ -36,6 +37,11 @@ def test_features_of_a_name():
     assert second["EOS"] is True
     assert "BOS" not in second
     assert word_features([]) == []
+
+
+def test_a_text_is_no_list_of_words():
+    with pytest.raises(InputError, match=r"a list of words, got 'I live' of type str; .*sentence\.split\(\)"):
+        word_features("I live")
 
 
 @given(st.lists(st.text(max_size=6), max_size=6))

@@ -86,7 +86,8 @@ class TestReader:
                 r"train.txt, line 2: expected 2 columns \(w, pos\) and perhaps a label, got 1: 'b'",
             ),
             ("\na X L more\n", r"train.txt, line 2: expected 2 columns .* got 4: 'a X L more'"),
-            ("\n \n", r"train.txt: no items; expected lines of w, pos and a label"),
+            ("", r"train.txt: empty, no items; expected lines of w, pos and perhaps a label"),
+            ("\n \n", r"train.txt: no items; expected lines of w, pos and perhaps a label"),
         ],
     )
     def test_bad_files_are_named(self, file, text, message):

@@ -61,6 +61,8 @@ class TestScores:
         path = crf_path(model, problem.x, labels, grid=Grid(l1=[2.0]), cv=2)
         expected = cross_val_score(MulticlassCRF(2.0, tol=1e-6, fit_intercept=False), problem.x, labels, cv=2)
         np.testing.assert_allclose(path.fold_scores[0], expected)
+        with pytest.raises(InputError, match=r"cv: .*n_splits=50"):
+            crf_path(model, problem.x, labels, cv=50)
 
     def test_folds_of_label_sets(self):
         x = np.random.default_rng(0).normal(size=(30, 3))

@@ -70,7 +70,8 @@ class TemplateVocabulary(Vocabulary):
         return TokenRows(indices, indptr, columns.offsets, np.empty(0), len(self))
 
     def _columns(self, items: Any) -> TokenColumns:
-        return TokenColumns.from_items(items, self.source["columns"], self.encoder.settings.columns)
+        names, used = self.source["columns"], self.encoder.settings.columns
+        return TokenColumns.from_items(items, names, names if used is None else used)
 
     def stored_source(self) -> dict[str, Any]:
         """Return the source; InputError where there are functions, whose code a model file does not keep."""

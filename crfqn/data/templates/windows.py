@@ -18,7 +18,7 @@ from itertools import pairwise
 
 from crfqn.data.templates.patterns import FIRST_POSITION, FORMS, LAST_POSITION, SHAPES, Macro, Pattern, View
 from crfqn.errors import InputError
-from crfqn.messages import shorten
+from crfqn.messages import describe, shorten
 
 # Words and tags within two positions, pairs of neighbouring words, pairs and triples of neighbouring tags.
 CHUNKING = """
@@ -103,8 +103,10 @@ def word_features(words: Sequence[str]) -> list[dict[str, str | float | bool]]:
     `w` is the word in small letters; `s3`, `s2`, `p3`, `p2` its last and first letters; `shape` as `word_shape`
     has it; `upper`, `title`, `digit`, `hyphen` what it is or has; `BOS` and `EOS` the first and the last word of the
     item; `-1:w` and so on the same of a neighbour: the word up to two positions away, and its last letters, shape and
-    case where it stands beside.
+    case where it stands beside. InputError for a text in the place of its words.
     """
+    if isinstance(words, (str, bytes)):
+        raise InputError(f"expected a list of words, got {describe(words)}; cut it: sentence.split()")
     if not words:
         return []
     own = [_of_word(word) for word in words]

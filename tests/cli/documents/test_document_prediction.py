@@ -66,10 +66,11 @@ class TestPredict:
         assert outputs[0] == outputs[1]
 
     def test_texts_without_a_known_word_are_counted(self, here, texts):
-        run = here("predict", texts[0] / "own.crfqn", input="Woof\nunheard of\n\nnever seen\n")
-        assert run.returncode == 0
-        assert len(run.stdout.splitlines()) == 4
-        assert run.stderr == "Warning: 3 items have no feature that the model knows\n"
+        for options in ((), ("--top", 2), ("--json", "--marginals"), ("--score",)):
+            run = here("predict", texts[0] / "own.crfqn", *options, input="Woof\nunheard of\n\nnever seen\n")
+            assert run.returncode == 0
+            assert len(run.stdout.splitlines()) == 4
+            assert run.stderr == "Warning: 3 items have no feature that the model knows\n"
 
     def test_top_implies_probabilities(self, here, texts, numbers):
         for folder, line in ((texts[0], "Woof\n"), (numbers[0], "0 2:8\n")):
