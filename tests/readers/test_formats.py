@@ -174,7 +174,7 @@ class TestConll:
             "a X L\n# note\n",
             r"line 2: expected 3 columns, as in line 1, got 2: '# note'; if it is a comment",
         ),
-        ("conll", "", "the stream: no items"),
+        ("conll", "", "the stream: empty, no items"),
         ("jsonl", '{"tokens": ["a"]}\n{"tokens": "a"}', "line 2: expected a list under 'tokens', got 'a'"),
         ("jsonl", '{"tokens": ["a"], "labels": []}', "line 1: expected 1 labels, one a position, got 0"),
         ("jsonl", '{"tokens": ["a"], "pos": ["b"]}\n{"tokens": ["a"]}', "line 2: expected the key 'pos'"),
