@@ -190,7 +190,7 @@ class EdgeModel:
 
     @cached_property
     def _places(self) -> list[NDArray[np.intp]]:
-        """Where the entries of the lists of outgoing and of incoming edges are among those of the mean."""
+        """The places of the entries of outgoing, and those of incoming edges, among the entries of the mean."""
         n = self.firsts.size
 
         def keys(ends: NDArray, edges: NDArray) -> NDArray[np.int64]:
