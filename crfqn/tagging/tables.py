@@ -141,7 +141,13 @@ class TableColumns:
             for i, item in enumerate(X):
                 if not isinstance(item, Mapping):
                     raise InputError(f"item {i}: expected a dict of a table's cells, got {describe(item)}")
-            return self.rows({name: [_known(item.get(name)) for item in X] for name in names}, len(X))
+                absent = [name for name in names if name not in item]
+                if absent:  # a name that is written otherwise would count as an empty cell
+                    got = ", ".join(map(str, item))
+                    raise InputError(
+                        f"item {i}: expected a cell, None if it is empty, of column {absent[0]!r}; got {got:.300}"
+                    )
+            return self.rows({name: [_known(item[name]) for item in X] for name in names}, len(X))
         there = f"{', '.join(names):.300}"
         for i, item in enumerate(X):
             if not self.takes_numbers:

@@ -120,12 +120,16 @@ def test_cells_of_a_table_with_texts_are_dicts(run, tmp_path):
     for label in (
         tagger.tag,
         lambda row: model.predict([row]),
-        lambda row: service.answer(LabelRequest(item=row), 0),
+        lambda row: service.answer(LabelRequest(item=row), np.inf),
     ):
         with pytest.raises(
             InputError, match=r"item 0: expected a dict of a table's cells .*\(size, colour\)"
         ):
             label([0.5, 0.0, 1.0])
+        with pytest.raises(
+            InputError, match="item 0: expected a cell, None if it is empty, of column 'colour'"
+        ):
+            label({"size": 0.5, "color": "red"})
 
 
 @pytest.mark.parametrize("header", [True, False])
