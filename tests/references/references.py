@@ -29,13 +29,15 @@ def log_sum_exp(values: Vector, axis: int = 0) -> Vector:
 
 
 class Enumeration:
-    """The distribution of one item over all its labellings."""
+    """The distribution of one item over all its labellings; edges (K, K), or those to each position, (T, K, K)."""
 
     def __init__(self, scores: Vector, edges: Vector) -> None:
         self.n_states, self.length = scores.shape
+        edges = np.broadcast_to(edges, (self.length, self.n_states, self.n_states))
         self.labellings = np.array(list(itertools.product(range(self.n_states), repeat=self.length)))
         self.scores = scores[self.labellings, np.arange(self.length)].sum(axis=1)
-        self.scores = self.scores + edges[self.labellings[:, :-1], self.labellings[:, 1:]].sum(axis=1)
+        to = np.arange(1, self.length)
+        self.scores = self.scores + edges[to, self.labellings[:, :-1], self.labellings[:, 1:]].sum(axis=1)
         self.log_partition = float(log_sum_exp(self.scores))
         self.log_probability = self.scores - self.log_partition
         self.probability = np.exp(self.log_probability)
@@ -61,10 +63,14 @@ class Enumeration:
 
     def pair_counts(self) -> Vector:
         """Expected number of transitions j -> k, (K, K)."""
-        counts = np.zeros((self.n_states, self.n_states))
+        return self.pair_marginals().sum(axis=0)
+
+    def pair_marginals(self) -> Vector:
+        """P(y_{t-1} = j, y_t = k), (T, K, K), zeros at the first position."""
+        pairs = np.zeros((self.length, self.n_states, self.n_states))
         for t in range(1, self.length):
-            np.add.at(counts, (self.labellings[:, t - 1], self.labellings[:, t]), self.probability)
-        return counts
+            np.add.at(pairs[t], (self.labellings[:, t - 1], self.labellings[:, t]), self.probability)
+        return pairs
 
     def best_path(self) -> NDArray:
         """The best labelling; of equals the one with the lowest last state, then the last but one ..."""

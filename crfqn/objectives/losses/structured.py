@@ -90,7 +90,7 @@ class StructuredLoss(OverStructure):
     def take(
         self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]
     ) -> Self:
-        return type(self)(self.structure.over(offsets), self.targets[positions])
+        return type(self)(self.structure.over(offsets, positions), self.targets[positions])
 
     @cached_property
     def _relatives(self) -> tuple[NDArray[np.int64], NDArray[np.integer]]:
