@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from crfqn.data.model_file import read_whole
-from crfqn.data.templates.patterns import WAPITI
+from crfqn.data.templates.patterns import BIGRAM, BOTH, UNIGRAM, WAPITI  # first letters of observations, too
 from crfqn.errors import ModelFileError
 from crfqn.interchange.chain_weights import IMPORTED_FROM, TEMPLATES, chain_estimator
 from crfqn.interchange.observations import (
@@ -31,7 +31,6 @@ from crfqn.tagging.chain_weights import ChainWeights, SparseTable
 NAME = "wapiti"
 MAGIC = b"#mdl#"
 MAXENT, MEMM, CRF = 0, 1, 2  # types of models
-UNIGRAM, BIGRAM, BOTH = "u", "b", "*"  # first letters of observations
 NO_LABEL = "#"  # in a dump, in the place of the label before
 NETSTRING = re.compile(rb"(\d{1,18}):")
 WEIGHT = re.compile(rb"(\d{1,18})=(\S+)")

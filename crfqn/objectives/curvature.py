@@ -69,11 +69,15 @@ def squares(point: Point, coords: Coords) -> Vector:
 def hessian_model(
     point: Point, coords: Coords, n_sampled: int, max_dense: int, share: float, passes: float
 ) -> Matrix | None:
-    """Return the token-wise model, or the generalised Hessian from a sample; None where it would be too large."""
-    owner, diagonal = point.objective, point.curvature(coords).diagonal
+    """Return the token-wise model, or the generalised Hessian from a sample; None where it would be too large, and for
+    weights of bigram features, whose part of it is their diagonal alone."""
+    owner, nodes = point.objective, point.objective.split(coords)
+    if nodes.edges.size and nodes.edges[-1] >= owner.n_states**2:
+        return None
+    diagonal = point.curvature(coords).diagonal
     if owner.loss.has_marginals:
         return token_model(
-            Marginals(point), owner.split(coords), diagonal, n_sampled, max_dense, share, passes
+            Marginals(point), nodes, diagonal, n_sampled, max_dense, share, passes
         )
     if coords.size > max_dense:
         return None

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import scipy.sparse
@@ -35,6 +35,7 @@ from crfqn.kernels.curvature import (
 from crfqn.kernels.taxonomy import add_marginal_variance
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.point import Point
+from crfqn.structures.bigram_chain import BigramChain
 from crfqn.threads import N_PARTS, cut_into_parts
 
 Sparse: TypeAlias = scipy.sparse.csr_array
@@ -123,7 +124,8 @@ def diagonal_scale(sampled: NDArray[np.float64], exact: NDArray[np.float64]) -> 
 
 
 def edge_curvature(marginals: Marginals, edges: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the variance of each edge's number of transitions over all items, (E',), as `EdgeModel` has it."""
+    """Return the variance of each edge's number of transitions over all items, (E',), as `EdgeModel` has it; that of
+    bigram features as if their transitions were independent."""
     owner = marginals.objective
     if edges.size == 0:
         return np.empty(0)
@@ -135,8 +137,12 @@ def edge_curvature(marginals: Marginals, edges: NDArray[np.int64]) -> NDArray[np
         edge_curvatures(parts[part], parts[part + 1], *arrays, sums[part])
 
     owner.pool.each(N_PARTS, run)
-    found = sums.sum(axis=0).reshape(-1)[edges]
-    return np.maximum(found, 0.0)  # a difference: of decided positions it may be a rounding below 0
+    found = sums.sum(axis=0).reshape(-1)
+    if marginals.loss.has_bigrams:
+        p = marginals.at(np.arange(owner.n_states), np.arange(owner.n_positions))
+        everything = cast(BigramChain, marginals.loss.structure).variances(p, owner.position_weights, owner.pool)
+        found = np.concatenate([found, everything[found.size :]])
+    return np.maximum(found[edges], 0.0)  # a difference: of decided positions it may be a rounding below 0
 
 
 class EdgeModel:

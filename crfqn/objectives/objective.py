@@ -166,6 +166,11 @@ class InMemory:
         """Raise ViewError unless the state of a method can be made."""
         if kind.is_constrained or (self.in_blocks and not kind.takes_blocks):
             raise ViewError(f"{type(self).__name__} has no {kind.__name__}")
+        if self.first.loss.has_bigrams:
+            raise ViewError(
+                "its weights of transitions are one table, the same at all positions, and here are bigram features: "
+                "'prox-qn', 'owl-qn', 'l-bfgs' and other methods of whole gradients train these"
+            )
         kind.check(self)
 
     def state(self, kind: type[S], *arguments: Any) -> S:
@@ -262,7 +267,7 @@ class Objective(InMemory):
     @property
     def operations(self) -> Operations:
         """What a pass over the items takes."""
-        n_features, n_edges = self.map.n_features, self.loss.n_edges
+        n_features, n_edges = self.map.n_features, min(self.loss.n_edges, self.n_states**2)  # of a transition
         entries = self.mean_occurrence * n_features
         return Operations.of(self.n_items, self.n_positions, n_edges, entries, n_features, self.n_states)
 
