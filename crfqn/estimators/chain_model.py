@@ -518,7 +518,7 @@ class ChainModel(StructuredEstimator):
             weights = sorted_weights(np.concatenate(coords), np.concatenate(found))
             weights = checked._start_beside(model, n_states, common.rows, weights)
         if self.verbose:
-            print_start(common, new, weights, model.coef_.nnz + model.edge_coef_.nnz)
+            print_start(common, new, weights, model._weights().n_nonzero)
         return weights
 
     def _set_weights(self, weights: SparseWeights) -> None:

@@ -168,8 +168,8 @@ class InMemory:
             raise ViewError(f"{type(self).__name__} has no {kind.__name__}")
         if self.first.loss.has_bigrams:
             raise ViewError(
-                "its weights of transitions are one table, the same at all positions, and here are bigram features: "
-                "'prox-qn', 'owl-qn', 'l-bfgs' and other methods of whole gradients train these"
+                "it knows one weight for each pair of labels, and bigram features (patterns like B01:%x[0,0]) have one "
+                "for each pair and feature: prox-qn, l-bfgs and the others of whole gradients train these"
             )
         kind.check(self)
 
