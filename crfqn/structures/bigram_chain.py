@@ -26,7 +26,7 @@ from crfqn.kernels.bigrams import (
 )
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.viterbi import viterbi_tables
-from crfqn.structures.chain import PASS, Chain
+from crfqn.structures.chain import PASS, Chain, Occurrences
 from crfqn.structures.contexts import Contexts
 from crfqn.structures.structure import NO_TARGETS, Decoded, Inference
 from crfqn.threads import Pool, cut_into_parts
@@ -176,6 +176,10 @@ class BigramChain(Chain):
             found[:] = 0.0
         found[: self.n_states**2] = super().edge_ranges(weights)
         return found
+
+    def occurrences(self, positions: NDArray[np.integer]) -> Occurrences:
+        rows = self.contexts.rows[self.table_of[positions]].tocsc()
+        return Occurrences(rows.indptr.astype(np.int64), rows.indices.astype(np.int64))
 
     def variances(self, marginals: Vector, weights: Vector, pool: Pool) -> Vector:
         """Return the weighted variance of every edge weight's transitions, (E,), as if all were independent and so were

@@ -180,6 +180,10 @@ class Chain:
         """The number of each item's transitions, (I,): each counts for one weight."""
         return np.maximum(np.diff(self.offsets) - 1, 0).astype(np.float64)
 
+    def occurrences(self, positions: NDArray[np.integer]) -> Occurrences:
+        """Return where the bigram features of some positions stand: there are none."""
+        return Occurrences(np.empty(0, np.int64), np.empty(0, np.int64))
+
     def edge_ranges(self, weights: Vector) -> Vector:
         """Return sum_i weight_i r_i^2 for every edge, (E,), r_i the range of its count in item i: 0 to T - 1 from a
         label to itself, to T // 2 to another; with one label they are fixed."""
@@ -222,6 +226,13 @@ def count_parts(n_items: int, n_states: int, n_lanes: int) -> int:
     if n_states > MOST_STATES:
         return N_PARTS
     return min(max(1, n_items // (GROUPS * n_lanes)), N_PARTS)
+
+
+class Occurrences(NamedTuple):
+    """Where bigram features, numbered from 1, stand: feature f at places[starts[f]] ... of some positions."""
+
+    starts: NDArray[np.int64]
+    places: NDArray[np.int64]
 
 
 class ItemPart(NamedTuple):
