@@ -10,6 +10,7 @@ states, E edge weights; coordinates as in `coordinates.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property, reduce
 from operator import add
 from typing import Any, ClassVar
@@ -96,6 +97,11 @@ class InMemory:
     def all_coords(self) -> Coords:
         """Return every coordinate that may have a weight, sorted: for methods that keep all of them."""
         return self.support.coords()
+
+    @property
+    def without_bigrams(self) -> Any:
+        """The objective of a model without bigram features, whose coordinates come first: itself where it has none."""
+        return self
 
     @property
     def has_hessian_bound(self) -> bool:
@@ -275,6 +281,15 @@ class Objective(InMemory):
     def whole(self) -> Objective:
         """All of it in one piece: itself."""
         return self
+
+    @property
+    def without_bigrams(self) -> Objective:
+        if not self.loss.has_bigrams:
+            return self
+        n_edges, support = self.n_states**2, self.support
+        edges = None if support.edges is None else support.edges[support.edges < n_edges]
+        support = replace(support, n_edges=n_edges, edges=edges)
+        return Objective(self.map, self.loss.without_bigrams, self.weights, support, self.offset)
 
     @property
     def is_convex(self) -> bool:

@@ -74,6 +74,11 @@ class Chain:
         """The table of edges that leads to each position, (N,); nothing where all have the same."""
         return NO_TABLES
 
+    @property
+    def without_bigrams(self) -> Chain:
+        """The chain whose transitions have the same weights everywhere."""
+        return Chain(self.offsets, self.n_states, self.n_parts, self.rules)
+
     def over(self, offsets: NDArray[np.int64], positions: NDArray[np.int64] | None = None) -> Chain:
         return Chain(offsets, self.n_states, self.n_parts, self.rules)
 
