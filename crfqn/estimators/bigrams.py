@@ -97,3 +97,13 @@ def refuse_bigrams(vocabulary: Vocabulary | None, what: str) -> None:
             f"{what}: expected no patterns of label pairs and tokens, like B01:%x[0,0], whose weights need all items in "
             "memory at once: write U01:%x[0,0] and B, or fit without"
         )
+
+
+def refuse_bigram_weights(model: Any, format_name: str) -> None:
+    """Raise InputError for a model with weights of bigram features, which other formats have no place for."""
+    n_weights = model.bigram_coef_.nnz if hasattr(model, "bigram_coef_") else 0
+    if n_weights:
+        raise InputError(
+            f"{format_name}: the format has no place for the {n_weights:,} weights of bigram features, and without them "
+            "it would be another model: train it with unigram patterns, U01:%x[0,0] for B01:%x[0,0]"
+        )
