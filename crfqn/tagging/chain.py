@@ -48,7 +48,6 @@ class ChainPredictor(Predictor):
         n_states = len(self.classes_)
         shape = n_states, self.n_features_in_
         self.weights = FeatureWeights(read_entries(file, NODE, STATE, FEATURE, shape), shape)
-        self.bigrams = None
         if f"{BIGRAMS}_weight" in file.arrays:
             shape = n_states**2, self.n_features_in_
             self.bigrams = FeatureWeights(read_entries(file, BIGRAMS, TRANSITION, FEATURE, shape), shape)
