@@ -94,8 +94,8 @@ def refuse_bigrams(vocabulary: Vocabulary | None, what: str) -> None:
     """Raise InputError for templates with bigram features where they cannot be trained."""
     if vocabulary is not None and vocabulary.bigram_columns.size:
         raise InputError(
-            f"{what}: expected no patterns of label pairs and tokens, like B01:%x[0,0], whose weights need all items in "
-            "memory at once: write U01:%x[0,0] and B, or fit without"
+            f"{what}: expected no patterns of label pairs and tokens, like B01:%x[0,0], which are trained on all items "
+            "in memory alone: write U01:%x[0,0] and B, or call fit with all items"
         )
 
 
@@ -104,6 +104,6 @@ def refuse_bigram_weights(model: Any, format_name: str) -> None:
     n_weights = model.bigram_coef_.nnz if hasattr(model, "bigram_coef_") else 0
     if n_weights:
         raise InputError(
-            f"{format_name}: the format has no place for the {n_weights:,} weights of bigram features, and without them "
-            "it would be another model: train it with unigram patterns, U01:%x[0,0] for B01:%x[0,0]"
+            f"{format_name}: the format has no place for the {n_weights:,} weights of bigram features, and without "
+            "them it would be another model: train it with unigram patterns, U01:%x[0,0] for B01:%x[0,0]"
         )

@@ -50,8 +50,8 @@ class ChainCRF(ChainModel):
 
         sum_i c_i (-log P(y_i | x_i; W, V)) + l1 (|W|_1 + |V|_1) + l2/2 (|W|^2 + |V|^2),
 
-    and group_l1 times the sum of the norms of W's columns, if asked. Bigram features, of templates like B01:%x[0,0], add
-    a matrix U_f (classes x classes) each, penalised as V. The loss is a sum over the items i, not a mean: l1
+    and group_l1 times the sum of the norms of W's columns, if asked. Bigram features, of templates like B01:%x[0,0],
+    add a matrix U_f (classes x classes) each, penalised as V. The loss is a sum over the items i, not a mean: l1
     and l2 mean what CRFsuite's c1 and 2 c2 mean.
 
     Parameters

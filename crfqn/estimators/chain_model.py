@@ -1,7 +1,7 @@
 """The machinery of `ChainCRF`: its data, its training, the scores of new items, its weights and its part of a file.
 
-Shapes: I items, N positions, F features, K labels. Weights are node weights (K, F), then edge weights (K, K), then those
-of B bigram features (B, K, K).
+Shapes: I items, N positions, F features, K labels. Weights are node weights (K, F), then edge weights (K, K), then
+those of B bigram features (B, K, K).
 """
 
 from __future__ import annotations
@@ -455,7 +455,9 @@ class ChainModel(StructuredEstimator):
             warn_of_unknown_names(encoded, X, self.vocabulary_)
         if not self.bigram_columns_.size:
             return self._chain(encoded.offsets), scorer.scores(encoded), edge_table(self.edge_coef_)
-        matrix = scipy.sparse.csr_array(encoded.matrix() if isinstance(encoded, TokenRows) else encoded.matrix)
+        matrix = scipy.sparse.csr_array(
+            encoded.matrix() if isinstance(encoded, TokenRows) else encoded.matrix
+        )
         columns = np.intersect1d(self.bigram_coef_.indices, matrix.indices).astype(np.int64)
         chain = self._chain(encoded.offsets, matrix=matrix, columns=columns)
         return chain, scorer.scores(encoded), self._edge_scores(columns)

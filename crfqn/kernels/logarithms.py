@@ -13,6 +13,7 @@ from crfqn.kernels import kernel, subkernel
 
 NO_TABLES = np.empty(0, np.int32)  # the contexts of positions where edges are one table
 
+
 @subkernel
 def table_at(edges, table_of, position):
     """Return the edge scores from the position before to `position`, (K, K)."""

@@ -76,9 +76,7 @@ def hessian_model(
     if nodes.edges.size > max(MOST_EDGES, owner.n_states**2):
         return None
     if owner.loss.has_marginals:
-        return token_model(
-            Marginals(point), nodes, diagonal, n_sampled, max_dense, share, passes
-        )
+        return token_model(Marginals(point), nodes, diagonal, n_sampled, max_dense, share, passes)
     if coords.size > max_dense:
         return None
     return margin_model(point, coords, diagonal, n_sampled)

@@ -141,7 +141,9 @@ def edge_curvature(marginals: Marginals, edges: NDArray[np.int64]) -> NDArray[np
     found = sums.sum(axis=0).reshape(-1)
     if marginals.loss.has_bigrams:
         p = marginals.at(np.arange(owner.n_states), np.arange(owner.n_positions))
-        everything = cast(BigramChain, marginals.loss.structure).variances(p, owner.position_weights, owner.pool)
+        everything = cast(BigramChain, marginals.loss.structure).variances(
+            p, owner.position_weights, owner.pool
+        )
         found = np.concatenate([found, everything[found.size :]])
     return np.maximum(found[edges], 0.0)  # a difference: of decided positions it may be a rounding below 0
 
@@ -149,8 +151,8 @@ def edge_curvature(marginals: Marginals, edges: NDArray[np.int64]) -> NDArray[np
 class EdgeModel:
     """Rows and columns of edges of a chain, from sampled positions; lists, since most positions allow few transitions.
 
-    edges : int64 (E',), sorted, (f K + k) K + l, f the bigram feature, 0 for none; sampled, shares : (S,), positions, and
-        what each of them stands for
+    edges : int64 (E',), sorted, (f K + k) K + l, f the bigram feature, 0 for none
+    sampled, shares : (S,), positions, and what each of them stands for
     """
 
     def __init__(

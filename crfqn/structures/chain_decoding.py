@@ -1,7 +1,7 @@
 """What chains can tell besides their best labelling: the n best ones, pairs of neighbours, whole spans.
 
-Scores (K, N) and edges in nats, as the chain takes them; -inf forbids. Items without any allowed labelling have none, and their
-probabilities mean nothing. Shapes: K states, N positions, I items, S spans.
+Scores (K, N) and edges in nats, as the chain takes them; -inf forbids. Items without any allowed labelling have none,
+and their probabilities mean nothing. Shapes: K states, N positions, I items, S spans.
 """
 
 from __future__ import annotations

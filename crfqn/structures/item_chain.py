@@ -245,8 +245,8 @@ class ItemChain:
 
 
 class BigramItemChain(ItemChain):
-    """Chains with bigram features, whose edge scores are those of all and what an item adds at each position: the scores
-    of an item are (T, K + K K), those of the nodes and these, from position t - 1 to t in row t."""
+    """Chains with bigram features, whose edge scores are those of all and what an item adds at each position: scores of
+    an item are (T, K + K K), those of the nodes and these, from position t - 1 to t in row t."""
 
     def ruled(self, scores: Vector, allowed: NDArray[np.bool_] | None = None) -> Vector:
         return np.hstack([super().ruled(self._nodes(scores), allowed), scores[:, self.n_states :]])

@@ -8,8 +8,7 @@ import scipy.sparse
 from references import Enumeration, random_rules
 
 from crfqn.structures.bigram_chain import BigramChain
-from crfqn.structures.chain import Chain
-from crfqn.structures.chain_decoding import SpanRules, n_best, pairs_of, span_probabilities
+from crfqn.structures.chain_decoding import n_best, pairs_of
 from crfqn.structures.contexts import Contexts
 from crfqn.structures.transition_rules import TransitionRules
 from crfqn.threads import Pool
@@ -57,7 +56,9 @@ def test_everything_against_enumeration(n_states, scale, rules):
     expected_pairs = np.concatenate([c * item.pair_marginals() for c, item in scaled])
     nodes = np.hstack([c * item.node_marginals() for c, item in scaled])
     edges = np.einsum("tb,tjk->bjk", given.features, expected_pairs)
-    np.testing.assert_allclose(found.log_partition[given.filled], [i.log_partition for i in items], rtol=1e-11)
+    np.testing.assert_allclose(
+        found.log_partition[given.filled], [i.log_partition for i in items], rtol=1e-11
+    )
     np.testing.assert_allclose(found.residual, nodes, atol=1e-10)
     np.testing.assert_allclose(found.edge_residual, edges.ravel(), atol=1e-10)
     with np.errstate(invalid="ignore"):

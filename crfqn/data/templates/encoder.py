@@ -32,6 +32,7 @@ from crfqn.data.templates.patterns import CRFPP, UNIGRAM, Pattern, View, marks
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError
 
+NO_COLUMNS: NDArray[np.int64] = np.empty(0, np.int64)
 Texts = Mapping[View, Sequence[str]]  # the values of each view, by their numbers
 
 
@@ -173,8 +174,8 @@ class Encoder:
     def columns_of(self, *kinds: str) -> NDArray[np.int64]:
         """Return the columns, sorted, of the features of patterns of some kinds."""
         pairs = zip(self.settings.patterns, self.found, strict=False)  # none found where hashed
-        columns = [np.empty(0, np.int64), *(found.columns for pattern, found in pairs if pattern.kind in kinds)]
-        return np.unique(np.concatenate(columns))
+        columns = [found.columns for pattern, found in pairs if pattern.kind in kinds]
+        return np.unique(np.concatenate([NO_COLUMNS, *columns]))
 
     def names(self) -> list[str]:
         """Return the names of all columns; made anew at each call. InputError where features are hashed."""

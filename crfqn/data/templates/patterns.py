@@ -11,8 +11,8 @@ these for all others, `^` and `$`, `*` and `?` behind a character.
 Pattern files of CRF++ and Wapiti, read into patterns.
 
 A pattern a line: `U05:%x[-1,0]/%x[0,0]` are features of a position and its label, `B` is the weight of each pair of
-neighbouring labels, and `B01:%x[0,0]` are features of a position with its label and the one before. Beyond the item CRF++ reads `_B-1`, `_B+1`, ... Wapiti has further small letters for `U` and
-`B`, `*` for both, comments behind `#`, `%t[0,0,"\d"]` (does the expression match: true or false), `%m[0,0,"^.?.?"]`
+neighbouring labels, and `B01:%x[0,0]` are features of a position with its label and the one before. Beyond the item
+CRF++ reads `_B-1`, `_B+1`, ... Wapiti has further small letters for `U` and `B`, `*` for both, comments behind `#`, `%t[0,0,"\d"]` (does the expression match: true or false), `%m[0,0,"^.?.?"]`
 (what matches), capital letters for a result in small ones (`%X`), `@` for positions counted from the item's ends
 (`%x[@1,0]`), and the marks `_x-1`, `_x+1`, ... A file that uses any of this is Wapiti's, unless the caller says.
 
@@ -291,7 +291,9 @@ def _parse_line(line: str, columns: Sequence[str], dialect: str) -> tuple[Patter
     pattern = _parse_pattern(line, columns, dialect)
     if pattern.macros:
         return replace(pattern, kind=kind), kind != UNIGRAM
-    return (None if kind == BIGRAM else pattern), kind != UNIGRAM  # the same everywhere: the transitions are that
+    return (
+        None if kind == BIGRAM else pattern
+    ), kind != UNIGRAM  # the same everywhere: the transitions are that
 
 
 def _parse_pattern(line: str, columns: Sequence[str], dialect: str) -> Pattern:
