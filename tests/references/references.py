@@ -271,6 +271,39 @@ class RuledProblem(DenseProblem):
         return [ruled(scores[:, a:b], edges, self.rules) for a, b in pairwise(self.offsets)]
 
 
+@dataclass(frozen=True)
+class BigramProblem(DenseProblem):
+    """A training problem whose transitions depend on features z (N, B), too: weights W, V, and U_b (K, K) each."""
+
+    z: Vector
+
+    @property
+    def n_coords(self) -> int:
+        return self.n_node_coords + (1 + self.z.shape[1]) * self.n_states**2
+
+    @property
+    def of_transitions(self) -> Vector:
+        """What multiplies V and each U_b at each position, (N, 1 + B)."""
+        return np.column_stack([np.ones(len(self.z)), self.z])
+
+    def items(self, w: Vector) -> list[Enumeration]:
+        edges = w[self.n_node_coords :].reshape(-1, self.n_states, self.n_states)
+        tables = np.einsum("tb,bjk->tjk", self.of_transitions, edges)
+        scores = w[: self.n_node_coords].reshape(self.n_states, -1) @ self.x.T
+        return [Enumeration(scores[:, a:b], tables[a:b]) for a, b in pairwise(self.offsets)]
+
+    def gradient(self, w: Vector) -> Vector:
+        """Expected less observed counts."""
+        pairs = np.concatenate([item.pair_marginals() for item in self.items(w)])
+        for (a, b), y in zip(pairwise(self.offsets), self.labels(), strict=True):
+            pairs[np.arange(a + 1, b), y[:-1], y[1:]] -= 1.0
+        pairs *= self.position_weights[:, None, None]
+        residual = self.marginals(w)
+        residual[self.targets, np.arange(self.targets.size)] -= 1.0
+        edges = np.einsum("tb,tjk->bjk", self.of_transitions, pairs)
+        return np.concatenate([((residual * self.position_weights) @ self.x).ravel(), edges.ravel()])
+
+
 def ruled(scores: Vector, edges: Vector, rules: Any, allowed: Any = None) -> Enumeration:
     """The distribution of one item over the labellings that keep the rules, and have states `allowed` (K, T)."""
     transitions, start, end = rules

@@ -1,5 +1,6 @@
 """Inference over chains with bigram features, against the enumeration of all labellings."""
 
+import itertools
 from itertools import pairwise
 
 import numpy as np
@@ -8,7 +9,8 @@ import scipy.sparse
 from references import Enumeration, random_rules
 
 from crfqn.structures.bigram_chain import BigramChain
-from crfqn.structures.chain_decoding import n_best, pairs_of
+from crfqn.structures.chain import Chain
+from crfqn.structures.chain_decoding import SpanRules, n_best, pairs_of, span_probabilities
 from crfqn.structures.contexts import Contexts
 from crfqn.structures.transition_rules import TransitionRules
 from crfqn.threads import Pool
@@ -74,3 +76,60 @@ def test_everything_against_enumeration(n_states, scale, rules):
         np.testing.assert_allclose(many.score[: many.counts[i], i], ranked, rtol=1e-12)
         np.testing.assert_array_equal(many.states[0, span], item.best_path())
         np.testing.assert_allclose(pairs[i], item.pair_marginals()[1:], atol=1e-10)
+
+
+def test_what_is_observed_is_subtracted():
+    given = Items(3, rules="random", seed=1)
+    chain = BigramChain(given.offsets, 3, contexts=given.chain.contexts)
+    arrays = given.scores, given.edges
+    expected = chain.infer(*arrays, weights=given.weights)
+    found = chain.infer(*arrays, given.targets, given.weights)
+    labels = given.chain.counts(given.targets, given.weights)
+    np.testing.assert_allclose(expected.edge_residual - found.edge_residual, labels, atol=1e-12)
+    np.testing.assert_allclose(found.target_score, chain.label_scores(given.targets, *arrays), rtol=1e-12)
+    to = [t for span in given.spans for t in range(span.start + 1, span.stop)]
+    by_hand, weights = np.zeros((4, 3, 3)), np.repeat(given.weights, np.diff(given.offsets))
+    for t in to:
+        by_hand[:, given.targets[t - 1], given.targets[t]] += weights[t] * given.features[t]
+    np.testing.assert_allclose(labels, by_hand.ravel(), atol=1e-12)
+    residual = expected.residual - found.residual
+    np.testing.assert_allclose(residual[given.targets, np.arange(given.targets.size)], weights, atol=1e-12)
+
+
+def test_counts_move_no_further_than_their_ranges():
+    given = Items(2)
+    chain, squares = given.chain, np.zeros((4, 2, 2))
+    for i, span in zip(given.filled, given.spans, strict=True):
+        n = span.stop - span.start
+        paths = np.array(list(itertools.product(range(2), repeat=n)))
+        counts = np.zeros((len(paths), 4, 2, 2))
+        for t in range(1, n):
+            x = given.features[span.start + t]
+            counts[np.arange(len(paths)), :, paths[:, t - 1], paths[:, t]] += x
+        squares += given.weights[i] * np.square(counts.max(axis=0) - counts.min(axis=0))
+    bounds = chain.edge_ranges(given.weights)
+    assert (bounds >= squares.ravel() - 1e-12).all()
+    np.testing.assert_array_equal(bounds[:4], Chain(given.offsets, 2).edge_ranges(given.weights))
+
+
+def test_probabilities_of_spans():
+    given, rules = Items(3, seed=2), SpanRules(np.array([0, -1, -1]), np.zeros((3, 3), bool))
+    labels = given.chain.decode(given.scores, given.edges).states
+    spans = rules.find(labels, given.offsets)
+    found = span_probabilities(given.chain, given.scores, given.edges, spans, rules, Pool(1))
+    marginals = np.hstack([item.node_marginals() for item in given.enumerated()])
+    assert spans.starts.size
+    np.testing.assert_allclose(found, marginals[0, spans.starts], rtol=1e-9)
+
+
+def test_results_do_not_depend_on_threads():
+    given = Items(4)
+    one, two = (given.chain.infer(given.scores, given.edges, given.targets, pool=Pool(n)) for n in (1, 3))
+    np.testing.assert_array_equal(one.residual, two.residual)
+    np.testing.assert_array_equal(one.edge_residual, two.edge_residual)
+
+
+def test_items_without_positions():
+    chain = BigramChain(np.zeros(3, np.int64), 2, contexts=Contexts.of(scipy.sparse.csr_array((0, 1))))
+    assert chain.infer(np.empty((2, 0)), np.zeros(8)).log_partition.tolist() == [0.0, 0.0]
+    assert chain.decode(np.empty((2, 0)), np.zeros(8)).score.tolist() == [0.0, 0.0]

@@ -11,10 +11,11 @@ these for all others, `^` and `$`, `*` and `?` behind a character.
 Pattern files of CRF++ and Wapiti, read into patterns.
 
 A pattern a line: `U05:%x[-1,0]/%x[0,0]` are features of a position and its label, `B` is the weight of each pair of
-neighbouring labels, and `B01:%x[0,0]` are features of a position with its label and the one before. Beyond the item
-CRF++ reads `_B-1`, `_B+1`, ... Wapiti has further small letters for `U` and `B`, `*` for both, comments behind `#`, `%t[0,0,"\d"]` (does the expression match: true or false), `%m[0,0,"^.?.?"]`
-(what matches), capital letters for a result in small ones (`%X`), `@` for positions counted from the item's ends
-(`%x[@1,0]`), and the marks `_x-1`, `_x+1`, ... A file that uses any of this is Wapiti's, unless the caller says.
+neighbouring labels, and `B01:%x[0,0]` are features of a position, its label and the one before. Beyond the item CRF++
+reads `_B-1`, `_B+1`, ... Wapiti has further small letters for `U` and `B`, `*` for both, comments behind `#`,
+`%t[0,0,"\d"]` (does the expression match: true or false), `%m[0,0,"^.?.?"]` (what matches), capital letters for a
+result in small ones (`%X`), `@` for positions counted from the item's ends (`%x[@1,0]`), and the marks `_x-1`, `_x+1`,
+... A file that uses any of this is Wapiti's, unless the caller says.
 
 References
 ----------

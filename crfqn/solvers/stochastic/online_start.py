@@ -44,8 +44,8 @@ class OnlineStart:
         )
 
     def states(self, objective: Objective, penalty: Penalty, start: Point) -> Generator[State, None, Point]:
-        """Run the epochs; yields the states of the sample that finds their rate, and returns where they lead, the weights
-        of bigram features being 0."""
+        """Run the epochs; yields the states of the sample that finds their rate, and returns where they lead, without
+        weights of bigram features."""
         plain = objective.without_bigrams
         origin = start.sparse_weights
         eta0 = yield from ONLINE.calibrate(plain, penalty, origin)
