@@ -180,8 +180,8 @@ class TextFeatures:
 
 OWN_TEXTS = (
     "column {name!r}: {n:,} different texts in {n_items:,} items, each of them a feature, which new items will hardly "
-    "have; to train on their words call the column text, and name that of the labels by label (--label), or leave it "
-    "out by drop (--drop {name})"
+    "have; to train on their words choose features text (--features text --columns {name}), or leave it out by drop "
+    "(--drop {name})"
 )
 MISSING_HINT = (
     "fill it in (a column of texts may have empty cells), or leave the column out by drop (--drop {name})"

@@ -184,8 +184,9 @@ def format_of_new(
     if columns is not None and kind != "table":
         return format_of_columns(lines, columns, labels, own)
     found = sniff(lines, OF_NEW[kind])
-    if kind == "text" and found in DELIMITERS and not {*TEXTS} & {*titles(lines, DELIMITERS[found])}:
-        found = None
+    if kind == "text" and recipe.data.header and found in DELIMITERS:
+        is_titled = {*TEXTS, recipe.data.text} & {*titles(lines, DELIMITERS[found])}
+        found = found if is_titled else None
     return found or (own if kind == "table" or not lines else OF_FEATURES.get(kind, own))
 
 
@@ -266,6 +267,9 @@ def reading_options(
         options |= {"rows": True, "drop": drop, "columns": columns and list(columns)}
         options |= {"header": recipe.data.header} if format != "parquet" else {}
         del options["sentence"]
+    elif recipe.features.kind == "text" and format in TABLES:
+        options |= {"text": recipe.data.text or None}
+        options |= {"header": recipe.data.header} if format != "parquet" else {}
     elif format == "text":
         options["keeps_blank"] = keeps_blank
     elif format == "svmlight":
