@@ -379,11 +379,13 @@ def _begins(lines: Sequence[str], delimiter: str) -> bool:
 
 
 def has_header(lines: Sequence[str], delimiter: str = ",") -> bool:
-    """Return whether the first line of a table names its columns: by distinct texts, none of them a number or empty."""
+    """Return whether the first line of a table names its columns: by distinct texts, none of them a number or empty,
+    or again in its column below (unless the whole line comes again)."""
     row = titles(lines, delimiter)
-    return len(set(row)) == len(row) and not any(
-        is_number(with_point(cell)) or not cell.strip() for cell in row
-    )
+    if len(set(row)) < len(row) or any(is_number(with_point(cell)) or not cell.strip() for cell in row):
+        return False
+    others = (other for other in _rows_below(lines, delimiter, len(row)) if other != row)
+    return not any(first == cell for other in others for first, cell in zip(row, other, strict=True))
 
 
 def titles(lines: Sequence[str], delimiter: str = ",") -> list[str]:
@@ -394,15 +396,20 @@ def titles(lines: Sequence[str], delimiter: str = ",") -> list[str]:
 
 def are_texts(lines: Sequence[str], delimiter: str, names: Sequence[str], among: Sequence[str]) -> list[str]:
     """Return those columns, by their `names`, that have other cells than numbers below the first of a table's lines."""
-    delimiter = _delimiter(lines[0], delimiter)
-    rows: list[list[str]] = []
-    with suppress(csv.Error):  # which reading says
-        rows += (row for row in csv.reader(lines[1:], delimiter=delimiter) if len(row) == len(names))
+    rows = [*_rows_below(lines, delimiter, len(names))]
     return [
         name
         for name in among
         if not rows or any(not is_number(with_point(row[names.index(name)] or "0")) for row in rows)
     ]
+
+
+def _rows_below(lines: Sequence[str], delimiter: str, n: int) -> Iterator[list[str]]:
+    """Yield the rows of n cells below the first line of a table, as far as they can be read."""
+    with suppress(csv.Error):  # which reading says
+        for row in csv.reader(lines[1:], delimiter=_delimiter("".join(lines[:1]), delimiter)):
+            if len(row) == n:
+                yield row
 
 
 def _delimiter(line: str, delimiter: str) -> str:

@@ -159,14 +159,27 @@ def test_a_column_of_sentences_is_told(run, tmp_path):
 
 @pytest.mark.parametrize("has_titles", [True, False])
 def test_the_column_of_texts_is_found_or_named(run, tmp_path, has_titles):
-    lines = 'question,label\r\n"where, is it",place\r\nwho is it,person\r\n'
+    lines = 'question,label\r\n"where, is it",place\r\nwho is it,person\r\nwhere are we,place\r\n'
     (tmp_path / "t.csv").write_text(lines if has_titles else lines.partition("\n")[2], newline="")
-    named = () if has_titles else ("--no-header", "--columns", "1", "--label", "2")
+    named = () if has_titles else ("--columns", "1", "--label", "2")
     done = run(
-        "train", "--data", "t.csv", "--features", "text", *named, "--l1", 0, "--threads", 1, "-o", "m.crfqn"
+        "train",
+        "--data",
+        "t.csv",
+        "--features",
+        "text",
+        *named,
+        "--l1",
+        0,
+        "--l2",
+        1,
+        "--threads",
+        1,
+        "-o",
+        "m.crfqn",
     )
     assert f"the column '{'question' if has_titles else 1}' of a table" in done.stderr
-    assert run("predict", "m.crfqn", "t.csv").stdout == "place\nperson\n"
+    assert run("predict", "m.crfqn", "t.csv").stdout == "place\nperson\nplace\n"
     assert run("predict", "m.crfqn", input="where\r\nwho is it\r\n").stdout == "place\nperson\n"
 
 
@@ -208,6 +221,11 @@ def test_a_tree_of_labels(run, tmp_path):
         (("ragged.csv",), "ragged.csv, line 3: expected 2 cells (a, label), got 3"),
         (("unlabelled.csv",), "unlabelled.csv, line 3: no label"),
         (
+            ("iris.csv", "--structure", "chain"),
+            "iris.csv, line 2: no label; expected one in each row, in a column called label, labels, tag, tags (--",
+        ),
+        (("head.csv",), "head.csv: no rows below the names of the columns"),
+        (
             ("t.csv", "--features", "text"),
             "size, colour, id, animal; say which, as by --columns colour --label animal;",
         ),
@@ -243,6 +261,8 @@ def test_mistakes_are_told_by_options_and_lines(run, tmp_path, arguments, messag
         "odd": "size,label\n1,x\n2.5,y\nbig,x\n4,y\n",
         "returns": "a,label\r1,x\r2,y\r",
         "stray": "a,label\n1,x\n2\r,y\n",
+        "iris": "red,x\nblue,x\n",
+        "head": "a,label\n",
         "same": "a,label\n1,x\n2,x\n",
         "unlabelled": "a,label\n1,x\n2,\n",
     }
