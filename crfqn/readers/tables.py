@@ -379,9 +379,11 @@ def _begins(lines: Sequence[str], delimiter: str) -> bool:
 
 
 def has_header(lines: Sequence[str], delimiter: str = ",") -> bool:
-    """Return whether the first line of a table names its columns: by distinct texts, none of them a number or empty,
-    or again in its column below (unless the whole line comes again)."""
+    """Return whether the first line of a table names its columns: the one of labels as usual, or by distinct texts,
+    none of them a number or empty, or again in its column below (unless the whole line comes again)."""
     row = titles(lines, delimiter)
+    if {cell.lower() for cell in row} & {*OF_ROWS}:
+        return True
     if len(set(row)) < len(row) or any(is_number(with_point(cell)) or not cell.strip() for cell in row):
         return False
     others = (other for other in _rows_below(lines, delimiter, len(row)) if other != row)

@@ -101,7 +101,7 @@ def recipe_of_options(
     if found.name == "conll" and kind == "windows" and "columns" not in keys:
         keys["columns"] = " ".join(columns_of(lines))
     title = ""
-    if kind == "table":
+    if kind == "table" and structure != "chain":
         chosen = "" if "label" in named else " (--label names another)"
         named |= _table_keys(data, header, named, found.name, lines)
         title = f"rows of a table, its column {named['label']!r} the label{chosen}"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crfqn.data.files import STANDARD_INPUT, check_regular
+from crfqn.data.files import STANDARD_INPUT, check_regular, shown_name
 from crfqn.datasets import Dataset, dataset
 from crfqn.errors import DataError, DataUnavailableError, InputError, RecipeError
 from crfqn.readers import conll
@@ -235,6 +235,11 @@ def read_items(
     options = reading_options(recipe, name, columns, is_new=is_new, keeps_blank=keeps_blank)
     data = formats.read(path, name, encoding=recipe.data.encoding, **options)
     if isinstance(data, Labeled) != (recipe.structure.kind == "chain"):
+        if is_new:
+            has, labels = (
+                ("sequences", "single items") if isinstance(data, Labeled) else ("single items", "sequences")
+            )
+            raise DataError(f"{shown_name(path)}: holds {has}, and the model labels {labels}")
         has, fitting = (
             ("sequences", '"chain"')
             if isinstance(data, Labeled)

@@ -225,6 +225,15 @@ def test_a_tree_of_labels(run, tmp_path):
             "iris.csv, line 2: no label; expected one in each row, in a column called label, labels, tag, tags (--",
         ),
         (("head.csv",), "head.csv: no rows below the names of the columns"),
+        (("twice.csv",), "twice.csv: expected distinct names of columns, got a, a, label"),
+        (
+            ("huge.csv",),
+            "huge.csv, line 3: column 'a': expected a number of at most 1e+150 in size, got '-1e308'",
+        ),
+        (
+            ("t.csv", "--structure", "chain", "--features", "table"),
+            "--features table is for single items, not for seq",
+        ),
         (
             ("t.csv", "--features", "text"),
             "size, colour, id, animal; say which, as by --columns colour --label animal;",
@@ -263,6 +272,8 @@ def test_mistakes_are_told_by_options_and_lines(run, tmp_path, arguments, messag
         "stray": "a,label\n1,x\n2\r,y\n",
         "iris": "red,x\nblue,x\n",
         "head": "a,label\n",
+        "twice": "a,a,label\n1,2,x\n3,4,y\n",
+        "huge": "a,label\n1,x\n-1e308,y\n",
         "same": "a,label\n1,x\n2,x\n",
         "unlabelled": "a,label\n1,x\n2,\n",
     }
@@ -338,5 +349,6 @@ def test_models_of_crfsuite(run, tmp_path):
     assert run("predict", "m.crfsuite", "new.txt").stdout == "X\nY\n\n"
     assert "accuracy, positions    1.0000  of 2" in run("evaluate", "m.crfsuite", "new.txt").stdout
     assert "  w=a\n" in run("inspect", "m.crfsuite").stdout
+    assert "with scores of 1 items" in run("report", "m.crfsuite", "new.txt").stdout
     done = run("predict", "m.crfsuite", "--text", input="a b\n")
     assert (done.returncode, "raw text is for models of words" in done.stderr) == (2, True)
