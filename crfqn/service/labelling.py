@@ -141,7 +141,7 @@ class LabelService:
             "scheme": self.scheme,
             "has_probabilities": model.has_probabilities,
             "n_features": model.n_features_in_,
-            "n_weights": sum(map(np.count_nonzero, weights)),
+            "n_weights": int(sum(map(np.count_nonzero, weights))),
         }
 
     def answer(self, request: LabelRequest, deadline: float) -> Answer:
