@@ -113,10 +113,6 @@ class Structure(Protocol):
     def counts(self, targets: Labels, weights: Vector | None = None) -> Vector:
         """Return the observed number of each edge in the targets, each item times its weight."""
 
-    @property
-    def transition_squares(self) -> Vector:
-        """The sum over an item's transitions of the squares of what multiplies their weights, (I,)."""
-
     def edge_ranges(self, weights: Vector) -> Vector:
         """Return sum_i weights[i] r_i^2 by edge, r_i the range of the edge's count in item i."""
 

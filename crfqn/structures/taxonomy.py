@@ -151,10 +151,6 @@ class Taxonomy:
     def counts(self, targets: Labels, weights: Vector | None = None) -> Vector:
         return NO_EDGES
 
-    @property
-    def transition_squares(self) -> Vector:
-        return np.zeros(self.n_items)
-
     def edge_ranges(self, weights: Vector) -> Vector:
         return NO_EDGES
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +57,8 @@ class LogPartition(OverStructure):
         n_terms = np.maximum(2 * lengths - 1, 1) if self.n_edges else lengths
         depth = int(np.diff(self.ancestors.indptr).max(initial=1))
         per_item = 0.5 * depth * n_terms * weights
-        return np.repeat(per_item, lengths), float(per_item @ self.structure.transition_squares)
+        squares = cast(Chain, self.structure).transition_squares if self.n_edges else np.zeros(self.n_items)
+        return np.repeat(per_item, lengths), float(per_item @ squares)
 
 
 @dataclass(frozen=True, eq=False)
