@@ -6,7 +6,7 @@
     python scripts/reproduce_fbpd.py --table 1 --leukemia FOLDER        # 38 and 34 patients, blocks of 5 genes
     python scripts/reproduce_fbpd.py --figure 1 --figure 3 --subsets 5  # MNIST; --scattering needs '.[scattering]'
 
-Writes PNG and CSV files, and a page over all that is in the folder.
+Writes SVG and CSV files, and a page over all that is in the folder.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
     python scripts/reproduce_simplex_svm.py --table 2            # accuracy and time after 1, 3, 5 passes, 10 splits
     python scripts/reproduce_simplex_svm.py --figure 1 --data news20
 
-Writes PNG and CSV files, and a page over all that is in the folder.
+Writes SVG and CSV files, and a page over all that is in the folder.
 """
 
 from __future__ import annotations
