@@ -106,12 +106,13 @@ STAND_IN = (
 )
 SHARPENED = "BCD (CST, sharpened)"
 METHODS = (
-    f"{PAPER_BCD} and BCD (CST) are the paper's Algorithm 1, without shrinking and extrapolation; {OURS} has both, and "
-    f"{PROX_QN} is the library's other solver for such problems. BCD (CST) has the constants of the paper's "
-    f"appendix A, 4 (K - 1) / n sum x_ij^2, {SHARPENED} the least that are known, hence longer steps; FISTA (CST) has "
-    "a bound on the largest eigenvalue, which is sharper than the appendix's too. FISTA is the published one, without "
-    "restarts; SpaRSA not monotone, as published. FOBOS: the choice of eta0 on held-out items is left out of its "
-    "seconds, as in the paper; the objective after each epoch counts."
+    f"{PAPER_BCD} and BCD (CST) are the paper's Algorithm 1, without shrinking and extrapolation; {OURS} has both,"
+    f" and {PROX_QN} is the library's other solver for such problems. BCD (CST) has the constants of the paper's "
+    f"appendix A, 4 (K - 1) / n sum x_ij^2, {SHARPENED} the least that are known, hence longer steps, both with "
+    "the rows in order, which the paper draws at random; FISTA (CST) has a bound on the largest eigenvalue, which"
+    " is sharper than the appendix's too. FISTA is the published one, without restarts; SpaRSA not monotone, as "
+    "published. FOBOS: the choice of eta0 on held-out items is left out of its seconds, as in the paper; the "
+    "objective after each epoch counts."
 )
 ROWS_NOTE = "L1/L2 penalises norms of rows; L1, not in the paper's figure, single weights: a row is non-zero with one."
 PAPER_TIMES: Mapping[str, Sequence[tuple[float, float, float]]] = {
@@ -126,17 +127,9 @@ PAPER_TIMES: Mapping[str, Sequence[tuple[float, float, float]]] = {
 def paper_bcd(step: str, tau: float | None = None) -> RowDescent:
     """Algorithm 1: every row in every sweep, nothing extrapolated."""
     return RowDescent(
-        step=step,
-        sigma=SIGMA,
-        omega=OMEGA,
-        least_share=1.0,
-        free_share=0.0,
-        tau=tau,
-        shrink=False,
-        memory=0,
-        shuffle=False,
-        max_sweeps=20,
-    )
+        step=step, sigma=SIGMA, omega=OMEGA, least_share=1.0, free_share=0.0,
+        tau=tau, shrink=False, memory=0, shuffle=False, max_sweeps=20,
+    )  # fmt: skip
 
 
 SOLVERS: Mapping[str, Method] = {

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 N_POINTS, N_MARKERS = 24, 4  # on a curve, about
-SHORT = 200.0  # a ratio of ends
+SHORT = 100.0  # a ratio of ends
 GRID = "0.85"  # grey
 COLOURS = ("#d55e00", "#0072b2", "#009e73", "#e69f00", "#000000", "#cc79a7", "#56b4e9", "#777777")
 MARKERS = "os^vDPX*"
