@@ -292,9 +292,11 @@ class Paper(Publisher):
         panels, tables = [], []
         for size, what in product(sizes, figure.shown):
             points, title = means_of(matching(records, per_class=size), what), f"{size} items a class"
-            panels.append(Panel(title, lines_of(points, "method", "alpha", what), "alpha", what, "x"))
-            heading = f"{what}{', %' if what != 'seconds' else ''}, {title}"
-            tables.append(pivot(heading, points, "alpha", "method", lambda each: f"{each[what]:.2f}"))  # noqa: B023
+            label = what if what == "seconds" else f"{what}, %"
+            panels.append(Panel(title, lines_of(points, "method", "alpha", what), "alpha", label, "x"))
+            tables.append(
+                pivot(f"{label}, {title}", points, "alpha", "method", lambda each: f"{each[what]:.2f}")
+            )  # noqa: B023
             if figure.are_papers:
                 panels.append(self.distances(figure, items, matching(records, per_class=size), title))
         title = f"{' and '.join(figure.shown)}, {figure.penalty}, {name}"
