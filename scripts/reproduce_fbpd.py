@@ -294,9 +294,8 @@ class Paper(Publisher):
             points, title = means_of(matching(records, per_class=size), what), f"{size} items a class"
             label = what if what == "seconds" else f"{what}, %"
             panels.append(Panel(title, lines_of(points, "method", "alpha", what), "alpha", label, "x"))
-            tables.append(
-                pivot(f"{label}, {title}", points, "alpha", "method", lambda each: f"{each[what]:.2f}")
-            )  # noqa: B023
+            heading = f"{label}, {title}"
+            tables.append(pivot(heading, points, "alpha", "method", lambda each: f"{each[what]:.2f}"))  # noqa: B023
             if figure.are_papers:
                 panels.append(self.distances(figure, items, matching(records, per_class=size), title))
         title = f"{' and '.join(figure.shown)}, {figure.penalty}, {name}"
