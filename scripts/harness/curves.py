@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from time import perf_counter, process_time
+from time import process_time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,7 +110,7 @@ class Recording:
     look : what to keep of the weights
     counts_samples : whether the seconds count that the solver spends on samples of the items
     kept : by row of the trace
-    pauses : the seconds up to each row that do not count, of looks and of waiting for the processor; lost : up to now
+    now : processor seconds since the first evaluation began, without looks; seconds : at each row of the trace
     """
 
     solver: Any
@@ -118,32 +118,32 @@ class Recording:
     look: Callable[[Weights], Any] = lambda weights: weights
     counts_samples: bool = True
     kept: dict[int, Any] = field(default_factory=dict)
-    pauses: list[float] = field(default_factory=list)
-    lost: float = 0.0
+    seconds: list[float] = field(default_factory=list)
+    now: float = 0.0
+    started: float = field(default_factory=lambda: process_time())
 
     def requires(self, objective: Any, penalty: Any) -> Requirements:
-        """Return what the solver asks for."""
+        """Return what the solver asks for; the first evaluation comes next, and the clock starts."""
+        self.started = process_time()
         return requirements(self.solver, objective, penalty)
 
     def steps(self, objective: Any, penalty: Any, start: Any) -> Iterator[Any]:
         """Those of the solver."""
         states = self.solver.steps(objective, penalty, start)
         del start
-        begin, started = perf_counter(), process_time()
-        due, now = 0.0, 0.0
+        due = 0.0
         for state in states:
             is_whole = state.sample_fraction == 1.0
             if is_whole or self.counts_samples:
-                now = process_time() - started
-            if is_whole and (now >= due or self.keeps_all):
-                self.kept[len(self.pauses)] = self.look((state.point.coords, state.point.weights))
-                due = SPACING * now
-            started = process_time() - now
-            self.lost = perf_counter() - begin - now
+                self.now = process_time() - self.started
+            if is_whole and (self.now >= due or self.keeps_all):
+                self.kept[len(self.seconds)] = self.look((state.point.coords, state.point.weights))
+                due = SPACING * self.now
+            self.started = process_time() - self.now
             if is_whole:
-                self.pauses.append(self.lost)
+                self.seconds.append(self.now)
             yield state
-            now = process_time() - started
+            self.now = process_time() - self.started
 
 
 @dataclass(eq=False)
@@ -158,7 +158,7 @@ class Stopping:
     def __call__(self, progress: Progress) -> bool:
         if progress.sample_fraction == 1.0 and self.scale * progress.value <= self.limits.value:
             return True
-        self.is_over_time = progress.seconds - self.recording.lost >= self.limits.seconds
+        self.is_over_time = self.recording.now >= self.limits.seconds
         return self.is_over_time
 
     def why(self, result: Result) -> str:
@@ -211,8 +211,8 @@ def run(task: Any, is_chain: bool, name: str, solver: Any, limits: Limits) -> Cu
 def curve_of(task: Any, name: str, result: Result, recording: Recording, status: str) -> Curve:
     """What there is to say about a run."""
     trace = result.trace
-    pauses = np.full(len(trace), recording.lost)  # a certificate at the end may be a row of its own
-    pauses[: len(recording.pauses)] = recording.pauses[: len(trace)]
+    seconds = np.full(len(trace), recording.now)  # a certificate at the end may be a row of its own
+    seconds[: len(recording.seconds)] = recording.seconds[: len(trace)]
     worths = np.full((len(trace), 2), np.nan)
     for row, worth in recording.kept.items():
         if row < len(trace):
@@ -224,7 +224,7 @@ def curve_of(task: Any, name: str, result: Result, recording: Recording, status:
         solver=name,
         status=status,
         iterations=trace.iteration,
-        seconds=trace.seconds - pauses,
+        seconds=seconds,
         passes=trace.passes,
         values=task.scale * trace.value,
         gaps=trace.gap,

@@ -358,10 +358,9 @@ class TestReport:
 
 
 class TestClock:
-    def test_looking_samples_and_waiting_take_no_time(self, monkeypatch):
-        now, waited = [0.0], [0.0]
+    def test_looking_and_samples_take_no_time(self, monkeypatch):
+        now = [0.0]
         monkeypatch.setattr("harness.curves.process_time", lambda: now[0])
-        monkeypatch.setattr("harness.curves.perf_counter", lambda: now[0] + waited[0])
 
         def steps(*_):
             for share, seconds in ((1.0, 1.0), (0.5, 5.0), (0.5, 5.0), (1.0, 2.0)):
@@ -374,17 +373,16 @@ class TestClock:
         recording = Recording(SimpleNamespace(steps=steps), True, look, counts_samples=False)
         for _ in recording.steps(None, None, None):
             now[0] += 0.25  # of whoever asks for the steps
-            waited[0] += 1.0  # for a processor
-        assert recording.pauses == [7.0, 27.0]  # a look, two samples, another look; waiting three times
-        assert recording.lost == 27.0
+        assert recording.seconds == [1.0, 3.75]  # without looks and samples
+        assert recording.now == 4.0
 
     def test_limits_are_of_seconds_without_pauses(self):
         recording = Recording(None)
         stopping = Stopping(Limits(2.0, value=1.0), recording, scale=0.1)
-        progress = SimpleNamespace(sample_fraction=1.0, value=30.0, seconds=2.5)
-        recording.lost = 1.0
+        progress = SimpleNamespace(sample_fraction=1.0, value=30.0)
+        recording.now = 1.5
         assert not stopping(progress)
-        progress.seconds = 3.0
+        recording.now = 2.0
         assert stopping(progress)
         assert stopping.is_over_time
         assert Stopping(Limits(9.0, value=3.0), recording, 0.1)(progress)
