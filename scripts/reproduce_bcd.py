@@ -6,7 +6,7 @@
     python scripts/reproduce_bcd.py --figure 2 --data mnist  # one figure, on all of one data set
     python scripts/reproduce_bcd.py --table 2
 
-Writes PNG and CSV files, and a page over all that is in the folder. Objectives are means over the training items.
+Writes SVG and CSV files, and a page over all that is in the folder. Objectives are means over the training items.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ CONSTANTS = (
 INTRODUCTION = f"""\
 The figures and tables of M. Blondel, K. Seki and K. Uehara, *Block coordinate descent algorithms for large-scale sparse
 multiclass classification*, Machine Learning 93, 2013, measured again. Every solver minimises the same objective with
-the same compiled evaluation, on one thread unless said otherwise; each run has a process of its own (with `--quick` all
+the same compiled evaluation; each run has a process of its own (with `--quick` all
 share one), which starts with a short training that compiles. Seconds count from the first evaluation, without set-up
 of the data and looks at the test items. The reference optimum F* is the best value that any run has seen; how far above
 the true one it can be is certified. A run of figures 2 to 4 ends 1e-7 above F*, or by its limit of seconds.
@@ -106,12 +106,13 @@ STAND_IN = (
 )
 SHARPENED = "BCD (CST, sharpened)"
 METHODS = (
-    f"{PAPER_BCD} and BCD (CST) are the paper's Algorithm 1, without shrinking and extrapolation; {OURS} has both, and "
-    f"{PROX_QN} is the library's other solver for such problems. BCD (CST) has the constants of the paper's "
-    f"appendix A, 4 (K - 1) / n sum x_ij^2, {SHARPENED} the least that are known, hence longer steps; FISTA (CST) has "
-    "a bound on the largest eigenvalue, which is sharper than the appendix's too. FISTA is the published one, without "
-    "restarts; SpaRSA not monotone, as published. FOBOS: the choice of eta0 on held-out items is left out of its "
-    "seconds, as in the paper; the objective after each epoch counts."
+    f"{PAPER_BCD} and BCD (CST) are the paper's Algorithm 1, without shrinking and extrapolation; {OURS} has both,"
+    f" and {PROX_QN} is the library's other solver for such problems. BCD (CST) has the constants of the paper's "
+    f"appendix A, 4 (K - 1) / n sum x_ij^2, {SHARPENED} the least that are known, hence longer steps, both with "
+    "the rows in order, which the paper draws at random; FISTA (CST) has a bound on the largest eigenvalue, which"
+    " is sharper than the appendix's too. FISTA is the published one, without restarts; SpaRSA not monotone, as "
+    "published. FOBOS: the choice of eta0 on held-out items is left out of its seconds, as in the paper; the "
+    "objective after each epoch counts."
 )
 ROWS_NOTE = "L1/L2 penalises norms of rows; L1, not in the paper's figure, single weights: a row is non-zero with one."
 PAPER_TIMES: Mapping[str, Sequence[tuple[float, float, float]]] = {
@@ -126,17 +127,9 @@ PAPER_TIMES: Mapping[str, Sequence[tuple[float, float, float]]] = {
 def paper_bcd(step: str, tau: float | None = None) -> RowDescent:
     """Algorithm 1: every row in every sweep, nothing extrapolated."""
     return RowDescent(
-        step=step,
-        sigma=SIGMA,
-        omega=OMEGA,
-        least_share=1.0,
-        free_share=0.0,
-        tau=tau,
-        shrink=False,
-        memory=0,
-        shuffle=False,
-        max_sweeps=20,
-    )
+        step=step, sigma=SIGMA, omega=OMEGA, least_share=1.0, free_share=0.0,
+        tau=tau, shrink=False, memory=0, shuffle=False, max_sweeps=20,
+    )  # fmt: skip
 
 
 SOLVERS: Mapping[str, Method] = {
@@ -204,8 +197,8 @@ class Case:
     def solver(self, name: str) -> Any:
         return SOLVERS[name].make()
 
-    def task(self, problem: Problem, n_threads: int | None) -> Task:
-        return Task(problem, self.strength, n_threads=n_threads)
+    def task(self, problem: Problem) -> Task:
+        return Task(problem, self.strength)
 
 
 class Task:
@@ -214,16 +207,15 @@ class Task:
     counts_samples = False  # FOBOS compares rates of learning on held-out items
 
     def __init__(
-        self, problem: Problem, strength: float, kind: Objective = OBJECTIVES["MC Squared Hinge"],
-        n_threads: int | None = 1,
-    ) -> None:  # fmt: skip
-        self.problem, self.strength, self.kind, self.n_threads = problem, strength, kind, n_threads
+        self, problem: Problem, strength: float, kind: Objective = OBJECTIVES["MC Squared Hinge"]
+    ) -> None:
+        self.problem, self.strength, self.kind = problem, strength, kind
         labels, codes = np.unique(problem.y_train, return_inverse=True)
         self.n_labels, n_items, self.n_features = labels.size, codes.size, problem.X_train.shape[1]
         self.scale, whole = 1.0 / n_items, n_items * strength
         store = FeatureStore.from_matrix(problem.X_train, np.arange(n_items + 1))
         loss = LOSSES[kind.loss](codes.astype(np.int32), self.n_labels)
-        self.objective = objectives.Objective(SparseMap(store, Pool(n_threads)), loss)
+        self.objective = objectives.Objective(SparseMap(store, Pool(1)), loss)
         self.penalty: GroupLasso | ElasticNet = ElasticNet(whole)
         if kind.is_grouped:
             self.penalty = GroupLasso(whole, n_features=self.n_features, n_states=self.n_labels)
@@ -234,7 +226,7 @@ class Task:
     def warm_up(self, solver: Any, is_first: bool) -> None:
         """A few steps on a part of the items."""
         if is_first:
-            part = Task(self.problem.part(WARM_UP_ITEMS), WARM_UP_STRENGTH, self.kind, self.n_threads)
+            part = Task(self.problem.part(WARM_UP_ITEMS), WARM_UP_STRENGTH, self.kind)
             part.fit(solver, max_iter=WARM_UP_STEPS, max_seconds=WARM_UP_SECONDS)
 
     def table(self, weights: Weights) -> Any:
@@ -273,14 +265,12 @@ def curve_figure(number: str, data: Sequence[Data], solvers: Sequence[str]) -> C
     return CurveFigure(number, title, tuple(solvers), panels, is_comparison=True)
 
 
-def solve_all(
-    path: str, name: str, strengths: Sequence[float], split: int, seconds: float, n_threads: int | None
-) -> list[Record]:
+def solve_all(path: str, name: str, strengths: Sequence[float], split: int, seconds: float) -> list[Record]:
     """Section 5.3: an objective at every lambda, each from zero by the paper's stopping rule, after a warm-up."""
     problem, found, kind = read_stored(path), [], OBJECTIVES[name]
     solve(Task(problem.part(WARM_UP_ITEMS), WARM_UP_STRENGTH, kind), name, 0, WARM_UP_SECONDS)
     for strength in strengths:
-        found.append(solve(Task(problem, strength, kind, n_threads), name, split, seconds))
+        found.append(solve(Task(problem, strength, kind), name, split, seconds))
         say(f"  {name}, lambda = {strength:.2e}: {found[-1]['seconds']:.1f} s, {found[-1]['sweeps']} sweeps")
     return found
 
@@ -324,7 +314,6 @@ class Paper(Publisher):
     is_quick: bool
     seconds: float
     n_splits: int
-    n_threads: int | None
     solvers: Sequence[str] = tuple(SOLVERS)
     step: int = QUICK_STEP
     solutions: dict[tuple[Source, str], list[Record]] = field(default_factory=dict)
@@ -332,8 +321,8 @@ class Paper(Publisher):
 
     def __post_init__(self) -> None:
         self.data = chosen(self.names or (QUICK_NAMES if self.is_quick else ()))
-        self.open(self.path, quick=self.is_quick, max_seconds=self.seconds, threads=self.n_threads)
-        self.study = Study(self.folder, self.seconds, self.is_quick, self.n_threads)
+        self.open(self.path, quick=self.is_quick, max_seconds=self.seconds)
+        self.study = Study(self.folder, self.seconds, self.is_quick)
         self.chosen_data = as_options(data=self.names)
         say(CONSTANTS)
 
@@ -402,7 +391,7 @@ class Paper(Publisher):
         say(f"{source.title}: {len(strengths)} lambdas")
         with stored(problem) as path:
             for name in names:
-                task = path, name, strengths, source.split, self.seconds, self.n_threads
+                task = path, name, strengths, source.split, self.seconds
                 self.solutions[source, name] = self.study.alone(solve_all, *task)
 
 
@@ -554,13 +543,12 @@ def reproduce(
     splits: Annotated[
         int | None, typer.Option(min=1, help="Of figure 5 and table 2; default: 3, with --quick 1.")
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, help="The paper's solvers have one.")] = 1,
     output: Into = Path("bcd-study"),
 ) -> None:
     """Measure the paper's figures and table 2 again; without a choice all of them."""
     seconds = max_seconds or (QUICK_SECONDS if quick else SECONDS)
     with explaining():
-        Paper(output, data or (), quick, seconds, splits or (1 if quick else 3), threads).make(figure, table)
+        Paper(output, data or (), quick, seconds, splits or (1 if quick else 3)).make(figure, table)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@
     python scripts/reproduce_fbpd.py --table 1 --leukemia FOLDER        # 38 and 34 patients, blocks of 5 genes
     python scripts/reproduce_fbpd.py --figure 1 --figure 3 --subsets 5  # MNIST; --scattering needs '.[scattering]'
 
-Writes PNG and CSV files, and a page over all that is in the folder.
+Writes SVG and CSV files, and a page over all that is in the folder.
 """
 
 from __future__ import annotations
@@ -292,8 +292,9 @@ class Paper(Publisher):
         panels, tables = [], []
         for size, what in product(sizes, figure.shown):
             points, title = means_of(matching(records, per_class=size), what), f"{size} items a class"
-            panels.append(Panel(title, lines_of(points, "method", "alpha", what), "alpha", what, "x"))
-            heading = f"{what}{', %' if what != 'seconds' else ''}, {title}"
+            label = what if what == "seconds" else f"{what}, %"
+            panels.append(Panel(title, lines_of(points, "method", "alpha", what), "alpha", label, "x"))
+            heading = f"{label}, {title}"
             tables.append(pivot(heading, points, "alpha", "method", lambda each: f"{each[what]:.2f}"))  # noqa: B023
             if figure.are_papers:
                 panels.append(self.distances(figure, items, matching(records, per_class=size), title))

@@ -6,7 +6,7 @@
     python scripts/reproduce_least_squares.py --table 1            # MNIST: `crfqn data get mnist` first
     python scripts/reproduce_least_squares.py --figure 2 --dims 1000 --dims 2000
 
-Writes PNG and CSV files, and a page over all that is in the folder.
+Writes SVG and CSV files, and a page over all that is in the folder.
 Convolutions are those of Coates, Lee and Ng (AISTATS 2011), but without contrast normalisation: patches of the images
 or centres of K-means clusters of them are masks, responses are rectified in both directions and summed over the
 quarters of the image.

@@ -7,7 +7,7 @@
     python scripts/reproduce_prox_qn.py --table 1
     python scripts/reproduce_prox_qn.py --superlinear        # Theorem 1
 
-Writes PNG and CSV files, and a page over all that is in the folder. `ocr` and `lshtc1` are the paper's data (section 6)
+Writes SVG and CSV files, and a page over all that is in the folder. `ocr` and `lshtc1` are the paper's data (section 6)
 as the recipes of these names prepare them; `digits` and `stdlib` are built in, and stand in for them in small runs on
 machines that have no files of theirs.
 
@@ -27,7 +27,7 @@ import typer
 from harness import curve_report
 from harness.curve_report import agreement, curve_table, optimum_note, publish_curves
 from harness.curves import Curve, CurveFigure, CurvePanel, Measured, Recording, Study, Weights
-from harness.drawing import DPI, GRID, Method
+from harness.drawing import GRID, Method, write
 from harness.judging import Verdict, accuracy, best_labels, judge, predictions, weights_of
 from harness.options import SEVERAL, Into, command, some_of
 from harness.pages import Optimum, Page, Publisher, explaining
@@ -212,8 +212,8 @@ class Case:
     def solver(self, name: str) -> Any:
         return METHODS[name].make(self.data)
 
-    def task(self, problem: Problem, n_threads: int | None) -> Task:
-        return Task(problem, self.strength, n_threads)
+    def task(self, problem: Problem) -> Task:
+        return Task(problem, self.strength)
 
 
 def some_items(problem: Problem, n_items: int) -> Problem:
@@ -231,15 +231,14 @@ def some_items(problem: Problem, n_items: int) -> Problem:
 
 @dataclass(eq=False)
 class Task:
-    """The likelihood of a problem under l1, as the estimators train it."""
+    """The likelihood of a problem under l1, as the estimators train it, on one thread as the paper's methods."""
 
     problem: Problem
     l1: float
-    n_threads: int | None
     scale, n_features, counts_samples = 1.0, 0, True
 
     def fit(self, solver: Any, **limits: Any) -> Result:
-        problem, settings = self.problem, {"l1": self.l1, "solver": solver, "n_threads": self.n_threads}
+        problem, settings = self.problem, {"l1": self.l1, "solver": solver, "n_threads": 1}
         taxonomy = {} if problem.is_chain else {"taxonomy": problem.taxonomy}
         model: Any = (ChainCRF if problem.is_chain else TaxonomyCRF)(**taxonomy, **settings, **limits)  # type: ignore[arg-type]
         return model.fit(problem.X_train, problem.y_train).result_
@@ -248,11 +247,9 @@ class Task:
         """A few steps on a part of the items, with few weights; and two on all, which touch the memory."""
         if is_first:
             part = self.problem.part(max(20, int(WARM_UP * len(self.problem.y_train))))
-            task = Task(part, STRONGER * WARM_UP * self.l1, self.n_threads)
+            task = Task(part, STRONGER * WARM_UP * self.l1)
             task.fit(solver, max_iter=WARM_UP_STEPS, max_seconds=WARM_UP_SECONDS, tol=1e-2)
-        Task(self.problem, STRONGER * self.l1, self.n_threads).fit(
-            solver, max_iter=2, max_seconds=TOUCH_SECONDS
-        )
+        Task(self.problem, STRONGER * self.l1).fit(solver, max_iter=2, max_seconds=TOUCH_SECONDS)
 
     def model(self, weights: Weights) -> tuple[Any, Any]:
         """Weights and edges (of a taxonomy: None)."""
@@ -334,9 +331,9 @@ class Paper(Publisher):
 
     page = PAGE
 
-    def __init__(self, path: Path, is_quick: bool, seconds: float, n_threads: int | None) -> None:
-        self.open(path, quick=is_quick, max_seconds=seconds, threads=n_threads)
-        self.study = Study(self.folder, seconds, is_quick, n_threads)
+    def __init__(self, path: Path, is_quick: bool, seconds: float) -> None:
+        self.open(path, quick=is_quick, max_seconds=seconds)
+        self.study = Study(self.folder, seconds, is_quick)
 
     def figure(self, name: str) -> None:
         """Measure and draw figure `name`."""
@@ -571,7 +568,7 @@ def draw_convergence(runs: Sequence[Convergence], file: Path) -> None:
     right.set(ylabel=ratio, ylim=(0.0, 1.05), title="ratio of successive distances; bold: geometric mean")
     picture.legend(lines, [METHOD, PEER], loc="outside lower center", ncols=2, fontsize="small")
     picture.suptitle(f"Superlinear convergence with redundant features: {len(runs)} problems")
-    picture.savefig(file, dpi=DPI)
+    write(picture, file)
 
 
 def convergence_records(runs: Sequence[Convergence]) -> list[dict[str, Any]]:
@@ -626,12 +623,11 @@ def reproduce(
         float | None,
         typer.Option(min=0.1, help=f"Of a single run; default: {SECONDS:g}, with --quick {QUICK_SECONDS:g}."),
     ] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Default: all cores.")] = None,
     output: Into = Path("prox-qn-study"),
 ) -> None:
     """Measure the paper's figures and tables again; without a choice all of them."""
     with explaining():
-        paper = Paper(output, quick, max_seconds or (QUICK_SECONDS if quick else SECONDS), threads)
+        paper = Paper(output, quick, max_seconds or (QUICK_SECONDS if quick else SECONDS))
         paper.make(figure, table, *["superlinear"] * with_theorem, left_out="figure-digits")
 
 

@@ -6,7 +6,7 @@
     python scripts/reproduce_simplex_svm.py --table 2            # accuracy and time after 1, 3, 5 passes, 10 splits
     python scripts/reproduce_simplex_svm.py --figure 1 --data news20
 
-Writes PNG and CSV files, and a page over all that is in the folder.
+Writes SVG and CSV files, and a page over all that is in the folder.
 """
 
 from __future__ import annotations
@@ -201,19 +201,11 @@ class Paper(Publisher):
             for n_classes in np.unique(np.linspace(min(5, most), most, 6).astype(int)).tolist():
                 part = of_classes(items, n_classes, n_items, 0)
                 for method in FIVE:
-                    last = run(name, part, STRENGTHS.get(name, 1.0), method, self.n_passes)[-1]
-                    records.append(
-                        {
-                            "data": name,
-                            "method": method.title,
-                            "classes": n_classes,
-                            "seconds": last["seconds"],
-                        }
-                    )
-        axes, note = (
-            ("number of classes", f"seconds of {self.n_passes} passes"),
-            "As many items for every number of classes.",
-        )
+                    seconds = run(name, part, STRENGTHS.get(name, 1.0), method, self.n_passes)[-1]["seconds"]
+                    known = {"data": name, "method": method.title, "classes": n_classes}
+                    records.append(known | {"seconds": seconds})
+        axes = "number of classes", f"seconds of {self.n_passes} passes"
+        note = "As many items for every number of classes."
         self.against("2", "time against the number of classes", records, axes, ".3f", [note])
 
     def strengths(self) -> None:

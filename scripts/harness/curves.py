@@ -2,25 +2,27 @@
 
 A study defines cases, problems at a penalty, with `data.title`, `source` (what the items depend on), `quick()` (a small
 part), `load()` (its `Problem`), `solver(name)` (None: no settings for the data), `reference` (the method that finds the
-optimum) and `task(problem, n_threads)`, what a solver minimises over the items:
+optimum) and `task(problem)`, what a solver minimises over the items:
 - `fit(solver, **limits)`: run it to a Result; `warm_up(solver, is_first)`: have everything compiled
 - `worth(weights)`: test accuracy and non-zeros; `verdict(weights)`: the judge's, its objective scaled
 - `scale`: of objectives as they are shown; 1 / items: means; `counts_samples`: whether seconds count that a solver
   spends on samples of the items; `n_features`: 0: non-zeros are weights, at every row; else rows of so many
 
 A process begins with a short training on a part of the items, so that nothing is compiled on the clock, which stands
-still while a run's weights are looked at.
+still while a run's weights are looked at. Every run has one thread, and seconds are of the processor, whatever else the
+machine does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from time import perf_counter
+from time import process_time
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from crfqn.result import Progress, Result
 from crfqn.solvers.protocols import Requirements, requirements
@@ -108,7 +110,7 @@ class Recording:
     look : what to keep of the weights
     counts_samples : whether the seconds count that the solver spends on samples of the items
     kept : by row of the trace
-    pauses : the seconds up to each row that do not count; lost : up to now
+    now : processor seconds since the first evaluation began, without looks; seconds : at each row of the trace
     """
 
     solver: Any
@@ -116,30 +118,32 @@ class Recording:
     look: Callable[[Weights], Any] = lambda weights: weights
     counts_samples: bool = True
     kept: dict[int, Any] = field(default_factory=dict)
-    pauses: list[float] = field(default_factory=list)
-    lost: float = 0.0
+    seconds: list[float] = field(default_factory=list)
+    now: float = 0.0
+    started: float = field(default_factory=lambda: process_time())
 
     def requires(self, objective: Any, penalty: Any) -> Requirements:
-        """Return what the solver asks for."""
+        """Return what the solver asks for; the first evaluation comes next, and the clock starts."""
+        self.started = process_time()
         return requirements(self.solver, objective, penalty)
 
     def steps(self, objective: Any, penalty: Any, start: Any) -> Iterator[Any]:
         """Those of the solver."""
         states = self.solver.steps(objective, penalty, start)
         del start
-        begin = latest = perf_counter()
         due = 0.0
         for state in states:
-            if state.sample_fraction == 1.0:
-                if (now := perf_counter() - begin - self.lost) >= due or self.keeps_all:
-                    self.kept[len(self.pauses)] = self.look((state.point.coords, state.point.weights))
-                    due = SPACING * now
-                    self.lost = perf_counter() - begin - now
-                self.pauses.append(self.lost)
-            elif not self.counts_samples:
-                self.lost += perf_counter() - latest
+            is_whole = state.sample_fraction == 1.0
+            if is_whole or self.counts_samples:
+                self.now = process_time() - self.started
+            if is_whole and (self.now >= due or self.keeps_all):
+                self.kept[len(self.seconds)] = self.look((state.point.coords, state.point.weights))
+                due = SPACING * self.now
+            self.started = process_time() - self.now
+            if is_whole:
+                self.seconds.append(self.now)
             yield state
-            latest = perf_counter()
+            self.now = process_time() - self.started
 
 
 @dataclass(eq=False)
@@ -154,7 +158,7 @@ class Stopping:
     def __call__(self, progress: Progress) -> bool:
         if progress.sample_fraction == 1.0 and self.scale * progress.value <= self.limits.value:
             return True
-        self.is_over_time = progress.seconds - self.recording.lost >= self.limits.seconds
+        self.is_over_time = self.recording.now >= self.limits.seconds
         return self.is_over_time
 
     def why(self, result: Result) -> str:
@@ -165,7 +169,7 @@ class Stopping:
 
 
 def run_case(
-    path: str, case: Any, names: Sequence[str], seconds: float, optimum: float | None, n_threads: int | None
+    path: str, case: Any, names: Sequence[str], seconds: float, optimum: float | None
 ) -> tuple[Curve | None, list[Curve]]:
     """Run methods on a stored problem, one after the other.
 
@@ -173,7 +177,7 @@ def run_case(
     data are left out. `seconds`: the limit of each run.
     """
     problem, reference = read_stored(path), None
-    task = case.task(problem, n_threads)
+    task = case.task(problem)
     if optimum is None:
         limits = Limits(PATIENCE * seconds, tol=CERTIFIED)
         reference = run(task, problem.is_chain, "reference", case.solver(case.reference), limits)
@@ -193,7 +197,7 @@ def run(task: Any, is_chain: bool, name: str, solver: Any, limits: Limits) -> Cu
     kind = is_chain, repr(solver)
     recording = Recording(solver, look=task.worth, counts_samples=task.counts_samples)
     stopping = Stopping(limits, recording, task.scale)
-    with quietly():
+    with quietly(), threadpool_limits(1):
         task.warm_up(solver, kind not in WARM)
         WARM.add(kind)
         result = task.fit(recording, tol=limits.tol, max_iter=UNLIMITED, callback=stopping)
@@ -207,8 +211,8 @@ def run(task: Any, is_chain: bool, name: str, solver: Any, limits: Limits) -> Cu
 def curve_of(task: Any, name: str, result: Result, recording: Recording, status: str) -> Curve:
     """What there is to say about a run."""
     trace = result.trace
-    pauses = np.full(len(trace), recording.lost)  # a certificate at the end may be a row of its own
-    pauses[: len(recording.pauses)] = recording.pauses[: len(trace)]
+    seconds = np.full(len(trace), recording.now)  # a certificate at the end may be a row of its own
+    seconds[: len(recording.seconds)] = recording.seconds[: len(trace)]
     worths = np.full((len(trace), 2), np.nan)
     for row, worth in recording.kept.items():
         if row < len(trace):
@@ -220,7 +224,7 @@ def curve_of(task: Any, name: str, result: Result, recording: Recording, status:
         solver=name,
         status=status,
         iterations=trace.iteration,
-        seconds=trace.seconds - pauses,
+        seconds=seconds,
         passes=trace.passes,
         values=task.scale * trace.value,
         gaps=trace.gap,
@@ -281,7 +285,6 @@ class Study:
     folder: Folder
     seconds: float
     is_quick: bool
-    n_threads: int | None
     curves: dict[tuple[Any, str], Curve] = field(default_factory=dict)
     latest: tuple[Any, Any] | None = None
 
@@ -325,7 +328,7 @@ class Study:
                 rounds = [[], *rounds]
             for some in rounds:
                 optimum = self.folder.optima[str(case)].value if is_known else None
-                task = path, case, some, self.seconds, optimum, self.n_threads
+                task = path, case, some, self.seconds, optimum
                 self.keep(case, problem.cut, *self.alone(run_case, *task))
                 is_known = True
 

@@ -212,7 +212,7 @@ class Data:
     @property
     def shown(self) -> str:
         """The title, and whether something stands in for the data."""
-        return self.title + ("" if self.is_here else " stand-in")
+        return self.title + ("" if self.is_here else " (made-up texts)")
 
     @property
     def is_possible(self) -> bool:

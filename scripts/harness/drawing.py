@@ -1,10 +1,11 @@
-"""Pictures: panels of lines with logarithmic axes, one colour a method, one legend a picture.
+"""Pictures (SVG): panels of lines with logarithmic axes, one colour a method, one legend a picture.
 
 Colours are those of Okabe and Ito, which people with any colour vision tell apart.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -13,9 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-N_MARKERS = 9  # on a curve, about
-DPI = 150
-SHORT = 200.0  # a ratio of ends
+N_POINTS, N_MARKERS = 24, 4  # on a curve, about
+SHORT = 100.0  # a ratio of ends
 GRID = "0.85"  # grey
 COLOURS = ("#d55e00", "#0072b2", "#009e73", "#e69f00", "#000000", "#cc79a7", "#56b4e9", "#777777")
 MARKERS = "os^vDPX*"
@@ -84,13 +84,26 @@ def save(picture: Any, lines: Mapping[str, Any], heading: str, file: Path) -> No
     n_columns = 2 * min(2, len(picture.axes))
     picture.legend([*lines.values()], [*lines], loc="outside lower center", ncols=n_columns, fontsize="small")
     picture.suptitle(heading)
-    picture.savefig(file, dpi=DPI)
+    write(picture, file)
+
+
+def write(picture: Any, file: Path) -> None:
+    """Write a small SVG file: text as text, coordinates to a tenth of a point, nothing indented."""
+    from matplotlib import rc_context
+
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "crfqn", "font.sans-serif": ["DejaVu Sans"]}):
+        picture.savefig(file, format="svg", metadata={"Date": None})
+    text = re.sub(r"(?<=\.\d)\d{5}\b|(?<=\n) +", "", file.read_text(encoding="utf-8"))
+    file.write_text(text, encoding="utf-8")
 
 
 def add_line(axes: Any, style: Style, x: Any, y: Any, logs: str, is_bold: bool) -> Any:
-    """One method's line; returns it."""
+    """One method's line, thinned out; returns it."""
     shown = np.isfinite(y) & ((x > 0) | ("x" not in logs)) & ((y > 0) | ("y" not in logs))
     x, y = x[shown], y[shown]
+    if "x" in logs:
+        kept = spread(x, N_POINTS)
+        x, y = x[kept], y[kept]
     return axes.plot(
         x,
         y,
@@ -99,17 +112,18 @@ def add_line(axes: Any, style: Style, x: Any, y: Any, logs: str, is_bold: bool) 
         linewidth=2.2 if is_bold else 1.4,
         marker=style.marker,
         markersize=4.5,
+        markeredgewidth=1.0 if style.is_dashed else 0.0,
         markerfacecolor="white" if style.is_dashed else style.colour,
-        markevery=spread(x) if "x" in logs else None,
+        markevery=spread(x, N_MARKERS) if "x" in logs else None,
         zorder=3 if is_bold else 2,
     )[0]
 
 
-def spread(x: Any) -> list[int]:
-    """Some rows, evenly spread over a logarithmic axis, the last one always."""
+def spread(x: Any, n: int) -> list[int]:
+    """About n rows, evenly spread over a logarithmic axis, the last one always."""
     if x.size == 0:
         return []
-    marks = np.searchsorted(x, np.geomspace(x[0], x[-1], N_MARKERS))
+    marks = np.searchsorted(x, np.geomspace(x[0], x[-1], n))
     return sorted({*np.minimum(marks, x.size - 1).tolist(), x.size - 1})
 
 
@@ -121,12 +135,12 @@ def finish(axes: Any, panel: Panel) -> None:
         axes.set(**{f"{letter}scale": "log"})
         if letter == "y" and panel.least is not None:
             axes.set_ylim(bottom=max(axes.get_ylim()[0], panel.least))
-            continue
         axis = getattr(axes, f"{letter}axis")
         first, last = axis.get_view_interval()
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if last < SHORT * first else (1.0,)))
         axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,.10g}"))
         axis.set_minor_formatter(NullFormatter())
+    axes.minorticks_off()
     axes.set(xlabel=panel.x, ylabel=panel.y)
     axes.grid(which="major", color=GRID)
     axes.set_axisbelow(True)

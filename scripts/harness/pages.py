@@ -144,7 +144,7 @@ class Folder:
         """Make the files of a figure or table, all or none, and its section of the page.
 
         name : "figure-2", which option `--figure 2` of the command makes
-        records : of its CSV file; panels : of its PNG file, which `picture` draws
+        records : of its CSV file; panels : of its SVG file, which `picture` draws
         extra : options of the command besides
         """
         command = f"python scripts/{self.page.script} --{name.replace('-', ' ')}{extra}{self.options}"
@@ -152,8 +152,8 @@ class Folder:
         with self.all_or_nothing() as stage:
             text = []
             if panels:
-                picture(panels, stage / f"{name}.png", **drawing)
-                text.append(f"![{label}]({name}.png)")
+                picture(panels, stage / f"{name}.svg", **drawing)
+                text.append(f"![{label}]({name}.svg)")
             if records:
                 write_records(stage / f"{name}.csv", records)
             text += [table.markdown(3) for table in tables] + ["\n".join(f"- {note}" for note in notes)]

@@ -62,7 +62,7 @@ def test_figure_3_times_both_algorithms(folder):
     assert {row["per_class"] for row in rows} == {"3", "5", "10"}
     assert all(float(row["seconds"]) > 0 for row in rows)
     assert {row["status"] for row in rows if row["method"] in ("square", "logit")} <= {"rule_met", "max_iter"}
-    assert (folder / "figure-3.png").stat().st_size > 1000
+    assert (folder / "figure-3.svg").stat().st_size > 1000
     page = (folder / "page.md").read_text(encoding="utf-8")
     assert "    python scripts/reproduce_fbpd.py --figure 3 --alpha 1 --quick\n" in page
 

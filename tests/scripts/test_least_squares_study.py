@@ -24,7 +24,7 @@ def test_everything_is_on_the_page(folder):
     for name in ("Table 1", "Table 2", "Figure 1", "Figure 2", "Figure 3", "Figure 4"):
         assert f"## {name}" in page
     for number in "1234":
-        assert (folder / f"figure-{number}.png").stat().st_size > 5000
+        assert (folder / f"figure-{number}.svg").stat().st_size > 5000
 
 
 def test_errors_are_low_and_on_the_page(folder):

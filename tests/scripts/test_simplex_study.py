@@ -53,7 +53,7 @@ def test_other_figures_and_the_page(folder):
     assert len({row["C"] for row in rows_of(folder / "figure-4.csv")}) == 5
     page = (folder / "page.md").read_text(encoding="utf-8")
     assert "    python scripts/reproduce_simplex_svm.py --figure 1 --quick --passes 2\n" in page
-    assert all((folder / f"figure-{number}.png").stat().st_size > 1000 for number in "124")
+    assert all((folder / f"figure-{number}.svg").stat().st_size > 1000 for number in "124")
 
 
 def test_names_of_the_command_are_those_of_the_data():
