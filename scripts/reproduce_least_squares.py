@@ -72,7 +72,7 @@ TARGETS = (2.5, 2.2, 2.0, 1.9)  # per cent of test error that solvers are timed 
 STAGE_TARGETS = (2.0, 1.5, 1.3)
 LBFGS_STEPS = (20, 40, 80, 120, 160, 240, 320, 1000)
 MOST_SECONDS = 100.0  # after a run of a solver that took longer, it is given no more steps
-ERROR_AXES = ("processor seconds", "test error, %", "x")
+ERROR_AXES = ("processor seconds", "test error, %", "xy")
 INTRODUCTION = f"""\
 Tables and figures of A. Agarwal, S. Kakade, N. Karampatziakis, L. Song and G. Valiant, *Least squares revisited:
 scalable approaches for multi-class prediction*, ICML 2014, measured again. Seconds are those of the processor, on one
