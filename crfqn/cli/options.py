@@ -91,7 +91,7 @@ class DataOptions:
     drop: str | None = option("Columns of a table that are left out, with --data: A,B by names or numbers.")
     header: bool | None = option(
         "Whether the first line of a table names its columns, with --data; default: unless a cell of it is a number, "
-        "is empty or comes twice.",
+        "is empty, or comes again beside or below it.",
         "--header/--no-header",
     )
     taxonomy: str | None = option(

@@ -20,6 +20,8 @@ from crfqn.cli.output import say, to_json
 from crfqn.data.hybrid import sparse_of
 from crfqn.datasets import dataset
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError
+from crfqn.readers.format import by_blank_lines
+from crfqn.readers.registry import FORMATS
 from crfqn.recipes import EMBEDDED, Prepared, build_estimator, load_recipe, observe, prepare
 from crfqn.recipes.finding import recipe_of_options
 from crfqn.recipes.schema import Recipe
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 FIRST_CHOICE = "ocr"
 HERE = ClusterOptions()
+MANY_LINES = 1_000  # of the only item of a file: more than sentences have, and few files hold one document
 FETCH_TIMEOUT, FETCH_LIMIT = 3.0, 20.0  # seconds for a sign of life, and for the whole download
 
 
@@ -73,16 +76,28 @@ def train(
 
 
 def read_data(recipe: Recipe) -> Prepared:
-    """Return the data of a recipe; all rows of a table as one sequence are seldom what is meant, and said."""
+    """Return the data of a recipe; a file that is one long item is seldom what is meant, and said."""
     prepared = prepare(recipe)
-    data = recipe.data
-    is_of_rows = recipe.structure.kind == "chain" and data.train and format_of(recipe, data.train) in TABLES
-    if is_of_rows and not data.sentence and len(prepared.y_train) == 1:
-        say(
-            f"Warning: {Path(data.train).name}: all its rows ({len(prepared.y_train[0]):,}) are one item; blank "
-            "lines, a column called sentence or sent_id, or --sentence COLUMN would tell items apart"
-        )
+    for path, labels in ((recipe.data.train, prepared.y_train), (recipe.data.test, prepared.y_test)):
+        _say_of_one_item(recipe, path, labels)
     return prepared
+
+
+def _say_of_one_item(recipe: Recipe, path: str, labels: list[Any]) -> None:
+    """Warn of a table's rows, or MANY_LINES lines of columns, as a single sequence, and say what parts items."""
+    if recipe.structure.kind != "chain" or not path or len(labels) != 1 or recipe.data.sentence:
+        return
+    name, n_lines = format_of(recipe, path), len(labels[0])
+    if name in TABLES:
+        lines, remedy = "rows", ", a column called sentence or sent_id, or --sentence COLUMN"
+    elif n_lines >= MANY_LINES and FORMATS[name].cut is by_blank_lines:
+        lines, remedy = "lines", " between them"
+    else:
+        return
+    say(
+        f"Warning: {Path(path).name}: all its {lines} ({n_lines:,}) are one item; blank lines{remedy} would tell "
+        "items apart"
+    )
 
 
 def dev_items(recipe: Recipe, prepared: Prepared, dev: str | None) -> tuple[Any, list[Any]] | None:
@@ -93,6 +108,7 @@ def dev_items(recipe: Recipe, prepared: Prepared, dev: str | None) -> tuple[Any,
     observed = observe(recipe, path, prepared.features)
     if observed.y is None or not all(observed.y):
         raise InputError(f"{path}: expected labels for all items, to stop the training by")
+    _say_of_one_item(recipe, path, observed.y)
     return observed.X, observed.y
 
 

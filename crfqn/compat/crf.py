@@ -52,8 +52,8 @@ class CRF(BaseEstimator):
     delta : float, default 1e-5
         Stop when objective - optimum <= delta * objective by estimate (`ChainCRF`'s `tol`).
     c : float, default 1
-        Largest step of "pa", of which the type I is here, with its defaults (`pa_type` 1, `error_sensitive`,
-        `averaging`).
+        Largest step of "pa", of which the types without slack (`pa_type` 0, no largest step) and I (1, the default) are
+        here, with their defaults (`error_sensitive`, `averaging`).
     variance, gamma : float, default 1
         Of "arow": the variance of each weight at the start, and the tradeoff: larger, the smaller are the steps.
     verbose : bool

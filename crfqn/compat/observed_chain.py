@@ -138,7 +138,11 @@ def _with_algorithm(chain: ObservedChain, algorithm: str, values: dict[str, Any]
         return chain.set_params(
             l1=0.0, solver=perceptron.AROW(n_epochs, gamma=values["gamma"], variance=values["variance"])
         )
-    for name, only in (("pa_type", 1), ("error_sensitive", True), ("averaging", True)):
-        if values[name] != only:
-            raise InputError(f"{name}: expected {only}, the only one that is here, got {values[name]!r}")
-    return chain.set_params(l1=0.0, solver=perceptron.PassiveAggressive(n_epochs=n_epochs, C=values["c"]))
+    for name, here in (("pa_type", (0, 1)), ("error_sensitive", (True,)), ("averaging", (True,))):
+        if values[name] not in here:
+            raise InputError(
+                f"{name}: expected {' or '.join(map(str, here))}, which are here, got {values[name]!r}; leave "
+                f"{name} out, or train with python-crfsuite and label by crfqn.Tagger"
+            )
+    limit = values["c"] if values["pa_type"] else np.finfo(np.float64).max  # type 0 knows none
+    return chain.set_params(l1=0.0, solver=perceptron.PassiveAggressive(n_epochs=n_epochs, C=limit))

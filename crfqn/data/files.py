@@ -144,6 +144,10 @@ def pack(content: bytes, name: str) -> bytes:
 
 
 STANDARD_INPUT = "-"
+RETURN_WITHIN = (
+    "a carriage return (CR) within the line; expected lines that end with LF or CR LF (of CR alone, `tr '\\r' '\\n'` "
+    "makes them)"
+)
 BYTE_ORDER_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
@@ -186,10 +190,9 @@ class Part:
         return self.head + self.text
 
     def numbered_lines(self) -> Iterator[tuple[int, str]]:
-        """Yield pairs (line number in the whole, line without its end)."""
+        """Yield pairs (line number in the whole, line)."""
         for lines, first in ((self.head.split("\n")[:-1], 1), (self.text.split("\n"), self.first)):
-            for number, line in enumerate(lines, start=first):
-                yield number, line.removesuffix("\r")
+            yield from enumerate(lines, start=first)
 
 
 def source_of(origin: Readable) -> Source:
@@ -254,9 +257,26 @@ def read_bytes(origin: Readable) -> bytes:
     return unpack(_raw_bytes(source), shown_name(source), source.largest_size)
 
 
-def text_lines(origin: Readable) -> Iterator[tuple[int, str]]:
-    """Yield pairs (line number from 1, line without its end). Raises as `read_bytes`, and for other bytes than text."""
+def text_lines(origin: Readable, *, keeps_returns: bool = False) -> Iterator[tuple[int, str]]:
+    """Yield pairs (line number from 1, line without its end, LF or CR LF). Raises as `read_bytes`, and for other bytes
+    than text; for a CR within a line, too, unless it `keeps_returns`."""
     source = source_of(origin)
+    shown = shown_name(source)
+    for number, line in _decoded_lines(source):
+        if "\r" in line:
+            line = line.removesuffix("\r")
+            if not keeps_returns:
+                check_whole(shown, number, line)
+        yield number, line
+
+
+def check_whole(shown: str, number: int, line: str) -> None:
+    """Raise DataError, naming the file as `shown`, for a line with a CR in it."""
+    if "\r" in line:
+        raise DataError(f"{shown}, line {number}: {RETURN_WITHIN}")
+
+
+def _decoded_lines(source: Source) -> Iterator[tuple[int, str]]:
     if isinstance(source.origin, Part):
         yield from source.origin.numbered_lines()
         return
@@ -264,14 +284,13 @@ def text_lines(origin: Readable) -> Iterator[tuple[int, str]]:
     if "utf-8" in codecs.lookup(source.encoding).name:
         check_utf8(source, content)
         for number, raw in enumerate(content.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
-            yield number, decode_line(source, number, raw).removesuffix("\r")
+            yield number, decode_line(source, number, raw)
         return
     try:
         text = content.decode(source.encoding)
     except UnicodeError as error:
         raise DataError(f"{shown_name(source)}: not {source.encoding} text: {error}") from error
-    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
-        yield number, line.removesuffix("\r")
+    yield from enumerate(text.removeprefix("\ufeff").split("\n"), start=1)
 
 
 def read_text(origin: Readable) -> str:

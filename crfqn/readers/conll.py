@@ -120,7 +120,7 @@ def conll_lines(
 
 def _check_columns(where: str, row: Sequence[str], separator: str = " ") -> None:
     parting = "\t" if separator == TAB else " \t"
-    wrong = [text for text in row if not text or any(character in text for character in f"{parting}\n")]
+    wrong = [text for text in row if not text or any(character in text for character in f"{parting}\n\r")]
     if wrong:
         what = "a tab" if separator == TAB else "blanks"
         raise InputError(f"{where}{wrong[0]!r} cannot stand in a column: it is empty or has {what}")
@@ -130,7 +130,7 @@ def _relabelled(line: str, labels: Sequence[str], column: int, separator: str | 
     """Return a line with a label in the column of this number, which is added where it is not there."""
     label = labels[0]
     if separator is not None:
-        if separator in label or "\n" in label:
+        if any(character in label for character in f"{separator}\n\r"):
             raise InputError(f"{label!r} cannot stand in a column: it holds what parts the columns")
         return separator.join([*line.split(separator)[:column], label])
     _check_columns("", labels)

@@ -79,7 +79,7 @@ def conllu_lines(labeled: Labeled, label: str = "upos") -> Iterator[str]:
 
 def _field(where: str, field: str, name: str, text: str) -> str:
     """Return a field with another text, or with it under a key of the field if `name` says one."""
-    if "\t" in text or "\n" in text:
+    if any(character in text for character in "\t\n\r"):
         raise InputError(f"{where}a tab or a line's end in {name!r}")
     _, _, key = name.partition(":")
     if not key:

@@ -76,7 +76,7 @@ def crfsuite_lines(labeled: Labeled) -> Iterator[str]:
 
 
 def _check_fields(where: str, fields: Sequence[str]) -> None:
-    if any("\t" in field or "\n" in field for field in fields):
+    if any(character in field for field in fields for character in "\t\n\r"):
         raise InputError(f"{where}a tab or a line's end in a name or label")
 
 

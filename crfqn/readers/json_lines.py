@@ -77,6 +77,15 @@ def read_json_lines(
     return Labeled(made(where, records, items, (tokens, labels)), known, places=places)
 
 
+def kinds_of_line(line: str) -> tuple[str, ...]:
+    """Return what lines hold by the first one, sequences or documents; () where it does not tell."""
+    try:
+        keys = {*json.loads(line)}
+    except (ValueError, TypeError):
+        return ()
+    return (SEQUENCES,) if keys & {"features", "tokens"} else (DOCUMENTS,) * ("text" in keys)
+
+
 def json_lines(data: Labeled | Documents, added: Sequence[Any] | None = None) -> Iterator[str]:
     """Yield a line an item, in the form that is read; `added` labels stand under "predicted"."""
     for i in range(data.n_items):

@@ -48,7 +48,7 @@ def labelled_lines(documents: Documents) -> Iterator[str]:
     InputError where it would be read as another: a line's end, a tab in the label or blanks around it."""
     for i, (text, label) in enumerate(zip(documents.inputs, documents.labels, strict=True)):
         _check_label(f"{documents.where(i)}: ", label)
-        if "\n" in text or text.endswith("\r"):
+        if "\n" in text or "\r" in text:
             raise InputError(f"{documents.where(i)}: a line's end in its text")
         # Behind a tab a text is one whatever it begins with, and whether it is blank.
         needs_tab = "\t" in text or not text.strip() or text.startswith(BYTE_ORDER_MARK)
@@ -57,7 +57,7 @@ def labelled_lines(documents: Documents) -> Iterator[str]:
 
 def _check_label(where: str, label: str) -> None:
     is_other = label != label.strip() or label.startswith(BYTE_ORDER_MARK)
-    if is_other or "\t" in label or "\n" in label:
+    if is_other or any(character in label for character in "\t\n\r"):
         raise InputError(f"{where}a tab, a line's end or blanks around it in its label, {shorten(label)}")
 
 

@@ -1,24 +1,18 @@
-"""Reader of raw text, an item a line, cut into words and punctuation by one regular expression.
-
-A token is a run of letters, digits and underscores, in which hyphens and apostrophes may stand between such runs
-(`well-known`, `don't`), and points, commas and colons between digits (`3.14`, `1,000`); or any other character but
-white space.
-"""
+"""Reader of raw text, an item a line, cut into words and punctuation as `crfqn.tokenize` does."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
 
 from crfqn.data.files import Readable, shown_name, text_lines
 from crfqn.data.token_columns import TokenColumns
+from crfqn.data.tokens import TOKEN
 from crfqn.errors import EmptyDataError, InputError
 from crfqn.readers.format import SEQUENCES, Format, by_lines
 from crfqn.readers.items import Labeled, Places
 
-TOKEN = re.compile(r"\w+(?:[-'\u2019]\w+|(?<=\d)[.,:](?=\d)\w+)*|[^\w\s]")
 WORDS = ("w",)
 
 

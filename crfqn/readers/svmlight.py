@@ -80,7 +80,7 @@ def svmlight_lines(documents: Documents) -> Iterator[str]:
 
 
 def _check_label(where: str, label: str) -> None:
-    if not label or any(character in label for character in ": #\t\n"):
+    if not label or any(character in label for character in ": #\t\n\r"):
         raise InputError(f"{where}{shorten(label)} cannot be a label in svmlight's format")
 
 

@@ -11,6 +11,7 @@ import csv
 import itertools
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from crfqn.data.file_parts import Cut
-from crfqn.data.files import Readable, read_bytes, shown_name, text_lines
+from crfqn.data.files import RETURN_WITHIN, Readable, read_bytes, shown_name, text_lines
 from crfqn.data.matrices import is_number
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError
@@ -81,9 +82,12 @@ class Wanted(NamedTuple):
         may lack the label."""
         if self.header:
             return row
-        named = {*(self.columns or ()), *self.drop, self.label or ""} if self.columns is not None else ()
+        named = {*(self.columns or ()), *self.drop, self.label or "", self.text or ""}
+        named = named if self.columns is not None or self.text is not None else set()
         known = sorted(int(name) for name in named if name.isdecimal())
         n = max(known, default=len(row))
+        if self.text is not None and len(row) > n:  # the others of a table of texts
+            n = len(row)
         if len(row) == n - 1 and self.label:
             return [str(number) for number in range(1, n + 1) if str(number) != self.label]
         if len(row) != n:
@@ -182,7 +186,7 @@ def _read(path: Readable, delimiter: str, wanted: Wanted) -> Table:
     numbers: list[int] = []  # of the lines that have been read
 
     def lines() -> Iterator[str]:
-        for number, line in text_lines(path):
+        for number, line in text_lines(path, keeps_returns=True):  # within quotes
             numbers.append(number)
             yield f"{line}\n"
 
@@ -213,7 +217,8 @@ def _read(path: Readable, delimiter: str, wanted: Wanted) -> Table:
                 table.rows.append(row)
                 table.lines.append(first)
     except csv.Error as error:
-        raise DataError(f"{shown}, line {numbers[before]}: malformed table: {error}") from error
+        reason = RETURN_WITHIN if "new-line" in str(error) else f"malformed table: {error}"
+        raise DataError(f"{shown}, line {numbers[before]}: {reason}") from error
     if table is None:
         raise EmptyDataError(f"{shown}: empty; expected a line of column names and rows below it")
     if len(set(table.header)) < len(table.header):
@@ -374,17 +379,39 @@ def _begins(lines: Sequence[str], delimiter: str) -> bool:
 
 
 def has_header(lines: Sequence[str], delimiter: str = ",") -> bool:
-    """Return whether the first line of a table names its columns: by distinct texts, none of them a number or empty."""
+    """Return whether the first line of a table names its columns: the one of labels as usual, or by distinct texts,
+    none of them a number or empty, or again in its column below (unless the whole line comes again)."""
     row = titles(lines, delimiter)
-    return len(set(row)) == len(row) and not any(
-        is_number(with_point(cell)) or not cell.strip() for cell in row
-    )
+    if {cell.lower() for cell in row} & {*OF_ROWS}:
+        return True
+    if len(set(row)) < len(row) or any(is_number(with_point(cell)) or not cell.strip() for cell in row):
+        return False
+    others = (other for other in _rows_below(lines, delimiter, len(row)) if other != row)
+    return not any(first == cell for other in others for first, cell in zip(row, other, strict=True))
 
 
 def titles(lines: Sequence[str], delimiter: str = ",") -> list[str]:
     """Return the cells of a table's first line."""
     first = lines[0] if lines else ""
     return next((row for row in csv.reader([first], delimiter=_delimiter(first, delimiter)) if row), [])
+
+
+def are_texts(lines: Sequence[str], delimiter: str, names: Sequence[str], among: Sequence[str]) -> list[str]:
+    """Return those columns, by their `names`, that have other cells than numbers below the first of a table's lines."""
+    rows = [*_rows_below(lines, delimiter, len(names))]
+    return [
+        name
+        for name in among
+        if not rows or any(not is_number(with_point(row[names.index(name)] or "0")) for row in rows)
+    ]
+
+
+def _rows_below(lines: Sequence[str], delimiter: str, n: int) -> Iterator[list[str]]:
+    """Yield the rows of n cells below the first line of a table, as far as they can be read."""
+    with suppress(csv.Error):  # which reading says
+        for row in csv.reader(lines[1:], delimiter=_delimiter("".join(lines[:1]), delimiter)):
+            if len(row) == n:
+                yield row
 
 
 def _delimiter(line: str, delimiter: str) -> str:

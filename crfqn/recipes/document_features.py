@@ -24,6 +24,7 @@ from crfqn.recipes.schema import FeaturesSection as Settings
 from crfqn.tagging.tables import CellError, NumberColumn, TableColumns, TextColumn, is_missing, numbers_of
 from crfqn.tagging.texts import WordCounts, ascending_numbers
 
+LARGEST = 1e150  # number of a column, whose squares can be summed
 SMALLEST = 1e-12  # deviation, to the largest number of a column, below which all its numbers are one but for rounding
 
 
@@ -180,8 +181,8 @@ class TextFeatures:
 
 OWN_TEXTS = (
     "column {name!r}: {n:,} different texts in {n_items:,} items, each of them a feature, which new items will hardly "
-    "have; to train on their words call the column text, and name that of the labels by label (--label), or leave it "
-    "out by drop (--drop {name})"
+    "have; to train on their words choose features text (--features text --columns {name}), or leave it out by drop "
+    "(--drop {name})"
 )
 MISSING_HINT = (
     "fill it in (a column of texts may have empty cells), or leave the column out by drop (--drop {name})"
@@ -277,6 +278,12 @@ def _number_column(name: str, feature: int, texts: list[str]) -> NumberColumn:
         values = numbers_of(name, texts)
     except CellError as error:
         raise CellError(error.item, f"{error.reason}; {MISSING_HINT.format(name=name)}") from error
+    largest = int(np.abs(values).argmax())
+    if abs(values[largest]) > LARGEST:
+        raise CellError(
+            largest,
+            f"column {name!r}: expected a number of at most {LARGEST:g} in size, got {shorten(texts[largest])}",
+        )
     center = float(values.mean()) if 2 * np.count_nonzero(values) > values.size else 0.0
     scale = float(np.sqrt(np.mean((values - center) ** 2)))
     return NumberColumn(name, feature, center, scale if scale > np.abs(values).max() * SMALLEST else 1.0)

@@ -23,6 +23,7 @@ from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sources import (
     Observed,
     Prepared,
+    format_of,
     load_dataset,
     own_file,
     own_files,
@@ -125,18 +126,18 @@ def _documents(recipe: Recipe) -> Documents:
     train, *others = own_parts(recipe)
     documents = concatenate(train, others[0]) if others else replace(train, n_train=train.n_items)
     for part in (train, *others):
-        _check_labels(part, recipe.features.kind)
+        _check_labels(part, format_of(recipe, recipe.data.train))
     return documents
 
 
-def _check_labels(documents: Documents, kind: str) -> None:
+def _check_labels(documents: Documents, format: str) -> None:
     """Raise DataError if a document has no label; the message names the line of the first one."""
     n_unknown = documents.labels.count("")
     if n_unknown:
         others = f" (and {n_unknown - 1} more)" if n_unknown > 1 else ""
         assert documents.places is not None  # of a file
         place = documents.places.where(documents.labels.index(""))
-        form = "; expected `label TAB text`" if kind == "text" else ""
+        form = "; expected `label TAB text`" if format == "text" else ""
         raise DataError(f"{place}: no label{others}{form}")
 
 

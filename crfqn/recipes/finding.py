@@ -1,6 +1,8 @@
 """Recipes: by name or path, of a data file and choices (`crfqn train --data`), and one to begin with."""
 
+import difflib
 import json
+import shlex
 import tomllib
 from collections.abc import Sequence
 from dataclasses import MISSING
@@ -9,14 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from crfqn.choices import STRUCTURED
-from crfqn.data.files import STANDARD_INPUT, shown_name
+from crfqn.data.files import STANDARD_INPUT, check_whole, shown_name
 from crfqn.datasets.registry import bundled
 from crfqn.errors import InputError, RecipeError
 from crfqn.readers.conll import TAB, columns_of, splits_at_tabs
 from crfqn.readers.format import DOCUMENTS, SEQUENCES, Format
+from crfqn.readers.json_lines import kinds_of_line
 from crfqn.readers.registry import FORMATS, find_format
 from crfqn.readers.sniffing import first_lines, sniff
-from crfqn.readers.tables import DELIMITERS, OF_ROWS, TEXTS, has_header, parquet_titles, titles
+from crfqn.readers.tables import DELIMITERS, OF_ROWS, TEXTS, are_texts, has_header, parquet_titles, titles
 from crfqn.recipes.keys import Key, keys_in
 from crfqn.recipes.schema import FEATURES_OF, SECTIONS, Recipe, keys_of, parse_recipe
 from crfqn.recipes.sources import TABLES, own_files, told_format
@@ -80,17 +83,16 @@ def recipe_of_options(
     [data]."""
     lines = first_lines(data, keys.get("encoding", "utf-8"))
     found = _format_of(data, format, lines)
-    structure = structure or _structure_of(found, taxonomy)
+    structure = structure or _structure_of(found, taxonomy, features, lines)
     named = {name: keys.pop(name) for name in OF_DATA if name in keys}
-    header = _titles(data, found.name, lines) if found.name in TABLES and structure != "chain" else []
+    is_table = found.name in TABLES and structure != "chain"
+    header = _titles(data, found.name, lines) if is_table else []
     by_format = OF_FORMAT.get(found.name, "words" if structure == "chain" else "text")
-    if found.name in TABLES and structure != "chain" and not {title.lower() for title in header} & {*TEXTS}:
+    if is_table and not header:
+        raise InputError(f"{data}: empty; expected a table, and a column of labels in it")
+    if is_table and not {title.lower() for title in header} & {*TEXTS}:
         by_format = "table"
-    templates = keys.get("templates") or ""
-    of_templates = (
-        "templates" if isfile(templates) else "windows"
-    )  # a pattern file, or the templates themselves
-    kind = features or (of_templates if templates else by_format)
+    kind = features or (_kind_of_templates(keys["templates"]) if keys.get("templates") else by_format)
     is_of_words = lines and not any(columns_of([line]) for line in lines if line.strip())
     if found.name == "conll" and "columns" not in keys and is_of_words:
         raise InputError(
@@ -99,13 +101,18 @@ def recipe_of_options(
     if found.name == "conll" and kind == "windows" and "columns" not in keys:
         keys["columns"] = " ".join(columns_of(lines))
     title = ""
-    if kind == "table":
+    if kind == "table" and structure != "chain":
         chosen = "" if "label" in named else " (--label names another)"
         named |= _table_keys(data, header, named, found.name, lines)
         title = f"rows of a table, its column {named['label']!r} the label{chosen}"
+    elif kind == "text" and is_table:
+        of_text = _text_keys(data, header, named, keys.pop("columns", ""), found.name, lines)
+        title = f"texts, the column {of_text['text']!r} of a table, labels in its column {of_text['label']!r}"
+        named |= of_text
     elif named.get("header") is not None or "drop" in named:
         raise InputError(
-            "--drop, --header and --no-header are for tables whose rows are items (--features table)"
+            "--drop, --header and --no-header are for tables whose rows are items (--features table), the latter two "
+            "for those of texts (--features text), too"
         )
     if found.name == "conll" and splits_at_tabs(lines):
         named["separator"] = TAB
@@ -138,20 +145,44 @@ def _format_of(data: str, format: str | None, lines: Sequence[str]) -> Format:
     return find_format(told, data)
 
 
-def _structure_of(format: Format, taxonomy: str | None) -> str:
-    """Return the structure of the labels in a format, of a tree that of such; InputError where it may be several."""
+def _kind_of_templates(templates: str) -> str:
+    """Return the features that --templates asks for, by a pattern file or by the templates themselves; InputError for
+    what is neither, with the file's name that is nearest."""
+    if isfile(templates):
+        return "templates"
+    path = Path(templates)
+    if "[" not in templates:
+        there = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+        near = difflib.get_close_matches(path.name, there, n=1)
+        hint = f"; did you mean {path.with_name(near[0])}?" if near and not path.is_dir() else ""
+        raise InputError(
+            f"--templates {templates}: {'a folder' if path.is_dir() else 'no such file'}, and no templates like w[0] "
+            f"or w[-1]|w[0]{hint}"
+        )
+    return "windows"
+
+
+def _structure_of(format: Format, taxonomy: str | None, features: str | None, lines: Sequence[str]) -> str:
+    """Return the structure of the labels in a format, of a tree that of such, of features of single items and JSON
+    lines of texts flat; InputError where it may be several."""
     if taxonomy is not None:
         return "taxonomy"
-    if len(format.holds) > 1:
+    kinds = format.holds
+    if len(kinds) > 1 and features is not None:
+        kinds = (DOCUMENTS if features in FEATURES_OF["flat"] else SEQUENCES,)
+    elif format.name == "jsonl":
+        kinds = kinds_of_line("".join(lines[:1])) or kinds
+    if len(kinds) > 1:
         raise InputError(
             f"format {format.name} holds sequences or documents; say --structure chain, flat, taxonomy or ranking"
         )
-    return {SEQUENCES: "chain", DOCUMENTS: "flat"}[format.holds[0]]
+    return {SEQUENCES: "chain", DOCUMENTS: "flat"}[kinds[0]]
 
 
 def _titles(data: str, format: str, lines: Sequence[str]) -> list[str]:
     """Return the names of the columns of a table, or the cells of its first row."""
     if format != "parquet":
+        check_whole(data, 1, "".join(lines[:1]))
         return titles(lines, DELIMITERS[format])
     with own_files():
         return parquet_titles(data)
@@ -165,10 +196,7 @@ def _table_keys(
         raise InputError(
             f"--features table: expected a file in format {', '.join(TABLES)}, and {data} is {format}"
         )
-    if not header:
-        raise InputError(f"{data}: empty; expected a table, and a column of labels in it")
-    has_titles = format == "parquet" or named.get("header", has_header(lines, DELIMITERS[format]))
-    names = header if has_titles else [str(number) for number in range(1, len(header) + 1)]
+    has_titles, names = _names(header, named, format, lines)
     usual = next((name for name in names if name.lower() in OF_ROWS), names[-1] if names else "")
     label = named.get("label", usual)
     drop = [name for name in named.get("drop", "").split(",") if name.strip()]
@@ -177,6 +205,42 @@ def _table_keys(
         "label": _column("label", label, names),
         "drop": ",".join(_column("drop", name.strip(), names) for name in drop),
     }
+
+
+def _names(
+    header: list[str], named: dict[str, Any], format: str, lines: Sequence[str]
+) -> tuple[bool, list[str]]:
+    """Return whether a table's first line names its columns, and the names, else numbers from 1."""
+    has_titles = format == "parquet" or named.get("header", has_header(lines, DELIMITERS[format]))
+    return has_titles, header if has_titles else [str(number) for number in range(1, len(header) + 1)]
+
+
+def _text_keys(
+    data: str, header: list[str], named: dict[str, Any], text: str, format: str, lines: Sequence[str]
+) -> dict[str, Any]:
+    """Return the keys of [data] for a table of texts: header, text and label. The texts are in the column that is
+    named, or called text, or the only other one of texts; the labels in one of a usual name, or the last of the others.
+    InputError, with the columns and what to say, where they may be in several."""
+    has_titles, names = _names(header, named, format, lines)
+    usual = {name.lower(): name for name in reversed(names)}
+    text = _column("columns", text, names) if text else usual.get(*TEXTS, "")
+    label = _column("label", named["label"], names) if "label" in named else ""
+    if not label:
+        fitting = [usual[name] for name in OF_ROWS if name in usual] + names[::-1] * bool(text)
+        label = next((name for name in fitting if name != text), "")
+    others = [name for name in names if name not in (text, label)]
+    texts = others if format == "parquet" else are_texts(lines, DELIMITERS[format], names, others)
+    if not text and label and len(texts) == 1:
+        (text,) = texts
+    if text and label:
+        return {"header": has_titles, "text": text, "label": label}
+    missing = [] if text else ["--columns", *(texts or others)[:1]]
+    missing += [] if label else ["--label", names[-1]] if names else []
+    bare = "; if the first line is an item, --no-header, and numbers for names" if has_titles else ""
+    raise InputError(
+        f"{data}: expected a column of texts and one of labels, there are: {', '.join(names):.300}; say which, as by "
+        f"{shlex.join(missing)}{bare}"
+    )
 
 
 def _column(option: str, name: str, names: list[str]) -> str:

@@ -53,6 +53,7 @@ class DataSection:
         True, "whether the first line of a table names the columns; else they are numbers from 1"
     )
     drop: str = key("", "columns of a table that are left out, separated by commas; of features table")
+    text: str = key("", "column of a table that has the texts; of features text; default: text")
     separator: str = key(
         "", "between the columns of CoNLL's files; default: tabs where all lines have as many, else blanks"
     )

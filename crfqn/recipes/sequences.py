@@ -19,11 +19,14 @@ from crfqn.errors import DataError, InputError, RecipeError
 from crfqn.readers.crfsuite_text import read_crfsuite_text
 from crfqn.readers.images import read_letter_matlab, read_letter_table
 from crfqn.readers.items import Labeled, append_test
+from crfqn.readers.tables import LABELS
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sources import (
+    TABLES,
     Observed,
     Prepared,
     find_dataset,
+    format_of,
     load_dataset,
     own_file,
     own_files,
@@ -141,7 +144,10 @@ def _check_labels(recipe: Recipe, labeled: Labeled) -> None:
         if "" in labels:
             assert labeled.places is not None  # of a file
             form = "`label TAB attribute TAB ...`"
-            if recipe.features.kind in OF_COLUMNS:
+            if recipe.data.train and format_of(recipe, recipe.data.train) in TABLES:
+                named = recipe.data.label or ", ".join(LABELS)
+                form = f"one in each row, in a column called {named} (--label names another)"
+            elif recipe.features.kind in OF_COLUMNS:
                 form = f"`{' '.join([*recipe.features.column_names, 'label'])}`"
             place = labeled.places.where(item, labels.index(""))
             raise DataError(f"{place}: no label; expected {form}")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crfqn.data.files import STANDARD_INPUT, check_regular
+from crfqn.data.files import STANDARD_INPUT, check_regular, shown_name
 from crfqn.datasets import Dataset, dataset
 from crfqn.errors import DataError, DataUnavailableError, InputError, RecipeError
 from crfqn.readers import conll
@@ -184,8 +184,9 @@ def format_of_new(
     if columns is not None and kind != "table":
         return format_of_columns(lines, columns, labels, own)
     found = sniff(lines, OF_NEW[kind])
-    if kind == "text" and found in DELIMITERS and not {*TEXTS} & {*titles(lines, DELIMITERS[found])}:
-        found = None
+    if kind == "text" and recipe.data.header and found in DELIMITERS:
+        is_titled = {*TEXTS, recipe.data.text} & {*titles(lines, DELIMITERS[found])}
+        found = found if is_titled else None
     return found or (own if kind == "table" or not lines else OF_FEATURES.get(kind, own))
 
 
@@ -234,6 +235,11 @@ def read_items(
     options = reading_options(recipe, name, columns, is_new=is_new, keeps_blank=keeps_blank)
     data = formats.read(path, name, encoding=recipe.data.encoding, **options)
     if isinstance(data, Labeled) != (recipe.structure.kind == "chain"):
+        if is_new:
+            has, labels = (
+                ("sequences", "single items") if isinstance(data, Labeled) else ("single items", "sequences")
+            )
+            raise DataError(f"{shown_name(path)}: holds {has}, and the model labels {labels}")
         has, fitting = (
             ("sequences", '"chain"')
             if isinstance(data, Labeled)
@@ -266,6 +272,9 @@ def reading_options(
         options |= {"rows": True, "drop": drop, "columns": columns and list(columns)}
         options |= {"header": recipe.data.header} if format != "parquet" else {}
         del options["sentence"]
+    elif recipe.features.kind == "text" and format in TABLES:
+        options |= {"text": recipe.data.text or None}
+        options |= {"header": recipe.data.header} if format != "parquet" else {}
     elif format == "text":
         options["keeps_blank"] = keeps_blank
     elif format == "svmlight":

@@ -114,10 +114,10 @@ def make_report(model: Any, data: Any = None, **contents: Any) -> str:
         raise InputError(f"report: {error}") from None
     file_facts, name = [], ""
     if isinstance(model, str | PathLike):
-        from crfqn.estimators.storage import load
+        from crfqn import interchange
 
         file_facts, name = _file_facts(Path(model)), Path(model).stem
-        model = load(model)
+        model = interchange.read(model)
     refuse_dense(model, "report")
     subject = Subject(model, wanted.feature_names)
     found = None if data is None else EvaluationSection.of(subject, data, wanted.source)

@@ -16,6 +16,7 @@ import numpy as np
 from crfqn.data.hybrid import refuse_dense
 from crfqn.data.schemes import recognise_scheme, spans_of
 from crfqn.data.templates.vocabulary import TemplateVocabulary
+from crfqn.data.tokens import tokenize
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 from crfqn.tagging.opening import open_predictor
@@ -24,7 +25,7 @@ TOGETHER = 64  # items that are labelled at a time; the clock is looked at betwe
 MOST_BEST, MOST_FEATURES = 100, 100
 # What the items of a model are, for programs and messages.
 TAKES = {
-    "text": "a text (words are what white space parts), or a list of words",
+    "text": "a text (cut into words and punctuation, which the answer has as tokens), or a list of words",
     "document": "a text",
     "columns": "a list of positions, each a list of texts or a dict, of the columns",
     "features": "a list of positions, each a dict of features or a list of their names",
@@ -279,7 +280,7 @@ class LabelService:
     def _prepared(self, i: int, item: Any) -> Any:
         """Return an item of JSON as the model takes it."""
         if self.takes == "text" and isinstance(item, str):
-            return item.split()
+            return tokenize(item)
         if self.takes == "document" and not isinstance(item, str):
             raise InputError(f"item {i}: expected {TAKES[self.takes]}, got {describe(item)}")
         if self.takes in ("cells", "numbers"):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from crfqn.arrays import Vector
+from crfqn.data.tokens import tokenize
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 from crfqn.tagging.opening import open_predictor
@@ -89,9 +90,9 @@ class Tagger:
         ----------
         xseq : list of positions, or str, optional
             A sequence, as an item of `ChainCRF.fit`: dicts, lists of feature strings, columns of tokens for a model of
-            `Templates`, a 2-D array; a string is cut at white space into words. A single item: a row of numbers, or a
-            dict of those that are not 0, by name or column; of a model of tables, a dict of cells. By default the one
-            that was `set`.
+            `Templates`, a 2-D array; a string is cut into words by `crfqn.tokenize`. A single item: a row of numbers,
+            or a dict of those that are not 0, by name or column; of a model of tables, a dict of cells. By default the
+            one that was `set`.
         known : list, optional
             What is known of a sequence's labels: a label, a set of possible ones or None for each position.
 
@@ -160,7 +161,7 @@ class Tagger:
         if item is None:
             raise InputError("expected an item first: set(xseq)")
         if isinstance(item, str) and self._model.LABELS_SEQUENCES:
-            item = item.split()
+            item = tokenize(item)
         return item if hasattr(item, "tocsr") and not self._model.LABELS_SEQUENCES else [item]
 
     def _known(self, known: Any, is_of_one: bool = True) -> dict[str, Any]:

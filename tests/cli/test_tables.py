@@ -157,6 +157,32 @@ def test_a_column_of_sentences_is_told(run, tmp_path):
     assert run("predict", "m.crfqn", input="what weather\nwhat time\n").stdout == "weather\ntime\n"
 
 
+@pytest.mark.parametrize("has_titles", [True, False])
+def test_the_column_of_texts_is_found_or_named(run, tmp_path, has_titles):
+    lines = 'question,label\r\n"where, is it",place\r\nwho is it,person\r\nwhere are we,place\r\n'
+    (tmp_path / "t.csv").write_text(lines if has_titles else lines.partition("\n")[2], newline="")
+    named = () if has_titles else ("--columns", "1", "--label", "2")
+    done = run(
+        "train",
+        "--data",
+        "t.csv",
+        "--features",
+        "text",
+        *named,
+        "--l1",
+        0,
+        "--l2",
+        1,
+        "--threads",
+        1,
+        "-o",
+        "m.crfqn",
+    )
+    assert f"the column '{'question' if has_titles else 1}' of a table" in done.stderr
+    assert run("predict", "m.crfqn", "t.csv").stdout == "place\nperson\nplace\n"
+    assert run("predict", "m.crfqn", input="where\r\nwho is it\r\n").stdout == "place\nperson\n"
+
+
 def test_a_tree_of_labels(run, tmp_path):
     table().to_csv(tmp_path / "t.csv", index=False)
     (tmp_path / "tree").write_text("pet cat\npet dog\nfarm cow\n")
@@ -194,7 +220,40 @@ def test_a_tree_of_labels(run, tmp_path):
         (("empty.csv",), "empty.csv: empty; expected a table"),
         (("ragged.csv",), "ragged.csv, line 3: expected 2 cells (a, label), got 3"),
         (("unlabelled.csv",), "unlabelled.csv, line 3: no label"),
-        (("t.csv", "--features", "text"), "--structure flat: "),
+        (
+            ("iris.csv", "--structure", "chain"),
+            "iris.csv, line 2: no label; expected one in each row, in a column called label, labels, tag, tags (--",
+        ),
+        (("head.csv",), "head.csv: no rows below the names of the columns"),
+        (("twice.csv",), "twice.csv: expected distinct names of columns, got a, a, label"),
+        (
+            ("huge.csv",),
+            "huge.csv, line 3: column 'a': expected a number of at most 1e+150 in size, got '-1e308'",
+        ),
+        (
+            ("t.csv", "--structure", "chain", "--features", "table"),
+            "--features table is for single items, not for seq",
+        ),
+        (
+            ("t.csv", "--features", "text"),
+            "size, colour, id, animal; say which, as by --columns colour --label animal;",
+        ),
+        (
+            ("t.csv", "--features", "text", "--label", "animal"),
+            "there are: size, colour, id, animal; say which, as by --columns colour;",
+        ),
+        (
+            ("t.csv", "--features", "text", "--columns", "word"),
+            "--columns word: expected a column, or its number",
+        ),
+        (
+            ("returns.csv",),
+            "returns.csv, line 1: a carriage return (CR) within the line; expected lines that end",
+        ),
+        (
+            ("stray.csv",),
+            "stray.csv, line 3: a carriage return (CR) within the line; expected lines that end",
+        ),
         (("words.txt",), "words.txt holds sequences; use chain"),
         (("words.txt", "--drop", "w"), "--drop, --header and --no-header are for tables"),
     ],
@@ -209,11 +268,17 @@ def test_mistakes_are_told_by_options_and_lines(run, tmp_path, arguments, messag
         "empty": "",
         "ragged": "a,label\n1,x\n1,2,x\n",
         "odd": "size,label\n1,x\n2.5,y\nbig,x\n4,y\n",
+        "returns": "a,label\r1,x\r2,y\r",
+        "stray": "a,label\n1,x\n2\r,y\n",
+        "iris": "red,x\nblue,x\n",
+        "head": "a,label\n",
+        "twice": "a,a,label\n1,2,x\n3,4,y\n",
+        "huge": "a,label\n1,x\n-1e308,y\n",
         "same": "a,label\n1,x\n2,x\n",
         "unlabelled": "a,label\n1,x\n2,\n",
     }
     for name, content in contents.items():
-        (tmp_path / f"{name}.csv").write_text(content)
+        (tmp_path / f"{name}.csv").write_text(content, newline="")
     (tmp_path / "words.txt").write_text("a O\nb B\n\nc O\n")
     done = run(*TRAIN, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
@@ -284,5 +349,6 @@ def test_models_of_crfsuite(run, tmp_path):
     assert run("predict", "m.crfsuite", "new.txt").stdout == "X\nY\n\n"
     assert "accuracy, positions    1.0000  of 2" in run("evaluate", "m.crfsuite", "new.txt").stdout
     assert "  w=a\n" in run("inspect", "m.crfsuite").stdout
+    assert "with scores of 1 items" in run("report", "m.crfsuite", "new.txt").stdout
     done = run("predict", "m.crfsuite", "--text", input="a b\n")
     assert (done.returncode, "raw text is for models of words" in done.stderr) == (2, True)

@@ -120,9 +120,9 @@ def test_arow_labels_as_that_of_crfsuite(parameters, tmp_path):
     )
 
 
-@pytest.mark.parametrize("algorithm", ["ap", "pa"])
-def test_online_methods_learn(algorithm):
-    crf = CRF(algorithm, max_iterations=10).fit(X, Y)
+@pytest.mark.parametrize(("algorithm", "pa_type"), [("ap", None), ("pa", None), ("pa", 0)])
+def test_online_methods_learn(algorithm, pa_type):
+    crf = CRF(algorithm, pa_type=pa_type, max_iterations=10).fit(X, Y)
     assert crf.model_.result_.status is Status.LEARNED
     assert crf.score(X, Y) == 1.0
 
@@ -291,7 +291,10 @@ class TestInterface:
             ({"algorithm": "arow", "gamma": 0}, "gamma: expected a finite number > 0"),
             ({"algorithm": "svm"}, "algorithm: expected one of"),
             ({"c1": -1}, "c1: expected"),
-            ({"algorithm": "pa", "pa_type": 2}, "pa_type: expected 1, the only one that is here"),
+            (
+                {"algorithm": "pa", "pa_type": 2},
+                "pa_type: expected 0 or 1, which are here, got 2; leave pa_type out",
+            ),
             ({"min_freq": -1}, "min_freq: expected"),
         ],
     )

@@ -10,14 +10,14 @@ from crfqn import Templates
 
 NARROW = (390, 800)
 HOSTILE = "<img/src=x/onerror=alert(1)>"
-WORDS = ["Ann", "Lee", "sees", HOSTILE, "York"]
+WORDS = ["Ann", "Lee", "sees", "<", "York"]
 LABELS = ["B-PER", "I-PER", "O", f"B-{HOSTILE}", f"I-{HOSTILE}"]
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
     """The address of a service whose labels are as nasty as its words."""
-    items = [WORDS, [HOSTILE], ["sees"], ["York"]] * 3
+    items = [WORDS, ["<"], ["sees"], ["York"]] * 3
     X = Templates(windows="w[-1] w[0]", columns=("w",)).fit_transform(
         [[{"w": w} for w in item] for item in items]
     )
@@ -46,12 +46,12 @@ def test_a_text_is_labelled_by_keyboard(browser, url, size, colours):
     labels = browser.texts(".span .label")
     assert [label.rsplit(" ", 2)[0] for label in labels[:2]] == ["PER", HOSTILE]
     assert all(label.endswith(" %") for label in labels)
-    while browser.run("return document.activeElement.textContent") != HOSTILE:
+    while browser.run("return document.activeElement.textContent") != "<":
         browser.press(Keys.TAB)
         assert browser.run("return getComputedStyle(document.activeElement).outlineStyle") != "none"
     browser.press(Keys.ENTER)
-    assert browser.text("#features h2") == f"{HOSTILE}: {LABELS[3]}"
-    assert f"w[0]={HOSTILE}" in browser.texts("#features td")
+    assert browser.text("#features h2") == f"<: {LABELS[3]}"
+    assert "w[0]=<" in browser.texts("#features td")
     assert browser.run("return document.documentElement.scrollWidth") == size[0]
     assert browser.run("return document.querySelectorAll('img, main script').length") == 0
     channels = [int(part) for part in browser.background().removeprefix("rgb(").rstrip(")").split(",")]

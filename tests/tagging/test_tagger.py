@@ -165,7 +165,8 @@ def test_strings_are_words_for_templates_of_one_column(tmp_path):
     model = ChainCRF(l1=0.1, n_threads=1).fit(X, [labels_of(item) for item in items])
     model.save(tmp_path / "words.crfqn")
     assert (
-        Tagger(tmp_path / "words.crfqn").tag("the  dog\tsees") == model.predict([["the", "dog", "sees"]])[0]
+        Tagger(tmp_path / "words.crfqn").tag("the  dog\tsees.")
+        == model.predict([["the", "dog", "sees", "."]])[0]
     )
 
 
