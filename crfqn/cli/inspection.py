@@ -58,6 +58,11 @@ def inspect(path: Path, top: int, label: str | None, *, as_json: bool) -> None:
         content["transitions"] = [
             {"from": entry.before, "to": entry.after, "weight": entry.weight} for entry in found
         ]
+        if subject.bigrams is not None:
+            content["bigrams"] = [
+                {"feature": entry.feature, "from": entry.before, "to": entry.after, "weight": entry.weight}
+                for entry in subject.strongest_bigrams(top if label else top * 2, label)
+            ]
     if as_json:
         print(to_json(null_for_nan(content)))
         return
@@ -86,6 +91,9 @@ class StoredModel:
         self.coef_ = csr_array((values, (rows, columns)), shape=shape)
         values, rows, columns = predictor.edges
         self.edge_coef_ = csr_array((values, (rows, columns)), shape=(shape[0], shape[0]))
+        if predictor.bigrams is not None:
+            values, rows, columns = predictor.bigrams.entries()
+            self.bigram_coef_ = csr_array((values, (rows, columns)), shape=(shape[0] ** 2, shape[1]))
         self.result_ = read_result(file, NO_WEIGHTS)
         self._settings, self._fitted_strengths = file.table("settings"), file.table("strengths")
 
@@ -119,6 +127,11 @@ def _print_weights(content: dict[str, Any]) -> None:
         print(f"\ntransitions: the {len(content['transitions'])} largest")
         for entry in content["transitions"]:
             print(f"  {entry['weight']:+10.4f}  {printable(entry['from'])} -> {printable(entry['to'])}")
+    if "bigrams" in content:
+        print(f"\ntransitions by feature: the {len(content['bigrams'])} largest")
+        for entry in content["bigrams"]:
+            pair = f"{printable(entry['from'])} -> {printable(entry['to'])}"
+            print(f"  {entry['weight']:+10.4f}  {pair}  {printable(entry['feature'])}")
 
 
 def _listed(names: list[str]) -> str:
@@ -155,7 +168,7 @@ def _facts(subject: Subject, path: Path, recipe: Recipe | None) -> dict[str, Any
         "labels": subject.labels,
         **({} if subject.tree is None else {"n_nodes": subject.tree.n_nodes}),
         "n_features": subject.n_features,
-        "n_features_used": int(np.unique(model.coef_.indices).size),
+        "n_features_used": subject.used_features.size,
         **_dense_facts(model),
         **_n_nonzero(subject),
         "settings": settings,
@@ -177,7 +190,8 @@ def _n_nonzero(subject: Subject) -> dict[str, int]:
     """Return the numbers of non-zero weights by kind: of features, and of the kinds that belong to no feature."""
     model = subject.model
     if subject.is_sequence:
-        n_others, name = int(subject.transitions.nnz), "n_nonzero_transitions"
+        n_bigrams = 0 if subject.bigrams is None else subject.bigrams.nnz
+        n_others, name = int(subject.transitions.nnz + n_bigrams), "n_nonzero_transitions"
     elif not model.fit_intercept:
         return {"n_nonzero": int(model.coef_.nnz)}
     else:

@@ -341,7 +341,8 @@ def _weights(model: Any) -> str:
         return f"{model.result_.n_nonzero:,} weights ({model.n_iter_:,} stages)"
     n_states, n_features = model.coef_.shape[0], model.coef_.shape[1] + model.n_dense_
     if model.LABELS_SEQUENCES:
-        return f"{n_states * (n_states + n_features):,} weights"
+        n_bigrams = n_states**2 * model.bigram_columns_.size
+        return f"{n_states * (n_states + n_features) + n_bigrams:,} weights"
     constant = " and a constant" if model.fit_intercept else ""
     rows = "labels" if tree_of(model) is None else "nodes"
     n_weights = n_states * (n_features + bool(constant))

@@ -20,6 +20,7 @@ from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.checks import check_nonnegative
 from crfqn.objectives.support import Support
 from crfqn.solvers.stochastic import perceptron
+from crfqn.structures.chain import Chain
 
 
 class Zeros(NamedTuple):
@@ -46,12 +47,12 @@ class ObservedChain(ChainCRF):
     min_freq: float = 0.0
     zeros: Zeros = field(default=NO_ZEROS)
 
-    def _support(self, store: FeatureStore, targets: NDArray[np.int32], n_states: int) -> Support:
+    def _support(self, store: FeatureStore, targets: NDArray[np.int32], chain: Chain) -> Support:
         if targets.ndim > 1:
             raise InputError(
                 "expected a label at every position, got unknown ones, which ChainCRF learns from"
             )
-        n_features = store.n_features
+        n_features, n_states = store.n_features, chain.n_states
         nodes = edges = None
         if not self.all_possible_states or self.min_freq > 0:
             nodes = self._frequent(*_pairs(store, targets, self.zeros))

@@ -53,7 +53,7 @@ class Tagger(tagger.Tagger):
 
     def info(self) -> tagger.ModelInfo:
         """Return the weights by name; attributes without a weight are left out."""
-        labels, names, state, transition = self.weights
+        labels, names, state, transition, _ = self.weights
         rows = zip(*(column.tolist() for column in transition), strict=True)
         cells = zip(*(column.tolist() for column in state), strict=True)
         return tagger.ModelInfo(

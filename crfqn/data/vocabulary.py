@@ -17,6 +17,7 @@ UNSEEN = -1
 # Where the value begins in the name of a feature that dicts give as name and value, `name=value`: nowhere in a name
 # that stands for itself, and for some nobody knows, or it was both.
 NO_VALUE, UNKNOWN_VALUE = 0, -1
+NO_COLUMNS = np.empty(0, np.int64)
 MOST_UNKNOWN = 1000  # names without a column that are kept all the same
 
 
@@ -189,6 +190,8 @@ class Vocabulary(KnownNames):
         if [*starts.values()] == self.value_starts.tolist():
             return self
         return type(self)([*starts], [*starts.values()])
+
+    bigram_columns = only_bigram_columns = NO_COLUMNS  # of features of label pairs; and those of nothing else
 
     encodes_items = False  # whether items have a form of the vocabulary's own, which `encode` takes
 

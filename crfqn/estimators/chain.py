@@ -50,7 +50,8 @@ class ChainCRF(ChainModel):
 
         sum_i c_i (-log P(y_i | x_i; W, V)) + l1 (|W|_1 + |V|_1) + l2/2 (|W|^2 + |V|^2),
 
-    and group_l1 times the sum of the norms of W's columns, if asked. The loss is a sum over the items i, not a mean: l1
+    and group_l1 times the sum of the norms of W's columns, if asked. Bigram features, of templates like B01:%x[0,0],
+    add a matrix U_f (classes x classes) each, penalised as V. The loss is a sum over the items i, not a mean: l1
     and l2 mean what CRFsuite's c1 and 2 c2 mean.
 
     Parameters
@@ -138,6 +139,9 @@ class ChainCRF(ChainModel):
     n_dense_ : int, D, the columns of a dense block, 0 without one
     dense_coef_ : ndarray, shape (n_classes, D), only where there is one
     edge_coef_ : scipy.sparse.csr_array, shape (n_classes, n_classes), from x to
+    bigram_columns_ : ndarray of int, the features with weights for pairs of labels: of templates like B01:%x[0,0]
+    bigram_coef_ : scipy.sparse.csr_array, shape (n_classes ** 2, n_features), only where there are any
+        Their weights, those of classes j and k in row j n_classes + k.
     n_features_in_ : int
     vocabulary_ : Vocabulary of the feature names, None for matrices without names
     l1_, l2_, group_l1_ : float, the strengths that it was trained with
@@ -453,6 +457,19 @@ class ChainCRF(ChainModel):
         return {
             (labels[j], labels[k]): weight
             for j, k, weight in zip(*(a.tolist() for a in (found.row, found.col, found.data)), strict=True)
+        }
+
+    @property
+    def bigram_features_(self) -> dict[tuple[Any, Any, Any], float]:
+        """Weights of bigram features that are not 0, by (feature, label, next label), the one that has the feature."""
+        check_is_fitted(self)
+        if not self.bigram_columns_.size:
+            return {}
+        found, labels = self.bigram_coef_.tocoo(), self.classes_.tolist()
+        rows = zip(*(a.tolist() for a in (found.row, found.col, found.data)), strict=True)
+        return {
+            (self._name(f), labels[pair // len(labels)], labels[pair % len(labels)]): weight
+            for pair, f, weight in rows
         }
 
     def top_features(self, label: Any, n: int | None = 10) -> list[Feature]:

@@ -1,6 +1,7 @@
 """The machinery of `ChainCRF`: its data, its training, the scores of new items, its weights and its part of a file.
 
-Shapes: I items, N positions, F features, K labels. Weights are node weights (K, F), then edge weights (K, K).
+Shapes: I items, N positions, F features, K labels. Weights are node weights (K, F), then edge weights (K, K), then
+those of B bigram features (B, K, K).
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
@@ -34,10 +34,20 @@ from crfqn.data.label_codes import (
 from crfqn.data.model_file import ModelFile, narrowed
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import TemplateVocabulary
-from crfqn.data.vocabulary import Vocabulary
+from crfqn.data.token_rows import TokenRows
+from crfqn.data.vocabulary import NO_COLUMNS, KnownNames, Vocabulary
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.base import Problem
+from crfqn.estimators.bigrams import (
+    bigram_edges,
+    bigram_matrix,
+    bigram_weights,
+    chain_over,
+    matched_bigrams,
+    refuse_bigrams,
+    without_columns,
+)
 from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.chain_training import find_broken, items_that_stay, take_items, training_data
 from crfqn.estimators.features import beside_dense
@@ -67,10 +77,13 @@ from crfqn.structures.chain import NO_TARGETS, Chain
 from crfqn.structures.structure import Inference, Structure
 from crfqn.structures.transition_rules import TransitionRules
 from crfqn.tagging.content import (
+    BIGRAMS,
     FEATURE,
     FROM,
+    NODE,
     STATE,
     TO,
+    TRANSITION,
     ModelContent,
     add_labels,
     add_matrix,
@@ -95,12 +108,12 @@ class EncodedItems(Items):
         self.offsets = self.chain.offsets
 
     @classmethod
-    def of(cls, sequences: Sequences, n_states: int, rules: TransitionRules | None) -> Self:
-        """Return sequences that are to be labelled by n_states labels under rules; InputError for no positions."""
+    def of(cls, sequences: Sequences, chain: Chain) -> Self:
+        """Return sequences that are to be labelled as a chain over them; InputError for no positions."""
         if sequences.n_positions == 0:
             raise InputError("validation: expected at least one position, got none")
         store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, allow_empty=True)
-        return cls(Chain(sequences.offsets, n_states, rules=rules), store)
+        return cls(chain, store)
 
     @property
     def n_positions(self) -> int:
@@ -108,7 +121,7 @@ class EncodedItems(Items):
 
 
 class ScoredItems(NamedTuple):
-    """New items ready for inference: their chain, node scores (K, N), -inf where ruled out, and edge scores (K, K)."""
+    """New items ready for inference: their chain, node scores (K, N), -inf where ruled out, and edge weights (E,)."""
 
     chain: Chain
     scores: NDArray[np.float64]
@@ -132,6 +145,8 @@ class ChainModel(StructuredEstimator):
 
     coef_: scipy.sparse.csr_array = field(init=False)
     edge_coef_: scipy.sparse.csr_array = field(init=False)
+    bigram_coef_: scipy.sparse.csr_array = field(init=False)
+    bigram_columns_: ClassVar[NDArray[np.int64]] = NO_COLUMNS
     vocabulary_: Vocabulary | None = field(init=False)
     rules_: TransitionRules | None = field(init=False)
 
@@ -189,30 +204,27 @@ class ChainModel(StructuredEstimator):
         model.n_dense_ = sequences.n_dense if isinstance(sequences, Features) else 0
         begin = self._start(model, start)
         with single_threaded_blas(), Pool(self.n_threads) as pool:
-            store = FeatureStore.from_matrix(sparse_of(sequences).matrix, sequences.offsets, pool=pool)
+            matrix = sparse_of(sequences).matrix
+            chain = model._chain(sequences.offsets, is_training=True, matrix=matrix)
+            if vocabulary is not None:
+                matrix = without_columns(matrix, vocabulary.only_bigram_columns)
+            store = FeatureStore.from_matrix(matrix, sequences.offsets, pool=pool)
             features: Any = SparseMap(store, pool)
             if isinstance(sequences, Features):
                 features = beside_dense(sequences, features)
-            del sequences, encoded
+            del sequences, encoded, matrix
             held = None if validation is None else model._validation_set(validation, store.n_positions)
             targets: Any = labels.targets
             if labels.allowed is not None:
                 self._check_partial()
                 targets = labels.allowed
-            support = model._support(store, targets, len(labels.classes))
-            return model._problem(
-                features,
-                model._chain(store.offsets, is_training=True),
-                targets,
-                weights,
-                begin,
-                support=support,
-                validation=held,
-            )
+            support = model._support(store, targets, chain)
+            return model._problem(features, chain, targets, weights, begin, support=support, validation=held)
 
     def _prepare_blocks(self, blocks: Blocks, start: Any) -> Problem:
         """Return the training on blocks."""
         blocks.check_kind(is_of_sequences=True)
+        refuse_bigrams(blocks.vocabulary, "blocks")
         given, rules = as_transitions(self.constraints, self.scheme), None
         self._check_batches("blocks expect True, as none has all that occurs")
         if not given.is_empty:
@@ -240,6 +252,7 @@ class ChainModel(StructuredEstimator):
         self._check_batches("partial_fit expects True, as no batch has all that occurs")
         labels = known_classes(self, classes)
         sequences, vocabulary = self._grown(X)
+        refuse_bigrams(vocabulary, "partial_fit")
         given, rules = as_transitions(self.constraints, self.scheme), None
         if not given.is_empty:
             rules = given.rules(labels, np.empty(0, np.int32), np.zeros(1, np.int64))
@@ -260,6 +273,7 @@ class ChainModel(StructuredEstimator):
         """Return what `refit` takes: the batch in the features that were known and its new ones, a list of labels an
         item."""
         sequences, vocabulary = self._grown(X)
+        refuse_bigrams(vocabulary, "partial_fit")
         labels = np.empty(sequences.n_positions, object)
         labels[:] = flat_partial_labels(y, sequences.offsets)
         named = Sequences.from_checked(
@@ -297,7 +311,13 @@ class ChainModel(StructuredEstimator):
         model = copy(self)
         model.classes_, model.n_features_in_ = classes, n_features
         model.vocabulary_, model.rules_, model.n_dense_ = vocabulary, rules, 0
+        model._take_bigrams(NO_COLUMNS if vocabulary is None else vocabulary.bigram_columns)
         return model
+
+    def _take_bigrams(self, columns: NDArray[np.int64]) -> None:
+        """Take the columns of bigram features, whose weights are not known yet."""
+        self.__dict__.pop("bigram_coef_", None)
+        self.bigram_columns_ = columns  # type: ignore[misc]
 
     @property
     def _n_columns(self) -> int:
@@ -312,16 +332,25 @@ class ChainModel(StructuredEstimator):
         """Whether rules hold in training."""
         return self.constrain == "both"
 
-    def _chain(self, offsets: NDArray[np.int64], is_training: bool = False) -> Chain:
-        """Return the chain over items, under the rules that hold in decoding or in training."""
+    def _chain(
+        self,
+        offsets: NDArray[np.int64],
+        is_training: bool = False,
+        matrix: Any = None,
+        columns: NDArray[np.int64] | None = None,
+    ) -> Chain:
+        """Return the chain over items, under the rules that hold in decoding or in training; columns : those of a
+        matrix (N, F) that are bigram features, all the model's by default."""
         rules = self.rules_ if self._trains_rules or not is_training else None
-        return Chain(offsets, len(self.classes_), rules=rules)
+        columns = self.bigram_columns_ if columns is None else columns
+        return chain_over(offsets, len(self.classes_), rules, matrix, columns)
 
     def _validation_set(self, validation: Any, n_positions: int) -> ValidationSet:
         """Return validation items, encoded once for all looks; `n_positions`: those of the training."""
         X, y = check_pair(validation)
         sequences = self._encode(X)
-        items: Any = EncodedItems.of(sparse_of(sequences), len(self.classes_), self.rules_)
+        chain = self._chain(sequences.offsets, matrix=sparse_of(sequences).matrix)
+        items: Any = EncodedItems.of(sparse_of(sequences), chain)
         if self.n_dense_:
             items = sequences.beside(items)
         given = lists_by_item(np.asarray(flat_labels(y, sequences.offsets), object), sequences.offsets)
@@ -343,13 +372,16 @@ class ChainModel(StructuredEstimator):
             chain, scores, edges = self._open_known(X, known, pool)
             return chain.decode(scores, edges, pool).states, chain.offsets
 
-    def _support(self, store: FeatureStore, targets: NDArray[np.int32], n_states: int) -> Support:
+    def _support(self, store: FeatureStore, targets: NDArray[np.int32], chain: Chain) -> Support:
         """Return the weights that may be other than 0, by what occurs in the training data."""
         possible = self.all_possible_states, self.all_possible_transitions
         if not possible[0]:
             self._check_no_dense(None, "all_possible_states=False")
-        support = observed_support(store, targets, n_states, *possible)
-        return replace(support, n_node_coords=support.n_node_coords + n_states * self.n_dense_)
+        support = observed_support(store, targets, chain.n_states, *possible)
+        if self.bigram_columns_.size and not possible[1]:
+            support = replace(support, edges=np.flatnonzero(chain.counts(targets)))
+        n_nodes = support.n_node_coords + chain.n_states * self.n_dense_
+        return replace(support, n_node_coords=n_nodes, n_edges=chain.n_edges)
 
     def _check_parameters(self) -> None:
         refuse_scores_of_single_labels()
@@ -401,7 +433,7 @@ class ChainModel(StructuredEstimator):
     def _open(
         self, X: Any, pool: Pool, warns: bool
     ) -> tuple[Chain, NDArray[np.float64], NDArray[np.float64]]:
-        """Return the chain over new items, with the scores of its nodes and edges."""
+        """Return the chain over new items, with the scores of its nodes and the weights of its edges."""
         if not hasattr(self, "classes_"):  # scikit-learn's check takes a tenth of a sentence's time
             check_is_fitted(self)
         if self.n_dense_ or isinstance(X, Features):
@@ -416,15 +448,32 @@ class ChainModel(StructuredEstimator):
         """Return the same of items without a dense block."""
         scorer = Scorer(self.coef_, np.zeros(len(self.classes_)), pool)
         if isinstance(X, EncodedItems):
-            return X.chain, scorer.by_feature(X.store), edge_table(self.edge_coef_)
+            return X.chain, scorer.by_feature(X.store), self._edge_scores(self.bigram_columns_)
         X = list(X) if isinstance(X, Iterator) else X
-        encoded = encode_new(
-            X, self.vocabulary_, self.n_features_in_, partial(names_with_weights, self.coef_)
-        )
+        encoded = encode_new(X, self.vocabulary_, self.n_features_in_, self._known_names)
         if warns and self.coef_.nnz:  # else nothing depends on features
             warn_of_unknown_names(encoded, X, self.vocabulary_)
-        chain = self._chain(encoded.offsets)
-        return chain, scorer.scores(encoded), edge_table(self.edge_coef_)
+        if not self.bigram_columns_.size:
+            return self._chain(encoded.offsets), scorer.scores(encoded), edge_table(self.edge_coef_)
+        matrix = scipy.sparse.csr_array(
+            encoded.matrix() if isinstance(encoded, TokenRows) else encoded.matrix
+        )
+        columns = np.intersect1d(self.bigram_coef_.indices, matrix.indices).astype(np.int64)
+        chain = self._chain(encoded.offsets, matrix=matrix, columns=columns)
+        return chain, scorer.scores(encoded), self._edge_scores(columns)
+
+    def _known_names(self, vocabulary: Vocabulary) -> KnownNames:
+        """Return the names of the features that have weights."""
+        if not self.bigram_columns_.size:
+            return names_with_weights(self.coef_, vocabulary)
+        return vocabulary.some(np.union1d(self.coef_.indices, self.bigram_coef_.indices).tolist())
+
+    def _edge_scores(self, columns: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the edge weights of a chain whose bigram features are some columns."""
+        table = edge_table(self.edge_coef_)
+        if not columns.size:
+            return table
+        return np.vstack([table.reshape(1, -1), bigram_edges(self.bigram_coef_, columns)])
 
     def _infer(
         self, chain: Chain, scores: NDArray, edges: NDArray, targets: NDArray[np.int32] = NO_TARGETS
@@ -461,13 +510,17 @@ class ChainModel(StructuredEstimator):
             n_states = len(new.labels)
             rows, columns, values = common.entries(model.coef_)
             first, second, edges = AxisMatch(common.rows, common.rows).entries(model.edge_coef_)
-            weights = sorted_weights(
-                np.append(rows * new.n_features + columns, (new.n_features + first) * n_states + second),
-                np.append(values, edges),
-            )
+            coords = [rows * new.n_features + columns, (new.n_features + first) * n_states + second]
+            found = [values, edges]
+            if model.bigram_columns_.size:
+                of_bigrams = model.bigram_coef_, common, n_states, checked.bigram_columns_
+                behind, others = matched_bigrams(*of_bigrams)
+                coords.append((new.n_features + n_states) * n_states + behind)
+                found.append(others)
+            weights = sorted_weights(np.concatenate(coords), np.concatenate(found))
             weights = checked._start_beside(model, n_states, common.rows, weights)
         if self.verbose:
-            print_start(common, new, weights, model.coef_.nnz + model.edge_coef_.nnz)
+            print_start(common, new, weights, model._weights().n_nonzero)
         return weights
 
     def _set_weights(self, weights: SparseWeights) -> None:
@@ -476,12 +529,20 @@ class ChainModel(StructuredEstimator):
         end = int(np.searchsorted(weights.coords, n_nodes))
         rows, columns = np.divmod(weights.coords[:end], self.n_features_in_)
         self.coef_ = csr(weights.weights[:end], rows, columns, (n_states, self.n_features_in_))
-        first, second = np.divmod(weights.coords[end:] - n_nodes, n_states)
-        self.edge_coef_ = csr(weights.weights[end:], first, second, (n_states, n_states))
+        n_plain = n_nodes + n_states**2
+        behind = int(np.searchsorted(weights.coords, n_plain))
+        first, second = np.divmod(weights.coords[end:behind] - n_nodes, n_states)
+        self.edge_coef_ = csr(weights.weights[end:behind], first, second, (n_states, n_states))
+        if self.bigram_columns_.size:
+            bigrams = SparseWeights(weights.coords[behind:] - n_plain, weights.weights[behind:])
+            self.bigram_coef_ = bigram_matrix(bigrams, n_states, self.n_features_in_, self.bigram_columns_)
 
     def _weights(self) -> SparseWeights:
         n_states, n_features = self.coef_.shape
         edges = entries(self.edge_coef_, n_states)
+        if self.bigram_columns_.size:
+            bigrams = bigram_weights(self.bigram_coef_, self.bigram_columns_)
+            edges = merged(edges, SparseWeights(n_states**2 + bigrams.coords, bigrams.weights))
         return merged(
             entries(self.coef_, n_features),
             SparseWeights(n_states * n_features + edges.coords, edges.weights),
@@ -489,14 +550,20 @@ class ChainModel(StructuredEstimator):
 
     def _content(self) -> ModelContent:
         content = super()._content()
-        add_matrix(content, "node", self.coef_, STATE, FEATURE)
+        add_matrix(content, NODE, self.coef_, STATE, FEATURE)
         add_matrix(content, "edge", self.edge_coef_, FROM, TO)
         add_labels(content, self.classes_)
         add_rules(content, self.rules_)
-        used, renumbered = np.unique(content.arrays["node_feature"], return_inverse=True)
+        tables = [NODE]
+        if self.bigram_columns_.size:
+            tables.append(BIGRAMS)
+            add_matrix(content, BIGRAMS, self.bigram_coef_, TRANSITION, FEATURE)
+        names = [f"{table}_{FEATURE}" for table in tables]
+        used = np.unique(np.concatenate([content.arrays[name] for name in names]))
         add_vocabulary(content, self.vocabulary_, used)
         if "feature_names" in content.strings:
-            content.arrays["node_feature"] = narrowed(renumbered)
+            for name in names:
+                content.arrays[name] = narrowed(np.searchsorted(used, content.arrays[name]))
             content.metadata["n_features"] = used.size
         return content
 
@@ -504,9 +571,14 @@ class ChainModel(StructuredEstimator):
         super()._restore(file)
         self.classes_, self.vocabulary_, self.n_features_in_, self.rules_ = read_axes(file)
         n_states = len(self.classes_)
-        self.coef_ = read_matrix(file, "node", STATE, FEATURE, (n_states, self.n_features_in_))
+        self.coef_ = read_matrix(file, NODE, STATE, FEATURE, (n_states, self.n_features_in_))
         self.edge_coef_ = read_matrix(file, "edge", FROM, TO, (n_states, n_states))
         self._restore_dense(file, n_states)
+        if f"{BIGRAMS}_weight" in file.arrays:
+            found = read_matrix(file, BIGRAMS, TRANSITION, FEATURE, (n_states**2, self.n_features_in_))
+            named = NO_COLUMNS if self.vocabulary_ is None else self.vocabulary_.bigram_columns
+            self._take_bigrams(np.union1d(named, found.indices).astype(np.int64))
+            self.bigram_coef_ = found
 
     def _name(self, column: int) -> Any:
         return column if self.vocabulary_ is None else self.vocabulary_.names[column]

@@ -18,6 +18,7 @@ from crfqn.distributed.sources import Merged, Read, Shards, count_shard, in_colu
 from crfqn.distributed.workers import connected, run_tasks
 from crfqn.errors import InputError
 from crfqn.estimators.base import Problem, within
+from crfqn.estimators.bigrams import refuse_bigrams
 from crfqn.estimators.chain_training import ERROR, find_broken, items_that_stay
 from crfqn.estimators.checks import check_size
 from crfqn.estimators.transitions import as_transitions
@@ -73,6 +74,7 @@ def prepare_sharded(model: Any, X: Any, y: Any, sample_weight: Any, start: Any, 
     merged = Merged(
         run_tasks(client, "crfqn-names", count_shard, count), getattr(shards.templates, "min_count", 1)
     )
+    refuse_bigrams(merged.vocabulary, "client")
     given, rules = as_transitions(model.constraints, model.scheme), None
     if not given.is_empty:
         rules = given.rules(merged.classes, np.empty(0, np.int32), np.zeros(1, np.int64))

@@ -18,6 +18,7 @@ from crfqn.data.hybrid import refuse_dense
 from crfqn.data.templates.vocabulary import TemplateSource, is_hashed
 from crfqn.data.vocabulary import UNKNOWN_VALUE, Vocabulary
 from crfqn.errors import InputError, warn_caller
+from crfqn.estimators.bigrams import refuse_bigram_weights
 from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.storage import restore
 from crfqn.result import Status
@@ -70,6 +71,7 @@ def chain_weights(
         raise InputError(f"{format_name}: expected a ChainCRF, got a {type(model).__name__}")
     check_is_fitted(model)
     refuse_dense(model, format_name)
+    refuse_bigram_weights(model, format_name)
     if model.classes_.dtype.kind not in "UO":
         raise InputError(f"{format_name}: expected labels that are strings, got {model.classes_.dtype}")
     vocabulary = _vocabulary(model, format_name, feature_names)

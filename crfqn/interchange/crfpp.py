@@ -37,7 +37,7 @@ def read(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     ModelFileError
-        Anything but such a file, also CRF++'s binary models; label pairs with weights that depend on tokens.
+        Anything but such a file, also CRF++'s binary models.
     """
     shown = os.fspath(path)
     weights, templates, n_columns = _weights(_Lines(read_whole(shown), shown))

@@ -1,8 +1,8 @@
 """Weights of observations, as Wapiti and CRF++ number them, as weights of a chain.
 
 A unigram observation has a weight for each label, a bigram observation one for each pair of labels (the label before
-comes first). A chain has one table of transitions: the bigram observations that are the same at every position add up
-to it; others are refused. Shapes: K labels, O observations, N weights that are not zero.
+comes first). Those of bigram observations that are the same at every position add up to the chain's transitions, others
+are bigram features. Shapes: K labels, O observations, N weights that are not zero.
 """
 
 from __future__ import annotations
@@ -56,16 +56,19 @@ def chain_of(
     n_unigrams = n_labels * observations.has_unigrams[owner]
     is_unigram = within < n_unigrams
     bigrams = np.unique(owner[~is_unigram])
-    check_constant([names[o] for o in bigrams.tolist()], constants, path)
-    pairs, entry = np.unique(within[~is_unigram] - n_unigrams[~is_unigram], return_inverse=True)
-    used, rows = np.unique(owner[is_unigram], return_inverse=True)
+    same = same_everywhere([names[o] for o in bigrams.tolist()], constants, path)
+    is_same = np.isin(owner, [o for o in bigrams.tolist() if names[o] in same]) & ~is_unigram
+    pairs, entry = np.unique(within[is_same] - n_unigrams[is_same], return_inverse=True)
+    used = np.unique(owner[~is_same])
+    rows, is_bigram = np.searchsorted(used, owner), ~is_unigram & ~is_same
     return ChainWeights(
         labels,
         [names[o] for o in used.tolist()],
-        SparseTable(rows, within[is_unigram], values[is_unigram]),
+        SparseTable(rows[is_unigram], within[is_unigram], values[is_unigram]),
         SparseTable(
-            pairs // n_labels, pairs % n_labels, np.bincount(entry, values[~is_unigram]).astype(np.float64)
+            pairs // n_labels, pairs % n_labels, np.bincount(entry, values[is_same]).astype(np.float64)
         ),
+        SparseTable(rows[is_bigram], (within - n_unigrams)[is_bigram], values[is_bigram]),
     )
 
 
@@ -85,23 +88,22 @@ def _owners(
     return order[place], numbers - firsts[place]
 
 
-def check_constant(bigrams: list[str], constants: set[str] | None, path: str) -> None:
-    """Raise ModelFileError unless the bigram observations with a weight are the same at every position."""
-    if constants is None:
-        others = [name for name in bigrams if len(bigrams) > 1 or not BARE.fullmatch(name)]
-    else:
-        others = [name for name in bigrams if name not in constants]
-    if others:
+def same_everywhere(bigrams: Collection[str], constants: set[str] | None, path: str) -> set[str]:
+    """Return which bigram observations are the same at every position: `constants`, None: told by names.
+    ModelFileError where names do not tell."""
+    if constants is not None:
+        return constants
+    found = {name for name in bigrams if BARE.fullmatch(name)}
+    if len(found) > 1:
         raise ModelFileError(
-            f"{path}: label pairs have weights of their own for {len(others)} observations, {others[0]!r:.60} the "
-            "first; expected one table of transitions, of bigram templates without %x, as a chain has it: train it "
-            "again with these templates as unigrams, U01:%x[0,0] for B01:%x[0,0]"
+            f"{path}: without templates it is not known which of the bigram observations "
+            f"{', '.join(map(repr, sorted(found)[:3]))} are the same at every position: expected at most one that "
+            "looks so, or a model file, which has the templates"
         )
+    return found
 
 
 COLUMN = re.compile(r"%[a-zA-Z]\[[@*]?[+-]?\d+,(\d{1,4})[,\]]")
-
-PAIRS = re.compile(r"[bB][^#]*%")  # of label pairs and tokens: a model that was read has no weight for them
 
 
 def template_source(
@@ -111,8 +113,7 @@ def template_source(
     `attributes`. `n_columns` are those before the label, if the file knows them."""
     numbers = [int(number) for template in templates for number in COLUMN.findall(template)]
     columns = tuple(usual_names(max([n_columns, *(number + 1 for number in numbers)])))
-    kept = [template for template in templates if not PAIRS.match(template)]
-    source = TemplateSource(columns, "\n".join(kept) + "\n", dialect)
+    source = TemplateSource(columns, "\n".join(templates) + "\n", dialect)
     try:
         source.vocabulary(attributes)
     except InputError as error:

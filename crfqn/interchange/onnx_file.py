@@ -23,6 +23,7 @@ import crfqn
 from crfqn.atomic_write import replace_file
 from crfqn.data.hybrid import refuse_dense
 from crfqn.errors import InputError
+from crfqn.estimators.bigrams import refuse_bigram_weights
 from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.multiclass import MulticlassClassifier
 from crfqn.estimators.taxonomy import TaxonomyCRF
@@ -71,6 +72,7 @@ def graph_of(model: Any, dtype: str = "float32", input: str = "dense") -> Any:
         )
     check_is_fitted(model)
     refuse_dense(model, "onnx")
+    refuse_bigram_weights(model, "onnx")
     for name, value, allowed in (("dtype", dtype, DTYPES), ("input", input, INPUTS)):
         if value not in allowed:
             raise InputError(f"{name}: expected one of {allowed}, got {value!r}")

@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from crfqn.data.model_file import read_whole
-from crfqn.data.templates.patterns import WAPITI
+from crfqn.data.templates.patterns import BIGRAM, BOTH, UNIGRAM, WAPITI  # first letters of observations, too
 from crfqn.errors import ModelFileError
 from crfqn.interchange.chain_weights import IMPORTED_FROM, TEMPLATES, chain_estimator
 from crfqn.interchange.observations import (
     Observations,
     chain_of,
-    check_constant,
     constants_of,
+    same_everywhere,
     template_source,
 )
 from crfqn.tagging.chain_weights import ChainWeights, SparseTable
@@ -31,7 +31,6 @@ from crfqn.tagging.chain_weights import ChainWeights, SparseTable
 NAME = "wapiti"
 MAGIC = b"#mdl#"
 MAXENT, MEMM, CRF = 0, 1, 2  # types of models
-UNIGRAM, BIGRAM, BOTH = "u", "b", "*"  # first letters of observations
 NO_LABEL = "#"  # in a dump, in the place of the label before
 NETSTRING = re.compile(rb"(\d{1,18}):")
 WEIGHT = re.compile(rb"(\d{1,18})=(\S+)")
@@ -47,7 +46,7 @@ def read(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     ModelFileError
-        Anything but such a file; a maximum-entropy Markov model; label pairs with weights that depend on tokens.
+        Anything but such a file; a maximum-entropy Markov model.
     """
     shown = os.fspath(path)
     content = read_whole(shown)
@@ -166,11 +165,17 @@ def _read_dump(content: bytes, path: str) -> ChainWeights:
             state.append((names.setdefault(name, len(names)), to, float(weight)))
         else:
             pairs.setdefault(name, []).append((labels.setdefault(before, len(labels)), to, float(weight)))
-    check_constant(list(pairs), None, path)
-    transitions = [entry for entries in pairs.values() for entry in entries]
     if not labels:
         raise ModelFileError(f"{path}: expected a dump of Wapiti, got no lines")
-    return ChainWeights(list(labels), list(names), _table(state), _table(transitions))
+    same, transitions = same_everywhere(pairs, None, path), []
+    bigrams: list[tuple[int, int, float]] = []
+    for name, entries in pairs.items():
+        if name in same:
+            transitions += entries
+            continue
+        number = names.setdefault(name, len(names))
+        bigrams += [(number, before * len(labels) + to, weight) for before, to, weight in entries]
+    return ChainWeights(list(labels), list(names), _table(state), _table(transitions), _table(bigrams))
 
 
 def _table(entries: list[tuple[int, int, float]]) -> SparseTable:

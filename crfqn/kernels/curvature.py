@@ -298,21 +298,32 @@ def edge_curvatures(first, last, offsets, targets, residual, inverse_weights, ou
 
 
 @kernel
-def count_transitions(here, there, p, neighbours, counts):
-    """counts[t] += the number of edges e with p_t(here[e]) q_t(there[e]) >= FAINT, q the neighbours' marginals; here,
-    there : int (E,), states; p, neighbours : float64 (K, S)."""
+def count_transitions(here, there, p, neighbours, owners, starts, places, counts):
+    """counts[t] += the number of edges e with p_t(here[e]) q_t(there[e]) >= FAINT, q the neighbours' marginals.
+
+    here, there : int (E,), states; p, neighbours : float64 (K, S)
+    owners : int64 (E,), the bigram feature of each edge, 0 for none; places[starts[f]] ... are where feature f is
+    """
     for e in range(here.size):
-        for t in range(counts.size):
-            counts[t] += p[here[e], t] * neighbours[there[e], t] >= FAINT
+        if owners[e] == 0:
+            for t in range(counts.size):
+                counts[t] += p[here[e], t] * neighbours[there[e], t] >= FAINT
+        else:
+            for i in range(starts[owners[e]], starts[owners[e] + 1]):
+                t = places[i]
+                counts[t] += p[here[e], t] * neighbours[there[e], t] >= FAINT
 
 
 @kernel
-def list_transitions(here, there, p, neighbours, ends, found, values):
+def list_transitions(here, there, p, neighbours, owners, starts, places, ends, found, values):
     """List by position the edges that `count_transitions` counts, and q_t(there[e]) of each; ends : int64 (S + 1,),
     where each position's list of `found` and `values` begins."""
     heads = ends[:-1].copy()
     for e in range(here.size):
-        for t in range(heads.size):
+        is_everywhere = owners[e] == 0
+        first, last = (0, heads.size) if is_everywhere else (starts[owners[e]], starts[owners[e] + 1])
+        for i in range(first, last):
+            t = i if is_everywhere else places[i]
             q = neighbours[there[e], t]
             if p[here[e], t] * q >= FAINT:
                 found[heads[t]], values[heads[t]] = e, q
@@ -335,6 +346,8 @@ def add_edge_products(outgoing, incoming, firsts, seconds, here, after, shares, 
             for other in range(outgoing.ends[t], outgoing.ends[t + 1]):
                 e_2 = outgoing.edges[other]
                 if seconds[e_2] == to:
+                    if firsts[e_2] == k and e_2 != e:  # the same transition, of another feature
+                        model[e, e_2] += shares[t] * mean
                     model[e, e_2] -= shares[t] * after[to, t] * here[k, t] * here[firsts[e_2], t]
             for i in range(incoming.ends[t], incoming.ends[t + 1]):
                 e_2 = incoming.edges[i]

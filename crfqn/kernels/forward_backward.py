@@ -23,7 +23,7 @@ and no short item pays for starting one; the padding stays zero. edges: float64 
 import numpy as np
 
 from crfqn.kernels import kernel, subkernel
-from crfqn.kernels.logarithms import log_item
+from crfqn.kernels.logarithms import NO_TABLES, log_item
 from crfqn.kernels.rows import LANES, add_products, aligned_rows, exp_in_place
 
 CHUNK = 256  # positions: five arrays of 256 x 32 numbers are 320 KB
@@ -287,7 +287,7 @@ def forward_backward(items, offsets, scores, edges, targets, weights, residual, 
                 sums[i, 0] = np.nan
             if np.isnan(sums[i, 0]):
                 sums[i, 0], expected = log_item(
-                    scores, edges, start + a, weights[i], psi[a:b], alpha[a:b], p[a:b], edge_counts
+                    scores, edges, NO_TABLES, start + a, weights[i], psi[a:b], alpha[a:b], p[a:b], edge_counts
                 )
                 expected_edges += expected
         add_outer(alpha, psi, length, raw, n_states)

@@ -2,11 +2,24 @@
 
 For the rare items whose scores span so many orders of magnitude that a scaled message of `forward_backward.py` would
 underflow; and probabilities of neighbouring labels and of whole spans. K states, N positions, I items, S spans.
+
+Edges are one table, float64 (K, K), or the tables of contexts, (C, K, K): then table_of, int (N,), is the context of
+each position, whose table leads to it from the position before. Which of the two is settled at compilation.
 """
 
 import numpy as np
 
 from crfqn.kernels import kernel, subkernel
+
+NO_TABLES = np.empty(0, np.int32)  # the contexts of positions where edges are one table
+
+
+@subkernel
+def table_at(edges, table_of, position):
+    """Return the edge scores from the position before to `position`, (K, K)."""
+    if edges.ndim == 2:
+        return edges
+    return edges[table_of[position]]
 
 
 @subkernel
@@ -33,7 +46,7 @@ def normalise(values, n):
 
 
 @subkernel
-def log_forward(scores, edges, start, alpha, norms):
+def log_forward(scores, edges, table_of, start, alpha, norms):
     """Write the forward messages of one item into alpha[t, k], sum_k exp(alpha[t, k]) = 1, and log c_t into norms.
 
     Returns log Z, the sum of the norms: that of a long item is so large that its rounding would show in the exponents
@@ -43,11 +56,12 @@ def log_forward(scores, edges, start, alpha, norms):
     work = np.empty(n_states)
     log_partition = 0.0
     for t in range(length):
+        table = table_at(edges, table_of, start + t)
         for k in range(n_states):
             alpha[t, k] = scores[k, start + t]
             if t > 0:
                 for j in range(n_states):
-                    work[j] = alpha[t - 1, j] + edges[j, k]
+                    work[j] = alpha[t - 1, j] + table[j, k]
                 alpha[t, k] += log_sum_exp(work, n_states)
         norms[t] = normalise(alpha[t], n_states)
         log_partition += norms[t]
@@ -55,16 +69,17 @@ def log_forward(scores, edges, start, alpha, norms):
 
 
 @subkernel
-def log_backward(scores, edges, start, beta):
+def log_backward(scores, edges, table_of, start, beta):
     """Write the backward messages of one item into beta[t, k], each normalised."""
     n_states, length = scores.shape[0], beta.shape[0]
     work = np.empty(n_states)
     for k in range(n_states):
         beta[length - 1, k] = 0.0
     for t in range(length - 2, -1, -1):
+        table = table_at(edges, table_of, start + t + 1)
         for j in range(n_states):
             for k in range(n_states):
-                work[k] = edges[j, k] + scores[k, start + t + 1] + beta[t + 1, k]
+                work[k] = table[j, k] + scores[k, start + t + 1] + beta[t + 1, k]
             beta[t, j] = log_sum_exp(work, n_states)
         normalise(beta[t], n_states)
 
@@ -85,7 +100,7 @@ def log_pairs(scores, edges, position, alpha, beta, pairs):
 
 
 @subkernel
-def log_item(scores, edges, start, weight, psi, alpha, beta, edge_counts):
+def log_item(scores, edges, table_of, start, weight, psi, alpha, beta, edge_counts):
     """Write the node marginals of one item into beta[t, k], and add its weighted pair marginals to `edge_counts`.
 
     Returns log Z and weight * <edges, pair marginals>. alpha, beta, psi (length, >= K) are scratch; psi and alpha are
@@ -93,16 +108,18 @@ def log_item(scores, edges, start, weight, psi, alpha, beta, edge_counts):
     """
     n_states, length = scores.shape[0], alpha.shape[0]
     pairs = np.empty((n_states, n_states))
-    log_partition = log_forward(scores, edges, start, alpha, np.empty(length))
-    log_backward(scores, edges, start, beta)
+    log_partition = log_forward(scores, edges, table_of, start, alpha, np.empty(length))
+    log_backward(scores, edges, table_of, start, beta)
     expected = 0.0
     for t in range(length - 1):
-        log_pairs(scores, edges, start + t + 1, alpha[t], beta[t + 1], pairs)
+        table = table_at(edges, table_of, start + t + 1)
+        counts = table_at(edge_counts, table_of, start + t + 1)
+        log_pairs(scores, table, start + t + 1, alpha[t], beta[t + 1], pairs)
         for j in range(n_states):
             for k in range(n_states):
                 if pairs[j, k] > 0.0:
-                    edge_counts[j, k] += weight * pairs[j, k]
-                    expected += weight * pairs[j, k] * edges[j, k]
+                    counts[j, k] += weight * pairs[j, k]
+                    expected += weight * pairs[j, k] * table[j, k]
     for t in range(length):
         for k in range(n_states):
             beta[t, k] += alpha[t, k]
@@ -124,7 +141,7 @@ def log_item(scores, edges, start, weight, psi, alpha, beta, edge_counts):
 
 
 @kernel
-def pair_marginals(first, last, offsets, firsts, scores, edges, pairs):
+def pair_marginals(first, last, offsets, firsts, scores, edges, table_of, pairs):
     """Write P(y_t = j, y_{t+1} = k) of the items first ... last - 1 into pairs, float64 (M, K, K); firsts : int64 (I,),
     where an item's pairs begin; it has one fewer than positions."""
     for i in range(first, last):
@@ -132,10 +149,11 @@ def pair_marginals(first, last, offsets, firsts, scores, edges, pairs):
         if length < 2:
             continue
         alpha, beta = np.empty((length, scores.shape[0])), np.empty((length, scores.shape[0]))
-        log_forward(scores, edges, start, alpha, np.empty(length))
-        log_backward(scores, edges, start, beta)
+        log_forward(scores, edges, table_of, start, alpha, np.empty(length))
+        log_backward(scores, edges, table_of, start, beta)
         for t in range(length - 1):
-            log_pairs(scores, edges, start + t + 1, alpha[t], beta[t + 1], pairs[firsts[i] + t])
+            table = table_at(edges, table_of, start + t + 1)
+            log_pairs(scores, table, start + t + 1, alpha[t], beta[t + 1], pairs[firsts[i] + t])
 
 
 @subkernel
@@ -180,7 +198,7 @@ def end_span(at, scores, edges, continues, message, span, beta, work, others):
 
 @kernel
 def span_log_probabilities(
-    first, last, offsets, scores, edges, heads, starts, stops, kinds, type_of, continues, out
+    first, last, offsets, scores, edges, table_of, heads, starts, stops, kinds, type_of, continues, out
 ):
     """Find the log-probability of each span of the items first ... last - 1, float64 (S,).
 
@@ -196,21 +214,23 @@ def span_log_probabilities(
         if heads[i] == heads[i + 1]:
             continue
         alpha, beta, norms = np.empty((length, n_states)), np.empty((length, n_states)), np.empty(length)
-        log_forward(scores, edges, begin, alpha, norms)
-        log_backward(scores, edges, begin, beta)
+        log_forward(scores, edges, table_of, begin, alpha, norms)
+        log_backward(scores, edges, table_of, begin, beta)
         for n in range(heads[i], heads[i + 1]):
             s, e, kind = starts[n] - begin, stops[n] - begin, kinds[n]
             if s == 0:
                 for k in range(n_states):
                     span[k] = alpha[0, k] if type_of[k] == kind else -np.inf
             else:
+                table = table_at(edges, table_of, starts[n])
                 begin_span(
-                    starts[n], kind, alpha[s - 1], scores, edges, type_of, continues, norms[s], span, work
+                    starts[n], kind, alpha[s - 1], scores, table, type_of, continues, norms[s], span, work
                 )
             for t in range(s + 1, e):
-                extend_span(begin + t, kind, scores, edges, type_of, continues, norms[t], span, there, work)
+                table = table_at(edges, table_of, begin + t)
+                extend_span(begin + t, kind, scores, table, type_of, continues, norms[t], span, there, work)
             if e == length:
                 out[n] = log_sum_exp(span, n_states)
             else:
-                message, behind = alpha[e - 1], beta[e]
-                out[n] = end_span(stops[n], scores, edges, continues, message, span, behind, work, others)
+                message, behind, table = alpha[e - 1], beta[e], table_at(edges, table_of, stops[n])
+                out[n] = end_span(stops[n], scores, table, continues, message, span, behind, work, others)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import inner, kernel, subkernel
+from crfqn.kernels.logarithms import table_at
 from crfqn.kernels.rows import LANES
 
 
@@ -155,10 +156,37 @@ def keep_best_of(previous, sizes, edges_to, values, states, ranks):
 
 
 @kernel
-def best_paths(first, last, offsets, scores, edges, n, states, best, counts):
+def viterbi_tables(first, last, offsets, scores, tables, table_of, states, best):
+    """Find the best labelling as `viterbi` does, by the edge scores of contexts: tables float64 (C, K, width), table_of
+    int (N,), the table that leads to each position."""
+    n_states, width = tables.shape[1:]
+    longest = 0
+    for i in range(first, last):
+        longest = max(longest, offsets[i + 1] - offsets[i])
+    delta, nowhere = np.empty((longest, width)), np.zeros(n_states)
+    for i in range(first, last):
+        start, length, best[i] = offsets[i], offsets[i + 1] - offsets[i], 0.0
+        for t in range(length):
+            if t > 0:
+                extend_paths(delta[t - 1], tables[table_of[start + t]], delta[t])
+            else:
+                delta[0] = 0.0
+            for k in range(n_states):
+                delta[t, k] += scores[k, start + t]
+        if length > 0:
+            state = came_from(delta[length - 1], nowhere)
+            best[i], states[start + length - 1] = delta[length - 1, state], state
+        for t in range(length - 2, -1, -1):
+            state = came_from(delta[t], tables[table_of[start + t + 1]][:, state])
+            states[start + t] = state
+
+
+@kernel
+def best_paths(first, last, offsets, scores, edges_to, table_of, n, states, best, counts):
     """Find the n best labellings of the items first ... last - 1, or as many as there are; an edge or score of -inf
     forbids.
 
+    edges_to, table_of : the edges, to x from, as of `logarithms.py`
     states, best, counts : int32 (n, N), float64 (n, I), scores, falling, and int64 (I,), out
     """
     n_states, longest = scores.shape[0], 1
@@ -167,14 +195,14 @@ def best_paths(first, last, offsets, scores, edges, n, states, best, counts):
     delta, sizes = np.empty((2, n_states, n)), np.zeros((2, n_states), np.int64)
     before, rank_of = np.empty((longest, n_states, n), np.int32), np.empty((longest, n_states, n), np.int32)
     final, final_states, final_ranks = np.empty(n), np.empty(n, np.int32), np.empty(n, np.int32)
-    edges_to, free = edges.T.copy(), np.zeros(n_states)
+    free = np.zeros(n_states)
     for i in range(first, last):
         start, length = offsets[i], offsets[i + 1] - offsets[i]
         if length == 0:
             counts[i], best[0, i] = 1, 0.0
             continue
         for t in range(length):
-            here, there = t % 2, (t + 1) % 2
+            here, there, table = t % 2, (t + 1) % 2, table_at(edges_to, table_of, start + t)
             for k in range(n_states):
                 score = scores[k, start + t]
                 if score == -np.inf:
@@ -183,7 +211,7 @@ def best_paths(first, last, offsets, scores, edges, n, states, best, counts):
                     sizes[here, k], delta[here, k, 0] = 1, score
                 else:
                     sizes[here, k] = keep_best_of(
-                        delta[there], sizes[there], edges_to[k], delta[here, k], before[t, k], rank_of[t, k]
+                        delta[there], sizes[there], table[k], delta[here, k], before[t, k], rank_of[t, k]
                     )
                     for r in range(sizes[here, k]):
                         delta[here, k, r] += score

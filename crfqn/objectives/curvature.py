@@ -43,6 +43,7 @@ BLOCK = 256  # rows of a tile of the product: big enough for BLAS, small enough 
 PAIR = 150  # multiplications in a matrix product take the time of one pair that meets
 # Multiplications of a matrix product: a hundredth of a second, where sparse kernels compile for two.
 LITTLE = 1e8
+MOST_EDGES = 1 << 12  # among them bigram features, whose part of a model is dense: 128 MB
 MOST_PAIRS = 1e8  # for a model too large to be dense: a second's work
 PAIR_OPERATIONS = 14.0  # of a pair that meets: found in lists, multiplied and stored
 STEPS, SWEEPS = 20, 10  # between two models, and about how often a step goes over the matrix
@@ -71,10 +72,11 @@ def hessian_model(
 ) -> Matrix | None:
     """Return the token-wise model, or the generalised Hessian from a sample; None where it would be too large."""
     owner, diagonal = point.objective, point.curvature(coords).diagonal
+    nodes = owner.split(coords)
+    if nodes.edges.size > max(MOST_EDGES, owner.n_states**2):
+        return None
     if owner.loss.has_marginals:
-        return token_model(
-            Marginals(point), owner.split(coords), diagonal, n_sampled, max_dense, share, passes
-        )
+        return token_model(Marginals(point), nodes, diagonal, n_sampled, max_dense, share, passes)
     if coords.size > max_dense:
         return None
     return margin_model(point, coords, diagonal, n_sampled)

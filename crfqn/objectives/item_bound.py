@@ -154,12 +154,12 @@ class ItemMixtures:
 def item_bound(point: Point, penalty: Any) -> ItemBound | None:
     """Bound the optimum of a likelihood under one l1 for all weights; None where shares of items are no help.
 
-    That is without l1, with unpenalised coordinates, whose gradients must stay 0, for other losses, for dense features,
-    whose items have parts of all coordinates, and where items have parts in too many coordinates.
+    That is without l1, with unpenalised coordinates, whose gradients must stay 0, for other losses and bigram features,
+    for dense features, whose items have parts of all coordinates, and where items have parts in too many coordinates.
     """
     has_one_bound = penalty.is_separable and penalty.is_uniform and penalty.l1 > 0
     owner = point.objective
-    is_apt = owner.loss.has_marginals and isinstance(owner.map, SparseMap)
+    is_apt = owner.loss.has_marginals and not owner.loss.has_bigrams and isinstance(owner.map, SparseMap)
     if not (has_one_bound and is_apt) or penalty.unpenalised.size:
         return None
     mixed = ItemMixtures(point)

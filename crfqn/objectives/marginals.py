@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import scipy.sparse
@@ -35,6 +35,8 @@ from crfqn.kernels.curvature import (
 from crfqn.kernels.taxonomy import add_marginal_variance
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.point import Point
+from crfqn.structures.bigram_chain import BigramChain
+from crfqn.structures.chain import Chain, Occurrences
 from crfqn.threads import N_PARTS, cut_into_parts
 
 Sparse: TypeAlias = scipy.sparse.csr_array
@@ -123,7 +125,8 @@ def diagonal_scale(sampled: NDArray[np.float64], exact: NDArray[np.float64]) -> 
 
 
 def edge_curvature(marginals: Marginals, edges: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the variance of each edge's number of transitions over all items, (E',), as `EdgeModel` has it."""
+    """Return the variance of each edge's number of transitions over all items, (E',), as `EdgeModel` has it; that of
+    bigram features as if their transitions were independent."""
     owner = marginals.objective
     if edges.size == 0:
         return np.empty(0)
@@ -135,14 +138,21 @@ def edge_curvature(marginals: Marginals, edges: NDArray[np.int64]) -> NDArray[np
         edge_curvatures(parts[part], parts[part + 1], *arrays, sums[part])
 
     owner.pool.each(N_PARTS, run)
-    found = sums.sum(axis=0).reshape(-1)[edges]
-    return np.maximum(found, 0.0)  # a difference: of decided positions it may be a rounding below 0
+    found = sums.sum(axis=0).reshape(-1)
+    if marginals.loss.has_bigrams:
+        p = marginals.at(np.arange(owner.n_states), np.arange(owner.n_positions))
+        everything = cast(BigramChain, marginals.loss.structure).variances(
+            p, owner.position_weights, owner.pool
+        )
+        found = np.concatenate([found, everything[found.size :]])
+    return np.maximum(found[edges], 0.0)  # a difference: of decided positions it may be a rounding below 0
 
 
 class EdgeModel:
     """Rows and columns of edges of a chain, from sampled positions; lists, since most positions allow few transitions.
 
-    edges : int64 (E',), sorted, k K + l; sampled, shares : (S,), positions, and what each of them stands for
+    edges : int64 (E',), sorted, (f K + k) K + l, f the bigram feature, 0 for none
+    sampled, shares : (S,), positions, and what each of them stands for
     """
 
     def __init__(
@@ -154,7 +164,8 @@ class EdgeModel:
     ) -> None:
         owner = marginals.objective
         states = np.arange(owner.n_states)
-        self.firsts, self.seconds = np.divmod(edges, states.size)
+        self.owners, pairs = np.divmod(edges, states.size**2)
+        self.firsts, self.seconds = np.divmod(pairs, states.size)
         self.shares = shares
         is_start = np.zeros(owner.n_positions + 1, bool)
         is_start[owner.map.offsets] = True
@@ -162,18 +173,25 @@ class EdgeModel:
         before = marginals.at(states, np.maximum(sampled - 1, 0)) * ~is_start[sampled]
         after = np.minimum(sampled + 1, owner.n_positions - 1)
         self.after = marginals.at(states, after) * ~is_start[sampled + 1]
-        self.outgoing = self._transitions(self.firsts, self.seconds, self.after)
-        self.incoming = self._transitions(self.seconds, self.firsts, before)
+        chain = cast(Chain, marginals.loss.structure)
+        behind, own = chain.occurrences(after), chain.occurrences(sampled)
+        self.outgoing = self._transitions(self.firsts, self.seconds, self.after, behind)
+        self.incoming = self._transitions(self.seconds, self.firsts, before, own)
 
     def _transitions(
-        self, here: NDArray[np.int64], there: NDArray[np.int64], neighbours: NDArray[np.float64]
+        self,
+        here: NDArray[np.int64],
+        there: NDArray[np.int64],
+        neighbours: NDArray[np.float64],
+        occurrences: Occurrences,
     ) -> TransitionCounts:
         """List the edges between the states `here` and `there` of the neighbours; faint transitions are left out."""
         ends = np.zeros(self.here.shape[1] + 1, np.int64)
-        count_transitions(here, there, self.here, neighbours, ends[1:])
+        arrays = here, there, self.here, neighbours, self.owners, *occurrences
+        count_transitions(*arrays, ends[1:])
         np.cumsum(ends, out=ends)
         found, q = np.empty(ends[-1], np.int32), np.empty(ends[-1])
-        list_transitions(here, there, self.here, neighbours, ends, found, q)
+        list_transitions(*arrays, ends, found, q)
         own, positions = here[found], np.repeat(np.arange(ends.size - 1), np.diff(ends))
         return TransitionCounts(ends, found, own, q, self.here[own, positions] * q)
 

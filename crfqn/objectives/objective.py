@@ -10,6 +10,7 @@ states, E edge weights; coordinates as in `coordinates.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property, reduce
 from operator import add
 from typing import Any, ClassVar
@@ -98,6 +99,11 @@ class InMemory:
         return self.support.coords()
 
     @property
+    def without_bigrams(self) -> Any:
+        """The objective of a model without bigram features, whose coordinates come first: itself where it has none."""
+        return self
+
+    @property
     def has_hessian_bound(self) -> bool:
         """Whether the Hessian is bounded over all weights."""
         return self.first.loss.is_smooth
@@ -166,6 +172,11 @@ class InMemory:
         """Raise ViewError unless the state of a method can be made."""
         if kind.is_constrained or (self.in_blocks and not kind.takes_blocks):
             raise ViewError(f"{type(self).__name__} has no {kind.__name__}")
+        if self.first.loss.has_bigrams:
+            raise ViewError(
+                "it knows one weight for each pair of labels, and bigram features (patterns like B01:%x[0,0]) have one "
+                "for each pair and feature: prox-qn, l-bfgs and the others of whole gradients train these"
+            )
         kind.check(self)
 
     def state(self, kind: type[S], *arguments: Any) -> S:
@@ -262,7 +273,7 @@ class Objective(InMemory):
     @property
     def operations(self) -> Operations:
         """What a pass over the items takes."""
-        n_features, n_edges = self.map.n_features, self.loss.n_edges
+        n_features, n_edges = self.map.n_features, min(self.loss.n_edges, self.n_states**2)  # of a transition
         entries = self.mean_occurrence * n_features
         return Operations.of(self.n_items, self.n_positions, n_edges, entries, n_features, self.n_states)
 
@@ -270,6 +281,15 @@ class Objective(InMemory):
     def whole(self) -> Objective:
         """All of it in one piece: itself."""
         return self
+
+    @property
+    def without_bigrams(self) -> Objective:
+        if not self.loss.has_bigrams:
+            return self
+        n_edges, support = self.n_states**2, self.support
+        edges = None if support.edges is None else support.edges[support.edges < n_edges]
+        support = replace(support, n_edges=n_edges, edges=edges)
+        return Objective(self.map, self.loss.without_bigrams, self.weights, support, self.offset)
 
     @property
     def is_convex(self) -> bool:

@@ -207,6 +207,9 @@ class Objective(Protocol):
     asked: Coords
 
     @property
+    def without_bigrams(self) -> Any: ...
+
+    @property
     def n_coords(self) -> int: ...
 
     @property

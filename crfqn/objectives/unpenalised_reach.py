@@ -33,9 +33,10 @@ def is_apt(part: Any, value: float, norms: tuple[float, float]) -> bool:
 
 
 def is_bounded(part: Any) -> bool:
-    """Whether an item's loss bounds anything: it has a dual, and positions can be labelled anew one by one."""
+    """Whether an item's loss bounds anything: it has a dual, and positions can be labelled anew one by one, which
+    changes what is known of their transitions."""
     has_rules = getattr(getattr(part.loss, "structure", None), "rules", None) is not None
-    return part.loss.has_dual and not has_rules
+    return part.loss.has_dual and not has_rules and not part.loss.has_bigrams
 
 
 def row_leads(

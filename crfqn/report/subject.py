@@ -31,11 +31,12 @@ class Weighted(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """Row of the table of transitions."""
+    """Row of the table of transitions, or of those by bigram feature."""
 
     before: str
     after: str
     weight: float
+    feature: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +92,17 @@ class Subject:
         return getattr(self.model, "edge_coef_", None)
 
     @cached_property
+    def bigrams(self) -> Any:
+        """Weights of bigram features, csr_array (pairs of labels, features); None where there are none."""
+        return getattr(self.model, "bigram_coef_", None)
+
+    @cached_property
+    def used_features(self) -> NDArray[np.integer]:
+        """The features that have a weight."""
+        tables = [self.weights] if self.bigrams is None else [self.weights, self.bigrams]
+        return np.unique(np.concatenate([table.indices for table in tables]))
+
+    @cached_property
     def intercepts(self) -> NDArray[np.float64] | None:
         """Weight of the constant by row; None where there is none."""
         found = getattr(self.model, "intercept_", None)
@@ -123,6 +135,21 @@ class Subject:
             for i in order
         )
         return [*islice((one for one in found if label is None or label in (one.before, one.after)), n)]
+
+    def strongest_bigrams(self, n: int, label: str | None = None) -> list[Transition]:
+        """Return the n largest weights of bigram features, in size, or those of transitions from or to a label."""
+        found, n_labels = self.bigrams.tocoo(), len(self.labels)
+        order = np.argsort(-np.abs(found.data), kind="stable")
+        rows = (
+            Transition(
+                self.labels[found.row[i] // n_labels],
+                self.labels[found.row[i] % n_labels],
+                float(found.data[i]),
+                self.name_of(int(found.col[i])),
+            )
+            for i in order
+        )
+        return [*islice((one for one in rows if label is None or label in (one.before, one.after)), n)]
 
     def label_weights(self, label: str) -> tuple[NDArray[np.float64], float]:
         """Return what a label's score adds up: weights (features,) and constant of its row and those above it."""
@@ -191,7 +218,8 @@ def n_possible(subject: Subject) -> int:
     n_rows = len(subject.rows)
     n_constant = int(bool(getattr(subject.model, "fit_intercept", False)))
     n_transitions = 0 if subject.transitions is None else n_rows * n_rows
-    return n_rows * (subject.n_features + n_constant) + n_transitions
+    n_bigrams = n_transitions * getattr(subject.model, "bigram_columns_", np.empty(0)).size
+    return n_rows * (subject.n_features + n_constant) + n_transitions + n_bigrams
 
 
 def ending(result: Result, stop: str | None) -> str:
@@ -242,7 +270,7 @@ def identity(subject: Subject, file_facts: list[Fact]) -> list[Fact]:
         facts.append(Fact("taxonomy", sizes))
     used = ""
     if subject.weights is not None:
-        used = f", of which {np.unique(subject.weights.indices).size:,} have a weight"
+        used = f", of which {subject.used_features.size:,} have a weight"
     facts.append(Fact("features", f"{subject.n_features:,}{used}"))
     return facts
 

@@ -128,6 +128,9 @@ class LabelService:
     def describe(self) -> dict[str, Any]:
         """Return what clients need to know of the model."""
         model = self.model
+        weights = [model.weights.weights, model.edges.values]
+        if model.bigrams is not None:
+            weights.append(model.bigrams.weights)
         return {
             "kind": model.kind,
             "labels": model.classes_.tolist(),
@@ -138,7 +141,7 @@ class LabelService:
             "scheme": self.scheme,
             "has_probabilities": model.has_probabilities,
             "n_features": model.n_features_in_,
-            "n_weights": int(np.count_nonzero(model.weights.weights) + np.count_nonzero(model.edges.values)),
+            "n_weights": int(sum(map(np.count_nonzero, weights))),
         }
 
     def answer(self, request: LabelRequest, deadline: float) -> Answer:

@@ -18,6 +18,7 @@ from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.forward_backward import CHUNK, forward_backward
 from crfqn.kernels.item_lanes import forward_backward_lanes
+from crfqn.kernels.logarithms import NO_TABLES
 from crfqn.kernels.rows import LANES
 from crfqn.kernels.viterbi import TransitionMask, viterbi
 from crfqn.structures.structure import NO_TARGETS, Ancestors, Decoded, Inference
@@ -68,7 +69,17 @@ class Chain:
     def labels(self) -> NDArray[np.integer]:
         return np.arange(self.n_states)
 
-    def over(self, offsets: NDArray[np.int64]) -> Chain:
+    @property
+    def table_of(self) -> NDArray[np.int32]:
+        """The table of edges that leads to each position, (N,); nothing where all have the same."""
+        return NO_TABLES
+
+    @property
+    def without_bigrams(self) -> Chain:
+        """The chain whose transitions have the same weights everywhere."""
+        return Chain(self.offsets, self.n_states, self.n_parts, self.rules)
+
+    def over(self, offsets: NDArray[np.int64], positions: NDArray[np.int64] | None = None) -> Chain:
         return Chain(offsets, self.n_states, self.n_parts, self.rules)
 
     def check_targets(self, targets: Labels) -> None:
@@ -169,6 +180,15 @@ class Chain:
         item_of = np.repeat(np.arange(self.n_items), np.diff(self.offsets))
         return np.bincount(item_of, terms, self.n_items).astype(np.float64, copy=False)
 
+    @property
+    def transition_squares(self) -> Vector:
+        """The number of each item's transitions, (I,): each counts for one weight."""
+        return np.maximum(np.diff(self.offsets) - 1, 0).astype(np.float64)
+
+    def occurrences(self, positions: NDArray[np.integer]) -> Occurrences:
+        """Return where the bigram features of some positions stand: there are none."""
+        return Occurrences(np.empty(0, np.int64), np.empty(0, np.int64))
+
     def edge_ranges(self, weights: Vector) -> Vector:
         """Return sum_i weight_i r_i^2 for every edge, (E,), r_i the range of its count in item i: 0 to T - 1 from a
         label to itself, to T // 2 to another; with one label they are fixed."""
@@ -202,7 +222,7 @@ class Chain:
                 return np.empty(0, np.intp)
             lengths = np.diff(self.offsets)
             return np.flatnonzero(~self.rules.possible_lengths(int(lengths.max(initial=0)))[lengths])
-        best = self.decode(np.where(allowed, 0.0, -np.inf), np.zeros(self.n_states**2), pool)
+        best = self.decode(np.where(allowed, 0.0, -np.inf), np.zeros(self.n_edges), pool)
         return np.flatnonzero(best.score == -np.inf)
 
 
@@ -211,6 +231,13 @@ def count_parts(n_items: int, n_states: int, n_lanes: int) -> int:
     if n_states > MOST_STATES:
         return N_PARTS
     return min(max(1, n_items // (GROUPS * n_lanes)), N_PARTS)
+
+
+class Occurrences(NamedTuple):
+    """Where bigram features, numbered from 1, stand: feature f at places[starts[f]] ... of some positions."""
+
+    starts: NDArray[np.int64]
+    places: NDArray[np.int64]
 
 
 class ItemPart(NamedTuple):

@@ -1,7 +1,7 @@
 """What chains can tell besides their best labelling: the n best ones, pairs of neighbours, whole spans.
 
-Scores (K, N) and edges (K, K) in nats; -inf forbids. Items without any allowed labelling have none, and their
-probabilities mean nothing. Shapes: K states, N positions, I items, S spans.
+Scores (K, N) and edges in nats, as the chain takes them; -inf forbids. Items without any allowed labelling have none,
+and their probabilities mean nothing. Shapes: K states, N positions, I items, S spans.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def n_best(chain: Chain, scores: Vector, edges: Vector, n: int, pool: Pool) -> B
     check_n_best(n, longest, chain.n_states, scores.shape[1])
     states = np.empty((n, scores.shape[1]), np.int32)
     best, counts = np.full((n, chain.n_items), -np.inf), np.zeros(chain.n_items, np.int64)
-    arrays = chain.offsets, scores, edges, n, states, best, counts
+    edges_to = np.ascontiguousarray(edges.swapaxes(-2, -1))
+    arrays = chain.offsets, scores, edges_to, chain.table_of, n, states, best, counts
     each_run(chain, lambda *items: best_paths(*items, *arrays), pool, scores.size * (chain.n_states + n))
     return BestLabellings(states, best, counts)
 
@@ -85,7 +86,7 @@ def pairs_of(chain: Chain, scores: Vector, edges: Vector, pool: Pool) -> list[Ve
     sizes = np.maximum(np.diff(chain.offsets) - 1, 0)
     firsts = np.concatenate([[0], np.cumsum(sizes)])
     pairs = np.empty((int(firsts[-1]), chain.n_states, chain.n_states))
-    arrays = chain.offsets, firsts, scores, edges, pairs
+    arrays = chain.offsets, firsts, scores, edges, chain.table_of, pairs
     each_run(chain, lambda *items: pair_marginals(*items, *arrays), pool, 8 * scores.size * chain.n_states)
     return np.split(pairs, firsts[1:-1]) if chain.n_items else []
 
@@ -98,7 +99,7 @@ def span_probabilities(
     scores, edges = chain.ruled(scores, edges)
     heads = np.searchsorted(spans.starts, chain.offsets)
     out = np.empty(spans.starts.size)
-    arrays = chain.offsets, scores, edges, heads, *spans, rules.type_of, rules.continues, out
+    arrays = chain.offsets, scores, edges, chain.table_of, heads, *spans, rules.type_of, rules.continues, out
     n_operations = 16 * scores.size * chain.n_states
     each_run(chain, lambda *items: span_log_probabilities(*items, *arrays), pool, n_operations)
     return np.exp(np.minimum(out, 0.0))

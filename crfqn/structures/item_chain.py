@@ -117,18 +117,19 @@ class ItemChain:
 
     def n_best(self, scores: Vector, n: int) -> list[BestPath]:
         """Return the n best labellings, fewer where there are fewer: ties as `kernels/viterbi.py`'s `best_paths`."""
-        length, n_states = scores.shape
+        nodes = self._nodes(scores)
+        length, n_states = nodes.shape
         check_n_best(n, length, n_states, length)
         if length == 0:
             return [BestPath([], 0.0)]
         values = np.full((n_states, 1), -np.inf)  # of a state's paths, falling
-        values[:, 0] = scores[0]
+        values[:, 0] = nodes[0]
         back: list[NDArray[np.intp]] = []
         for t in range(1, length):
-            paths = (values[:, :, None] + self.edges[:, None, :]).reshape(-1, n_states)
+            paths = (values[:, :, None] + self._table(scores, t)[:, None, :]).reshape(-1, n_states)
             order = np.argsort(-paths, axis=0, kind="stable")[:n]
             back.append(np.stack(np.divmod(order, values.shape[1])))
-            values = (np.take_along_axis(paths, order, axis=0) + scores[t]).T
+            values = (np.take_along_axis(paths, order, axis=0) + nodes[t]).T
         flat = values.reshape(-1)
         found = []
         for place in np.argsort(-flat, kind="stable")[:n].tolist():
@@ -144,18 +145,20 @@ class ItemChain:
 
     def path_score(self, scores: Vector, states: list[int]) -> float:
         """Return the score of a labelling."""
-        score = sum(scores[np.arange(len(states)), states].tolist())
-        return score + sum(float(self.edges[j, k]) for j, k in pairwise(states))
+        score = sum(self._nodes(scores)[np.arange(len(states)), states].tolist())
+        pairs = enumerate(pairwise(states), start=1)
+        return score + sum(float(self._table(scores, t)[j, k]) for t, (j, k) in pairs)
 
     def forward(self, scores: Vector) -> tuple[Vector, float]:
         """Return the forward messages, (T, K), each normalised to sum_k exp = 1, and log Z, in logarithms."""
         if self._is_narrow(scores):
             return self._scaled_forward(scores)
-        messages, log_partition = np.empty(scores.shape), 0.0
-        for t, row in enumerate(scores):
+        nodes = self._nodes(scores)
+        messages, log_partition = np.empty(nodes.shape), 0.0
+        for t, row in enumerate(nodes):
             message = row
             if t > 0:
-                message = np.logaddexp.reduce(self._to + messages[t - 1], axis=1) + row
+                message = np.logaddexp.reduce(self._table(scores, t).T + messages[t - 1], axis=1) + row
             norm = float(np.logaddexp.reduce(message))
             if norm == -np.inf:
                 return messages, norm
@@ -165,15 +168,25 @@ class ItemChain:
 
     def backward(self, scores: Vector) -> Vector:
         """Return the backward messages, (T, K), the largest of each position 0, in logarithms."""
-        messages, is_narrow = np.zeros(scores.shape), self._is_narrow(scores)
-        psi = np.exp(scores - scores.max(axis=1, keepdims=True)) if is_narrow else scores
+        nodes, is_narrow = self._nodes(scores), self._is_narrow(scores)
+        messages = np.zeros(nodes.shape)
+        psi = np.exp(nodes - nodes.max(axis=1, keepdims=True)) if is_narrow else nodes
         for t in range(len(scores) - 2, -1, -1):
             if is_narrow:
                 message = np.log(self._factors @ (psi[t + 1] * np.exp(messages[t + 1])))
             else:
-                message = np.logaddexp.reduce(self.edges + (scores[t + 1] + messages[t + 1]), axis=1)
+                onwards = nodes[t + 1] + messages[t + 1]
+                message = np.logaddexp.reduce(self._table(scores, t + 1) + onwards, axis=1)
             messages[t] = message - message.max()
         return messages
+
+    def _nodes(self, scores: Vector) -> Vector:
+        """Return the scores of an item's nodes, (T, K)."""
+        return scores
+
+    def _table(self, scores: Vector, t: int) -> Vector:
+        """Return the edge scores of an item from position t - 1 to t, (K, K)."""
+        return self.edges
 
     def _is_narrow(self, scores: Vector) -> bool:
         """Return whether no scaled message can underflow, as `kernels/forward_backward.py` has it, and nothing is
@@ -225,10 +238,45 @@ class ItemChain:
 
     def _steps(self, scores: Vector, backward: Vector, t: int) -> Vector:
         """Return P(y_t = k | y_t-1 = j, x), (K, K), rows of zeros for a j without any k."""
-        logs = self.edges + (scores[t] + backward[t])
+        logs = self._table(scores, t) + (self._nodes(scores)[t] + backward[t])
         largest = logs.max(axis=1, keepdims=True)
         factors = np.exp(logs - np.where(largest == -np.inf, 0.0, largest))
         return factors / np.maximum(factors.sum(axis=1, keepdims=True), 1.0)
+
+
+class BigramItemChain(ItemChain):
+    """Chains with bigram features, whose edge scores are those of all and what an item adds at each position: scores of
+    an item are (T, K + K K), those of the nodes and these, from position t - 1 to t in row t."""
+
+    def ruled(self, scores: Vector, allowed: NDArray[np.bool_] | None = None) -> Vector:
+        return np.hstack([super().ruled(self._nodes(scores), allowed), scores[:, self.n_states :]])
+
+    def best(self, items: Sequence[Vector]) -> list[BestPath]:
+        return [*map(self._best_alone, items)]
+
+    def _best_alone(self, scores: Vector) -> BestPath:
+        if not len(scores):
+            return BestPath([], 0.0)
+        nodes = self._nodes(scores)
+        delta, back = nodes[0], []
+        for t in range(1, len(nodes)):
+            paths = self._table(scores, t) + delta[:, None]
+            back.append(paths.argmax(0))
+            delta = paths.max(0) + nodes[t]
+        state = int(delta.argmax())
+        states, score = [state], float(delta[state])
+        for before in reversed(back):
+            states.append(int(before[states[-1]]))
+        return BestPath(states[::-1], score)
+
+    def _nodes(self, scores: Vector) -> Vector:
+        return scores[:, : self.n_states]
+
+    def _table(self, scores: Vector, t: int) -> Vector:
+        return self.edges + scores[t, self.n_states :].reshape(self.n_states, self.n_states)
+
+    def _is_narrow(self, scores: Vector) -> bool:
+        return False
 
 
 def check_n_best(n: int, longest: int, n_states: int, n_positions: int) -> None:

@@ -86,8 +86,9 @@ class Structure(Protocol):
     def labels(self) -> NDArray[np.integer]:
         """The states that a position can be labelled by, ascending."""
 
-    def over(self, offsets: NDArray[np.int64]) -> Structure:
-        """Return the same structure over other items, item i with the positions offsets[i] ... offsets[i + 1] - 1."""
+    def over(self, offsets: NDArray[np.int64], positions: NDArray[np.int64] | None = None) -> Structure:
+        """Return the same structure over other items, item i with the positions offsets[i] ... offsets[i + 1] - 1,
+        which are some `positions` of these items where the structure knows them apart."""
 
     def check_targets(self, targets: Labels) -> None:
         """Raise InputError for targets, (N,), that are states but no labels."""

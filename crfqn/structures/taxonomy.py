@@ -94,7 +94,7 @@ class Taxonomy:
             has_parent = self.parents[above] >= 0
             nodes, above = nodes[has_parent], self.parents[above[has_parent]]
 
-    def over(self, offsets: NDArray[np.int64]) -> Taxonomy:
+    def over(self, offsets: NDArray[np.int64], positions: NDArray[np.int64] | None = None) -> Taxonomy:
         return Taxonomy(self.parents, self.is_label, offsets.size - 1, self.n_parts)
 
     def check_targets(self, targets: Labels) -> None:

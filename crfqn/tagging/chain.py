@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.data.encoding import encode_new
@@ -18,8 +19,19 @@ from crfqn.data.schemes import BORDER, LabelSpan, find_scheme, spans_of
 from crfqn.data.token_rows import TokenRows
 from crfqn.data.vocabulary import KnownNames, Vocabulary
 from crfqn.errors import InputError
-from crfqn.structures.item_chain import BestPath, ItemChain
-from crfqn.tagging.content import FEATURE, FROM, STATE, TO, read_axes, read_dense, read_entries
+from crfqn.structures.item_chain import BestPath, BigramItemChain, ItemChain
+from crfqn.tagging.content import (
+    BIGRAMS,
+    FEATURE,
+    FROM,
+    NODE,
+    STATE,
+    TO,
+    TRANSITION,
+    read_axes,
+    read_dense,
+    read_entries,
+)
 from crfqn.tagging.predictor import Predictor, check_number
 from crfqn.tagging.scores import FeatureWeights, Rows
 from crfqn.tagging.unknown_features import warn_of_unknown_names
@@ -35,11 +47,15 @@ class ChainPredictor(Predictor):
         self.classes_, self.vocabulary_, self.n_features_in_, self.rules_ = read_axes(file)
         n_states = len(self.classes_)
         shape = n_states, self.n_features_in_
-        self.weights = FeatureWeights(read_entries(file, "node", STATE, FEATURE, shape), shape)
+        self.weights = FeatureWeights(read_entries(file, NODE, STATE, FEATURE, shape), shape)
+        if f"{BIGRAMS}_weight" in file.arrays:
+            shape = n_states**2, self.n_features_in_
+            self.bigrams = FeatureWeights(read_entries(file, BIGRAMS, TRANSITION, FEATURE, shape), shape)
         edges = read_entries(file, "edge", FROM, TO, (n_states, n_states))
         table = np.zeros((n_states, n_states))
         np.add.at(table, (edges.rows, edges.columns), edges.values)
-        self.edges, self.chain = edges, ItemChain(table, self.rules_)
+        kind = ItemChain if self.bigrams is None else BigramItemChain
+        self.edges, self.chain = edges, kind(table, self.rules_)
         self.dense_coef_ = read_dense(file, n_states)
         self._labels = self.classes_.tolist()
 
@@ -150,10 +166,16 @@ class ChainPredictor(Predictor):
     def _named(self, path: BestPath) -> list:
         return [*map(self._labels.__getitem__, path.states)]
 
+    @property
+    def kept_features_(self) -> NDArray[np.int64]:
+        """The features that have a weight, sorted."""
+        of_labels = self.weights.features
+        return of_labels if self.bigrams is None else np.union1d(of_labels, self.bigrams.features)
+
     @cached_property
     def _names(self) -> KnownNames | None:
         """The names of features that have weights."""
-        vocabulary, features = self.vocabulary_, self.weights.features
+        vocabulary, features = self.vocabulary_, self.kept_features_
         if vocabulary is None or vocabulary.encodes_items or features.size == len(vocabulary):
             return vocabulary
         return vocabulary.some(features)
@@ -172,6 +194,8 @@ class ChainPredictor(Predictor):
         scores, ends = self.weights.scores(_rows(encoded)), encoded.offsets.tolist()
         if self.n_dense_:
             scores = self._with_dense(scores, encoded.dense)
+        if self.bigrams is not None:
+            scores = np.hstack([scores, self.bigrams.scores(_rows(encoded))])
         return (self.chain.ruled(scores[first:last]) for first, last in pairwise(ends))
 
     def _open(self, X: Any, known: Any, warns: bool = True) -> Iterator[Vector]:

@@ -14,7 +14,7 @@ from crfqn.data.model_file import ModelFile
 from crfqn.data.templates.vocabulary import TemplateSource
 from crfqn.data.vocabulary import NO_VALUE, UNKNOWN_VALUE
 from crfqn.errors import ModelFileError
-from crfqn.tagging.content import CHAIN, FEATURE, FROM, STATE, TO, VALUE_STARTS
+from crfqn.tagging.content import BIGRAMS, CHAIN, FEATURE, FROM, STATE, TO, TRANSITION, VALUE_STARTS
 
 
 class SparseTable(NamedTuple):
@@ -25,21 +25,26 @@ class SparseTable(NamedTuple):
     values: NDArray[np.float64]
 
 
+NO_WEIGHTS = SparseTable(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+
+
 class ChainWeights(NamedTuple):
-    """Weights of a chain: tables of attributes x labels, and of labels x labels, from x to."""
+    """Weights of a chain: tables of attributes x labels, of labels x labels, from x to, and of attributes x pairs of
+    labels, from K + to of K labels."""
 
     labels: list[str]
     attributes: list[str]
     state: SparseTable
     transition: SparseTable
+    bigram: SparseTable = NO_WEIGHTS
 
     def file(self, path: str, source: TemplateSource | None = None, naming: str | None = None) -> ModelFile:
         """Return the content of a model file of a chain with these weights, without what training leaves: for token
         columns where the templates `source` make its attributes, for dicts otherwise, by `naming`. ModelFileError,
         naming the path, where a pair of names has two weights, which a sparse matrix would add up."""
         node, edge, n_labels = self.state, self.transition, len(self.labels)
-        for table in (node, edge):
-            if np.unique(table.rows * n_labels + table.columns).size < table.rows.size:
+        for table in (node, edge, self.bigram):
+            if np.unique(table.rows * n_labels**2 + table.columns).size < table.rows.size:
                 raise ModelFileError(f"{path}: the file is damaged: a pair of names has two weights")
         arrays: dict[str, NDArray] = {
             f"node_{STATE}": node.columns,
@@ -49,6 +54,12 @@ class ChainWeights(NamedTuple):
             f"edge_{TO}": edge.columns,
             "edge_weight": edge.values,
         }
+        if self.bigram.values.size:
+            arrays |= {
+                f"{BIGRAMS}_{TRANSITION}": self.bigram.columns,
+                f"{BIGRAMS}_{FEATURE}": self.bigram.rows,
+                f"{BIGRAMS}_weight": self.bigram.values,
+            }
         strings = {"classes": self.labels, "feature_names": self.attributes}
         metadata: dict[str, Any] = {
             "n_features": len(self.attributes),

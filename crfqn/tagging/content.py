@@ -41,7 +41,9 @@ WEIGHT_TYPES = ("float64", "float32")
 VALUE_STARTS, CRFSUITE_NAMING = "feature_value_start", "crfsuite"
 PAIRS, START, END = "forbidden", "forbidden_start", "forbidden_end"  # rules
 DENSE = "dense_weights"  # (K, D), of a dense block of features
+NODE, BIGRAMS = "node", "bigram"  # matrices: weights of labels, and of pairs of labels with what is observed
 STATE, FEATURE, FROM, TO = "state", "feature", "from", "to"  # what a row or a column of a matrix stands for
+TRANSITION = "transition"  # the pair from K + to of K labels
 
 
 def add_matrix(content: ModelContent, name: str, matrix: Any, row: str, column: str) -> None:

@@ -29,6 +29,7 @@ class Predictor:
     weights: FeatureWeights
     dense_coef_: Vector  # (K, D), of a dense block
     edges: Entries = NO_ENTRIES  # of a chain
+    bigrams: FeatureWeights | None = None  # of a chain with bigram features, by pairs of labels
 
     def __init__(self, file: ModelFile) -> None:
         self.kind, self.extra_ = file.kind, file.table("extra")

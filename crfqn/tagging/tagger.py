@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -17,12 +19,14 @@ from crfqn.tagging.opening import open_predictor
 
 class ModelInfo(NamedTuple):
     """Content of a model by names, as `pycrfsuite.Tagger.info` gives it: weights of (label, next label) and (feature,
-    label; in a taxonomy its node), and the numbers of labels and features."""
+    label; in a taxonomy its node), and the numbers of labels and features; and, of a model with bigram features,
+    weights of (feature, label, next label)."""
 
     transitions: dict[tuple[Any, Any], float]
     state_features: dict[tuple[Any, Any], float]
     labels: dict[Any, int]
     attributes: dict[Any, int]
+    bigrams: Mapping[tuple[Any, Any, Any], float] = MappingProxyType({})
 
 
 class Tagger:
@@ -139,12 +143,14 @@ class Tagger:
         names = range(model.n_features_in_) if model.names is None else model.names
         edges = zip(*(column.tolist() for column in model.edges), strict=True)
         cells = zip(*(column.tolist() for column in model.weights.entries()), strict=True)
-        nodes = model.node_names
+        nodes, bigrams = model.node_names, model.bigrams
+        triples = () if bigrams is None else zip(*(c.tolist() for c in bigrams.entries()), strict=True)
         return ModelInfo(
             {(labels[a], labels[b]): weight for weight, a, b in edges if weight},
             {(names[f], nodes[k]): weight for weight, k, f in cells if weight},
             {label: number for number, label in enumerate(labels)},
             {names[f]: f for f in model.kept_features_.tolist()},
+            {(names[f], labels[p // len(labels)], labels[p % len(labels)]): w for w, p, f in triples if w},
         )
 
     @property

@@ -14,6 +14,7 @@ from template_strings import features_of, match
 from crfqn.data.templates import batch as combinations
 from crfqn.data.templates.encoder import Encoder, Settings
 from crfqn.data.templates.patterns import Pattern, parse_patterns, translate
+from crfqn.data.templates.vocabulary import TemplateSource, TemplateVocabulary
 from crfqn.data.templates.windows import parse_windows, word_shapes
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError
@@ -133,6 +134,19 @@ class TestAgainstStrings:
         assert (None if found is None else found[0]) == match(expression, text)
 
 
+def test_patterns_of_label_pairs_and_tokens():
+    source = TemplateSource(tuple(NAMES), "u:%x[0,0]\n*:%x[0,1]\nb\nb:%x[-1,1]\n")
+    columns = TokenColumns.from_items(ITEMS, NAMES)
+    fitted = Encoder.fit(source.settings(), columns)
+    for vocabulary in (TemplateVocabulary(fitted, source.as_dict()), source.vocabulary(fitted.names())):
+        names = np.array(vocabulary.names)
+        only = ["b:DT", "b:_x-1"]
+        assert sorted(names[vocabulary.only_bigram_columns]) == only
+        assert sorted(names[vocabulary.bigram_columns]) == ["*:DT", "*:NN", "*:PRP", *only]
+    with pytest.raises(InputError, match="n_hashed: expected None with patterns of label pairs"):
+        TemplateSource(tuple(NAMES), "U:%x[0,0]\nB:%x[0,0]", n_hashed=8).settings()
+
+
 ITEMS = [[["The", "DT"], ["dog", "NN"]], [["it", "PRP"]]]
 
 
@@ -166,11 +180,7 @@ def test_features_read_as_the_tools_write_them():
         ("U0:%x[0]", r"line 1: expected macros like %x\[-1,0\].* got 'U0:%x\[0\]'"),
         ("U0:%y[0,0]", r"line 1: unknown macro '%y\[0,0\]'; crf\+\+ has %x"),
         ("\nU0:%x[-9,0]", "line 2: .*expected an offset of at most 8"),
-        (
-            "U0\nB0:%x[0,0]",
-            r"line 2: 'B0:.* a weight of each pair of labels and feature.* write 'U0:%x\[0,0\]'",
-        ),
-        ("*0:%x[0,0]", "line 1: .* asks for a weight of each pair"),
+        ("U0\nB0:%x[0]", r"line 2: expected macros like"),
         ("u0:%t[0,0]", "line 1: .*%t and %m have an expression"),
         ('u0:%m[0,0,"*"]', r"line 1: expected a character before '\*' in the expression"),
         ('u0:%m[0,0,"a]', "line 1: expected macros like"),

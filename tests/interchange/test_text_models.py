@@ -23,8 +23,9 @@ WORDS = [["the", "dog", "é , x"], ["dog"], ["new", "the"], ["dog", "dog", "new"
 ITEMS = [[[f"u:{word}", "*01"] for word in item] for item in WORDS]
 
 
-def best_labels(item, label_names=LABELS, names=lambda name: name):
-    """The labelling with the largest score, of all."""
+def best_labels(item, label_names=LABELS, names=lambda name: name, shares=None):
+    """The labelling with the largest score, of all; shares : of the pairs' weights, by position."""
+    shares = [1.0] * len(item) if shares is None else shares
 
     def score(path):
         nodes = sum(
@@ -32,7 +33,7 @@ def best_labels(item, label_names=LABELS, names=lambda name: name):
             for k, features in zip(path, item, strict=True)
             for name in map(names, features)
         )
-        return nodes + sum(PAIRS[pair] for pair in pairwise(path))
+        return nodes + sum(c * PAIRS[pair] for c, pair in zip(shares[1:], pairwise(path), strict=True))
 
     return [label_names[k] for k in max(product(range(3), repeat=len(item)), key=score)]
 
@@ -115,12 +116,23 @@ class TestWapiti:
             best_labels(item) for item in items
         ]
 
-    @pytest.mark.parametrize("bigrams", [("b:the", "b:dog"), ("b:the",)])
-    def test_pairs_that_depend_on_tokens_are_refused(self, read, bigrams):
-        with pytest.raises(ModelFileError, match=r"'b:the'.*one table of transitions"):
-            read(wapiti_model(templates=("u:%x[0,0]", "*01", "b:%x[0,0]"), bigrams=bigrams))
-        with pytest.raises(ModelFileError, match="one table of transitions"):
-            read(wapiti_dump().replace("b\t", "b:the\t"))
+    def test_weights_of_label_pairs_and_tokens(self, read):
+        model = read(wapiti_model(templates=("u:%x[0,0]", "*01", "b:%x[0,0]"), bigrams=("b:the", "b:dog")))
+        # `*01`, which is the same everywhere, has a third of the pairs' weights, and so has each of the others.
+        items = zip(model.predict(WORDS), WORDS, ITEMS, strict=True)
+        for found, words, item in items:
+            shares = [1 / 3 + (word in ("the", "dog")) / 3 for word in words]
+            assert list(found) == best_labels(item, shares=shares)
+        assert model.bigram_features_["b:the", "N", "V"] == pytest.approx(PAIRS[0, 1] / 3)
+
+    def test_a_dump_with_weights_of_label_pairs_and_tokens(self, read):
+        model = read(wapiti_dump().replace("b\t", "b:the\t"))
+        items = [[[name for name in position if name[0] == "u"] for position in item] for item in ITEMS]
+        given = [[[*names, "b:the"] for names in item] for item in items]
+        assert [list(path) for path in model.predict(given)] == [best_labels(item) for item in items]
+        assert model.edge_coef_.nnz == 0
+        with pytest.raises(ModelFileError, match="without templates it is not known which"):
+            read(wapiti_dump() + "b2\tN\tN\t1.0\n")
 
     @pytest.mark.parametrize(
         ("content", "message"),
@@ -153,13 +165,11 @@ class TestCRFpp:
         items = [[["U:" + word, "U01"] for word in item] for item in WORDS]
         assert [list(path) for path in model.predict(items)] == [best_labels(item) for item in ITEMS]
 
-    def test_templates_of_pairs_without_a_weight_are_left_out(self, read):
-        model = read(crfpp_model(templates="U:%x[0,0]\nU01\nB\nB01:%x[0,0]\n"))
-        assert [list(path) for path in model.predict(WORDS)] == [best_labels(item) for item in ITEMS]
-
-    def test_pairs_that_depend_on_tokens_are_refused(self, read):
-        with pytest.raises(ModelFileError, match="'B:the'"):
-            read(crfpp_model("B:the", templates="U:%x[0,0]\nB:%x[0,0]\n"))
+    def test_weights_of_label_pairs_and_tokens(self, read):
+        templates = "U:%x[0,0]\nU01\nB:%x[0,0]\n"
+        model = read(crfpp_model("B:the", templates=templates))
+        for found, words, item in zip(model.predict(WORDS), WORDS, ITEMS, strict=True):
+            assert list(found) == best_labels(item, shares=[float(word == "the") for word in words])
 
     @pytest.mark.parametrize(
         ("old", "new", "message"),

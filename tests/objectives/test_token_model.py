@@ -14,14 +14,19 @@ from problems import (
     objective_of,
     point_at,
 )
-from references import finite_differences, random_problem
+from references import BigramProblem, finite_differences, random_problem
 
 from crfqn import ChainCRF
 from crfqn.data.features import FeatureStore
 from crfqn.kernels.curvature import FAINT
 from crfqn.objectives.curvature import dense_model, token_model
-from crfqn.objectives.marginals import Marginals, sample_positions
+from crfqn.objectives.linear.sparse_map import SparseMap
+from crfqn.objectives.losses.likelihood import Likelihood
+from crfqn.objectives.marginals import EdgeModel, Marginals, edge_curvature, sample_positions
+from crfqn.objectives.objective import Objective
 from crfqn.objectives.sparse_model import LEAST, sparse_model
+from crfqn.structures.bigram_chain import BigramChain
+from crfqn.structures.contexts import Contexts
 from crfqn.structures.taxonomy import Taxonomy
 
 EVERY = 10**15  # so many positions asked for that each is taken
@@ -241,6 +246,34 @@ class TestChains:
         w = random_weights(problem)
         expected = independent_covariance(problem, w)
         np.testing.assert_allclose(chain_model(problem, w, problem.position_weights), expected, atol=1e-12)
+
+    def test_bigram_features_among_themselves(self):
+        """Against the covariance of the counts of transitions under the product of the marginals."""
+        given = random_problem(3, is_binary=True, item_weights=WEIGHTS)
+        z = (np.random.default_rng(0).random((given.targets.size, 2)) < 0.6).astype(float)
+        problem = BigramProblem(**vars(given), z=z)
+        chain = BigramChain(problem.offsets, 3, contexts=Contexts.of(sp.csr_array(z)))
+        features = SparseMap(FeatureStore.from_matrix(problem.x, problem.offsets))
+        objective = Objective(features, Likelihood(chain, problem.targets), problem.item_weights)
+        w = np.random.default_rng(1).normal(size=problem.n_coords)
+        marginals, n_pairs = Marginals(objective.at(np.arange(w.size), w)), 27
+        sampled = np.flatnonzero(problem.position_weights)
+        weights = problem.position_weights[sampled]
+        found = EdgeModel(marginals, np.arange(n_pairs), sampled, weights).with_edges()
+        p, expected = problem.marginals(w), np.zeros((n_pairs, n_pairs))
+        for first, last, c in zip(problem.offsets, problem.offsets[1:], problem.item_weights, strict=False):
+            paths = np.array(list(itertools.product(range(3), repeat=last - first)))
+            probability = p[paths, np.arange(first, last)].prod(axis=1)
+            counts = np.zeros((len(paths), 3, 9))
+            for t in range(first + 1, last):
+                pair = 3 * paths[:, t - first - 1] + paths[:, t - first]
+                counts[np.arange(len(paths)), :, pair] += problem.of_transitions[t]
+            centred = counts.reshape(len(paths), -1)
+            centred = centred - probability @ centred
+            expected += c * (centred.T * probability) @ centred
+        np.testing.assert_allclose(found, expected, atol=3e-4)
+        variances = edge_curvature(marginals, np.arange(n_pairs))
+        np.testing.assert_allclose(variances[:9], np.diagonal(expected)[:9], atol=1e-12)
 
     @pytest.mark.parametrize("n_sampled", [1, 3, 6, 10])
     def test_a_sample_keeps_the_diagonal(self, form, problem, n_sampled):

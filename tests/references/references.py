@@ -29,13 +29,15 @@ def log_sum_exp(values: Vector, axis: int = 0) -> Vector:
 
 
 class Enumeration:
-    """The distribution of one item over all its labellings."""
+    """The distribution of one item over all its labellings; edges (K, K), or those to each position, (T, K, K)."""
 
     def __init__(self, scores: Vector, edges: Vector) -> None:
         self.n_states, self.length = scores.shape
+        edges = np.broadcast_to(edges, (self.length, self.n_states, self.n_states))
         self.labellings = np.array(list(itertools.product(range(self.n_states), repeat=self.length)))
         self.scores = scores[self.labellings, np.arange(self.length)].sum(axis=1)
-        self.scores = self.scores + edges[self.labellings[:, :-1], self.labellings[:, 1:]].sum(axis=1)
+        to = np.arange(1, self.length)
+        self.scores = self.scores + edges[to, self.labellings[:, :-1], self.labellings[:, 1:]].sum(axis=1)
         self.log_partition = float(log_sum_exp(self.scores))
         self.log_probability = self.scores - self.log_partition
         self.probability = np.exp(self.log_probability)
@@ -61,10 +63,14 @@ class Enumeration:
 
     def pair_counts(self) -> Vector:
         """Expected number of transitions j -> k, (K, K)."""
-        counts = np.zeros((self.n_states, self.n_states))
+        return self.pair_marginals().sum(axis=0)
+
+    def pair_marginals(self) -> Vector:
+        """P(y_{t-1} = j, y_t = k), (T, K, K), zeros at the first position."""
+        pairs = np.zeros((self.length, self.n_states, self.n_states))
         for t in range(1, self.length):
-            np.add.at(counts, (self.labellings[:, t - 1], self.labellings[:, t]), self.probability)
-        return counts
+            np.add.at(pairs[t], (self.labellings[:, t - 1], self.labellings[:, t]), self.probability)
+        return pairs
 
     def best_path(self) -> NDArray:
         """The best labelling; of equals the one with the lowest last state, then the last but one ..."""
@@ -263,6 +269,39 @@ class RuledProblem(DenseProblem):
         edges = w[self.n_node_coords :].reshape(self.n_states, self.n_states)
         scores = w[: self.n_node_coords].reshape(self.n_states, -1) @ self.x.T
         return [ruled(scores[:, a:b], edges, self.rules) for a, b in pairwise(self.offsets)]
+
+
+@dataclass(frozen=True)
+class BigramProblem(DenseProblem):
+    """A training problem whose transitions depend on features z (N, B), too: weights W, V, and U_b (K, K) each."""
+
+    z: Vector
+
+    @property
+    def n_coords(self) -> int:
+        return self.n_node_coords + (1 + self.z.shape[1]) * self.n_states**2
+
+    @property
+    def of_transitions(self) -> Vector:
+        """What multiplies V and each U_b at each position, (N, 1 + B)."""
+        return np.column_stack([np.ones(len(self.z)), self.z])
+
+    def items(self, w: Vector) -> list[Enumeration]:
+        edges = w[self.n_node_coords :].reshape(-1, self.n_states, self.n_states)
+        tables = np.einsum("tb,bjk->tjk", self.of_transitions, edges)
+        scores = w[: self.n_node_coords].reshape(self.n_states, -1) @ self.x.T
+        return [Enumeration(scores[:, a:b], tables[a:b]) for a, b in pairwise(self.offsets)]
+
+    def gradient(self, w: Vector) -> Vector:
+        """Expected less observed counts."""
+        pairs = np.concatenate([item.pair_marginals() for item in self.items(w)])
+        for (a, b), y in zip(pairwise(self.offsets), self.labels(), strict=True):
+            pairs[np.arange(a + 1, b), y[:-1], y[1:]] -= 1.0
+        pairs *= self.position_weights[:, None, None]
+        residual = self.marginals(w)
+        residual[self.targets, np.arange(self.targets.size)] -= 1.0
+        edges = np.einsum("tb,tjk->bjk", self.of_transitions, pairs)
+        return np.concatenate([((residual * self.position_weights) @ self.x).ravel(), edges.ravel()])
 
 
 def ruled(scores: Vector, edges: Vector, rules: Any, allowed: Any = None) -> Enumeration:

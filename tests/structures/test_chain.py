@@ -9,7 +9,7 @@ from references import Enumeration, log_recursion
 
 from crfqn.errors import InputError
 from crfqn.kernels.forward_backward import CHUNK, LARGEST_RANGE
-from crfqn.kernels.logarithms import log_item
+from crfqn.kernels.logarithms import NO_TABLES, log_item
 from crfqn.structures.chain import Chain
 from crfqn.threads import N_PARTS, Pool, cut_into_parts
 
@@ -300,7 +300,7 @@ def in_logarithms(scores, edges):
     n_states, length = scores.shape
     psi, alpha, p = (np.ones((length, n_states)) for _ in range(3))
     counts = np.zeros((n_states, n_states))
-    log_partition, expected = from_python(log_item)(scores, edges, 0, 1.0, psi, alpha, p, counts)
+    log_partition, expected = from_python(log_item)(scores, edges, NO_TABLES, 0, 1.0, psi, alpha, p, counts)
     assert not psi.any()
     assert not alpha.any()
     return log_partition, p.T, counts, expected

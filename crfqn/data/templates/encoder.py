@@ -28,10 +28,11 @@ from crfqn.data.templates.batch import (
     hashed_columns,
     text_hash,
 )
-from crfqn.data.templates.patterns import CRFPP, Pattern, View, marks
+from crfqn.data.templates.patterns import CRFPP, UNIGRAM, Pattern, View, marks
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError
 
+NO_COLUMNS: NDArray[np.int64] = np.empty(0, np.int64)
 Texts = Mapping[View, Sequence[str]]  # the values of each view, by their numbers
 
 
@@ -46,6 +47,11 @@ class Settings:
     functions: tuple[Function, ...] = ()  # each gives further features of a token, see `TokenFeatures`
 
     def __post_init__(self) -> None:
+        if self.n_hashed is not None and any(pattern.kind != UNIGRAM for pattern in self.patterns):
+            raise InputError(
+                "n_hashed: expected None with patterns of label pairs and tokens, like B01:%x[0,0]: hashed features "
+                "share columns with those of single labels"
+            )
         starts = [f"{function_name(function)}=" for function in self.functions]
         for start in starts:
             for other in [*(pattern.literals[0] for pattern in self.patterns), *starts]:
@@ -164,6 +170,12 @@ class Encoder:
         is_there = hits >= 0
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.count_nonzero(is_there, axis=1))])
         return hits[is_there], indptr
+
+    def columns_of(self, *kinds: str) -> NDArray[np.int64]:
+        """Return the columns, sorted, of the features of patterns of some kinds."""
+        pairs = zip(self.settings.patterns, self.found, strict=False)  # none found where hashed
+        columns = [found.columns for pattern, found in pairs if pattern.kind in kinds]
+        return np.unique(np.concatenate([NO_COLUMNS, *columns]))
 
     def names(self) -> list[str]:
         """Return the names of all columns; made anew at each call. InputError where features are hashed."""

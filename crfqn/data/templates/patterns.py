@@ -11,10 +11,11 @@ these for all others, `^` and `$`, `*` and `?` behind a character.
 Pattern files of CRF++ and Wapiti, read into patterns.
 
 A pattern a line: `U05:%x[-1,0]/%x[0,0]` are features of a position and its label, `B` is the weight of each pair of
-neighbouring labels. Beyond the item CRF++ reads `_B-1`, `_B+1`, ... Wapiti has further small letters for `U` and
-`B`, `*` for both, comments behind `#`, `%t[0,0,"\d"]` (does the expression match: true or false), `%m[0,0,"^.?.?"]`
-(what matches), capital letters for a result in small ones (`%X`), `@` for positions counted from the item's ends
-(`%x[@1,0]`), and the marks `_x-1`, `_x+1`, ... A file that uses any of this is Wapiti's, unless the caller says.
+neighbouring labels, and `B01:%x[0,0]` are features of a position, its label and the one before. Beyond the item CRF++
+reads `_B-1`, `_B+1`, ... Wapiti has further small letters for `U` and `B`, `*` for both, comments behind `#`,
+`%t[0,0,"\d"]` (does the expression match: true or false), `%m[0,0,"^.?.?"]` (what matches), capital letters for a
+result in small ones (`%X`), `@` for positions counted from the item's ends (`%x[@1,0]`), and the marks `_x-1`, `_x+1`,
+... A file that uses any of this is Wapiti's, unless the caller says.
 
 References
 ----------
@@ -26,7 +27,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import zip_longest
 from typing import NamedTuple
@@ -170,6 +171,8 @@ def _one(piece: str) -> str:
     return re.escape(name)
 
 
+# What the weights of a feature are for: a label, a pair of neighbouring labels, or both.
+UNIGRAM, BIGRAM, BOTH = "u", "b", "*"
 FIRST_POSITION, LAST_POSITION, EVERYWHERE = "first", "last", ""
 
 
@@ -186,13 +189,15 @@ class Pattern:
     """Pattern of names: literals[0] + value of macros[0] + literals[1] + ... + literals[k].
 
     A macro that reaches beyond the item gives a mark, such as `_B-1`, where the pattern `has_marks`; else the pattern
-    gives nothing there. `only` is for patterns of the first or the last position of an item alone.
+    gives nothing there. `only` is for patterns of the first or the last position of an item alone. `kind` is UNIGRAM,
+    BIGRAM or BOTH.
     """
 
     literals: tuple[str, ...]
     macros: tuple[Macro, ...] = ()
     has_marks: bool = True
     only: str = EVERYWHERE
+    kind: str = UNIGRAM
 
     def name(self, values: tuple[str, ...]) -> str:
         """Return the name of the feature of these values."""
@@ -244,8 +249,7 @@ class PatternFile(NamedTuple):
 
 def parse_patterns(text: str, columns: Sequence[str], dialect: str | None = None) -> PatternFile:
     """Read a pattern file, columns numbered from 0, in the dialect whose means it uses (default; CRF++'s for those of
-    both). InputError names the line of a malformed pattern, an unknown column or macro, or a `B` pattern over columns,
-    which would need a weight for each pair of labels and feature; there must be a pattern."""
+    both). InputError names the line of a malformed pattern, or an unknown column or macro; there must be a pattern."""
     lines = [(number, line.rstrip()) for number, line in enumerate(text.split("\n"), start=1)]
     lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
     if dialect is None:
@@ -286,13 +290,11 @@ def _parse_line(line: str, columns: Sequence[str], dialect: str) -> tuple[Patter
         )
     kind = line[0].lower()
     pattern = _parse_pattern(line, columns, dialect)
-    if kind in "b*" and pattern.macros:
-        raise InputError(
-            f"{shorten(line)} asks for a weight of each pair of labels and feature, and ChainCRF has one of each pair "
-            f"of labels, the same at all positions: write {shorten(kinds[0] + line[1:])}, weights of label and "
-            f"feature, and {kinds[1]} alone, those of label pairs"
-        )
-    return (None if kind == "b" else pattern), kind != "u"
+    if pattern.macros:
+        return replace(pattern, kind=kind), kind != UNIGRAM
+    return (
+        None if kind == BIGRAM else pattern
+    ), kind != UNIGRAM  # the same everywhere: the transitions are that
 
 
 def _parse_pattern(line: str, columns: Sequence[str], dialect: str) -> Pattern:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.batch import Function, function_name
 from crfqn.data.templates.encoder import Encoder, Settings
-from crfqn.data.templates.patterns import CRFPP, Pattern, parse_patterns
+from crfqn.data.templates.patterns import BIGRAM, BOTH, CRFPP, UNIGRAM, Pattern, parse_patterns
 from crfqn.data.templates.windows import CHUNKING, parse_windows, word_patterns, word_shapes
 from crfqn.data.token_columns import TokenColumns
 from crfqn.data.token_rows import TokenRows
@@ -53,6 +53,16 @@ class TemplateVocabulary(Vocabulary):
     def value_starts(self) -> NDArray[np.int32]:  # type: ignore[override]
         """Names stand for themselves."""
         return np.full(len(self), NO_VALUE, np.int32)
+
+    @cached_property
+    def bigram_columns(self) -> NDArray[np.int64]:  # type: ignore[override]
+        """Sorted columns of the features that have weights for pairs of labels."""
+        return self.encoder.columns_of(BIGRAM, BOTH)
+
+    @cached_property
+    def only_bigram_columns(self) -> NDArray[np.int64]:  # type: ignore[override]
+        """Those of them that have none for single labels."""
+        return np.setdiff1d(self.encoder.columns_of(BIGRAM), self.encoder.columns_of(UNIGRAM, BOTH))
 
     def encode(self, items: Any) -> Sequences:
         """Return the features of token columns, or of items in any form that `TokenColumns.from_items` takes."""

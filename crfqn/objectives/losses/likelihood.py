@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,9 @@ from crfqn.threads import Pool
 # position's states, or all transitions) or the sum of at most L entries (a node of a taxonomy and its ancestors), and
 # its variance is at most L/2 ||a||^2. Hence, with c_t = weight of the item * n_t * L / 2, everywhere
 #
-#     Hessian <= I_K (x) X' diag(c) X   for the nodes,   sum_i c_i (T_i - 1)   for the edges, T_i positions.
+#     Hessian <= I_K (x) X' diag(c) X   for the nodes,   sum_i c_i (T_i - 1)   for the edges, T_i positions;
+#
+# a transition whose score is the sum of several weights, times numbers, counts for the squares of these.
 #
 # The Hessian of a partial likelihood is the difference of two such matrices: no eigenvalue is larger in size.
 @dataclass(frozen=True, eq=False)
@@ -54,8 +57,8 @@ class LogPartition(OverStructure):
         n_terms = np.maximum(2 * lengths - 1, 1) if self.n_edges else lengths
         depth = int(np.diff(self.ancestors.indptr).max(initial=1))
         per_item = 0.5 * depth * n_terms * weights
-        edges = float(per_item @ np.maximum(lengths - 1, 0)) if self.n_edges else 0.0
-        return np.repeat(per_item, lengths), edges
+        squares = cast(Chain, self.structure).transition_squares if self.n_edges else np.zeros(self.n_items)
+        return np.repeat(per_item, lengths), float(per_item @ squares)
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +218,7 @@ class PartialLikelihood(LogPartition):
     def take(
         self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]
     ) -> PartialLikelihood:
-        return PartialLikelihood(self.structure.over(offsets), self.allowed[:, positions])
+        return PartialLikelihood(self.structure.over(offsets, positions), self.allowed[:, positions])
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> Evaluation:
         within = np.where(self.allowed, scores, -np.inf)

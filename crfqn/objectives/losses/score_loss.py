@@ -127,6 +127,16 @@ class ScoreLoss:
         """See above; may depend on the loss's parameters."""
         return True
 
+    @property
+    def has_bigrams(self) -> bool:
+        """Whether transitions have weights beyond one for each pair of states."""
+        return self.n_edges > self.n_states**2
+
+    @property
+    def without_bigrams(self) -> ScoreLoss:
+        """The loss without these weights."""
+        return self
+
     @classmethod
     def over(cls, structure: Structure, targets: Any) -> ScoreLoss:
         """Return the loss of targets, int32 (N,), as estimators make it (`crfqn/choices.py`)."""

@@ -12,9 +12,9 @@ by the best labelling of other scores. Shapes as in `score_loss.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
 from crfqn.objectives.losses.score_loss import Evaluation, LinearDual, ScoreLoss
+from crfqn.structures.chain import Chain
 from crfqn.structures.structure import Ancestors, Decoded, Structure
 from crfqn.threads import Pool
 
@@ -39,6 +40,10 @@ class OverStructure(ScoreLoss):
     @property
     def n_edges(self) -> int:
         return self.structure.n_edges
+
+    @property
+    def without_bigrams(self) -> OverStructure:
+        return replace(self, structure=cast(Chain, self.structure).without_bigrams)
 
     @property
     def n_items(self) -> int:
@@ -90,7 +95,7 @@ class StructuredLoss(OverStructure):
     def take(
         self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]
     ) -> Self:
-        return type(self)(self.structure.over(offsets), self.targets[positions])
+        return type(self)(self.structure.over(offsets, positions), self.targets[positions])
 
     @cached_property
     def _relatives(self) -> tuple[NDArray[np.int64], NDArray[np.integer]]:

@@ -40,14 +40,18 @@ class OnlineStart:
             and objective.n_coords > FEW_WEIGHTS
             and objective.n_node_coords <= MOST_WEIGHTS
             and operations.of_epoch <= self.dearest * operations.of_pass
-            and has_state(objective, SGDState)
+            and has_state(objective.without_bigrams, SGDState)
         )
 
     def states(self, objective: Objective, penalty: Penalty, start: Point) -> Generator[State, None, Point]:
-        """Run the epochs; yields the states of the sample that finds their rate, and returns where they lead."""
+        """Run the epochs; yields the states of the sample that finds their rate, and returns where they lead, without
+        weights of bigram features."""
+        plain = objective.without_bigrams
         origin = start.sparse_weights
-        eta0 = yield from ONLINE.calibrate(objective, penalty, origin)
-        random, online = np.random.default_rng(ONLINE.random_state), start_online(objective, penalty, origin)
+        eta0 = yield from ONLINE.calibrate(plain, penalty, origin)
+        random, online = np.random.default_rng(ONLINE.random_state), start_online(plain, penalty, origin)
         for _ in range(self.epochs):
             online.learn(random.permutation(online.n_items), eta0)
+        if plain is not objective:
+            objective.n_passes += plain.n_passes
         return objective.at(*online.weights())

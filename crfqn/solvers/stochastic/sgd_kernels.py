@@ -9,7 +9,7 @@ import numpy as np
 
 from crfqn.kernels import kernel, subkernel
 from crfqn.kernels.forward_backward import LARGEST_RANGE, add_outer, padded_edges, pass_messages
-from crfqn.kernels.logarithms import log_item
+from crfqn.kernels.logarithms import NO_TABLES, log_item
 from crfqn.kernels.rows import aligned_rows, copy_rows, exp_in_place
 from crfqn.kernels.taxonomy import tile_down, tile_exponentials, tile_up
 from crfqn.kernels.viterbi import add_mask, mask_ends
@@ -81,7 +81,7 @@ def infer_item(scores, edges, weight, psi, alpha, scale, p, edge_counts):
                 edge_counts[j, k] *= m[j, k]
     else:
         by_state = np.ascontiguousarray(scores[:, :n_states].T)
-        log_item(by_state, edges, np.int64(0), weight, psi, alpha, p, edge_counts)
+        log_item(by_state, edges, NO_TABLES, np.int64(0), weight, psi, alpha, p, edge_counts)
     for t in range(length):
         for k in range(width):
             p[t, k] *= weight

@@ -1,0 +1,109 @@
+"""Bigram features of a `ChainCRF`: weights for each pair of neighbouring labels and what is observed at the second.
+
+They are columns like all others, which the vocabulary names (`bigram_columns`); `bigram_coef_` has their weights, a row
+for each pair of labels. Shapes: K labels, F features, B of them bigram features; n = K F node weights.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from crfqn.arrays import Coords, SparseWeights, Vector
+from crfqn.data.vocabulary import Vocabulary
+from crfqn.errors import InputError
+from crfqn.estimators.weights import AxisMatch, csr
+from crfqn.structures.bigram_chain import BigramChain
+from crfqn.structures.chain import Chain
+from crfqn.structures.contexts import Contexts
+from crfqn.structures.transition_rules import TransitionRules
+
+LARGEST_BYTES = 16e9
+PER_WEIGHT, PER_SCORE = 8 * 8, 3 * 8  # bytes: vectors of a training, tables of an inference pass
+
+
+def without_columns(matrix: Any, columns: NDArray[np.int64]) -> Any:
+    """Return a matrix, CSR (N, F), without the entries of some columns, which stay as empty ones."""
+    if not columns.size:
+        return matrix
+    is_left_out = np.zeros(matrix.shape[1], bool)
+    is_left_out[columns] = True
+    stays = ~is_left_out[matrix.indices]
+    indptr = np.concatenate([[0], np.cumsum(stays)])[matrix.indptr]
+    return scipy.sparse.csr_array((matrix.data[stays], matrix.indices[stays], indptr), matrix.shape)
+
+
+def chain_over(
+    offsets: NDArray[np.int64],
+    n_states: int,
+    rules: TransitionRules | None,
+    matrix: Any,
+    columns: NDArray[np.int64],
+) -> Chain:
+    """Return the chain over items whose bigram features are some columns of a matrix (N, F), a plain one for none;
+    InputError where its weights and tables would be too large."""
+    if not columns.size:
+        return Chain(offsets, n_states, rules=rules)
+    contexts = Contexts.of(scipy.sparse.csr_array(matrix)[:, columns])
+    n_tables, n_features = contexts.rows.shape
+    n_bytes = n_states**2 * (PER_WEIGHT * n_features + PER_SCORE * n_tables)
+    if n_bytes > LARGEST_BYTES:
+        raise InputError(
+            f"bigram features: {n_states**2:,} pairs of labels, {columns.size:,} features and {n_tables:,} different "
+            f"sets of them would take {n_bytes / 1e9:.3g} GB, and at most {LARGEST_BYTES / 1e9:g} GB are allowed; "
+            "min_count leaves out rare features, and unigram patterns (U01:%x[0,0]) have a weight a label"
+        )
+    return BigramChain(offsets, n_states, rules=rules, contexts=contexts)
+
+
+def bigram_edges(bigram_coef: Any, columns: NDArray[np.int64]) -> Vector:
+    """Return the weights of some columns as edge weights, (columns, K K)."""
+    return bigram_coef[:, columns].toarray().T
+
+
+def bigram_matrix(weights: SparseWeights, n_states: int, n_features: int, columns: NDArray[np.int64]) -> Any:
+    """Return edge weights behind the K K of transitions, numbered from 0, as a matrix (K K, F)."""
+    which, pairs = np.divmod(weights.coords, n_states**2)
+    return csr(weights.weights, pairs, columns[which], (n_states**2, n_features))
+
+
+def bigram_weights(bigram_coef: Any, columns: NDArray[np.int64]) -> SparseWeights:
+    """Return what `bigram_matrix` was made of."""
+    found = bigram_coef.tocoo()
+    coords = np.searchsorted(columns, found.col) * bigram_coef.shape[0] + found.row
+    order = np.argsort(coords)
+    return SparseWeights(coords[order], found.data[order])
+
+
+def matched_bigrams(
+    bigram_coef: Any, common: AxisMatch, n_states: int, columns: NDArray[np.int64]
+) -> tuple[Coords, Vector]:
+    """Return the weights that another model's labels and bigram features `columns` have, as `bigram_weights`."""
+    found = bigram_coef.tocoo()
+    first, second = (common.rows[k] for k in np.divmod(found.row, common.rows.size))
+    features = common.columns[found.col]
+    stays = (first >= 0) & (second >= 0) & np.isin(features, columns)
+    which = np.searchsorted(columns, features[stays])
+    return (which * n_states + first[stays]) * n_states + second[stays], found.data[stays]
+
+
+def refuse_bigrams(vocabulary: Vocabulary | None, what: str) -> None:
+    """Raise InputError for templates with bigram features where they cannot be trained."""
+    if vocabulary is not None and vocabulary.bigram_columns.size:
+        raise InputError(
+            f"{what}: expected no patterns of label pairs and tokens, like B01:%x[0,0], which are trained on all items "
+            "in memory alone: write U01:%x[0,0] and B, or call fit with all items"
+        )
+
+
+def refuse_bigram_weights(model: Any, format_name: str) -> None:
+    """Raise InputError for a model with weights of bigram features, which other formats have no place for."""
+    n_weights = model.bigram_coef_.nnz if hasattr(model, "bigram_coef_") else 0
+    if n_weights:
+        raise InputError(
+            f"{format_name}: the format has no place for the {n_weights:,} weights of bigram features, and without "
+            "them it would be another model: train it with unigram patterns, U01:%x[0,0] for B01:%x[0,0]"
+        )

@@ -1,0 +1,189 @@
+"""Forward-backward over items whose transitions depend on what is observed: a table of edge scores for each context.
+
+The recursions are those of `forward_backward.py`, with M_c = exp(edges of context c - their largest) in the place of M.
+Positions with the same context share its table, so that exponentials are taken by context, and so are the counts:
+
+    expected transitions of context c = M_c * sum over its positions t of a_{t-1} u_t'
+
+Shapes: C contexts, K states, width = K rounded up to LANES, N positions, I items; tables float64 (C, K, K), from x to;
+table_of int32 (N,), the context of each position, whose table leads to it from the position before.
+"""
+
+import numpy as np
+
+from crfqn.kernels import kernel, subkernel
+from crfqn.kernels.forward_backward import (
+    AGREEMENT,
+    LARGEST_RANGE,
+    chunk_end,
+    expected_scores,
+    load_scores,
+    longest_item,
+    store_marginals,
+)
+from crfqn.kernels.logarithms import log_item
+from crfqn.kernels.rows import add_products, aligned_rows, exp_in_place
+
+
+@kernel
+def exponentiate_tables(first, last, tables, factors, largest, ranges):
+    """Write M of the contexts first ... last - 1 into factors, float64 (C, K, width), zeros in the padding and where a
+    score is -inf; largest, ranges : float64 (C,), out: the largest score, and its distance to the smallest above
+    -inf."""
+    n_states, width = factors.shape[1:]
+    for c in range(first, last):
+        most, least = -np.inf, np.inf
+        for j in range(n_states):
+            for k in range(n_states):
+                score = tables[c, j, k]
+                most = max(most, score)
+                least = min(least, score) if score > -np.inf else least
+        largest[c], ranges[c] = most if most > -np.inf else 0.0, most - least if most > -np.inf else 0.0
+        for j in range(n_states):
+            for k in range(width):
+                factors[c, j, k] = tables[c, j, k] - largest[c] if k < n_states else -np.inf
+            exp_in_place(factors[c, j])
+            for k in range(width):
+                if k >= n_states or tables[c, j, k] == -np.inf:
+                    factors[c, j, k] = 0.0
+
+
+@subkernel
+def forward_tables(psi, factors, contexts, n_states, alpha, scale):
+    """Run the forward recursion over one item: a_t into alpha, 1 / c_t into scale; returns sum_t log c_t."""
+    length, width = psi.shape
+    log_scale = 0.0
+    for t in range(length):
+        a, p, total = alpha[t], psi[t], 0.0
+        for k in range(width):
+            a[k] = 1.0 if t == 0 else 0.0
+        if t > 0:
+            add_products(a, factors[contexts[t]], 0, n_states, alpha[t - 1], 0, 1)
+        for k in range(width):
+            a[k] *= p[k]
+            total += a[k]
+        scale[t] = 1.0 / total
+        log_scale += np.log(total)
+        for k in range(width):
+            a[k] *= scale[t]
+    return log_scale
+
+
+@subkernel
+def backward_tables(psi, factors, contexts, n_states, alpha, scale, p):
+    """Run the backward recursion over one item: node marginals into p, and u_t in the place of psi_t."""
+    length, width = psi.shape
+    for t in range(length - 1, -1, -1):
+        b, u, a = p[t], psi[t], alpha[t]
+        if t == length - 1:
+            for j in range(width):
+                b[j] = 1.0
+        else:
+            table, behind = factors[contexts[t + 1]], psi[t + 1]
+            for j in range(n_states):
+                total = 0.0
+                for k in range(width):
+                    total += table[j, k] * behind[k]
+                b[j] = total
+        for k in range(width):
+            u[k] *= b[k] * scale[t]
+            b[k] *= a[k]
+
+
+@kernel
+def forward_backward_tables(
+    items, offsets, scores, factors, largest, ranges, table_of, weights, alpha, u, marginals, sums, refused
+):
+    """Run both recursions over some items, int64 (n,), ascending.
+
+    alpha, u : float64 (N, width), zeros, in and out: a_t, and weight * u_t, zero at an item's first position
+    marginals : float64 (K, N), out: weight * P(y_t = k)
+    sums : float64 (I, 2), out, in nats: log partition, expected node score, unweighted
+    refused : bool (I,), out: whether a message could have underflowed; alpha and u of such an item are zero
+    """
+    n_states, width = scores.shape[0], factors.shape[2]
+    rows = longest_item(items, offsets)
+    p, centred = aligned_rows(rows, width), aligned_rows(rows, width)
+    shift, spread, scale = np.empty(rows), np.empty(rows), np.empty(rows)
+    place = 0
+    while place < items.size:
+        behind = chunk_end(place, items, offsets)
+        start, stop = offsets[items[place]], offsets[items[behind - 1] + 1]
+        length = stop - start
+        load_scores(scores, start, length, centred, u[start:stop], shift, spread)
+        for i in range(items[place], items[behind - 1] + 1):
+            first, last = offsets[i], offsets[i + 1]
+            a, b, widest, steepest, base = first - start, last - start, 0.0, 0.0, 0.0
+            for t in range(a, b):
+                widest, base = max(widest, spread[t]), base + shift[t]
+                if t > a:
+                    steepest = max(steepest, ranges[table_of[start + t]])
+                    base += largest[table_of[start + t]]
+            sums[i, 0] = base
+            if a == b:
+                continue
+            refused[i] = not widest + 2 * steepest < LARGEST_RANGE
+            if not refused[i]:
+                contexts = table_of[first:last]
+                own, before = u[first:last], alpha[first:last]
+                sums[i, 0] += forward_tables(own, factors, contexts, n_states, before, scale[a:b])
+                backward_tables(own, factors, contexts, n_states, before, scale[a:b], p[a:b])
+                total = 0.0
+                for k in range(n_states):
+                    total += p[a, k]
+                refused[i] = not abs(total - 1.0) < AGREEMENT
+            for t in range(first, last):
+                factor = 0.0 if refused[i] or t == first else weights[i]
+                for k in range(width):
+                    u[t, k] = u[t, k] * factor if factor > 0.0 else 0.0
+                    alpha[t, k] = 0.0 if refused[i] else alpha[t, k]
+        store_marginals(p, start, length, marginals)
+        expected_scores(p, centred, shift, length, scale)
+        for i in range(items[place], items[behind - 1] + 1):
+            sums[i, 1] = 0.0
+            for t in range(offsets[i], offsets[i + 1]):
+                sums[i, 1] += scale[t - start]
+                for k in range(n_states):
+                    marginals[k, t] *= weights[i]
+        place = behind
+
+
+@kernel
+def infer_in_logarithms(items, offsets, scores, tables, table_of, weights, marginals, counts, sums):
+    """Do for some items in logarithms what `forward_backward_tables` has refused, and add their weighted expected
+    transitions to counts, float64 (C, K, K)."""
+    n_states = scores.shape[0]
+    for i in items:
+        start, length = offsets[i], offsets[i + 1] - offsets[i]
+        psi, alpha, p = np.empty((3, length, n_states))
+        sums[i, 0], _ = log_item(scores, tables, table_of, start, weights[i], psi, alpha, p, counts)
+        sums[i, 1] = 0.0
+        for t in range(length):
+            for k in range(n_states):
+                sums[i, 1] += p[t, k] * scores[k, start + t] if p[t, k] > 0.0 else 0.0
+                marginals[k, start + t] = weights[i] * p[t, k]
+
+
+@kernel
+def add_outer_products(first, last, starts, places, before, here, sums):
+    """sums[c, j, k] += sum_t before[t - 1, j] here[t, k] over the positions t of the contexts first ... last - 1.
+
+    starts, places : int64 (C + 1,) and (n,): places[starts[c]] ... are the positions of context c
+    before, here : float64 (N, width); sums : float64 (C, K, K), in and out
+    """
+    n_states, width = sums.shape[1], here.shape[1]
+    raw = aligned_rows(n_states, width)
+    for c in range(first, last):
+        for j in range(n_states):
+            for k in range(width):
+                raw[j, k] = 0.0
+        for e in range(starts[c], starts[c + 1]):
+            t = places[e]
+            for j in range(n_states):
+                factor = before[t - 1, j]
+                if factor != 0.0:
+                    for k in range(width):
+                        raw[j, k] += factor * here[t, k]
+        for j in range(n_states):
+            for k in range(n_states):
+                sums[c, j, k] += raw[j, k]
