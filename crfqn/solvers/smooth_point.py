@@ -22,7 +22,7 @@ FLOOR = 1e-3  # of the curvature, in units of max x^2
 FIRST_SHIFT = 4.0  # times F roundings, of a diagonal of ones: what a sum of products may be off
 GROWTH = 100.0  # of the shift, where that was not enough
 NEAR = 0.03  # distance of a factor: its solutions' objectives are within the square, 1e-3, of the optimum
-PROBES = 6
+PROBES, MOST_POWERS = 6, 6
 
 
 class SmoothPoint:
@@ -143,14 +143,16 @@ class Factor:
 
         The true d is ||T||, T = R^-1 A R'^-1 - 1. For normal vectors g it is at most (10 sqrt(2 / pi) max
         ||T^q g||)^(1/q), but for one case in 10^PROBES (Halko, Martinsson, Tropp: Finding structure with randomness.
-        SIAM Review 2011, lemma 4.1). With q = 1 this may be sqrt(F) times too large; q = 2 is nearer, and asked next.
+        SIAM Review 2011, lemma 4.1), and at least ||T^q g|| / ||T^(q-1) g||. With q = 1 the bound may be sqrt(F) times
+        too large; further powers are taken while `NEAR` is still between the two.
         """
         probes, found = np.random.RandomState(0).normal(size=(PROBES, self.scales.size)), np.inf
-        for power in (1, 2):
+        lengths = np.linalg.norm(probes, axis=1)
+        for power in range(1, MOST_POWERS + 1):
             probes = self.half_solve(product(self.half_solve(probes, transposed=True))) - probes
-            largest = float(np.sqrt(np.square(probes).sum(axis=1)).max())
-            found = min(found, float((10.0 * np.sqrt(2.0 / np.pi) * largest) ** (1.0 / power)))
-            if found <= NEAR:
+            before, lengths = lengths, np.linalg.norm(probes, axis=1)
+            found = min(found, float((10.0 * np.sqrt(2.0 / np.pi) * lengths.max()) ** (1.0 / power)))
+            if found <= NEAR or (lengths > NEAR * before).any():
                 break
         return found
 

@@ -9,6 +9,7 @@ from problems import curvature_at
 
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
+from crfqn.objectives.linear import tiled_map
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.feature_map import scores_of
@@ -27,6 +28,13 @@ from crfqn.threads import Pool
 
 N_STATES = 3
 SHAPES = {"small": (37, 5), "two tiles": (POSITIONS + 11, 7), "two slabs": (50, FEATURES + 9)}
+
+
+@pytest.fixture(autouse=True)
+def narrow(monkeypatch):
+    """Slabs and tiles of the least sizes, of which small arrays have several."""
+    monkeypatch.setattr(tiled_map, "SUMS", 1)
+    monkeypatch.setattr(tiled_map, "TILE_NUMBERS", 1)
 
 
 def make_maps(shape="small", dtype=np.float64, order="C", has_constant=True, n_threads=1, seed=0):

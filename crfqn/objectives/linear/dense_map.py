@@ -70,10 +70,10 @@ class DenseMap(TiledMap):
     def _check_finite(self) -> None:
         if np.isfinite(self.matrix.sum(dtype=np.float64)):
             return
-        for first, last in self._stretches():
-            wrong = np.argwhere(~np.isfinite(self.matrix[first:last]))
+        for stretch in self._stretches(0, self.n_positions):
+            wrong = np.argwhere(~np.isfinite(self.matrix[stretch]))
             if wrong.size:
-                position, feature = first + wrong[0, 0], wrong[0, 1]
+                position, feature = stretch.start + wrong[0, 0], wrong[0, 1]
                 raise InputError(
                     f"feature values must be finite, but {locate(self.offsets, int(position))}, feature {feature} "
                     f"is {self.matrix[position, feature]}"
@@ -119,8 +119,8 @@ class DenseMap(TiledMap):
         found, weights = np.zeros(self.n_features), np.ones(self.n_positions) if weights is None else weights
         means, first_row = found[: self.n_stored], self._uncentred(slice(0, 1), slice(None))[0]
         with np.errstate(over="ignore", invalid="ignore"):
-            for first, last in self._stretches():
-                means += weights[first:last] @ self._uncentred(slice(first, last), slice(None))
+            for stretch in self._stretches(0, self.n_positions):
+                means += weights[stretch] @ self._uncentred(stretch, slice(None))
             means /= weights.sum()
             is_first = np.abs(means - first_row) <= SAME * np.abs(first_row)
         means[is_first] = first_row[is_first]

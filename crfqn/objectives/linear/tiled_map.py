@@ -21,8 +21,11 @@ from crfqn.objectives.linear.gram import GramSum, collatz_wielandt
 from crfqn.objectives.linear.screening import RowNorm
 from crfqn.threads import Pool
 
-POSITIONS = 4096  # of a tile: its scores of some states stay in the cache
-FEATURES = 128  # of a tile: wide enough for matrix products to be fast, small enough to share out
+POSITIONS, FEWEST_POSITIONS = 4096, 256  # of a tile, at the most and the least
+TILE_NUMBERS = 1 << 19  # of a tile between these: 4 MB, which stay in the cache from their making on
+FEATURES = 64  # whose sums are taken at a time, at the least
+SUMS = 1 << 17  # taken at a time: all features of a few states, so that rows are read as they lie
+GROUPS = 16  # of positions, whose sums threads share out
 FEWEST_ROUNDED = 1024  # features: with fewer, to prove that rounded products will do costs what they save
 # Of the features: from here on all columns are multiplied as they lie, instead of a copy of some.
 MOSTLY = 0.5
@@ -89,8 +92,8 @@ class TiledMap(ABC):
     def feature_scales(self) -> Vector:
         largest = np.zeros(self.n_features)
         stored = largest[: self.n_stored]
-        for first, last in self._stretches():
-            np.maximum(stored, np.abs(self._tile(slice(first, last), slice(None))).max(axis=0), out=stored)
+        for stretch in self._stretches(0, self.n_positions):
+            np.maximum(stored, np.abs(self._tile(stretch, slice(None))).max(axis=0), out=stored)
         largest[self.n_stored :] = 1.0
         with np.errstate(over="ignore"):
             return np.square(largest)
@@ -116,12 +119,14 @@ class TiledMap(ABC):
         """Return some positions of all features, times factors (n, 1), made block of features by block."""
         tile, rest = self._product_tile
         rows = np.ones((len(factors), self.n_features), dtype)
+        factors, rest = factors.astype(dtype), None if rest is None else rest.astype(dtype)
 
         def fill(number: int) -> None:
             block = blocks[number]
             stored = slice(block.start, min(block.stop, self.n_stored))
-            part = tile(stretch, stored)
-            rows[:, stored] = part if rest is None else part - rest[stored]
+            rows[:, stored] = tile(stretch, stored)
+            if rest is not None:
+                rows[:, stored] -= rest[stored]
             rows[:, block] *= factors
 
         self.pool.each(len(blocks), fill, rows.size)
@@ -130,6 +135,7 @@ class TiledMap(ABC):
     def image(self, nodes: Split, weights: Vector, scores: Vector) -> None:
         states, table = self._table(nodes, weights)
         columns = self._columns(np.flatnonzero(table.any(axis=0)))
+        stretches = [*self._stretches(0, self.n_positions)]
         own, constant = table[:, : self.n_stored][:, columns], table[:, self.n_stored :]
         is_all = states.size == scores.shape[0]
         tile, rest = self._product_tile
@@ -137,13 +143,13 @@ class TiledMap(ABC):
             constant = (constant.sum(axis=1) - own @ rest[: self.n_stored][columns])[:, None]
 
         def run(part: int) -> None:
-            stretch = slice(part * POSITIONS, min((part + 1) * POSITIONS, self.n_positions))
+            stretch = stretches[part]
             image = own @ tile(stretch, columns).T
             if constant.size:
                 image += constant
             scores[slice(None) if is_all else states, stretch] += image
 
-        self.pool.each(-(-self.n_positions // POSITIONS), run)
+        self.pool.each(len(stretches), run)
 
     def _table(self, nodes: Split, weights: Vector) -> tuple[NDArray[np.int64], Vector]:
         """The states that occur, and the weights of all features, (states, F)."""
@@ -157,10 +163,12 @@ class TiledMap(ABC):
         stored = features[features < self.n_stored]
         return slice(None) if stored.size >= MOSTLY * self.n_stored else stored
 
-    def _stretches(self) -> Iterator[tuple[int, int]]:
-        """Stretches of positions."""
-        for first in range(0, self.n_positions, POSITIONS):
-            yield first, min(first + POSITIONS, self.n_positions)
+    def _stretches(self, begin: int, end: int, width: int | None = None) -> Iterator[slice]:
+        """Yield the positions begin ... end - 1 tile by tile, of so many features (all)."""
+        length = TILE_NUMBERS // max(self.n_stored if width is None else width, 1)
+        length = max(FEWEST_POSITIONS, min(length, POSITIONS))
+        for first in range(begin, end, length):
+            yield slice(first, min(first + length, end))
 
     def adjoint(self, nodes: Split, residual: Vector) -> Vector:
         return self._products(nodes, residual)
@@ -196,29 +204,40 @@ class TiledMap(ABC):
     def _each_slab(
         self, rows: Vector, features: Coords, look: Callable[[int, Vector], None], power: int = 1
     ) -> None:
-        """`look(first, sums)` at sum_t x_tf^power rows[k, t], slab of features by slab, in threads."""
+        """`look(first, sums)` at sum_t x_tf^power rows[k, t], slab of features by slab; threads share out groups of
+        positions, which are the same ones for any number of threads."""
         stored = features[features < self.n_stored]
-        tile, rest = self._product_tile
-        totals = rows.sum(axis=1, keepdims=True)
+        width = max(FEATURES, SUMS // max(rows.shape[0], 1))
+        length = max(FEWEST_POSITIONS, -(-self.n_positions // GROUPS))
+        groups = [
+            (first, min(first + length, self.n_positions)) for first in range(0, self.n_positions, length)
+        ]
+        for first in range(0, stored.size, width):
+            slab, sums = stored[first : first + width], [NO_VALUES] * len(groups)
 
-        def run(part: int) -> None:
-            slab = stored[part * FEATURES : (part + 1) * FEATURES]
-            is_run = slab[-1] - slab[0] == slab.size - 1
-            columns = slice(int(slab[0]), int(slab[-1]) + 1) if is_run else slab
-            sums = np.zeros((rows.shape[0], slab.size))
-            for first, last in self._stretches():
-                values = tile(slice(first, last), columns)
-                if power == 2:
-                    values = values - (0.0 if rest is None else rest[slab])
-                    np.square(values, out=values)
-                sums += rows[:, first:last] @ values
-            if rest is not None and power == 1:
-                sums -= totals * rest[slab]
-            look(part * FEATURES, sums)
+            def run(part: int, slab: Coords = slab, sums: list[Vector] = sums) -> None:
+                sums[part] = self._slab_sums(rows, slab, *groups[part], power)
 
-        self.pool.each(-(-stored.size // FEATURES), run)
+            self.pool.each(len(groups), run)
+            look(first, sum(sums, np.zeros((rows.shape[0], slab.size))))
         if stored.size < features.size:
-            look(stored.size, totals)
+            look(stored.size, rows.sum(axis=1, keepdims=True))
+
+    def _slab_sums(self, rows: Vector, slab: Coords, begin: int, end: int, power: int) -> Vector:
+        """Return sum_t x_tf^power rows[k, t] over begin <= t < end for a slab of features, (K, slab)."""
+        tile, rest = self._product_tile
+        columns: Any = slab
+        if slab[-1] - slab[0] == slab.size - 1:
+            columns = slice(None) if slab.size == self.n_stored else slice(int(slab[0]), int(slab[-1]) + 1)
+        sums = np.zeros((rows.shape[0], slab.size))
+        for stretch in self._stretches(begin, end, slab.size):
+            values = tile(stretch, columns)
+            if power == 2:
+                values = np.square(values if rest is None else values - rest[slab])
+            sums += rows[:, stretch] @ values
+        if rest is not None and power == 1:
+            sums -= rows[:, begin:end].sum(axis=1, keepdims=True) * rest[slab]
+        return sums
 
     @property
     def _all(self) -> Coords:
@@ -284,9 +303,9 @@ class TiledMap(ABC):
         def times(v: Vector) -> Vector:
             """|X|' diag(c) |X| v."""
             out = np.zeros(self.n_features)
-            for first, last in self._stretches():
-                tile = np.abs(self._tile(slice(first, last), slice(None)))
-                image = c[first:last] * (tile @ v[: self.n_stored] + v[self.n_stored :].sum())
+            for stretch in self._stretches(0, self.n_positions):
+                tile = np.abs(self._tile(stretch, slice(None)))
+                image = c[stretch] * (tile @ v[: self.n_stored] + v[self.n_stored :].sum())
                 out[: self.n_stored] += image @ tile
                 out[self.n_stored :] += image.sum()
             return out
