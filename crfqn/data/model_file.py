@@ -22,7 +22,7 @@ from crfqn.data.files import check_regular, read_bytes
 from crfqn.errors import DataError, InputError, ModelFileError
 from crfqn.messages import describe
 
-FORMAT_VERSION = 3  # 2: integers in as few bytes as hold them; 3: dense blocks and bigram features, whose weights count
+FORMAT_VERSION = 3  # 2: integers in as few bytes as hold them; 3: dense blocks, bigram features
 HEADER_KEY = "crfqn"
 HEADER_LIMIT = 100_000_000  # bytes; the limit of safetensors itself
 # those that both safetensors and numpy know
