@@ -235,7 +235,9 @@ def _read_checked(stream: BinaryIO, size: int) -> tuple[dict[str, Any], bytes]:
         raise _Damage("the file is empty")
     header_size = int.from_bytes(start, "little")
     if len(start) < 8 or header_size > HEADER_LIMIT:
-        raise _Damage("this is not a crfqn model file")
+        raise _Damage(
+            "this is not a crfqn model file; `crfqn convert` turns those of other tools and JSON into one"
+        )
     if header_size + 8 > size:
         raise _Damage(
             f"not a crfqn model file, or a truncated one: a header of {header_size} bytes in a file of {size}"
