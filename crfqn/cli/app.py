@@ -9,6 +9,7 @@ import typer
 
 from crfqn.cli.exits import ExitCode, command
 from crfqn.cli.options import (
+    FOLDS,
     ClusterOptions,
     DataOptions,
     DenseOption,
@@ -178,7 +179,7 @@ def cv(
     recipe: RecipeArgument = None,
     *,
     folds: Annotated[
-        int, typer.Option("--folds", "-k", min=2, help="So many parts of the training items.")
+        int, typer.Option("--folds", "-k", min=2, help=f"So many parts of the training items, {FOLDS}.")
     ] = 5,
     data: DataOptions,
     overrides: TrainOverrides,

@@ -17,6 +17,11 @@ import typer
 from crfqn.choices import STRUCTURED
 from crfqn.parameters import PARAMETERS
 
+# What `crfqn cv` and `crfqn path` cut the training items into.
+FOLDS = (
+    "shuffled by a fixed seed (of single labels each with the same shares of them), as in crfqn path and cv"
+)
+
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and messages, errors only.")]
 FormatOption = Annotated[
@@ -183,7 +188,7 @@ class PathOptions:
     holdout: float = option(
         "The share of the training items that models are scored on.", default=0.1, min=0, max=1
     )
-    cv: int | None = option("Score by cross-validation with so many folds instead.", min=2)
+    cv: int | None = option(f"Score by cross-validation instead: with so many folds, {FOLDS}.", min=2)
     patience: int | None = option(
         "Descend, and stop after so many values without a better score; without --l1 at the latest at a tenth of auto "
         "or 1/100 of the largest.",
@@ -200,7 +205,9 @@ class PathOverrides:
     """Parameters of the estimator that replace the recipe's in `crfqn path`; None keeps what the recipe says."""
 
     l2: float | None = parameter("l2", is_number=True)
-    tol: float | None = parameter("tol", is_number=True, more=", certified of the last and the best model")
+    tol: float | None = parameter(
+        "tol", is_number=True, more=", proved of the best model; auto, the default, is 1e-3 for it"
+    )
     n_threads: int | None = parameter("n_threads", "--threads")
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from crfqn.regularization_path import Around, Grid, RegularizationPath
 
 SEED = 0  # for the choice of the items that are held out, and for their order before they are cut into folds
+RARE_LABEL = "The least populated class in y has only"  # of scikit-learn's stratified folds
 COLUMNS = ("accuracy", "whole items", "F1", "non-zeros", "seconds")  # of a fold
 
 
@@ -108,7 +109,7 @@ def _train_path(
     with warnings.catch_warnings(), interrupts.training(), _progress(grid.n_values, is_quiet) as callback:
         warnings.simplefilter("ignore", ConvergenceWarning)  # said by the table and by the exit code
         warnings.filterwarnings("ignore", "the best score is that of", UserWarning)
-        warnings.filterwarnings("ignore", "The least populated class in y has only", UserWarning)
+        warnings.filterwarnings("ignore", RARE_LABEL, UserWarning)
         models = crf_path(
             model,
             X,
@@ -116,7 +117,7 @@ def _train_path(
             sample_weight=weights,
             grid=grid,
             validation=validation,
-            cv=options.cv,
+            cv=None if options.cv is None else _splitter(options.cv, model, y),
             callback=callback,
         )
     return models if len(models) else None
@@ -267,10 +268,13 @@ def cross_validate(
             **settings,
         )
         rows: list[dict[str, float | None]] = []
-        for row in _folds(model, prepared, n_folds, interrupts):
-            rows.append(row)
-            if not is_quiet:
-                say(f"fold {len(rows)} of {n_folds}: accuracy {row['accuracy']:.4f}, {row['seconds']:.2f} s")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", RARE_LABEL, UserWarning)
+            for row in _folds(model, prepared, n_folds, interrupts):
+                rows.append(row)
+                if not is_quiet:
+                    accuracy, seconds = row["accuracy"], row["seconds"]
+                    say(f"fold {len(rows)} of {n_folds}: accuracy {accuracy:.4f}, {seconds:.2f} s")
         if not rows:
             say("Interrupted before the first fold was scored.")
             return interrupts.code
@@ -283,17 +287,26 @@ def _check_folds(option: str, n_folds: int, prepared: Prepared) -> None:
         raise InputError(f"{option} {n_folds}: the recipe has {len(prepared.y_train)} training items")
 
 
+def _splitter(n_folds: int, model: Any, y: list[Any]) -> Any:
+    """Return the splitter of `path` and `cv`. It shuffles, as files are often sorted by source or by label."""
+    from sklearn.model_selection import KFold, StratifiedKFold
+
+    from crfqn.regularization_path.path import has_one_label_each
+
+    kind = StratifiedKFold if has_one_label_each(model, y) else KFold
+    return kind(n_folds, shuffle=True, random_state=SEED)
+
+
 def _folds(model: Any, prepared: Prepared, n_folds: int, interrupts: Interrupts) -> Any:
     """Yield the scores of each fold, until a signal comes."""
     from sklearn.base import clone
     from sklearn.exceptions import ConvergenceWarning
-    from sklearn.model_selection import KFold
 
     from crfqn.metrics.evaluation import score
     from crfqn.regularization_path.path import make_folds
 
     X, y = prepared.take_train(), prepared.y_train
-    splitter = KFold(n_folds, shuffle=True, random_state=SEED)
+    splitter = _splitter(n_folds, model, y)
     for fold in make_folds(model, X, y, prepared.sample_weight, splitter):
         own = clone(model)
         with warnings.catch_warnings(), interrupts.training():

@@ -47,7 +47,7 @@ class Grid:
         estimator. At most one of both.
     inner_tol : float >= 0, optional
         The relative distance from the optimum, as `tol` of the estimator, to which the values on the way are solved;
-        10 `tol` by default. The last one is solved to `tol`, and so is the best.
+        10 `tol` by default. The last one is proved to `tol` ("auto": 1e-3), and so is the best.
     patience : int >= 1, optional
         Stop when so many values in succession have not improved the score, once it has been better than that of the
         first value; with `cv` by the mean over the folds, which are then solved side by side, all in memory.
@@ -122,8 +122,8 @@ class Around:
     default itself.
 
     l1 (group_l1 of penalties over rows) and l2, as far as they are not 0, are multiplied by powers of `factor`: the
-    nearest pairs first, so that 9 of them are a square. All are solved to the tolerance beyond which scores do not
-    change, the estimator's default; the best to its `tol`.
+    nearest pairs first, so that 9 of them are a square. All are solved as `fit` would have it, by `tol` and `stop`, and
+    scored; then the best is proved to `tol` ("auto": 1e-3).
 
     Parameters
     ----------

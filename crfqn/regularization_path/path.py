@@ -43,7 +43,7 @@ from crfqn.regularization_path.solving import (
     solve_around,
     solve_path,
 )
-from crfqn.result import Status
+from crfqn.result import OPTIMAL, Status
 
 
 def crf_path(
@@ -64,7 +64,8 @@ def crf_path(
     Parameters
     ----------
     estimator : ChainCRF, TaxonomyCRF, MulticlassCRF, MulticlassClassifier or MultilabelRanker
-        Has the other parameters; it is left as it is. `tol`, `max_iter` and `max_seconds` belong to each value.
+        Has the other parameters; it is left as it is. `max_iter` and `max_seconds` belong to each value. The best
+        model is proved to `tol` whatever `stop` says ("auto": 1e-3), the others as the grid has it.
     X, y, sample_weight
         As in its `fit`. X and y have one entry an item; labels by position are cut into items.
     grid : Around or Grid, optional
@@ -75,8 +76,9 @@ def crf_path(
         Items to score each model on.
     cv : int, scikit-learn splitter or iterable of (train, test), optional
         Score on folds of whole items instead, each trained under the same strengths: as scikit-learn's searches have
-        it, they are not scaled by the share of the items that a fold trains on. The models are those of all items. The
-        folds are trained side by side, all in memory.
+        it, they are not scaled by the share of the items that a fold trains on. A number stands for scikit-learn's
+        folds, in the order of the items: give `KFold(5, shuffle=True, random_state=0)` for items that are sorted. The
+        models are those of all items. The folds are trained side by side, all in memory.
     groups : array-like, optional, for splitters that keep groups of items together
     scoring : str or callable(estimator, X, y), optional
         The estimator's `score` by default.
@@ -206,24 +208,22 @@ def solve(prepared: Any, values: Any, grid: Grid | Around, score: Score | None) 
 def with_best_refined(
     prepared: PreparedPath, path: RegularizationPath, score: Score | None
 ) -> RegularizationPath:
-    """Return the path with its best model solved to `tol`, of descending values by proof and scored again on validation
-    items; one that is cut off is left as it was."""
-    best, is_around = path.best_index, path.has_default
-    model, tol = path.models[best], prepared.problem.model.tol_
+    """Return the path with its best model proved to `tol`, and of descending values scored again on validation items;
+    one that is cut off is left as it was."""
+    best = path.best_index
+    model, tol = path.models[best], prepared.problem.model._tol_to(OPTIMAL)
     strengths = {name: getattr(model, f"{name}_") for name in path.varied}
     result, distance = model.result_, model.result_.gap
-    if not np.isfinite(distance):
-        distance = result.estimated_gap
     if not np.isfinite(distance):
         distance = result.violation / replace(prepared.problem.penalty, **strengths).dual_radius
     if not result.status.is_success or distance <= tol:
         return path
-    refined = refine(prepared, strengths, result, prepared.problem.model._tolerance if is_around else tol)
+    refined = refine(prepared, strengths, result, tol)
     if refined.result_.status in CUT_OFF:
         return path
     models, scores = list(path.models), path.score.copy()
     models[best] = refined
-    if score is not None and not is_around:
+    if score is not None and not path.has_default:
         scores[best] = score(refined)
     return replace(path, models=tuple(models), score=scores)
 
@@ -267,15 +267,19 @@ class Fold(NamedTuple):
     y_test: Any
 
 
+def has_one_label_each(estimator: Any, y: Any) -> bool:
+    """Whether items have one label each, so that folds can have the same share of every label."""
+    return bool(is_classifier(estimator)) and not are_sets(y)
+
+
 def make_folds(
     estimator: Any, X: Any, y: Any, sample_weight: Any, cv: Any, groups: Any = None
 ) -> Iterator[Fold]:
     """Yield the folds of a scikit-learn splitter; those by default are stratified where items have one label each.
     InputError where there are too few items for them."""
     n_items = n_items_of(X)
-    is_stratified = is_classifier(estimator) and not are_sets(y)
-    splitter = check_cv(cv, y if is_stratified else None, classifier=is_stratified)
-    labels = y if is_stratified else None
+    labels = y if (is_stratified := has_one_label_each(estimator, y)) else None
+    splitter = check_cv(cv, labels, classifier=is_stratified)
     try:
         parts = [*splitter.split(np.empty((n_items, 1)), labels, groups)]
     except ValueError as error:  # more folds than items, or than items of any label

@@ -156,18 +156,18 @@ def solve_path(
 def solve_around(
     prepared: PreparedPath, values: Sequence[Strengths], score: Score | None = None
 ) -> Iterator[PathStep]:
-    """Train under all strengths, each from the optimum of the nearest before it, as `solve_path` does; no nearer to the
-    optimum than scores can tell."""
-    model = prepared.problem.model
-    tol = max(model.tol_, model.ENOUGH)
-    stop = Estimated(tol) if model.stop == "estimate" else tol
+    """Train under all strengths, each from the optimum of the nearest before it, as `solve_path` does; as near to the
+    optimum as `fit`, so that scores are those of its models."""
+    stop = prepared.problem.model._tolerance
     solved: list[tuple[NDArray[np.float64], SparseWeights]] = []
     for strengths in values:
         place = np.log([*strengths.values()])
         start = prepared.problem.start
         if solved:
             _, start = min(solved, key=lambda one: float(np.square(one[0] - place).sum()))
-        result = train(prepared, strengths, prepared.solver, start, stop, proves_zeros=False)
+        result = train(
+            prepared, strengths, prepared.solver, start, stop, proves_zeros=False, to_rounding=True
+        )
         solved.append((place, SparseWeights(result.coords, result.weights)))
         yield (step := PathStep(model := fitted(prepared, strengths, result), scored(model, score)))
         if step.is_cut_off:
@@ -179,10 +179,8 @@ def scored(model: SparseLinearModel, score: Score | None) -> float:
     return np.nan if score is None else score(model)
 
 
-def refine(
-    prepared: PreparedPath, strengths: Strengths, before: Result, tol: float | Estimated
-) -> SparseLinearModel:
-    """Return the model of a result under strengths, solved to `tol`; its passes, iterations and seconds are those of
+def refine(prepared: PreparedPath, strengths: Strengths, before: Result, tol: float) -> SparseLinearModel:
+    """Return the model of a result under strengths, proved to `tol`; its passes, iterations and seconds are those of
     both trainings together."""
     start = centred_weights(prepared.problem.features, SparseWeights(before.coords, before.weights))
     result = train(prepared, strengths, prepared.solver, start, tol)
@@ -197,6 +195,7 @@ def train(
     start: Any,
     tol: float | Estimated,
     proves_zeros: bool = True,
+    to_rounding: bool = False,
 ) -> Result:
     """Train under strengths from `start`, weights or a point of them; return the result."""
     settings = prepared.problem.model
@@ -207,6 +206,7 @@ def train(
         start,
         tol=tol,
         proves_zeros=proves_zeros,
+        to_rounding=to_rounding,
         max_iter=settings.max_iter,
         max_seconds=settings.max_seconds,
         callback=settings.callback,

@@ -100,3 +100,44 @@ class TestCommand:
         run = here(*arguments)
         assert run.returncode == 2
         assert message in run.stderr
+
+
+@pytest.mark.parametrize("structure", ["chain", "flat"])
+def test_folds_are_those_of_cross_validation(structure, monkeypatch, tmp_path):
+    """The items are sorted by source, so that folds in the order of the file have other scores."""
+    words = np.random.RandomState(0).randint(0, 6, (3, 8, 2)) + np.array([0, 2, 4])[:, None, None]
+    labels = (words[..., 0] + words[..., 1] * np.arange(1, 4)[:, None]) % 3
+    if structure == "chain":
+        name, options = "train.conll", ()
+        lines = [
+            f"w{a} {label}\nw{b} {(label + a) % 3}\n"
+            for (a, b), label in zip(words.reshape(-1, 2), labels.flat, strict=True)
+        ]
+    else:
+        name, options = "train.csv", ("--structure", "flat")
+        lines = ["a,b,label"] + [
+            f"x{a},y{b},l{label}" for (a, b), label in zip(words.reshape(-1, 2), labels.flat, strict=True)
+        ]
+    (tmp_path / name).write_text("\n".join(lines))
+
+    def run(command, *arguments):
+        found = run_here(
+            monkeypatch,
+            tmp_path,
+            command,
+            "--data",
+            name,
+            *options,
+            *arguments,
+            "--threads",
+            1,
+            "--json",
+            "-q",
+        )
+        assert found.stdout, found.stderr
+        return json.loads(found.stdout)
+
+    for tol in ((), ("--tol", 1e-4)):
+        (row,) = run("path", "--cv", 3, "--values", 1, *tol)["path"]
+        found = run("cv", "--folds", 3, "--l1", row["l1"], "--l2", row.get("l2", 0), *tol)
+        assert row["score"] == pytest.approx(found["summary"]["accuracy"]["mean"], abs=1e-9)
