@@ -83,17 +83,18 @@ def test_each_file_has_the_separator_and_the_format_that_it_tells(run, tmp_path)
     for text, words in (
         ("Paris LOC\nran O\n", ["Paris", "ran"]),  # a label that the model has not
         ("Paris LOC\nran O\n-DOCSTART- -X- O O\n\nwas LOC\n", ["Paris", "ran"]),
-        ("Paris B\nran O\nthere\n", ["Paris", "ran", "there"]),
         ("New York\nis\n", ["New York", "is"]),
         ("New York\tB\nLos Angeles\tB\n", ["New York", "Los Angeles"]),
     ):
         (tmp_path / "new.conll").write_text(text)
         done = run("predict", "m.crfqn", "new.conll", "--to", "jsonl")
         assert json.loads(done.stdout.split("\n")[0])["tokens"] == words, done.stderr
-    (tmp_path / "new.conll").write_text(conll(ROWS))
-    assert (
-        "expected 1 columns (w) and perhaps a label, got 3" in run("predict", "m.crfqn", "new.conll").stderr
-    )
+    for text, message in (
+        ("Paris B\nran O\nthere\n", "line 3: 1 of 3 positions have no label"),
+        (conll(ROWS), "line 1: expected 1 columns (w) and perhaps a label, got 3"),
+    ):
+        (tmp_path / "new.conll").write_text(text)
+        assert message in run("predict", "m.crfqn", "new.conll").stderr
     done = run("train", *TRAIN, "tabs.conll", "--test", "new.conll")
     assert "new.conll: expected the columns w, got w, pos" in done.stderr
 
