@@ -19,7 +19,6 @@ from crfqn.data.items import locate
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 
-
 NO_LABEL = "expected a label, got an empty text, which readers give where a file has none"
 
 
