@@ -52,12 +52,12 @@ ONLY_WORDS = ("form",)  # of CoNLL-U: lemmas and tags are what a tagger is to fi
 class Observed:
     """Features of new items as `predict` takes them, and labels: lists for sequences, "" if unknown, None if all are.
     `data` are the items as read; `texts` how positions read: a list of str an item, the first column of data with
-    columns."""
+    columns; of documents their texts, or the cells of rows."""
 
     X: Any
     y: list[Any] | None
     data: Any = None
-    texts: list[list[str]] | None = None
+    texts: Sequence[Any] | None = None
 
 
 @dataclass
