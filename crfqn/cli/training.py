@@ -26,7 +26,7 @@ from crfqn.recipes import EMBEDDED, Prepared, build_estimator, load_recipe, obse
 from crfqn.recipes.finding import recipe_of_options
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sharded import files_of, prepare_shards
-from crfqn.recipes.sources import TABLES, format_of
+from crfqn.recipes.sources import TABLES, format_of, with_own_separator
 from crfqn.result import Result, Status
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def dev_items(recipe: Recipe, prepared: Prepared, dev: str | None) -> tuple[Any,
     path = dev or (str(recipe.source.parent / recipe.data.dev) if recipe.data.dev else None)
     if path is None:
         return None
-    observed = observe(recipe, path, prepared.features)
+    observed = observe(with_own_separator(recipe, path), path, prepared.features)
     if observed.y is None or not all(observed.y):
         raise InputError(f"{path}: expected labels for all items, to stop the training by")
     _say_of_one_item(recipe, path, observed.y)

@@ -19,6 +19,8 @@ from crfqn.data.items import locate
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 
+NO_LABEL = "expected a label, got an empty text, which readers give where a file has none"
+
 
 def encode_labels(y: Any, offsets: NDArray[np.int64]) -> tuple[NDArray, NDArray[np.int32]]:
     """Return the distinct labels sorted, (K,), and the code of each position's, int32 (N,); `y` is flat or a list of I
@@ -141,6 +143,8 @@ def _check_labels(labels: NDArray | list, offsets: NDArray[np.int64]) -> None:
             n = int(np.argmin(np.isfinite(labels)))
             raise InputError(f"{_locate(offsets, n)}: expected a label, got {labels[n]}")
         return
+    if "" in labels:
+        raise InputError(f"{_locate(offsets, labels.index(''))}: {NO_LABEL}")
     kinds = {kind: _label_kind(kind) for kind in set(map(type, labels))}
     suspects = {
         kind for kind, name in kinds.items() if name is None or issubclass(kind, (float, np.floating))
@@ -236,7 +240,7 @@ def _members(choices: list, offsets: NDArray[np.int64]) -> dict[Any, int]:
                 f"{locate(offsets, position)}: expected at least one label in a set, got an empty one"
             )
         for member in choice:
-            if not isinstance(member, (str, int, float, np.generic)) or member != member:
+            if not isinstance(member, (str, int, float, np.generic)) or member != member or member == "":
                 raise InputError(
                     f"{locate(offsets, position)}: expected a string or number as label, got {describe(member)}"
                 )

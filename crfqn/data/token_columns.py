@@ -136,7 +136,9 @@ class TokenColumns(Items, Sequence[Any]):
         if not isinstance(other, TokenColumns):
             return NotImplemented
         if self.names != other.names:
-            raise InputError(f"expected the columns {', '.join(self.names)}, got {', '.join(other.names)}")
+            raise InputError(
+                f"expected the columns {', '.join(self.names)}, got {', '.join(other.names) or 'none'}"
+            )
         offsets = np.concatenate([self.offsets, self.offsets[-1] + other.offsets[1:]])
         return self._made({name: column + other.texts[name] for name, column in self.texts.items()}, offsets)
 

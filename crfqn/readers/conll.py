@@ -31,7 +31,7 @@ BLANKS = re.compile(r"[ \t]+")
 FIELDS = (
     re.compile(r"[^ \t]+"),
     re.compile(r"\S+"),
-)  # of a line that is not ASCII, of one that is: as `_fields`
+)  # of a line that is not ASCII, of one that is: as `fields_of`
 
 
 def read_conll(
@@ -76,7 +76,7 @@ def read_conll(
     if separator is None and splits_at_tabs([line for _, line in first], columns):
         separator = TAB
     for number, line in itertools.chain(first, numbered):
-        fields = _fields(line, separator)
+        fields = fields_of(line, separator)
         if comment is not None and line.startswith(comment):
             continue
         if not fields or fields[0] == DOCUMENT_START:
@@ -152,14 +152,14 @@ def splits_at_tabs(lines: Sequence[str], columns: Sequence[str] | None = None) -
     (n,) = n_tabs
     if columns is not None:
         return len(columns) - 1 <= n <= len(columns)
-    widths = {len(_fields(line, None)) for line in rows}
+    widths = {len(fields_of(line, None)) for line in rows}
     return widths == {n + 1} or len(widths) > 1
 
 
 def _begins(lines: Sequence[str]) -> bool:
     rows = [line for line in lines if line.strip() and not line.startswith((DOCUMENT_START, "#"))]
     separator = TAB if splits_at_tabs(lines) else None
-    widths = {len(_fields(line, separator)) for line in rows}
+    widths = {len(fields_of(line, separator)) for line in rows}
     return len(rows) > 1 and len(widths) == 1 and widths != {1}
 
 
@@ -171,7 +171,7 @@ def usual_names(n: int) -> list[str]:
 def columns_of(lines: Sequence[str]) -> list[str]:
     """Return names for the columns of lines whose last one is the label, by the first of them; [] for none."""
     separator = TAB if splits_at_tabs(lines) else None
-    return usual_names(len(_fields(lines[0], separator)) - 1 if lines else 0)
+    return usual_names(len(fields_of(lines[0], separator)) - 1 if lines else 0)
 
 
 class _Table:
@@ -214,7 +214,8 @@ class _Table:
         return f"{self.shown}, line {number}: expected {expected}, got {len(fields)}: {line[:60]!r}{hint}"
 
 
-def _fields(line: str, separator: str | None) -> list[str]:
+def fields_of(line: str, separator: str | None = None) -> list[str]:
+    """Return the columns of a line, parted by a separator, or by any number of blanks and tabs; [] of a blank line."""
     if separator is not None:
         return line.split(separator) if line.strip() else []
     if line.isascii():

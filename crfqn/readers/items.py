@@ -101,13 +101,16 @@ class Labeled:
 
 
 def append_test(train: Labeled, test: Labeled) -> Labeled:
-    """Join a training and a test file into one `Labeled` with that split."""
+    """Join a training and a test file into one `Labeled` with that split; InputError for other columns."""
     weights = None
     if train.weights is not None or test.weights is not None:
         weights = [*(train.weights or [1.0] * train.n_items), *(test.weights or [1.0] * test.n_items)]
-    inputs: Any = train.inputs
     labels = train.labels + test.labels
-    return Labeled(inputs + test.inputs, labels, n_train=train.n_items, weights=weights)
+    try:
+        inputs: Any = train.inputs + test.inputs  # type: ignore[operator]
+    except InputError as error:
+        raise InputError(f"{test.places.file if test.places else 'the test part'}: {error}") from error
+    return Labeled(inputs, labels, n_train=train.n_items, weights=weights)
 
 
 def _item_digest(observed: Any, labels: list[str]) -> bytes:

@@ -49,12 +49,7 @@ def read_json_lines(
             numbers.append(number)
     if not records:
         raise EmptyDataError(f"{shown}: no items; expected a JSON object a line")
-    kind = next((key for key in (features, tokens, text) if key in records[0]), None)
-    if kind is None:
-        raise DataError(
-            f"{shown}, line {numbers[0]}: expected an object with the key {tokens!r}, {features!r} or {text!r}, got "
-            f"{', '.join(map(repr, records[0])) or 'none'}"
-        )
+    kind = _kind(f"{shown}, line {numbers[0]}", records[0], (features, tokens, text), (labels, label))
     where = [f"{shown}, line {number}" for number in numbers]
     if kind == text:
         contents = [_text(place, record, text) for place, record in zip(where, records, strict=True)]
@@ -77,13 +72,22 @@ def read_json_lines(
     return Labeled(made(where, records, items, (tokens, labels)), known, places=places)
 
 
-def kinds_of_line(line: str) -> tuple[str, ...]:
-    """Return what lines hold by the first one, sequences or documents; () where it does not tell."""
-    try:
-        keys = {*json.loads(line)}
-    except (ValueError, TypeError):
-        return ()
-    return (SEQUENCES,) if keys & {"features", "tokens"} else (DOCUMENTS,) * ("text" in keys)
+def kind_of_line(where: str, line: str) -> str:
+    """Return what lines hold by the first one, sequences or documents; DataError where it does not tell."""
+    kind = _kind(where, _parsed(where, line), ("features", "tokens", "text"), ("labels", "label"))
+    return DOCUMENTS if kind == "text" else SEQUENCES
+
+
+def _kind(where: str, record: dict[str, Any], kinds: Sequence[str], known: tuple[str, str]) -> str:
+    """Return the first of the keys `kinds` that the first object has; DataError, with the keys `known` of labels."""
+    kind = next((key for key in kinds if key in record), None)
+    if kind is None:
+        (features, tokens, text), (labels, label) = kinds, known
+        raise DataError(
+            f"{where}: expected an object with the key {tokens!r} or {features!r} (and {labels!r}), or {text!r} (and "
+            f"{label!r}), got {', '.join(map(repr, record)) or 'none'}"
+        )
+    return kind
 
 
 def json_lines(data: Labeled | Documents, added: Sequence[Any] | None = None) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from crfqn.data.files import Readable, Source, read_start
-from crfqn.readers.conll import DOCUMENT_START, splits_at_tabs
+from crfqn.readers.conll import DOCUMENT_START, fields_of, splits_at_tabs
 from crfqn.readers.registry import FORMATS
 
 
@@ -32,12 +32,23 @@ def sniff(lines: Sequence[str], among: Collection[str] = ()) -> str | None:
 
 def are_sentences(lines: Sequence[str], labels: Collection[str]) -> bool:
     """Return whether lines, which hold words alone or beside labels, are sentences, and not a word each: where not all
-    have one word, nor all as many columns, of which the last one is mostly a label, or with blank lines between."""
-    rows = [line.split() for line in lines if line.strip() and not line.startswith(DOCUMENT_START)]
+    have one word, nor all as many columns, of which the last one is a label in half, or with blank lines between."""
+    rows = word_rows(lines)
     widths = {len(row) for row in rows}
     if splits_at_tabs(lines) or not widths or widths == {1}:
         return False
     if len(widths) > 1:
         return True
     has_breaks = any(not line.strip() for line in "\n".join(lines).strip().split("\n"))
-    return not has_breaks and 2 * sum(row[-1] in labels for row in rows) <= len(rows)
+    return not has_breaks and not end_with(labels, rows)
+
+
+def word_rows(lines: Sequence[str]) -> list[list[str]]:
+    """Return what blanks part in lines, without those that are blank or part documents."""
+    return [fields_of(line) for line in lines if line.strip() and not line.startswith(DOCUMENT_START)]
+
+
+def end_with(labels: Collection[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether half of the rows of several words, or more, end with one of the labels."""
+    ends = [row[-1] in labels for row in rows if len(row) > 1]
+    return 2 * sum(ends) >= len(ends) > 0

@@ -81,14 +81,21 @@ def observe_documents(
         features = features or _fit(recipe, _part(documents, train))[0]
         if path is None:
             part = _part(documents, test)
-            return Observed(features.transform(part.inputs), _targets(recipe, part.labels))
+            matrix = features.transform(part.inputs)
+            return Observed(matrix, _targets(recipe, part.labels), texts=_readable(part.inputs))
     with own_files():
         new = read_items(recipe, path, features.columns_read, keeps_blank=keeps_blank, is_new=True)
     try:
         matrix = features.transform(new.inputs, features.first_id)
     except CellError as error:
         raise DataError(f"{new.where(error.item)}: {error.reason}") from error
-    return Observed(matrix, _targets(recipe, new.labels) if any(new.labels) else None, new)
+    labels = _targets(recipe, new.labels) if any(new.labels) else None
+    return Observed(matrix, labels, new, _readable(new.inputs))
+
+
+def _readable(inputs: Any) -> Any:
+    """Return inputs that people can read, None for a matrix."""
+    return None if hasattr(inputs, "tocsr") else inputs
 
 
 def _targets(recipe: Recipe, labels: list[str]) -> list[Any]:

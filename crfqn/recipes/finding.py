@@ -16,7 +16,7 @@ from crfqn.datasets.registry import bundled
 from crfqn.errors import InputError, RecipeError
 from crfqn.readers.conll import TAB, columns_of, splits_at_tabs
 from crfqn.readers.format import DOCUMENTS, SEQUENCES, Format
-from crfqn.readers.json_lines import kinds_of_line
+from crfqn.readers.json_lines import kind_of_line
 from crfqn.readers.registry import FORMATS, find_format
 from crfqn.readers.sniffing import first_lines, sniff
 from crfqn.readers.tables import DELIMITERS, OF_ROWS, TEXTS, are_texts, has_header, parquet_titles, titles
@@ -65,7 +65,8 @@ def load_recipe(name_or_path: str | Path) -> Recipe:
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:  # bad TOML and bad UTF-8 are ValueErrors
-        raise RecipeError(f"{path}: cannot be read as TOML: {error}") from error
+        hint = "" if path.suffix == ".toml" else f"; to train on a file of data, say --data {path}"
+        raise RecipeError(f"{path}: cannot be read as TOML: {error}{hint}") from error
     return parse_recipe(table, path)
 
 
@@ -83,7 +84,7 @@ def recipe_of_options(
     [data]."""
     lines = first_lines(data, keys.get("encoding", "utf-8"))
     found = _format_of(data, format, lines)
-    structure = structure or _structure_of(found, taxonomy, features, lines)
+    structure = structure or _structure_of(found, taxonomy, features, lines, f"{shown_name(data)}, line 1")
     named = {name: keys.pop(name) for name in OF_DATA if name in keys}
     is_table = found.name in TABLES and structure != "chain"
     header = _titles(data, found.name, lines) if is_table else []
@@ -121,7 +122,7 @@ def recipe_of_options(
     table = {
         "name": "model" if data == STANDARD_INPUT else Path(data).name.split(".")[0] or "model",
         "title": f"{data}: {title or found.title}",
-        "data": files | {"format": found.name} | named,
+        "data": files | ({} if told_format(data) and not format else {"format": found.name}) | named,
         "features": {"kind": kind} | keys,
         "structure": {"kind": structure} | tree,
         "objective": {"fit_intercept": True} if kind == "table" and structure in ("flat", "taxonomy") else {},
@@ -162,16 +163,18 @@ def _kind_of_templates(templates: str) -> str:
     return "windows"
 
 
-def _structure_of(format: Format, taxonomy: str | None, features: str | None, lines: Sequence[str]) -> str:
+def _structure_of(
+    format: Format, taxonomy: str | None, features: str | None, lines: Sequence[str], where: str
+) -> str:
     """Return the structure of the labels in a format, of a tree that of such, of features of single items and JSON
-    lines of texts flat; InputError where it may be several."""
+    lines of texts flat; InputError where it may be several, DataError for the first of JSON lines that tells none."""
     if taxonomy is not None:
         return "taxonomy"
     kinds = format.holds
     if len(kinds) > 1 and features is not None:
         kinds = (DOCUMENTS if features in FEATURES_OF["flat"] else SEQUENCES,)
-    elif format.name == "jsonl":
-        kinds = kinds_of_line("".join(lines[:1])) or kinds
+    elif format.name == "jsonl" and lines:
+        kinds = (kind_of_line(where, lines[0]),)
     if len(kinds) > 1:
         raise InputError(
             f"format {format.name} holds sequences or documents; say --structure chain, flat, taxonomy or ranking"

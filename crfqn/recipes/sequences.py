@@ -147,6 +147,8 @@ def _check_labels(recipe: Recipe, labeled: Labeled) -> None:
             if recipe.data.train and format_of(recipe, recipe.data.train) in TABLES:
                 named = recipe.data.label or ", ".join(LABELS)
                 form = f"one in each row, in a column called {named} (--label names another)"
+            elif recipe.data.train and format_of(recipe, recipe.data.train) == "jsonl":
+                form = "a list of them under 'labels'"
             elif recipe.features.kind in OF_COLUMNS:
                 form = f"`{' '.join([*recipe.features.column_names, 'label'])}`"
             place = labeled.places.where(item, labels.index(""))

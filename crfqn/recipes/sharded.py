@@ -12,7 +12,7 @@ from crfqn.distributed.sources import Shards
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sequences import OF_TEMPLATES, observe_sequences, templates_of
-from crfqn.recipes.sources import Prepared
+from crfqn.recipes.sources import Prepared, with_own_separator
 
 SHARDS_OF_FILE = (
     4  # of the only file, however many workers there are: what they have is not to change the result
@@ -56,7 +56,8 @@ def prepare_shards(recipe: Recipe, paths: Sequence[str]) -> Prepared:
     templates = templates_of(recipe) if recipe.features.kind in OF_TEMPLATES else None
     X_test, y_test = [], []
     if recipe.data.test:
-        test = observe_sequences(recipe, recipe.source.parent / recipe.data.test)
+        path = recipe.source.parent / recipe.data.test
+        test = observe_sequences(with_own_separator(recipe, path), path)
         X_test, y_test = test.X, test.y or []
     return Prepared(Shards(reads, templates=templates), [], X_test, y_test, None, "", is_sharded=True)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from crfqn.errors import DataError, DataUnavailableError, InputError, RecipeErro
 from crfqn.readers import conll
 from crfqn.readers import registry as formats
 from crfqn.readers.items import Documents, Labeled
-from crfqn.readers.sniffing import are_sentences, sniff
+from crfqn.readers.sniffing import are_sentences, end_with, first_lines, sniff, word_rows
 from crfqn.readers.tables import DELIMITERS, TEXTS, titles
 from crfqn.recipes.schema import Recipe
 
@@ -52,12 +52,12 @@ ONLY_WORDS = ("form",)  # of CoNLL-U: lemmas and tags are what a tagger is to fi
 class Observed:
     """Features of new items as `predict` takes them, and labels: lists for sequences, "" if unknown, None if all are.
     `data` are the items as read; `texts` how positions read: a list of str an item, the first column of data with
-    columns."""
+    columns; of documents their texts, or the cells of rows."""
 
     X: Any
     y: list[Any] | None
     data: Any = None
-    texts: list[list[str]] | None = None
+    texts: Sequence[Any] | None = None
 
 
 @dataclass
@@ -164,8 +164,9 @@ def split(recipe: Recipe, n_items: int, n_given: int | None) -> tuple[np.ndarray
 
 
 def format_of(recipe: Recipe, path: str | Path) -> str:
-    """Return the name of the format of a recipe's file."""
-    return recipe.data.format or told_format(path) or OF_FEATURES.get(recipe.features.kind, "crfsuite")
+    """Return the name of the format of a recipe's file, which its name tells, or that of the training file."""
+    told = recipe.data.format or told_format(path) or told_format(recipe.data.train)
+    return told or OF_FEATURES.get(recipe.features.kind, "crfsuite")
 
 
 def format_of_new(
@@ -202,15 +203,22 @@ def format_of_columns(lines: Sequence[str], columns: Sequence[str], labels: Coll
 
 
 def separator_of_new(
-    recipe: Recipe, lines: Sequence[str], columns: Sequence[str] | None, labels: Collection[str]
+    recipe: Recipe, lines: Sequence[str], columns: Sequence[str] | None, labels: Collection[str] = ()
 ) -> str:
-    """Return what parts the columns of a new file: tabs where all lines have the right number of them, and of words
-    alone the training file's, unless all lines end with a label."""
+    """Return what parts the columns of another file than the training's: tabs where all lines have the right number of
+    them; blanks in the place of tabs, unless it has words alone, some of them with blanks in them."""
     if conll.splits_at_tabs(lines, columns):
         return conll.TAB
-    rows = [line.split() for line in lines if line.strip()]
-    are_labelled = all(len(row) == 2 and row[1] in labels for row in rows)
-    return recipe.data.separator if len(columns or ()) == 1 and not are_labelled else ""
+    rows = word_rows(lines)
+    is_of_words = len(columns or ()) == 1 and len({*map(len, rows)}) > 1 and not end_with(labels, rows)
+    return "" if recipe.data.separator == conll.TAB and not is_of_words else recipe.data.separator
+
+
+def with_own_separator(recipe: Recipe, path: str | Path) -> Recipe:
+    """Return the recipe with what parts the columns of its test or dev file, which its first lines tell."""
+    lines = first_lines(path, recipe.data.encoding) if recipe.data.separator else []
+    separator = separator_of_new(recipe, lines, recipe.features.column_names or None)
+    return replace(recipe, data=replace(recipe.data, separator=separator))
 
 
 def told_format(path: str | Path) -> str | None:
@@ -300,11 +308,11 @@ def column_options(format: str, names: list[str] | None) -> dict[str, Any]:
 
 def own_parts(recipe: Recipe) -> list[Any]:
     """Return the training part and, if there is one, the test part of a recipe's own files."""
-    parts = []
+    parts: list[Any] = []
     for name in (recipe.data.train, recipe.data.test):
         if not name:
             continue
         with own_files():
             path = name if name == STANDARD_INPUT else own_file(recipe.source.parent / name)
-            parts.append(read_items(recipe, path))
+            parts.append(read_items(with_own_separator(recipe, path) if parts else recipe, path))
     return parts

@@ -298,7 +298,9 @@ def _item_error(
     """Return the error with its only position, and what spoke for the predicted label."""
     i = error.number - 1
     given, predicted, row = found.given[i], found.predicted[i], take(found.X, [i])
-    text = "" if texts is None else str(texts[i])
+    text = "" if texts is None else texts[i]
+    if not isinstance(text, str):  # a table's row
+        text = ", ".join(f"{name} {cell}" for name, cell in text[0].items())
     if found.has_sets:
         return replace(error, positions=[Position(", ".join(given), ", ".join(predicted), text)])
     marginals = [] if table is None else _probable(subject, table, given)

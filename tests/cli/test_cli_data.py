@@ -18,6 +18,7 @@ def folder(tmp_path_factory):
     path.joinpath("train.conll.gz").write_bytes(gzip.compress((COLUMNS * 3).encode()))
     path.joinpath("texts.csv").write_text(TEXTS)
     path.joinpath("words.conll").write_text("the\ndog\n")
+    path.joinpath("other.jsonl").write_text('{"words": ["the"], "tags": ["D"]}\n')
     with pytest.MonkeyPatch.context() as patch:
         for arguments in (
             ("--data", "train.conll.gz", "--l1", 0.1, "-o", "chunker.crfqn"),
@@ -88,6 +89,8 @@ class TestTraining:
                 "texts.csv, line 2: expected 1 col",
             ),
             (("--data", "notes"), "notes: no such file"),
+            (("words.conll",), "to train on a file of data, say --data words.conll"),
+            (("--data", "other.jsonl"), "other.jsonl, line 1: expected an object with the key 'tokens'"),
             (
                 ("--data", "words.conll"),
                 "words.conll: one column, 'the'; expected words and, in the last one, labels",

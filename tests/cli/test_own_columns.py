@@ -72,6 +72,33 @@ def test_a_new_file_has_the_format_that_its_name_tells(run, tmp_path):
     assert "line 1: expected 2 columns (word, tag) and perhaps a label" in done.stderr
 
 
+def test_each_file_has_the_separator_and_the_format_that_it_tells(run, tmp_path):
+    items = [[(word, label) for word, _, label in item] for item in ROWS]
+    (tmp_path / "blanks.conll").write_text(conll(items))
+    (tmp_path / "tabs.conll").write_text(conll(items).replace(" ", "\t"))
+    (tmp_path / "table.csv").write_text(table(items, "w,label"))
+    for test in ("table.csv", "blanks.conll"):
+        done = run("train", *TRAIN, "tabs.conll", "--test", test, "--dev", test)
+        assert done.returncode == 0, done.stderr
+    for text, words in (
+        ("Paris LOC\nran O\n", ["Paris", "ran"]),  # a label that the model has not
+        ("Paris LOC\nran O\n-DOCSTART- -X- O O\n\nwas LOC\n", ["Paris", "ran"]),
+        ("New York\nis\n", ["New York", "is"]),
+        ("New York\tB\nLos Angeles\tB\n", ["New York", "Los Angeles"]),
+    ):
+        (tmp_path / "new.conll").write_text(text)
+        done = run("predict", "m.crfqn", "new.conll", "--to", "jsonl")
+        assert json.loads(done.stdout.split("\n")[0])["tokens"] == words, done.stderr
+    for text, message in (
+        ("Paris B\nran O\nthere\n", "line 3: 1 of 3 positions have no label"),
+        (conll(ROWS), "line 1: expected 1 columns (w) and perhaps a label, got 3"),
+    ):
+        (tmp_path / "new.conll").write_text(text)
+        assert message in run("predict", "m.crfqn", "new.conll").stderr
+    done = run("train", *TRAIN, "tabs.conll", "--test", "new.conll")
+    assert "new.conll: expected the columns w, got w, pos" in done.stderr
+
+
 def test_columns_by_their_names(run, tmp_path):
     (tmp_path / "train.csv").write_text(table(ROWS, "word,tag,ner").replace("sentence", "part"))
     done = run("train", *TRAIN, "train.csv", "--structure", "chain", "--label", "ner", "--sentence", "part")

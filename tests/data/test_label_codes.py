@@ -56,7 +56,11 @@ def test_labels_of_no_items():
     assert classes.size == codes.size == 0
 
 
-@given(st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=3), min_size=1))
+@given(
+    st.lists(
+        st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=1, max_size=3), min_size=1
+    )
+)
 @settings(deadline=None)
 def test_any_strings(flat):
     offsets = np.array([0, len(flat)])
@@ -73,6 +77,7 @@ BAD_LABELS = [
     ([["a"] * 2, [], ["a"] * 4], r"^item 2: expected 3 labels, one for each position, got 4$"),
     ([["a"] * 2, ["a"], ["a"] * 3], r"^item 1: expected 0 labels, one for each position, got 1$"),
     ([["a"] * 2, np.array(["a"]), ["a"] * 3], r"^item 1: expected 0 labels, one for each position, got 1$"),
+    ([["a"] * 2, [], ["a", "", "a"]], r"^item 2, position 1: expected a label, got an empty text"),
     ([["a"] * 2, [], "aaa"], r"^item 2: expected a list of 3 labels, got 'aaa' of type str$"),
     ([["a"] * 2, [], None], r"^item 2: expected a list of 3 labels, got None$"),
     (

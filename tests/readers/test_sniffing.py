@@ -49,7 +49,15 @@ def test_sentences_and_columns():
     labels = {"O", "B"}
     for text in ("I live in Paris", "a word\n\nno", "Hello Paris\nHello Rome"):
         assert are_sentences(text.split("\n"), labels)
-    for text in ("Paris", "a\nb\n\nc", "a O\nRome B", "a D O\nb D O", "New York\tB\nis\tO", "a X\n\nb Y"):
+    for text in (
+        "Paris",
+        "a\nb\n\nc",
+        "a O\nRome B",
+        "a D O\nb D O",
+        "a X\nb O",
+        "New York\tB\nis\tO",
+        "a X\n\nb Y",
+    ):
         assert not are_sentences(text.split("\n"), labels)
 
 

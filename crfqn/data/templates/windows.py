@@ -109,6 +109,13 @@ def word_features(words: Sequence[str]) -> list[dict[str, str | float | bool]]:
         raise InputError(f"expected a list of words, got {describe(words)}; cut it: sentence.split()")
     if not words:
         return []
+    if not isinstance(words[0], str):
+        advice = (
+            f"; take a column: [row[{next(iter(words[0]))!r}] for row in item]"
+            if words[0] and isinstance(words[0], dict)
+            else ""
+        )
+        raise InputError(f"position 0: expected a word, got {describe(words[0])}{advice}")
     own = [_of_word(word) for word in words]
     found = []
     for i, features in enumerate(own):
