@@ -481,7 +481,7 @@ class TestWhichForm:
     def test_of_text_it_waits_until_the_passes_have_cost_as_much(self, n_words, is_priced):
         """Of sequences only: of single items it is the Hessian itself, and formed at once."""
         random = np.random.default_rng(0)
-        words = np.minimum(random.zipf(1.3, (30_000 // n_words, n_words)), 2000)
+        words = np.minimum(random.zipf(1.3, (12_000 // n_words, n_words)), 2000)
         items = [[{f"word {word}": 1.0} for word in row] for row in words]
         labels = random.choice(list("abcdefghijklmnopqrst"), words.shape).tolist()
         objective = ChainCRF().prepare(items, labels).objective
