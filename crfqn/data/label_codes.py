@@ -143,8 +143,6 @@ def _check_labels(labels: NDArray | list, offsets: NDArray[np.int64]) -> None:
             n = int(np.argmin(np.isfinite(labels)))
             raise InputError(f"{_locate(offsets, n)}: expected a label, got {labels[n]}")
         return
-    if "" in labels:
-        raise InputError(f"{_locate(offsets, labels.index(''))}: {NO_LABEL}")
     kinds = {kind: _label_kind(kind) for kind in set(map(type, labels))}
     suspects = {
         kind for kind, name in kinds.items() if name is None or issubclass(kind, (float, np.floating))
@@ -155,6 +153,8 @@ def _check_labels(labels: NDArray | list, offsets: NDArray[np.int64]) -> None:
             raise InputError(f"{_locate(offsets, n)}: {reason}")
         if type(label) in suspects and not math.isfinite(label):
             raise InputError(f"{_locate(offsets, n)}: expected a label, got {label}")
+    if "" in labels:
+        raise InputError(f"{_locate(offsets, labels.index(''))}: {NO_LABEL}")
     if len(set(kinds.values())) > 1:
         first = kinds[type(labels[0])]
         n = next(n for n, label in enumerate(labels) if kinds[type(label)] != first)

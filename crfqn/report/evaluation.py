@@ -299,12 +299,12 @@ def _item_error(
     i = error.number - 1
     given, predicted, row = found.given[i], found.predicted[i], take(found.X, [i])
     text = "" if texts is None else texts[i]
-    if not isinstance(text, str):  # a table's row
+    if isinstance(text, list) and len(text) == 1 and isinstance(text[0], dict):  # a table's row
         text = ", ".join(f"{name} {cell}" for name, cell in text[0].items())
     if found.has_sets:
-        return replace(error, positions=[Position(", ".join(given), ", ".join(predicted), text)])
+        return replace(error, positions=[Position(", ".join(given), ", ".join(predicted), str(text))])
     marginals = [] if table is None else _probable(subject, table, given)
-    position = Position(given, predicted, text, ink_of(pixels, found.X, row, 0), marginals)
+    position = Position(given, predicted, str(text), ink_of(pixels, found.X, row, 0), marginals)
     return replace(error, positions=[position], reasons=_reasons(subject, row, given, predicted))
 
 

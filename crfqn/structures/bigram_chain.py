@@ -130,7 +130,7 @@ class BigramChain(Chain):
         def run(part: int) -> None:
             add_outer_products(cuts[part], cuts[part + 1], starts, places, before, here, sums)
 
-        pool.each(cuts.size - 1, run, places.size * self.n_edges)
+        pool.each(cuts.size - 1, run, places.size * self.n_states**2)
         return sums
 
     def _add_transitions(self, labels: Labels, weights: Vector, counts: Vector) -> None:

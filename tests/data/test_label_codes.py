@@ -1,6 +1,7 @@
 """Codes of labels against numpy.unique, and what every wrong label is told."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -78,6 +79,10 @@ BAD_LABELS = [
     ([["a"] * 2, ["a"], ["a"] * 3], r"^item 1: expected 0 labels, one for each position, got 1$"),
     ([["a"] * 2, np.array(["a"]), ["a"] * 3], r"^item 1: expected 0 labels, one for each position, got 1$"),
     ([["a"] * 2, [], ["a", "", "a"]], r"^item 2, position 1: expected a label, got an empty text"),
+    (
+        [["a"] * 2, [], ["a", pd.NA, ""]],
+        r"^item 2, position 1: expected a string or number as label, got <NA>",
+    ),
     ([["a"] * 2, [], "aaa"], r"^item 2: expected a list of 3 labels, got 'aaa' of type str$"),
     ([["a"] * 2, [], None], r"^item 2: expected a list of 3 labels, got None$"),
     (
