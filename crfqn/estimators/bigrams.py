@@ -16,9 +16,8 @@ from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError
 from crfqn.estimators.weights import AxisMatch, csr
-from crfqn.structures.bigram_chain import BigramChain
+from crfqn.structures.bigram_chain import BigramChain, Contexts
 from crfqn.structures.chain import Chain
-from crfqn.structures.contexts import Contexts
 from crfqn.structures.transition_rules import TransitionRules
 
 LARGEST_BYTES = 16e9

@@ -3,14 +3,16 @@
     score(y) = sum_t s_t(y_t) + sum_{t > 1} (V + sum_b x_tb U_b)(y_{t-1}, y_t)
 
 The CRF of Lafferty, McCallum and Pereira (ICML 2001), whose edge features may depend on the input, as by patterns like
-`B01:%x[0,0]` of CRF++. Edge weights are V and then each U_b, (1 + B) K K of them; a position's edge scores are made by
-context (`contexts.py`). Shapes: K states, N positions, I items, B bigram features, C contexts.
+`B01:%x[0,0]` of CRF++. Edge weights are V and then each U_b, (1 + B) K K of them. A context is a distinct set of
+observed features, and positions with the same one share a table of edge scores: of part-of-speech tags there are some
+forty for all positions. Shapes: K states, N positions, I items, B bigram features, C contexts.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -26,9 +28,41 @@ from crfqn.kernels.bigrams import (
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.viterbi import viterbi_tables
 from crfqn.structures.chain import PASS, Chain, Occurrences
-from crfqn.structures.contexts import Contexts
 from crfqn.structures.structure import NO_TARGETS, Decoded, Inference
 from crfqn.threads import Pool, cut_into_parts
+
+
+@dataclass(frozen=True, eq=False)
+class Contexts:
+    """The context of each position, int32 (N,), and `rows`, CSR float64 (C, 1 + B): a constant 1, for the transitions
+    that are the same everywhere, and the values of the features."""
+
+    table_of: NDArray[np.int32]
+    rows: Any
+
+    @classmethod
+    def of(cls, features: Any) -> Contexts:
+        """Return the contexts of features, CSR (N, B), canonical."""
+        n_positions = features.shape[0]
+        firsts, lengths = features.indptr[:-1], np.diff(features.indptr)
+        values, value_of = np.unique(features.data, return_inverse=True)
+        n_distinct = features.shape[1] * values.size
+        numbers = features.indices * np.int64(values.size) + value_of
+        codes: NDArray[np.int64] = np.zeros(n_positions, np.int64)
+        examples = np.zeros(min(n_positions, 1), np.int64)
+        for place in range(int(lengths.max(initial=0))):
+            has_more = np.flatnonzero(lengths > place)
+            codes *= n_distinct + 1
+            codes[has_more] += 1 + numbers[firsts[has_more] + place]
+            _, examples, codes = np.unique(codes, return_index=True, return_inverse=True)
+        rows = features[examples].astype(np.float64)
+        ones = scipy.sparse.csr_array(np.ones((examples.size, 1)))
+        return cls(codes.astype(np.int32), scipy.sparse.hstack([ones, rows], format="csr"))
+
+    def take(self, positions: NDArray[np.int64]) -> Contexts:
+        """Return the contexts of some positions, without those that none of them has."""
+        used, table_of = np.unique(self.table_of[positions], return_inverse=True)
+        return Contexts(table_of.astype(np.int32), self.rows[used])
 
 
 @dataclass(frozen=True, eq=False)

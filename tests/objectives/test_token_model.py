@@ -25,8 +25,7 @@ from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.marginals import EdgeModel, Marginals, edge_curvature, sample_positions
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.sparse_model import LEAST, sparse_model
-from crfqn.structures.bigram_chain import BigramChain
-from crfqn.structures.contexts import Contexts
+from crfqn.structures.bigram_chain import BigramChain, Contexts
 from crfqn.structures.taxonomy import Taxonomy
 
 EVERY = 10**15  # so many positions asked for that each is taken

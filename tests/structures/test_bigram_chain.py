@@ -8,10 +8,9 @@ import pytest
 import scipy.sparse
 from references import Enumeration, random_rules
 
-from crfqn.structures.bigram_chain import BigramChain
+from crfqn.structures.bigram_chain import BigramChain, Contexts
 from crfqn.structures.chain import Chain
 from crfqn.structures.chain_decoding import SpanRules, n_best, pairs_of, span_probabilities
-from crfqn.structures.contexts import Contexts
 from crfqn.structures.transition_rules import TransitionRules
 from crfqn.threads import Pool
 

@@ -19,8 +19,7 @@ from crfqn.solvers.first_order.prox_gd import FISTA
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
-from crfqn.structures.bigram_chain import BigramChain
-from crfqn.structures.contexts import Contexts
+from crfqn.structures.bigram_chain import BigramChain, Contexts
 
 PATTERNS = "U0:%x[0,0]\nB1:%x[0,1]\nB\n"
 
