@@ -298,7 +298,10 @@ def serve(
     ] = 1,
     max_bytes: Annotated[int, typer.Option(min=1, help="Refuse larger requests.")] = 1 << 20,
     timeout: Annotated[
-        float, typer.Option(min=0.001, help="Give a request up after so many seconds.")
+        float,
+        typer.Option(
+            min=0.001, help="Give a request, or a connection without one, up after so many seconds."
+        ),
     ] = 10.0,
 ) -> None:
     r"""Label over HTTP: POST /label, with a page to try the model in at /, and OpenAPI's description at /openapi.json.

@@ -7,7 +7,10 @@ connection is closed. So no request meets half a model, and none is lost.
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import gc
+import logging
 import mmap
 import os
 import signal
@@ -18,6 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import numpy as np
 import uvicorn
@@ -29,14 +33,70 @@ from crfqn.service.labelling import LabelService
 SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD
 BACKLOG = 2048  # connections that wait to be accepted
 LEAST_SECONDS = 1.0  # of a process; one that ends sooner would end again and again
-IDLE = 5  # seconds after which a connection without requests is closed
+IDLE = 5  # seconds after which a connection without further requests is closed
+TICKS = 10  # a second
+SILENCE = 60.0  # seconds between two lines about the limit of descriptors
+NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class Listener(socket.socket):
+    """A socket whose queue stays as long as it is: asyncio would cut it to the number of connections that it accepts
+    before it looks at those that it has."""
+
+    def listen(self, backlog: int = BACKLOG) -> None:
+        """Listen with a queue of BACKLOG connections."""
+        super().listen(BACKLOG)
 
 
 class Server(uvicorn.Server):
-    """A server that SIGTERM ends when what has come is answered, and SIGHUP when all connections are closed."""
+    """A server that SIGTERM ends when what has come is answered, and SIGHUP when all connections are closed.
+
+    Connections on which nothing moves are closed. Time is counted in ticks of the event loop: a process that is busy
+    for long closes nobody for what it has not read meanwhile.
+    """
 
     parent: int
+    timeout: float
     drained_since: float | None = None
+    warned_at = -SILENCE
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.still: dict[Any, tuple[Any, int]] = {}  # connection: its state, and for how many ticks
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept connections."""
+        asyncio.get_running_loop().set_exception_handler(self._failed)
+        await super().startup(sockets)
+
+    def _failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Say now and then that the limit of descriptors is reached: asyncio tries again in a second."""
+        if getattr(context.get("exception"), "errno", None) not in NO_DESCRIPTOR:
+            loop.default_exception_handler(context)
+        elif monotonic() > self.warned_at + SILENCE:
+            self.warned_at = monotonic()
+            logging.getLogger("uvicorn.error").warning(
+                "process %d has %d connections and no descriptor for another one (ulimit -n): others wait",
+                os.getpid(),
+                len(self.server_state.connections),
+            )
+
+    def _close_still(self) -> None:
+        """Close connections that have been without a whole request for too long, or whose client takes no answer.
+        Requests that have begun have the application's limits."""
+        still: dict[Any, tuple[Any, int]] = {}
+        connections: list[Any] = list(self.server_state.connections)
+        for connection in connections:
+            cycle, n_unsent = connection.cycle, connection.transport.get_write_buffer_size()
+            if cycle is not None and not cycle.response_complete and not n_unsent:
+                continue
+            state, n_ticks = self.still.get(connection, (None, 0))
+            n_ticks = n_ticks + 1 if state == (cycle, n_unsent) else 0
+            if n_ticks > TICKS * (self.timeout if cycle is None else self.timeout + IDLE):
+                connection.transport.abort()
+            else:
+                still[connection] = (cycle, n_unsent), n_ticks
+        self.still = still
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -54,6 +114,7 @@ class Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """Return whether to end, ten times a second: also where the parent is gone, which nothing could end it then."""
         self.should_exit |= os.getppid() != self.parent
+        self._close_still()
         if self.drained_since is None:
             return await super().on_tick(counter)
         if any(server.is_serving() for server in self.servers):
@@ -130,11 +191,13 @@ class Processes:
                 server_header=False,
                 lifespan="off",
                 ws="none",
+                loop="asyncio",
+                backlog=1,  # connections accepted at a time; more would be tried where there is no descriptor for one
                 timeout_keep_alive=IDLE,
                 timeout_graceful_shutdown=int(self.limits.timeout) + 1,
             )
             server = Server(config)
-            server.parent = self.process
+            server.parent, server.timeout = self.process, self.limits.timeout
             server.run([self.listener])
             code = 0
         except Exception:
@@ -185,7 +248,9 @@ def listen(host: str, port: int) -> socket.socket:
     """Return a socket that listens; InputError where it cannot."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
+        listener = Listener(
+            fileno=socket.create_server((host, port), family=family, backlog=BACKLOG).detach()
+        )
         # Connections inherit it. The body of an answer would wait 40 ms for the client to confirm the head.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listener

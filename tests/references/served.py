@@ -17,10 +17,15 @@ def saved(path, X, y, estimator=ChainCRF, **settings):
 
 
 class Process(subprocess.Popen):
-    """`crfqn serve` as a process of its own, on a free port; at the end of a `with` block it has ended."""
+    """`crfqn serve` as a process of its own, on a free port; at the end of a `with` block it has ended.
 
-    def __init__(self, model, *options):
+    It may have so many `descriptors`, where that is said.
+    """
+
+    def __init__(self, model, *options, descriptors=None):
         command = [sys.executable, "-W", "error", "-m", "crfqn", "serve", str(model), "--port", "0", *options]
+        if descriptors is not None:
+            command = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh", *command]
         super().__init__(command, stderr=subprocess.PIPE, text=True)
         self.port = int(re.search(r":(\d+);", self.stderr.readline())[1])
 
