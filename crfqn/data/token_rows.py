@@ -72,7 +72,10 @@ class TokenRows(Items):
         return self.row_ends.size - 1
 
     def matrix(self) -> Any:
-        """Return the entries as a canonical CSR matrix (N, F), float64, or float32 where all values are 1."""
+        """Return the entries as a canonical CSR matrix (N, F), float64, or float32 where all values are 1.
+
+        It is made in the memory of the rows, which are of no use from then on if a column comes twice at a position.
+        """
         import scipy.sparse
 
         columns, row_ends = self.columns, self.row_ends

@@ -455,9 +455,9 @@ class ChainModel(StructuredEstimator):
             warn_of_unknown_names(encoded, X, self.vocabulary_)
         if not self.bigram_columns_.size:
             return self._chain(encoded.offsets), scorer.scores(encoded), edge_table(self.edge_coef_)
-        matrix = scipy.sparse.csr_array(
-            encoded.matrix() if isinstance(encoded, TokenRows) else encoded.matrix
-        )
+        if isinstance(encoded, TokenRows):  # for good, since the matrix is made in the rows' own memory
+            encoded = Sequences.from_checked(encoded.matrix(), encoded.offsets)
+        matrix = scipy.sparse.csr_array(encoded.matrix)
         columns = np.intersect1d(self.bigram_coef_.indices, matrix.indices).astype(np.int64)
         chain = self._chain(encoded.offsets, matrix=matrix, columns=columns)
         return chain, scorer.scores(encoded), self._edge_scores(columns)

@@ -8,6 +8,7 @@ are bigram features. Shapes: K labels, O observations, N weights that are not ze
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
@@ -32,9 +33,10 @@ class Observations(NamedTuple):
     starts: NDArray[np.int64]
 
 
-def constants_of(templates: Collection[str]) -> set[str] | None:
-    """Return the templates that look at no token, whose observations are the same everywhere; None without any."""
-    return {template for template in templates if "%" not in template} if templates else None
+def constants_of(templates: Collection[str]) -> Counter[str] | None:
+    """Return the templates that look at no token, whose observations are the same everywhere, with how often each
+    stands, and so how often its weight counts; None without any templates."""
+    return Counter(template for template in templates if "%" not in template) if templates else None
 
 
 def chain_of(
@@ -42,11 +44,12 @@ def chain_of(
     observations: Observations,
     numbers: NDArray[np.int64],
     values: NDArray[np.float64],
-    constants: set[str] | None,
+    constants: Counter[str] | None,
     path: str,
 ) -> ChainWeights:
     """Return the chain of the N weights that are not zero, by their numbers; `constants` are bigram observations that
-    are the same at every position, None: told by names. ModelFileError for others, repeated or unknown numbers."""
+    are the same at every position, with how often each counts there; None: told by names. ModelFileError for others,
+    repeated or unknown numbers."""
     names, n_labels = observations.names, len(labels)
     order = np.argsort(numbers, kind="stable")
     numbers, values = numbers[order], values[order]
@@ -57,7 +60,8 @@ def chain_of(
     is_unigram = within < n_unigrams
     bigrams = np.unique(owner[~is_unigram])
     same = same_everywhere([names[o] for o in bigrams.tolist()], constants, path)
-    is_same = np.isin(owner, [o for o in bigrams.tolist() if names[o] in same]) & ~is_unigram
+    times = np.array([same[name] for name in names], np.int64)[owner]
+    is_same = (times > 0) & ~is_unigram
     pairs, entry = np.unique(within[is_same] - n_unigrams[is_same], return_inverse=True)
     used = np.unique(owner[~is_same])
     rows, is_bigram = np.searchsorted(used, owner), ~is_unigram & ~is_same
@@ -66,7 +70,9 @@ def chain_of(
         [names[o] for o in used.tolist()],
         SparseTable(rows[is_unigram], within[is_unigram], values[is_unigram]),
         SparseTable(
-            pairs // n_labels, pairs % n_labels, np.bincount(entry, values[is_same]).astype(np.float64)
+            pairs // n_labels,
+            pairs % n_labels,
+            np.bincount(entry, (times * values)[is_same]).astype(np.float64),
         ),
         SparseTable(rows[is_bigram], (within - n_unigrams)[is_bigram], values[is_bigram]),
     )
@@ -88,12 +94,12 @@ def _owners(
     return order[place], numbers - firsts[place]
 
 
-def same_everywhere(bigrams: Collection[str], constants: set[str] | None, path: str) -> set[str]:
-    """Return which bigram observations are the same at every position: `constants`, None: told by names.
-    ModelFileError where names do not tell."""
+def same_everywhere(bigrams: Collection[str], constants: Counter[str] | None, path: str) -> Counter[str]:
+    """Return which bigram observations are the same at every position, and how often each counts there: `constants`,
+    None: told by names, once. ModelFileError where names do not tell."""
     if constants is not None:
         return constants
-    found = {name for name in bigrams if BARE.fullmatch(name)}
+    found = Counter(name for name in bigrams if BARE.fullmatch(name))
     if len(found) > 1:
         raise ModelFileError(
             f"{path}: without templates it is not known which of the bigram observations "

@@ -8,10 +8,11 @@ import re
 import warnings
 from itertools import pairwise, product
 
+import numpy as np
 import pytest
 from command_line import run_here
 
-from crfqn import interchange
+from crfqn import Tagger, interchange
 from crfqn.errors import ModelFileError
 
 LABELS = ["N", "V", "#"]
@@ -23,19 +24,42 @@ WORDS = [["the", "dog", "é , x"], ["dog"], ["new", "the"], ["dog", "dog", "new"
 ITEMS = [[[f"u:{word}", "*01"] for word in item] for item in WORDS]
 
 
-def best_labels(item, label_names=LABELS, names=lambda name: name, shares=None):
-    """The labelling with the largest score, of all; shares : of the pairs' weights, by position."""
+def scores_of(item, shares=None):
+    """The score of each labelling; shares : of the pairs' weights, by position."""
     shares = [1.0] * len(item) if shares is None else shares
 
     def score(path):
         nodes = sum(
-            STATE.get((name, k), 0)
-            for k, features in zip(path, item, strict=True)
-            for name in map(names, features)
+            STATE.get((name, k), 0) for k, features in zip(path, item, strict=True) for name in features
         )
         return nodes + sum(c * PAIRS[pair] for c, pair in zip(shares[1:], pairwise(path), strict=True))
 
-    return [label_names[k] for k in max(product(range(3), repeat=len(item)), key=score)]
+    return {path: score(path) for path in product(range(3), repeat=len(item))}
+
+
+def best_labels(item, shares=None):
+    """The labelling with the largest score, of all."""
+    scores = scores_of(item, shares)
+    return [LABELS[k] for k in max(scores, key=scores.get)]
+
+
+def marginals_of(item, shares=None):
+    """The probabilities of the labels at each position, (positions, 3), by all labellings."""
+    found = np.zeros((len(item), 3))
+    for path, score in scores_of(item, shares).items():
+        found[range(len(item)), path] += np.exp(score)
+    return found / found.sum(axis=1, keepdims=True)
+
+
+def check_labels_and_marginals(model, tmp_path, items, shares):
+    """Estimator and Tagger give those of enumeration for WORDS, all of them at once and each alone."""
+    model.save(tmp_path / "converted.crfqn")
+    tagger = Tagger(tmp_path / "converted.crfqn")
+    together = model.predict_marginals(WORDS)
+    for words, item, share, one in zip(WORDS, items, shares, together, strict=True):
+        assert list(model.predict([words])[0]) == tagger.tag(words) == best_labels(item, share)
+        for found in (one, model.predict_marginals([words])[0], tagger.marginals(words)):
+            np.testing.assert_allclose(found, marginals_of(item, share), atol=1e-12)
 
 
 def net(text: str) -> bytes:
@@ -125,6 +149,24 @@ class TestWapiti:
             assert list(found) == best_labels(item, shares=shares)
         assert model.bigram_features_["b:the", "N", "V"] == pytest.approx(PAIRS[0, 1] / 3)
 
+    @pytest.mark.parametrize(("n_both", "n_bigram"), [(1, 2), (2, 1), (3, 2), (2, 0)])
+    def test_patterns_that_stand_several_times_count_as_often(self, read, tmp_path, n_both, n_bigram):
+        templates = ("u:%x[0,0]", *["*01"] * n_both, *["b"] * n_bigram)
+        names = ("b",) if n_bigram else ()
+        model = read(wapiti_model(templates=templates, bigrams=names))
+        items = [[[f"u:{word}"] + ["*01"] * n_both for word in words] for words in WORDS]
+        # `*01` and `b` have equal shares of the pairs' weights.
+        shares = [[(n_both + n_bigram) / (1 + len(names))] * len(words) for words in WORDS]
+        check_labels_and_marginals(model, tmp_path, items, shares)
+
+    @pytest.mark.parametrize("n", [1, 2, 3])
+    def test_patterns_of_tokens_that_stand_several_times(self, read, tmp_path, n):
+        templates = ("u:%x[0,0]", "u:%x[0,0]", "*01", *["b:%x[0,0]"] * n)
+        model = read(wapiti_model(templates=templates, bigrams=("b:the", "b:dog")))
+        items = [[[f"u:{word}"] * 2 + ["*01"] for word in words] for words in WORDS]
+        shares = [[1 / 3 + n * (word in ("the", "dog")) / 3 for word in words] for words in WORDS]
+        check_labels_and_marginals(model, tmp_path, items, shares)
+
     def test_a_dump_with_weights_of_label_pairs_and_tokens(self, read):
         model = read(wapiti_dump().replace("b\t", "b:the\t"))
         items = [[[name for name in position if name[0] == "u"] for position in item] for item in ITEMS]
@@ -158,6 +200,12 @@ class TestCRFpp:
         model = read(crfpp_model())
         assert [list(path) for path in model.predict(WORDS)] == [best_labels(item) for item in ITEMS]
         assert model.extra_["templates"] == ["U:%x[0,0]", "U01", "B"]
+
+    @pytest.mark.parametrize("n", [1, 2, 3])
+    def test_patterns_that_stand_several_times_count_as_often(self, read, tmp_path, n):
+        model = read(crfpp_model(templates="U:%x[0,0]\n" * n + "U01\n" + "B\n" * n))
+        items = [[[f"u:{word}"] * n + ["*01"] for word in words] for words in WORDS]  # as STATE names them
+        check_labels_and_marginals(model, tmp_path, items, [[float(n)] * len(words) for words in WORDS])
 
     def test_templates_that_do_not_make_the_names_leave_a_model_of_names(self, read):
         with pytest.warns(UserWarning, match="cannot be used .no template has a feature 'U:the'"):
