@@ -13,7 +13,7 @@ from template_strings import features_of, match
 
 from crfqn.data.templates import batch as combinations
 from crfqn.data.templates.encoder import Encoder, Settings
-from crfqn.data.templates.patterns import Pattern, parse_patterns, translate
+from crfqn.data.templates.patterns import Pattern, View, parse_patterns
 from crfqn.data.templates.vocabulary import TemplateSource, TemplateVocabulary
 from crfqn.data.templates.windows import parse_windows, word_shapes
 from crfqn.data.token_columns import TokenColumns
@@ -60,6 +60,21 @@ wapiti_macros = st.one_of(
 )
 starts = st.sampled_from(["U", "U1:", "U2:", "Ua"])
 literals = st.sampled_from(["/", "", "|", "a", "//"])
+
+
+@st.composite
+def repeated_expressions(draw):
+    pieces = st.sampled_from(["a", "b", ".", r"\l", r"\A", "1", r"\d", "$"])
+    elements = st.lists(st.builds(str.__add__, pieces, st.sampled_from(["", "", "*", "?", "?"])), max_size=6)
+    ends = st.booleans()
+    return "^" * draw(ends) + "".join(draw(elements)) + "$" * draw(ends)
+
+
+def check_expression(expression: str, text: str) -> None:
+    expected = match(expression, text)
+    assert View("w", "m", expression).function()(text) == (expected or "")
+    assert View("w", "m", expression, is_lower=True).function()(text) == (expected or "").lower()
+    assert View("w", "t", expression).function()(text) == ("false" if expected is None else "true")
 
 
 @st.composite
@@ -130,8 +145,30 @@ class TestAgainstStrings:
     @given(expressions, st.text(alphabet="aAb-3/ \\[_x", max_size=5))
     @settings(deadline=None, max_examples=300)
     def test_expressions(self, expression, text):
-        found = translate(expression).search(text)
-        assert (None if found is None else found[0]) == match(expression, text)
+        check_expression(expression, text)
+
+    @given(repeated_expressions(), st.text(alphabet="ab1$", max_size=9), st.text(alphabet="ab", max_size=120))
+    @settings(deadline=None, max_examples=500)
+    def test_expressions_that_repeat(self, expression, text, longer):
+        check_expression(expression, text)
+        if expression.count("*") < 2 and expression.count("?") < 4:  # more takes plain backtracking too long
+            check_expression(expression, longer)
+
+    @pytest.mark.parametrize(
+        ("expression", "text", "match"),
+        [
+            ("a*a*a*a*a*a*b", "a" * 60, None),
+            (".*.*.*.*.*x", "y" * 120, None),
+            (".*.*.*.*.*x", "y" * 20_000 + "xy", "y" * 20_000 + "x"),
+            (".?" * 60 + "x", "y" * 60, None),
+            ("a*b", "a" * 20_000, None),
+            # Wapiti's counter is 1 further on where an optional character is given up again.
+            ("a?ab", "cabcd", "abc"),
+        ],
+    )
+    def test_expressions_that_backtrack(self, expression, text, match):
+        assert View("w", "m", expression).function()(text) == (match or "")
+        assert View("w", "t", expression).function()(text) == ("false" if match is None else "true")
 
 
 def test_patterns_of_label_pairs_and_tokens():

@@ -26,38 +26,41 @@ def matches_one(piece: str, text: str) -> bool:
     return text[0] == piece[-1]
 
 
-def match_here(expression: str, text: str) -> int | None:
-    """The length of the first match that Wapiti finds at the beginning of a text."""
+def match_here(expression: str, text: str, length: int = 0) -> tuple[bool, int]:
+    """Whether an expression matches at the beginning of a text, and the length that Wapiti counts, from `length` on:
+    one counter for all attempts, which an optional character that is given up again sets back by 1 alone."""
     if not expression:
-        return 0
+        return True, length
     if expression == "$":
-        return 0 if not text else None
+        return not text, length
     size = 2 if expression[0] == "\\" else 1
     piece, rest = expression[:size], expression[size:]
     if rest[:1] == "*":
-        for length in range(len(text) + 1):
-            found = match_here(rest[1:], text[length:])
-            if found is not None:
-                return length + found
-            if not matches_one(piece, text[length:]):
-                return None
-        return None
+        for begin in range(len(text) + 1):
+            found, after = match_here(rest[1:], text[begin:], length)
+            if found:
+                return True, after
+            length += 1
+            if not matches_one(piece, text[begin:]):
+                break
+        return False, length
     if rest[:1] == "?":
-        if matches_one(piece, text) and (found := match_here(rest[1:], text[1:])) is not None:
-            return 1 + found
-        return match_here(rest[1:], text)
-    if matches_one(piece, text) and (found := match_here(rest, text[1:])) is not None:
-        return 1 + found
-    return None
+        if matches_one(piece, text):
+            found, length = match_here(rest[1:], text[1:], length + 1)
+            if found:
+                return True, length
+            length -= 1
+        return match_here(rest[1:], text, length)
+    if matches_one(piece, text):
+        return match_here(rest, text[1:], length + 1)
+    return False, length + 1
 
 
 def match(expression: str, text: str) -> str | None:
-    if expression.startswith("^"):
-        length = match_here(expression[1:], text)
-        return None if length is None else text[:length]
-    for start in range(len(text) + 1):
-        length = match_here(expression, text[start:])
-        if length is not None:
+    starts = [0] if expression.startswith("^") else range(len(text) + 1)
+    for start in starts:
+        found, length = match_here(expression.removeprefix("^"), text[start:])
+        if found:
             return text[start : start + length]
     return None
 

@@ -4,7 +4,7 @@ A pattern is literals and macros by turns; a macro stands for a view of a column
 a form of it such as its shape or its ending, or what a regular expression finds. `U05:%x[-1,0]/%x[0,0]` of CRF++ and
 `w[-1]|w[0]` of our windows are both patterns. A view is computed once for each distinct text; None is no feature.
 
-Wapiti's regular expressions are a small language of their own, which becomes one of Python's: `.` any character, `\a`
+Wapiti's regular expressions are a small language of their own: `.` any character, `\a`
 letter, `\d` digit, `\l` small and `\u` capital letter, `\w` letter or digit, `\p` punctuation, `\s` space, capitals of
 these for all others, `^` and `$`, `*` and `?` behind a character.
 
@@ -28,7 +28,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -121,42 +121,120 @@ class View(NamedTuple):
             return FORMS[self.kind]
         if self.kind == TEXT:
             return str.lower if self.is_lower else str
-        search = translate(self.expression).search
+        search = Expression.parse(self.expression).matcher()
         if self.kind == TEST:
-            return lambda text: TRUE if search(text) else FALSE
+            return lambda text: FALSE if search(text) is None else TRUE
         if self.is_lower:
-            return lambda text: found[0].lower() if (found := search(text)) else ""
-        return lambda text: found[0] if (found := search(text)) else ""
+            return lambda text: (search(text) or "").lower()
+        return lambda text: search(text) or ""
 
 
-@lru_cache(maxsize=1000)
-def translate(expression: str) -> re.Pattern[str]:
-    """Return one of Wapiti's regular expressions as one of Python's; InputError for one that is malformed."""
-    pieces: list[str] = []
-    rest = expression
-    if rest.startswith("^"):
-        pieces.append(r"\A")
-        rest = rest[1:]
-    while rest:
-        if rest == "$":
-            pieces.append(r"\Z")
-            break
-        if rest[0] in "*?":
-            raise InputError(
-                f"expected a character before {rest[0]!r} in the expression {shorten(expression)}"
-            )
-        if rest[0] == "\\" and len(rest) == 1:
-            raise InputError(
-                f"expected a character behind the last \\ in the expression {shorten(expression)}"
-            )
-        size = 2 if rest[0] == "\\" else 1
-        pieces.append(_one(rest[:size]))
-        rest = rest[size:]
-        if rest[:1] and rest[0] in "*?":
-            # The first way to match that Wapiti tries: as few repetitions as will do, the optional one if it can be.
-            pieces.append("*?" if rest[0] == "*" else "?")
-            rest = rest[1:]
-    return re.compile("".join(pieces), re.DOTALL)
+MOST_STEPS = 10_000  # of Python's matcher at a text: about what a table takes
+
+
+@dataclass(frozen=True)
+class Expression:
+    r"""Regular expression of Wapiti: `elements` are a character's expression, in Python's language, and `*`, `?` or
+    nothing behind it.
+
+    Wapiti tries the beginnings of a text from the left, and at each the fewest repetitions first, and an optional
+    character before none. Where it goes without the optional character after all, since what follows did not match, it
+    keeps on counting the characters of the attempt, so that its match is longer than it should be: `a?ab` finds `abc`
+    in `abcd`. So it does here, as features are named by it.
+    """
+
+    elements: tuple[tuple[str, str], ...]
+    is_anchored: bool  # at the beginning, as the next at the end
+    has_end: bool
+
+    @classmethod
+    @lru_cache(maxsize=1000)
+    def parse(cls, expression: str) -> Expression:
+        """Return an expression that a pattern has; InputError for one that is malformed."""
+        elements: list[tuple[str, str]] = []
+        is_anchored, has_end = expression.startswith("^"), False
+        start = int(is_anchored)
+        while start < len(expression):
+            if expression[start:] == "$":
+                has_end = True
+                break
+            if expression[start] in "*?":
+                raise InputError(
+                    f"expected a character before {expression[start]!r} in the expression {shorten(expression)}"
+                )
+            stop = start + 1 + (expression[start] == "\\")
+            if stop > len(expression):
+                raise InputError(
+                    f"expected a character behind the last \\ in the expression {shorten(expression)}"
+                )
+            repeat = expression[stop : stop + 1]
+            repeat = repeat if repeat in ("*", "?") else ""
+            elements.append((_one(expression[start:stop]), repeat))
+            start = stop + len(repeat)
+        return cls(tuple(elements), is_anchored, has_end)
+
+    @cached_property
+    def _python(self) -> re.Pattern[str]:
+        pieces = [piece + ("*?" if repeat == "*" else repeat) for piece, repeat in self.elements]
+        ends = r"\A" * self.is_anchored, r"\Z" * self.has_end
+        return re.compile(ends[0] + "".join(pieces) + ends[1], re.DOTALL)
+
+    @cached_property
+    def _longest(self) -> int:
+        """The length of the longest text at which Python's matcher takes at most MOST_STEPS, -1 for none."""
+        repeats = [repeat for _, repeat in self.elements]
+        most = MOST_STEPS >> min(repeats.count("?"), MOST_STEPS.bit_length())
+        power = repeats.count("*") + (not self.is_anchored)
+        return int(most ** (1 / power)) - 1 if power else MOST_STEPS * min(most, 1) - 1
+
+    @cached_property
+    def _counts_as_python(self) -> bool:
+        """Whether the match has the right length: no character has to be there behind an optional one."""
+        repeats = [repeat for _, repeat in self.elements]
+        return "?" not in repeats or "" not in repeats[repeats.index("?") :]
+
+    def matcher(self) -> Callable[[str], str | None]:
+        """Return what finds the match of Wapiti's matcher in a text, None for none, in a time linear in its length."""
+        find, longest, is_exact = self._python.search, self._longest, self._counts_as_python
+
+        def search(text: str) -> str | None:
+            if len(text) > longest:
+                return self._search_by_table(text)
+            match = find(text)
+            if match is None or is_exact:
+                return None if match is None else match[0]
+            return self._search_by_table(text[match.start() :])
+
+        return search
+
+    def _search_by_table(self, text: str) -> str | None:
+        """Find the match without backtracking: O(elements x characters).
+
+        From the last element to the first, `matches[j]` is whether those from this one on match at text[j:], and
+        `lengths[j]` how many characters Wapiti counts there, also where they do not match.
+        """
+        n = len(text)
+        matches, lengths = [not self.has_end] * n + [True], [0] * (n + 1)
+        for piece, repeat in reversed(self.elements):
+            hits = {match.start() for match in re.finditer(piece, text, re.DOTALL)}
+            after, after_lengths = [*matches, False], [*lengths, 0]
+            for j in range(n, -1, -1):
+                is_hit = j in hits
+                if repeat == "*":
+                    if not after[j]:
+                        matches[j] = is_hit and matches[j + 1]
+                        lengths[j] = 1 + (lengths[j + 1] if is_hit else 0)
+                elif repeat == "?":
+                    if is_hit and after[j + 1]:
+                        matches[j], lengths[j] = True, 1 + after_lengths[j + 1]
+                    else:
+                        lengths[j] = after_lengths[j] + (after_lengths[j + 1] if is_hit else 0)
+                else:
+                    matches[j] = is_hit and after[j + 1]
+                    lengths[j] = 1 + (after_lengths[j + 1] if is_hit else 0)
+        starts = [0] if self.is_anchored else range(n + 1)
+        start = next((j for j in starts if matches[j]), None)
+        return None if start is None else text[start : start + lengths[start]]
 
 
 def _one(piece: str) -> str:
@@ -333,6 +411,6 @@ def _macro(match: re.Match[str], columns: Sequence[str], dialect: str) -> Macro:
     if dialect == CRFPP and abs(offset) > FARTHEST[CRFPP]:
         raise InputError(f"{shown}: expected an offset of at most {FARTHEST[CRFPP]}")
     if kind != TEXT:
-        translate(match["expression"])
+        Expression.parse(match["expression"])
     view = View(columns[column], kind, match["expression"] or "", match["kind"].isupper())
     return Macro(view, offset, match["origin"] == "@")

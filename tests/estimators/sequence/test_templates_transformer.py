@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from crfqn import ChainCRF, Templates, TokenColumns, load
+from crfqn import ChainCRF, Tagger, Templates, TokenColumns, load
 from crfqn.errors import InputError, ModelFileError
 from crfqn.metrics import chunk_scorer
 
@@ -184,3 +184,14 @@ def test_no_columns_to_make_features_of():
 def test_not_fitted():
     with pytest.raises(NotFittedError):
         Templates(PATTERNS).transform(X)
+
+
+def test_expressions_that_backtrack_stop_neither_templates_nor_taggers(tmp_path):
+    patterns = 'u:%m[0,0,"a*a*a*a*a*a*b"]\nu:%t[0,0,".*.*.*.*.*x"]\nu:%x[0,1]\nb\n'
+    items = [[("a" * 60, "DT"), ("a" * 60 + "b", "NN")], [("y" * 120, "DT"), ("y" * 120 + "x", "NN")]]
+    fitted = make_pipeline(Templates(patterns), ChainCRF(l1=0.05)).fit(items, [["D", "N"]] * 2)
+    assert {"u:" + "a" * 60 + "b", "u:", "u:true", "u:false"} <= {*fitted[0].get_feature_names_out()}
+    fitted[1].save(tmp_path / "model.crfqn")
+    assert (
+        Tagger(tmp_path / "model.crfqn").tag_items(items) == lists(fitted.predict(items)) == [["D", "N"]] * 2
+    )
