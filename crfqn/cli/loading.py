@@ -31,6 +31,7 @@ from crfqn.recipes.sources import (
 )
 from crfqn.tagging.content import CRFSUITE_NAMING
 from crfqn.tagging.opening import PREDICTORS, predictor_of, read_any
+from crfqn.tagging.texts import token_rules
 
 if TYPE_CHECKING:
     from crfqn.taxonomy.tree import LabelTree
@@ -192,6 +193,7 @@ def open_input(
             name = format or format_of_new(recipe, source, lines, columns, _label_names(model))
             separator = separator_of_new(recipe, lines, columns, _label_names(model))
             data = replace(recipe.data, format=find_format(name).name, encoding=encoding, separator=separator)
+            data = replace(data, tokens=token_rules(model)) if model.LABELS_SEQUENCES else data
             recipe = replace(recipe, data=data)
         observed = partial(observe, recipe, features=features, keeps_blank=keeps_blank, columns=columns)
         if recipe.features.kind == "pixel-pairs":
@@ -214,7 +216,7 @@ def open_input(
         told = format or told_format(source)
         told = told or format_of_columns(first_lines(source, encoding), columns, labels, "conll")
         name = find_format(told).name
-        options = column_options(name, columns)
+        options = column_options(name, columns) | ({"tokens": token_rules(model)} if name == "raw" else {})
     else:
         if format is None and _holds_words(source, encoding):
             raise InputError(

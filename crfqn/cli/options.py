@@ -112,6 +112,9 @@ class DataOptions:
         "columns, neighbours), windows (--templates), templates (--templates FILE), attributes, text, given, table "
         "(default of tables without texts: numbers as they are, each text of another column a feature)."
     )
+    words: str | None = option(
+        "How texts are cut into words, with --data: unicode (default), or blanks where that has been done."
+    )
     templates: str | None = option('Features of the columns, with --data: "w[-1] w[0] w[1] w[-1]|w[0]".')
     min_count: int | None = option("Leave out features at fewer positions, with --data.", min=1)
     n_hashed: int | None = option(

@@ -18,6 +18,7 @@ from crfqn.cli.loading import tree_of
 from crfqn.cli.options import ClusterOptions, DataOptions
 from crfqn.cli.output import say, to_json
 from crfqn.data.hybrid import sparse_of
+from crfqn.data.tokens import UNICODE
 from crfqn.datasets import dataset
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError
 from crfqn.readers.format import by_blank_lines
@@ -256,6 +257,10 @@ def recipe_facts(recipe: Recipe, prepared: Prepared, model: Any) -> dict[str, An
         "data_fingerprint": prepared.fingerprint,
         "n_features": model.n_features_in_,  # the file itself keeps those with a weight
     }
+    if model.LABELS_SEQUENCES:
+        extra["tokens"] = (
+            UNICODE  # by which raw text is cut; files without it are from before there were these rules
+        )
     if prepared.features is not None:
         extra["features"] = prepared.features.as_dict(used_features(model))
     if not recipe.data.dataset:  # its data files lie beside the recipe

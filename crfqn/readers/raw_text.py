@@ -8,7 +8,7 @@ import numpy as np
 
 from crfqn.data.files import Readable, shown_name, text_lines
 from crfqn.data.token_columns import TokenColumns
-from crfqn.data.tokens import TOKEN
+from crfqn.data.tokens import UNICODE, token_spans
 from crfqn.errors import EmptyDataError, InputError
 from crfqn.readers.format import SEQUENCES, Format, by_lines
 from crfqn.readers.items import Labeled, Places
@@ -16,9 +16,10 @@ from crfqn.readers.items import Labeled, Places
 WORDS = ("w",)
 
 
-def read_raw_text(path: Readable, columns: Sequence[str] | None = WORDS) -> Labeled:
-    """Read each line that is not blank as an item: TokenColumns of one column, the tokens, without labels; `spans` has
-    where in its line each token begins and ends, in characters. DataError for none; InputError for several columns."""
+def read_raw_text(path: Readable, columns: Sequence[str] | None = WORDS, *, tokens: str = UNICODE) -> Labeled:
+    """Read each line that is not blank as an item: TokenColumns of one column, the tokens by the rules `tokens`
+    (`crfqn.tokenize`), without labels; `spans` has where in its line each begins and ends, in characters. DataError
+    for none; InputError for several columns."""
     (name, *others) = columns or WORDS
     if others:
         raise InputError(f"raw text has words alone, and {', '.join(columns or ())} are needed: give columns")
@@ -26,17 +27,17 @@ def read_raw_text(path: Readable, columns: Sequence[str] | None = WORDS) -> Labe
     spans: list[list[tuple[int, int]]] = []
     numbers: list[int] = []
     for number, line in text_lines(path):
-        found = [*TOKEN.finditer(line)]
-        if found:
-            words += [match[0] for match in found]
-            spans.append([match.span() for match in found])
+        line_spans = token_spans(line, tokens)
+        if line_spans:
+            words += [line[start:stop] for start, stop in line_spans]
+            spans.append(line_spans)
             numbers.append(number)
     if not spans:
         raise EmptyDataError(f"{shown_name(path)}: no items; expected lines of text")
     lengths = [*map(len, spans)]
-    tokens = TokenColumns({name: words}, np.cumsum([0, *lengths], dtype=np.int64))
+    columns_of_words = TokenColumns({name: words}, np.cumsum([0, *lengths], dtype=np.int64))
     places = Places.of_items(shown_name(path), [[line] * n for line, n in zip(numbers, lengths, strict=True)])
-    return Labeled(tokens, [[""] * n for n in lengths], places=places, spans=spans)
+    return Labeled(columns_of_words, [[""] * n for n in lengths], places=places, spans=spans)
 
 
 FORMAT = Format(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from crfqn.data.matrices import is_number
 from crfqn.data.token_columns import TokenColumns
+from crfqn.data.tokens import find_words
 from crfqn.errors import InputError, TextColumnWarning, warn_caller
 from crfqn.messages import shorten
 from crfqn.readers.items import Documents, drop_unseen_columns
@@ -110,8 +112,8 @@ class NumberFeatures:
 
 @dataclass(frozen=True, eq=False)
 class TextFeatures:
-    """Word counts of texts, weighted and scaled as by scikit-learn's TfidfVectorizer, words being two or more letters
-    or digits, case ignored; read from a model file those that are needed."""
+    """Word counts of texts, weighted and scaled as by scikit-learn's TfidfVectorizer, words being those of
+    `crfqn.data.tokens.find_words`; read from a model file those that are needed."""
 
     counts: WordCounts
 
@@ -139,6 +141,7 @@ class TextFeatures:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         vectorizer = TfidfVectorizer(
+            analyzer=partial(find_words, rules=settings.words),
             binary=settings.weighting == "binary",
             norm=None if settings.norm == "none" else settings.norm,
             sublinear_tf=settings.sublinear_tf,
@@ -149,7 +152,8 @@ class TextFeatures:
         matrix.sort_indices()
         words = vectorizer.get_feature_names_out().tolist()
         idf = vectorizer.idf_ if vectorizer.use_idf else np.ones(len(words))
-        table = {"n_columns": len(words), "columns": None, "words": list(zip(idf, words, strict=True))}
+        weights = list(zip(idf, words, strict=True))
+        table = {"n_columns": len(words), "columns": None, "words": weights, "rules": settings.words}
         return cls.from_dict(table, settings), matrix
 
     @classmethod
@@ -169,6 +173,7 @@ class TextFeatures:
             "n_columns": self.n_columns,
             "columns": None if needs_all else self.columns[places].tolist(),
             "words": [[weight, " ".join(words)] for weight, words in sorted(words_of.items())],
+            "rules": self.counts.rules,
         }
 
     def transform(self, inputs: Any, first: int = 0) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 from crfqn.choices import LOSSES, STRUCTURED
 from crfqn.data.templates.vocabulary import WindowFeatures
 from crfqn.data.templates.windows import CHUNKING
+from crfqn.data.tokens import BLANKS, UNICODE
 from crfqn.errors import InputError, RecipeError
 from crfqn.readers.registry import FORMATS
 from crfqn.recipes.keys import check_names, key, keys_in, parameter, read_section, read_table, shown
@@ -59,6 +60,7 @@ class DataSection:
     )
     encoding: str = key("utf-8", "of the files")
     split: SplitSection = SplitSection("given")
+    tokens: str | None = None  # no key: the rules by which the recipe's model cuts raw text
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,12 @@ class FeaturesSection:
     )
     weighting: str = key(
         "tf-idf", "what a word in a text counts", choices=("tf-idf", "count", "binary"), of="text"
+    )
+    words: str = key(
+        "unicode",
+        "how texts are cut into words: by the rules of Unicode, or at blanks, where they are cut already",
+        choices=(UNICODE, BLANKS),
+        of="text",
     )
     norm: str = key("l2", "l2 makes all texts equally long", choices=("l2", "none"), of="text")
     min_df: int = key(1, "leave out words of fewer texts", low=1, of="text")

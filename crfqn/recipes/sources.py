@@ -272,8 +272,9 @@ def reading_options(
         if recipe.features.kind not in ("windows", "templates", "words"):
             return {}
         names = list(columns or recipe.features.column_names) or None
-        separator = {"separator": recipe.data.separator or None} if format == "conll" else {}
-        return column_options(format, names) | named_columns(recipe, format, is_new) | separator
+        how = {"separator": recipe.data.separator or None} if format == "conll" else {}
+        how |= {"tokens": recipe.data.tokens} if format == "raw" and recipe.data.tokens else {}
+        return column_options(format, names) | named_columns(recipe, format, is_new) | how
     options = named_columns(recipe, format, is_new)
     if recipe.features.kind == "table" and format in TABLES:
         drop = [name.strip() for name in recipe.data.drop.split(",") if name.strip()]

@@ -20,6 +20,7 @@ from crfqn.data.tokens import tokenize
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 from crfqn.tagging.opening import open_predictor
+from crfqn.tagging.texts import token_rules
 
 TOGETHER = 64  # items that are labelled at a time; the clock is looked at between
 MOST_BEST, MOST_FEATURES = 100, 100
@@ -283,7 +284,7 @@ class LabelService:
     def _prepared(self, i: int, item: Any) -> Any:
         """Return an item of JSON as the model takes it."""
         if self.takes == "text" and isinstance(item, str):
-            return tokenize(item)
+            return tokenize(item, token_rules(self.model))
         if self.takes == "document" and not isinstance(item, str):
             raise InputError(f"item {i}: expected {TAKES[self.takes]}, got {describe(item)}")
         if self.takes in ("cells", "numbers"):

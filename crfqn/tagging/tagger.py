@@ -15,6 +15,7 @@ from crfqn.data.tokens import tokenize
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 from crfqn.tagging.opening import open_predictor
+from crfqn.tagging.texts import token_rules
 
 
 class ModelInfo(NamedTuple):
@@ -167,7 +168,7 @@ class Tagger:
         if item is None:
             raise InputError("expected an item first: set(xseq)")
         if isinstance(item, str) and self._model.LABELS_SEQUENCES:
-            item = tokenize(item)
+            item = tokenize(item, token_rules(self._model))
         return item if hasattr(item, "tocsr") and not self._model.LABELS_SEQUENCES else [item]
 
     def _known(self, known: Any, is_of_one: bool = True) -> dict[str, Any]:

@@ -1,11 +1,10 @@
 """Weighted counts of the words of texts: scikit-learn's TfidfVectorizer, number by number, without scikit-learn.
 
-Words are two or more letters or digits, case ignored. Shapes: I texts, W words, F columns.
+Words are those of `crfqn.data.tokens.find_words`. Shapes: I texts, W words, F columns.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
+from crfqn.data.templates.vocabulary import TemplateVocabulary
+from crfqn.data.tokens import BLANKS, LETTERS, UNICODE, find_words
 from crfqn.errors import InputError
 from crfqn.messages import describe
 from crfqn.tagging.scores import Rows
 
-WORD = re.compile(r"(?u)\b\w\w+\b")
 LARGEST_IDF = 1e12
+
+
+def token_rules(model: Any) -> str:
+    """Return the rules by which raw text for a chain's model is cut into tokens (`crfqn.tokenize`): those of the time
+    when it was trained."""
+    if isinstance(model.vocabulary_, TemplateVocabulary):
+        return str(model.vocabulary_.source["tokens"])
+    return LETTERS if "recipe" in model.extra_ and "tokens" not in model.extra_ else UNICODE
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +37,7 @@ class WordCounts:
     """Words in alphabetical order (W,), the column of each among F, ascending, and its idf, float64 (W,).
 
     is_binary : whether a word counts once a text; is_sublinear : 1 + log(count) in the place of counts
-    is_normed : whether all texts are made equally long
+    is_normed : whether all texts are made equally long; rules : of words, as of `find_words`
     """
 
     words: list[str]
@@ -39,6 +47,7 @@ class WordCounts:
     is_binary: bool
     is_sublinear: bool
     is_normed: bool
+    rules: str = UNICODE
 
     @classmethod
     def from_dict(cls, table: Mapping[str, Any], weighting: str, norm: str, sublinear_tf: bool) -> WordCounts:
@@ -52,7 +61,11 @@ class WordCounts:
         idf = np.array([weights[word] for word in words], np.float64)
         if not (np.abs(idf) <= LARGEST_IDF).all():
             raise ValueError(f"words: expected weights of at most {LARGEST_IDF:g} in size")
-        return cls(words, n_columns, columns, idf, weighting == "binary", bool(sublinear_tf), norm == "l2")
+        rules = table.get("rules", LETTERS)  # earlier files have none
+        if rules not in (UNICODE, LETTERS, BLANKS):
+            raise ValueError(f"rules of words: expected {UNICODE}, {LETTERS} or {BLANKS}")
+        is_binary, is_normed = weighting == "binary", norm == "l2"
+        return cls(words, n_columns, columns, idf, is_binary, bool(sublinear_tf), is_normed, rules)
 
     @cached_property
     def _place_of(self) -> dict[str, int]:
@@ -64,7 +77,7 @@ class WordCounts:
         for i, text in enumerate(texts):
             if not isinstance(text, str):
                 raise InputError(f"item {i}: expected a text, got {describe(text)}")
-            words = WORD.findall(text.lower())
+            words = find_words(text, self.rules)
             found = sorted(Counter(self._place_of[word] for word in words if word in self._place_of).items())
             places += [place for place, _ in found]
             counts += [count for _, count in found]

@@ -206,7 +206,7 @@ class TestTexts:
     def test_no_word_with_a_weight(self, recipe_of):
         recipe = recipe_of(TEXTS.replace("[structure]", 'norm = "none"\n[structure]'), POSTS, NEW_POSTS)
         table = prepare(recipe).features.as_dict(np.array([], int))
-        assert table == {"n_columns": 5, "columns": [], "words": []}
+        assert table == {"n_columns": 5, "columns": [], "words": [], "rules": "unicode"}
         assert restore_features(recipe, table, "m").transform(["and"]).toarray().tolist() == [[0] * 5]
 
     @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from crfqn.data.templates.patterns import BIGRAM, BOTH, CRFPP, UNIGRAM, Pattern,
 from crfqn.data.templates.windows import CHUNKING, parse_windows, word_patterns, word_shapes
 from crfqn.data.token_columns import TokenColumns
 from crfqn.data.token_rows import TokenRows
+from crfqn.data.tokens import LETTERS, UNICODE
 from crfqn.data.vocabulary import NO_VALUE, KnownColumns, Vocabulary
 from crfqn.errors import InputError
 from crfqn.messages import describe
@@ -119,12 +120,15 @@ class TemplateSource:
     words: str = (
         ""  # the column of words, for the features of a first tagger (`word_patterns`) of it and all others
     )
+    tokens: str = UNICODE  # the rules by which raw text becomes words, as of `crfqn.tokenize`
 
     @classmethod
     def from_dict(cls, table: Any) -> TemplateSource:
         """Return what `as_dict` has written; InputError for anything else."""
         names = {field.name for field in fields(cls)}
-        if not isinstance(table, Mapping) or {*table} | {"words"} != names:  # there was none at first
+        if (
+            not isinstance(table, Mapping) or {*table} | {"words", "tokens"} != names
+        ):  # there were none at first
             raise InputError(
                 f"templates: expected a table of {', '.join(sorted(names))}, got {describe(table)}"
             )
@@ -137,6 +141,10 @@ class TemplateSource:
         for name in ("patterns", "windows", "words"):
             if not isinstance(found.setdefault(name, ""), str):
                 raise InputError(f"templates: {name}: expected a text, got {describe(found[name])}")
+        if found.setdefault("tokens", LETTERS) not in (UNICODE, LETTERS):
+            raise InputError(
+                f"templates: tokens: expected {UNICODE} or {LETTERS}, got {describe(found['tokens'])}"
+            )
         return cls(**found)
 
     def as_dict(self) -> dict[str, Any]:
