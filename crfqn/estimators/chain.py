@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.data.items import check_item_weights
@@ -26,6 +25,7 @@ from crfqn.errors import InputError
 from crfqn.estimators.base import Decoding, has_probabilities
 from crfqn.estimators.callbacks import with_tasks
 from crfqn.estimators.chain_model import ChainModel
+from crfqn.estimators.checks import available_if
 from crfqn.estimators.online import learn_online, learns_in_batches, learns_online
 from crfqn.estimators.reservoir import refit
 from crfqn.estimators.transitions import span_rules

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from numbers import Real
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +17,26 @@ if TYPE_CHECKING:
     from crfqn.objectives.linear.feature_map import FeatureMap
 
 LARGEST_VALUE = 1e12
+
+
+class AvailableIf:
+    """Method of models for which `check` is true; of others an AttributeError: that of `check`, which says why."""
+
+    def __init__(self, method: Callable[..., Any], check: Callable[[Any], object]) -> None:
+        self.method, self.check = method, check
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is None:
+            return self.method
+        if not self.check(model):
+            raise AttributeError(f"{type(model).__name__} has no {self.method.__name__}")
+        return MethodType(self.method, model)
+
+
+def available_if(check: Callable[[Any], object]) -> Any:
+    """Return the decorator of a method that only some models have, as scikit-learn's of this name, which hides the
+    reason that `check` gives."""
+    return lambda method: AvailableIf(method, check)
 
 
 def check_parameters(model: Any) -> None:

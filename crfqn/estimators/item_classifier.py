@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from crfqn.arrays import Vector
@@ -23,7 +22,7 @@ from crfqn.data.items import item_weights
 from crfqn.data.label_codes import encode_known_labels
 from crfqn.errors import InputError
 from crfqn.estimators.base import Decoding, has_probabilities
-from crfqn.estimators.checks import check_size
+from crfqn.estimators.checks import available_if, check_size
 from crfqn.estimators.features import centred, item_features
 from crfqn.estimators.hybrid import HybridModel
 from crfqn.estimators.items import ItemModel, Targets, adopt_columns

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from crfqn.arrays import NO_COORDS, SparseWeights, Vector
@@ -32,7 +31,7 @@ from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import Problem, SparseLinearModel
 from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.callbacks import with_tasks
-from crfqn.estimators.checks import check_classes
+from crfqn.estimators.checks import available_if, check_classes
 from crfqn.estimators.features import centred, item_features
 from crfqn.estimators.labels import LabelSets, LabelSpace, TreeSpace, are_sets, check_names, check_no_rows
 from crfqn.estimators.scoring import Scorer

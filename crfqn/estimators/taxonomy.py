@@ -9,13 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score
-from sklearn.utils.metaestimators import available_if
 
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.base import has_probabilities
-from crfqn.estimators.checks import is_number
+from crfqn.estimators.checks import available_if, is_number
 from crfqn.estimators.item_classifier import ItemClassifier
 from crfqn.estimators.labels import LabelSpace, TreeSpace
 from crfqn.estimators.structured import StructuredEstimator

@@ -47,7 +47,7 @@ def chain_estimator(
     naming the path, for names that come twice or are not there, and bad weights."""
     file = weights.file(path, source, naming)
     file.arrays["trace"] = np.empty((0, len(TRACE)))
-    file.metadata["settings"] = ChainCRF(l1=0.0)._settings()  # of the training nothing is known
+    file.metadata["settings"] = ChainCRF()._settings()  # of the training nothing is known
     file.metadata["extra"] = extra
     file.metadata["result"] = dict.fromkeys(SUMMARY) | {
         "status": Status.IMPORTED.name,

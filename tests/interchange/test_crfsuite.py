@@ -9,6 +9,7 @@ import tracemalloc
 import numpy as np
 import pycrfsuite
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import crfqn
@@ -114,6 +115,34 @@ class TestReading:
             with pytest.warns(ConvergenceWarning):
                 model.fit(attributes(X), y, start=start)
         assert begun[0] < begun[1]
+
+    @pytest.mark.parametrize("way", ["read", "clone", "saved", "json"])
+    def test_penalties_that_no_file_tells_are_left_to_the_data(self, theirs, way, tmp_path):
+        """Trained on, an imported model is as small as one that is trained anew: 0 is not what nobody knows."""
+        X, y = sentences(0, 40)
+        start = model = interchange.read(theirs)
+        assert not hasattr(model, "l1_")
+        if way == "clone":
+            model = clone(start)
+        elif way != "read":
+            path = tmp_path / f"m.{'crfqn' if way == 'saved' else 'json'}"
+            interchange.write(start, path)
+            start = model = interchange.read(path)
+        anew = ChainCRF().fit(attributes(X), y)
+        model.fit(attributes(X), y, start=start)
+        assert (model.l1_, model.l2_) == (anew.l1_, anew.l2_)
+        assert min(model.l1_, model.l2_) > 0
+        assert model.result_.n_nonzero <= 1.2 * anew.result_.n_nonzero
+        assert model.result_.value == pytest.approx(anew.result_.value, rel=model.tol_)
+
+    def test_partial_fit_after_reading_says_what_there_is_instead(self, theirs):
+        X, y = sentences(0, 5)
+        model = interchange.read(theirs)
+        assert not hasattr(model, "partial_fit")
+        with pytest.raises(AttributeError, match=r"are not kept.*expected .* or fit\(X, y, start=model\)"):
+            model.partial_fit(attributes(X), y)
+        model.set_params(solver="averaged-perceptron").partial_fit(attributes(X), y)
+        assert model.result_.status is Status.LEARNED
 
 
 class TestWriting:

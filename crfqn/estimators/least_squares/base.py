@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import Coords, Vector
 from crfqn.estimators.base import Decoding
+from crfqn.estimators.checks import available_if
 from crfqn.estimators.items import ItemModel
 from crfqn.estimators.labels import LabelSets
 from crfqn.estimators.strengths import Strengths
