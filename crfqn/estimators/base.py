@@ -30,7 +30,7 @@ from crfqn.estimators.blocks import Block, Blocks
 from crfqn.estimators.callbacks import Callbacks, CallbackSupportMixin
 from crfqn.estimators.checkpoint import Checkpoint
 from crfqn.estimators.checks import check_parameters, check_size
-from crfqn.estimators.storage import save, stored_strengths
+from crfqn.estimators.storage import keep_parameters, save, stored_strengths
 from crfqn.estimators.strengths import Strengths, chosen_strengths, is_auto, print_strengths
 from crfqn.estimators.validation import OWN_SCORE, named_scorer
 from crfqn.estimators.weights import as_it_was, dense_if_full
@@ -150,7 +150,7 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     ENOUGH: ClassVar[float] = 0.01  # the loosest tolerance that costs no accuracy: docs/numerics.md
     RESERVOIR: ClassVar[int] = 10_000  # items that `partial_fit` keeps at most, with solvers that minimise
     NOT_SAVED: ClassVar[tuple[str, ...]] = (
-        "solver", "random_state", "callback", "checkpoint", "checkpoint_every", "scoring"
+        "solver", "random_state", "verbose", "callback", "checkpoint", "checkpoint_every", "scoring"
     )  # fmt: skip
 
     def save(
@@ -470,6 +470,7 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         coords, values = self._all_weights()  # intercepts may have been centred
         self.result_ = replace(result, coords=coords, weights=values)
         self.n_iter_ = result.n_iter
+        keep_parameters(self)
         ends_well = result.status.is_regular or (result.status is Status.STATIONARY and not is_convex)
         if not ends_well and result.status is not Status.INTERRUPTED:
             distance = (

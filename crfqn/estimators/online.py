@@ -15,6 +15,7 @@ from sklearn.utils.validation import column_or_1d
 
 from crfqn.arrays import NO_WEIGHTS, SparseWeights, Vector
 from crfqn.errors import InputError
+from crfqn.estimators.storage import keep_parameters
 from crfqn.objectives.linear.coordinates import merge_weights
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
 from crfqn.objectives.objective import Objective
@@ -90,26 +91,30 @@ def learn_online(
     online.correct(random.permutation(online.n_items), solver.aggressiveness)
     model._adopt(checked)
     model._memory = Memory(online.learned(), random, features.centre)
-    return with_pass(model, given_weights(features, online.point().sparse_weights))
+    return with_pass(model, given_weights(features, online.point().sparse_weights), 0.0)
 
 
 def learn_in_dual(model: Any, checked: Any, objective: Objective) -> Any:
     """Learn the items of an objective, whose offset are their scores so far, and keep earlier dual variables; return
     the model of all seen. Table II of Blondel, Fujino and Ueda (2014) has the accuracy after one pass."""
-    items = objective.state(DualItems, ElasticNet(0.0, model._strengths["l2"]), "pivot", 0.0)
+    l2 = model._strengths["l2"]
+    items = objective.state(DualItems, ElasticNet(0.0, l2), "pivot", 0.0)
     largest = items.sweep(items.items).violation
     learnt = items.point().sparse_weights
     if hasattr(model, "coef_"):
         before = model._weights()
         learnt = merge_weights(before.coords, before.weights, learnt.coords, learnt.weights)
     model._adopt(checked)
-    return with_pass(model, learnt, largest)
+    return with_pass(model, learnt, l2, largest)
 
 
-def with_pass(model: Any, weights: SparseWeights, violation: float = np.nan) -> Any:
-    """Return the model with the weights after one more pass; nothing is known of its objective."""
+def with_pass(model: Any, weights: SparseWeights, l2: float, violation: float = np.nan) -> Any:
+    """Return the model with the weights after one more pass under l2, the only penalty that takes part in any; nothing
+    is known of its objective."""
     model.__dict__.pop("_reservoir", None)  # of other solvers' calls
     model._set_weights(weights)
+    model._adopt_strengths({"l1": 0.0, "l2": l2, "group_l1": 0.0})
+    keep_parameters(model)
     model.n_iter_ = n = getattr(model, "n_iter_", 0) + 1
     coords, values = model._weights()
     unknown = float("nan")

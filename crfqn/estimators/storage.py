@@ -7,6 +7,8 @@ columns, and predicts the same.
 
 from __future__ import annotations
 
+from copy import copy
+from dataclasses import fields
 from os import PathLike
 from typing import Any
 
@@ -34,6 +36,9 @@ KINDS = {
     "taxonomy-crf": "TaxonomyCRF",
 }
 
+# What a run is watched by, and where it takes place: nothing that a trained model depends on.
+OF_A_RUN = ("callback", "checkpoint", "checkpoint_every", "client", "random_state", "scoring", "verbose")
+
 
 def save(
     model: Any, path: str | PathLike[str], extra: dict[str, Any] | None = None, dtype: str = "float64"
@@ -47,6 +52,7 @@ def save(
 def whole_content(model: Any, extra: dict[str, Any] | None = None, dtype: str = "float64") -> ModelContent:
     """Return all that a file of the fitted model holds, settings, result and trace included; raises as `save`."""
     check_is_fitted(model)
+    model = as_trained(model)
     result, content = model.result_, model._content()
     narrow_weights(content, dtype)
     rows = [[getattr(row, name) for name in TRACE] for row in result.trace.rows]
@@ -61,6 +67,22 @@ def whole_content(model: Any, extra: dict[str, Any] | None = None, dtype: str = 
         "extra": extra or {},
     }
     return content
+
+
+def keep_parameters(model: Any) -> None:
+    """Keep the parameters of a training that has ended: its files hold these, whatever is set later."""
+    model._trained_with = {
+        field.name: getattr(model, field.name)
+        for field in fields(model)
+        if field.init and field.name in model.PARAMETERS and field.name not in OF_A_RUN
+    }
+
+
+def as_trained(model: Any) -> Any:
+    """Return a copy of a fitted model with the parameters that it was trained with."""
+    twin = copy(model)
+    twin.__dict__.update(getattr(model, "_trained_with", {}))
+    return twin
 
 
 def load(path: str | PathLike[str]) -> Any:
@@ -104,6 +126,7 @@ def _restore(file: ModelFile) -> Any:
     model.result_ = read_result(file, model._all_weights())
     model.n_iter_ = model.result_.n_iter
     model.extra_ = file.table("extra")
+    keep_parameters(model)
     return model
 
 

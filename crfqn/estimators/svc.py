@@ -24,7 +24,7 @@ from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.base import pass_on_interrupt
 from crfqn.estimators.checks import check_parameters, is_number
-from crfqn.estimators.storage import save
+from crfqn.estimators.storage import keep_parameters, save
 from crfqn.estimators.weights import read_matrix
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.linear.gram_map import GramMap
@@ -331,6 +331,7 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         self.support_vectors_ = X[:0] if self.kernel == PRECOMPUTED else X[self.support_]
         self.n_support_ = np.bincount(codes[support], minlength=self.classes_.size)
         self.result_, self.n_iter_ = result, result.n_iter
+        keep_parameters(self)
 
     def decision_function(self, X: Any) -> Vector:
         """Return f_k(x) of each class, (n, n_classes); of two classes the second's less the first's, (n,)."""
@@ -395,7 +396,8 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
 
     def _settings(self) -> dict[str, Any]:
         """Return the parameters that a model file holds, as JSON values; labels in class_weight keep their types."""
-        names = [field.name for field in fields(self) if field.name not in ("solver", "random_state")]
+        unsaved = "solver", "random_state", "verbose"
+        names = [field.name for field in fields(self) if field.name not in unsaved]
         given = self.class_weight
         weights = [list(pair) for pair in given.items()] if isinstance(given, Mapping) else given
         return {name: getattr(self, name) for name in names} | {"class_weight": weights}

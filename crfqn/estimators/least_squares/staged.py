@@ -46,6 +46,7 @@ from crfqn.estimators.least_squares.transformers import (
     restored_basis,
     stored_basis,
 )
+from crfqn.estimators.storage import keep_parameters
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.tagging.content import ModelContent, finite
 from crfqn.threads import Pool
@@ -432,6 +433,7 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
             seconds=0.0 if last is None else rows[-1].seconds,
             trace=monitor.trace,
         )
+        keep_parameters(self)
         self.__dict__.pop("validation_score_", None)
         if monitor.scores:
             self.validation_score_ = np.array(monitor.scores)

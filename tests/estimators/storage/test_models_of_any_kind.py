@@ -105,7 +105,6 @@ class TestContentThatDoesNotFit:
         ("chain", "l1", "x", r"expected 'auto' or a finite number >= 0, got 'x'"),
         ("chain", "l2", [1], r"expected 'auto' or a finite number >= 0, got \[1\]"),
         ("chain", "max_iter", 2.5, r"expected an integer >= 1, got 2\.5"),
-        ("chain", "verbose", "x", r"expected a whole number, got 'x'"),
         ("chain", "warm_start", 1, r"expected True or False, got 1"),
         ("chain", "scheme", 3, r"expected .* got 3"),
         ("chain", "stop", ["soon"], r"expected one of .*, got \['soon'\]"),
