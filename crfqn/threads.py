@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.blas import limit_blas_of_thread
 from crfqn.errors import InputError
 
 STRETCH = 1024  # things that a thread takes at a time where all are alike
@@ -190,10 +191,13 @@ class Pool:
             if self._is_closed:
                 raise RuntimeError("a pool cannot start threads after shutdown")
             if self._executor is None:
-                self._executor = ThreadPoolExecutor(
-                    self.n_threads - 1, initializer=lambda: setattr(self._local, "rank", next(self._ranks))
-                )
+                self._executor = ThreadPoolExecutor(self.n_threads - 1, initializer=self._begin_thread)
             return self._executor
+
+    def _begin_thread(self) -> None:
+        """Prepare one of the threads."""
+        self._local.rank = next(self._ranks)
+        limit_blas_of_thread()
 
     def __enter__(self) -> Pool:
         return self
