@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crfqn.cli.dense import beside_input
-from crfqn.cli.loading import Labeller, open_input
+from crfqn.cli.loading import Labeller, check_labelled, open_input
 from crfqn.cli.output import to_json
 from crfqn.cli.prediction import has_probabilities
 from crfqn.data.files import shown_name
@@ -46,7 +46,7 @@ def evaluate(
         for part, _, found in input.parts(compared):
             if found is not None:
                 observed, predicted = found
-                _check_labels(observed, name, is_first=part is None or part.first == 1)
+                check_labelled(observed, name, is_first=part is None or part.first == 1)
                 if likelihoods is not None:
                     likelihoods.append(log_likelihood(labeller.model, observed.X, observed.y))
                 yield observed.y, predicted
@@ -61,18 +61,6 @@ def evaluate(
         print(to_json({**scores.as_json(), "log_likelihood": total if known else None}))
     else:
         print(_table(scores, total))
-
-
-def _check_labels(observed: Observed, name: str, is_first: bool) -> None:
-    """Raise InputError unless all items of a part have labels; of sequences, gaps have been refused before."""
-    labels = observed.y
-    if labels is None and is_first:
-        raise InputError(f"{name}: has no labels to compare with; `crfqn predict` labels it")
-    if labels is None or not all(labels):
-        item = 0 if labels is None else next(i for i, label in enumerate(labels) if not label)
-        places = None if observed.data is None else observed.data.places
-        place = f"{name}, item {item}" if places is None else places.where(item)
-        raise InputError(f"{place}: no label to compare with")
 
 
 def _table(scores: "Scores", likelihood: float | None) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import crfqn
 from crfqn.arrays import NO_WEIGHTS
 from crfqn.atomic_write import check_writable
-from crfqn.cli.loading import feature_names, load_model, read_input, recipe_of, restored
+from crfqn.cli.loading import check_labelled, feature_names, load_model, read_input, recipe_of, restored
 from crfqn.cli.output import say, to_json
 from crfqn.data.files import shown_name
 from crfqn.data.model_file import ModelFile, null_for_nan
@@ -267,8 +267,7 @@ def _labelled(model: Any, path: Path, source: str | None, is_quiet: bool) -> tup
             say(f"Without scores and errors, as there is no data to evaluate on: {error}")
         return None, ""
     name = shown_name(source) if source is not None else "the test part of the data"
-    if observed.y is None or not all(map(bool, observed.y)):
-        raise InputError(f"{name}: expected a label for every item, to compare with")
+    check_labelled(observed, name)
     return observed, name
 
 

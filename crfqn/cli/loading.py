@@ -15,6 +15,7 @@ from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.errors import InputError, ModelFileError, RecipeError
 from crfqn.messages import describe
 from crfqn.readers.conll import STYLES
+from crfqn.readers.items import Documents
 from crfqn.readers.registry import FORMATS, find_format, read
 from crfqn.readers.sniffing import first_lines, sniff
 from crfqn.recipes import Features, Observed, load_recipe, observe, restore_features
@@ -233,6 +234,19 @@ def open_input(
         return Observed(labeled.inputs, labeled.known_labels(), labeled)
 
     return Input(source, name, observe_labeled, _cut(name, **options), encoding)
+
+
+def check_labelled(observed: Observed, name: str, is_first: bool = True) -> None:
+    """Raise InputError unless all items of a file, or of a part of it, have labels; of sequences gaps have been refused
+    before, and an item without positions needs none."""
+    labels = observed.y
+    if labels is None and is_first:
+        raise InputError(f"{name}: has no labels to compare with; `crfqn predict` labels it")
+    if labels is None or (isinstance(observed.data, Documents) and not all(labels)):
+        item = 0 if labels is None else next(i for i, label in enumerate(labels) if not label)
+        places = None if observed.data is None else observed.data.places
+        place = f"{name}, item {item}" if places is None else places.where(item)
+        raise InputError(f"{place}: no label to compare with")
 
 
 def _holds_words(source: str, encoding: str) -> bool:

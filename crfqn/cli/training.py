@@ -14,7 +14,7 @@ import numpy as np
 from crfqn.atomic_write import check_writable
 from crfqn.cli.cluster import cluster_of, files_matching
 from crfqn.cli.exits import ExitCode, Interrupts
-from crfqn.cli.loading import tree_of
+from crfqn.cli.loading import check_labelled, tree_of
 from crfqn.cli.options import ClusterOptions, DataOptions
 from crfqn.cli.output import say, to_json
 from crfqn.data.hybrid import sparse_of
@@ -107,10 +107,10 @@ def dev_items(recipe: Recipe, prepared: Prepared, dev: str | None) -> tuple[Any,
     if path is None:
         return None
     observed = observe(with_own_separator(recipe, path), path, prepared.features)
-    if observed.y is None or not all(observed.y):
-        raise InputError(f"{path}: expected labels for all items, to stop the training by")
-    _say_of_one_item(recipe, path, observed.y)
-    return observed.X, observed.y
+    check_labelled(observed, path)
+    y = observed.y or []
+    _say_of_one_item(recipe, path, y)
+    return observed.X, y
 
 
 def chosen_recipe(name_or_path: str | None, options: DataOptions) -> Recipe:

@@ -153,6 +153,8 @@ class Places:
         `relabel(text, labels)` for a text that begins at one of the lines, and the labels of what stands in it.
     title : str, or None
         The title of the labels' column, where the file has titles and lacks that one.
+    item_lines : ndarray of int64, shape (I,), or None
+        Line of each sequence, in formats with one a line, which may have no positions.
     """
 
     file: str
@@ -160,6 +162,7 @@ class Places:
     offsets: NDArray[np.int64] | None = None
     relabel: Relabel | None = None
     title: str | None = None
+    item_lines: NDArray[np.int64] | None = None
 
     @classmethod
     def of_items(cls, file: str, lines: Sequence[Sequence[int]], relabel: Relabel | None = None) -> Places:
@@ -169,6 +172,8 @@ class Places:
 
     def line(self, item: int, position: int = 0) -> int:
         """Return the line (from 1) of an item, or of one of its positions."""
+        if self.item_lines is not None:
+            return int(self.item_lines[item])
         return int(self.lines[item if self.offsets is None else self.offsets[item] + position])
 
     def where(self, item: int, position: int = 0) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.data.files import Readable, shown_name, text_lines
+from crfqn.data.files import Readable, is_blank, shown_name, text_lines
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError
 from crfqn.messages import describe, shorten
@@ -44,7 +44,7 @@ def read_json_lines(
     numbers: list[int] = []
     records: list[dict[str, Any]] = []
     for number, line in text_lines(path):
-        if line.strip():
+        if not is_blank(line):
             records.append(_parsed(f"{shown}, line {number}", line))
             numbers.append(number)
     if not records:
@@ -63,12 +63,13 @@ def read_json_lines(
         for place, record, item in zip(where, records, items, strict=True)
     ]
     relabel = in_line(partial(_relabelled, key=labels, is_list=True))
-    places = Places.of_items(
-        shown, [[number] * len(item) for number, item in zip(numbers, items, strict=True)], relabel
-    )
+    lengths = [*map(len, items)]
+    item_lines, offsets = np.array(numbers, np.int64), np.cumsum([0, *lengths], dtype=np.int64)
+    places = Places(shown, item_lines.repeat(lengths), offsets, relabel, item_lines=item_lines)
     if kind == features:
         return Labeled(items, known, places=places)
-    made = _columns_of_objects if items[0] and isinstance(items[0][0], dict) else _columns
+    first = next(filter(None, items), [""])
+    made = _columns_of_objects if isinstance(first[0], dict) else _columns
     return Labeled(made(where, records, items, (tokens, labels)), known, places=places)
 
 
@@ -229,7 +230,7 @@ def _columns_of_objects(
     where: list[str], records: list[dict[str, Any]], items: list[list[Any]], used: tuple[str, str]
 ) -> TokenColumns:
     """Return the columns of tokens that are objects: the keys that the first one has."""
-    texts: dict[str, list[str]] = {name: [] for name in items[0][0]}
+    texts: dict[str, list[str]] = {name: [] for name in next(filter(None, items))[0]}
     for place, item in zip(where, items, strict=True):
         for token in item:
             values: list[Any] = [token.get(name) for name in texts] if isinstance(token, dict) else []

@@ -71,7 +71,7 @@ class TestTraining:
         arguments = ("--data", "texts.csv", "--structure", "flat", "--dev", "unlabelled.csv", "-q")
         run = run_here(monkeypatch, folder, "train", *arguments)
         assert run.returncode == 2
-        assert "unlabelled.csv: expected labels for all items" in run.stderr
+        assert "unlabelled.csv: has no labels to compare with" in run.stderr
 
     @pytest.mark.parametrize(
         ("arguments", "message"),

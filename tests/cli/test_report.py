@@ -73,7 +73,7 @@ def test_labels_that_are_missing(here, tmp_path):
     (tmp_path / "bare.txt").write_text("\tw[0]=a\n")
     run = here("model.crfqn", "bare.txt")
     assert run.returncode == 2
-    assert "bare.txt: expected a label for every item, to compare with" in run.stderr
+    assert "bare.txt: has no labels to compare with" in run.stderr
 
 
 def test_errors_show_the_first_column(monkeypatch, tmp_path):
