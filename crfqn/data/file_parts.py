@@ -22,6 +22,7 @@ from crfqn.data.files import (
     check_utf8,
     decode_line,
     find_packing,
+    is_blank,
     opened,
     shown_name,
     source_of,
@@ -45,7 +46,7 @@ def cut_at_lines(lines: Sequence[str]) -> tuple[int, int]:
 
 def cut_at_blank_lines(lines: Sequence[str]) -> tuple[int, int]:
     """Cut a format with a blank line after each item."""
-    return 0, next((n for n in range(len(lines), 0, -1) if not lines[n - 1].strip()), 0)
+    return 0, next((n for n in range(len(lines), 0, -1) if is_blank(lines[n - 1])), 0)
 
 
 def read_parts(

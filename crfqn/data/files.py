@@ -270,6 +270,17 @@ def text_lines(origin: Readable, *, keeps_returns: bool = False) -> Iterator[tup
         yield number, line
 
 
+def blank_parted(line: str) -> list[str]:
+    """Return the fields of a line, which blanks and tabs part and no other character; [] for a blank line."""
+    fields = line.replace("\t", " ").split(" ")
+    return [field for field in fields if field] if "" in fields else fields
+
+
+def is_blank(line: str) -> bool:
+    """Return whether a line, with its end or without, has nothing but blanks and tabs."""
+    return not line.strip(" \t\r\n")
+
+
 def check_whole(shown: str, number: int, line: str) -> None:
     """Raise DataError, naming the file as `shown`, for a line with a CR in it."""
     if "\r" in line:

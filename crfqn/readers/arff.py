@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crfqn.data.files import text_lines
+from crfqn.data.files import blank_parted, is_blank, text_lines
 from crfqn.errors import DataError
 from crfqn.messages import shorten
 from crfqn.readers.items import Documents
@@ -68,7 +68,7 @@ def read_hierarchical_arff(path: str | Path) -> Documents:
 def _content(path: str | Path) -> Iterator[tuple[str, str]]:
     """Yield the place, for messages, and the text of the lines that are neither empty nor a comment."""
     for number, line in text_lines(path):
-        if line.strip() and not line.startswith(COMMENT):
+        if not is_blank(line) and not line.startswith(COMMENT):
             yield f"{path}, line {number}", line
 
 
@@ -76,7 +76,7 @@ def _header(path: str | Path, lines: Iterator[tuple[str, str]]) -> Header:
     """Read everything down to `@data`; the lines behind it are left in the iterator."""
     header = Header()
     for where, line in lines:
-        keyword = line.split()[0].lower()
+        keyword = blank_parted(line)[0].lower()
         if keyword == "@attribute":
             _add_attribute(where, line, header)
         elif keyword == "@data":

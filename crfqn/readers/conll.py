@@ -16,7 +16,7 @@ from functools import partial
 
 import numpy as np
 
-from crfqn.data.files import Readable, shown_name, text_lines
+from crfqn.data.files import Readable, blank_parted, is_blank, shown_name, text_lines
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.readers.format import SEQUENCES, Format, by_blank_lines, each
@@ -27,11 +27,7 @@ STYLES = {"conll2000": WORD_AND_TAG, "conll2002": ("w",), "conll2003": ("w", "po
 USUAL_NAMES = ("w", "pos", "chunk")
 TAB, FIRST = "\t", 10_000  # lines that tell whether tabs alone part the columns
 DOCUMENT_START = "-DOCSTART-"
-BLANKS = re.compile(r"[ \t]+")
-FIELDS = (
-    re.compile(r"[^ \t]+"),
-    re.compile(r"\S+"),
-)  # of a line that is not ASCII, of one that is: as `fields_of`
+FIELD = re.compile(r"[^ \t]+")  # as of `blank_parted`
 
 
 def read_conll(
@@ -134,7 +130,7 @@ def _relabelled(line: str, labels: Sequence[str], column: int, separator: str | 
             raise InputError(f"{label!r} cannot stand in a column: it holds what parts the columns")
         return separator.join([*line.split(separator)[:column], label])
     _check_columns("", labels)
-    fields = list(FIELDS[line.isascii()].finditer(line))
+    fields = list(FIELD.finditer(line))
     if len(fields) > column:
         return line[: fields[column].start()] + label + line[fields[column].end() :]
     if line[fields[-1].end() :]:  # the separator is there, the label is not
@@ -145,7 +141,7 @@ def _relabelled(line: str, labels: Sequence[str], column: int, separator: str | 
 def splits_at_tabs(lines: Sequence[str], columns: Sequence[str] | None = None) -> bool:
     """Return whether tabs alone part the columns, so that a word may have blanks in it: all lines have as many, and as
     many as the `columns` and a label need, where these are known."""
-    rows = [line for line in lines if line.strip() and not line.startswith(DOCUMENT_START)]
+    rows = [line for line in lines if not is_blank(line) and not line.startswith(DOCUMENT_START)]
     n_tabs = {line.count("\t") for line in rows}
     if len(n_tabs) != 1 or n_tabs == {0}:
         return False
@@ -157,7 +153,7 @@ def splits_at_tabs(lines: Sequence[str], columns: Sequence[str] | None = None) -
 
 
 def _begins(lines: Sequence[str]) -> bool:
-    rows = [line for line in lines if line.strip() and not line.startswith((DOCUMENT_START, "#"))]
+    rows = [line for line in lines if not is_blank(line) and not line.startswith((DOCUMENT_START, "#"))]
     separator = TAB if splits_at_tabs(lines) else None
     widths = {len(fields_of(line, separator)) for line in rows}
     return len(rows) > 1 and len(widths) == 1 and widths != {1}
@@ -217,11 +213,8 @@ class _Table:
 def fields_of(line: str, separator: str | None = None) -> list[str]:
     """Return the columns of a line, parted by a separator, or by any number of blanks and tabs; [] of a blank line."""
     if separator is not None:
-        return line.split(separator) if line.strip() else []
-    if line.isascii():
-        return line.split()
-    stripped = line.strip(" \t")  # a no-break space is part of a word
-    return BLANKS.split(stripped) if stripped else []
+        return [] if is_blank(line) else line.split(separator)
+    return blank_parted(line)
 
 
 def _any_columns(

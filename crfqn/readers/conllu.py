@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.data.files import Readable, shown_name, text_lines
+from crfqn.data.files import Readable, is_blank, shown_name, text_lines
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.messages import describe
@@ -101,7 +101,7 @@ def _blocks(path: Readable) -> Iterator[list[tuple[int, str]]]:
     """Yield the numbered lines of each sentence, comments among them."""
     block: list[tuple[int, str]] = []
     for number, line in text_lines(path):
-        if line.strip():
+        if not is_blank(line):
             block.append((number, line))
         elif block:
             yield block
@@ -151,7 +151,7 @@ def _text(word: Any, name: str) -> str:
 
 
 def _begins(lines: Sequence[str]) -> bool:
-    words = [line for line in lines if line.strip() and not line.startswith("#")]
+    words = [line for line in lines if not is_blank(line) and not line.startswith("#")]
     return bool(words) and all(NUMBER.match(line) and line.count("\t") == len(FIELDS) for line in words)
 
 

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from crfqn.data.files import Readable, shown_name, text_lines
+from crfqn.data.files import Readable, is_blank, shown_name, text_lines
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.readers.format import SEQUENCES, Format, by_blank_lines, instead
 from crfqn.readers.items import Labeled, Places, in_line
@@ -33,7 +33,7 @@ def read_crfsuite_text(path: Readable) -> Labeled:
     weights: dict[int, float] = {}
     is_inside = False
     for number, line in text_lines(path):
-        if not line.strip():
+        if is_blank(line):
             is_inside = False
             continue
         where = f"{shown_name(path)}, line {number}"
@@ -147,7 +147,7 @@ def _attribute(where: str, field: str) -> tuple[str, float]:
 
 
 def _begins(lines: Sequence[str]) -> bool:
-    rows = [line.rstrip("\t").split("\t")[1:] for line in lines if line.strip() and line[0] != "@"]
+    rows = [line.rstrip("\t").split("\t")[1:] for line in lines if not is_blank(line) and line[0] != "@"]
     fields = [field for row in rows for field in row]
     has_values = 2 * sum("=" in field or VALUE.search(field) is not None for field in fields) > len(fields)
     return bool(fields) and (has_values or len({*map(len, rows)}) > 1)

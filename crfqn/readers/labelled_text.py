@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from crfqn.data.files import Readable, shown_name, text_lines
+from crfqn.data.files import Readable, is_blank, shown_name, text_lines
 from crfqn.errors import EmptyDataError, InputError
 from crfqn.messages import shorten
 from crfqn.readers.format import DOCUMENTS, Format, by_lines, instead
@@ -51,7 +51,7 @@ def labelled_lines(documents: Documents) -> Iterator[str]:
         if "\n" in text or "\r" in text:
             raise InputError(f"{documents.where(i)}: a line's end in its text")
         # Behind a tab a text is one whatever it begins with, and whether it is blank.
-        needs_tab = "\t" in text or not text.strip() or text.startswith(BYTE_ORDER_MARK)
+        needs_tab = "\t" in text or is_blank(text) or text.startswith(BYTE_ORDER_MARK)
         yield f"{label}\t{text}\n" if label or needs_tab else f"{text}\n"
 
 
@@ -69,12 +69,12 @@ def _relabelled(line: str, labels: Sequence[str]) -> str:
 
 def has_text(line: str) -> bool:
     """Return whether a line is not blank: a label without a text counts."""
-    return bool(line.strip()) or "\t" in line
+    return not is_blank(line) or "\t" in line
 
 
 def _begins(lines: Sequence[str]) -> bool:
-    rows = [line.split("\t") for line in lines if line.strip()]
-    is_short = len(rows) < len(lines) - (not lines[-1].strip())  # by blank lines, which part items
+    rows = [line.split("\t") for line in lines if not is_blank(line)]
+    is_short = len(rows) < len(lines) - is_blank(lines[-1])  # by blank lines, which part items
     return not is_short and 2 * sum(len(row) == 2 and " " in row[1].strip() for row in rows) > len(rows)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from crfqn.data.files import Readable, Source, read_start
+from crfqn.data.files import Readable, Source, is_blank, read_start
 from crfqn.readers.conll import DOCUMENT_START, fields_of, splits_at_tabs
 from crfqn.readers.registry import FORMATS
 
@@ -17,7 +17,7 @@ def first_lines(origin: Readable, encoding: str = "utf-8") -> list[str]:
     if not is_whole and len(lines) > 1:
         lines.pop()  # which may go on
     lines = [line.removesuffix("\r") for line in lines]
-    first = next((number for number, line in enumerate(lines) if line.strip()), len(lines))
+    first = next((number for number, line in enumerate(lines) if not is_blank(line)), len(lines))
     return lines[first:]
 
 
@@ -39,13 +39,13 @@ def are_sentences(lines: Sequence[str], labels: Collection[str]) -> bool:
         return False
     if len(widths) > 1:
         return True
-    has_breaks = any(not line.strip() for line in "\n".join(lines).strip().split("\n"))
+    has_breaks = any(map(is_blank, "\n".join(lines).strip(" \t\n").split("\n")))
     return not has_breaks and not end_with(labels, rows)
 
 
 def word_rows(lines: Sequence[str]) -> list[list[str]]:
     """Return what blanks part in lines, without those that are blank or part documents."""
-    return [fields_of(line) for line in lines if line.strip() and not line.startswith(DOCUMENT_START)]
+    return [fields_of(line) for line in lines if not is_blank(line) and not line.startswith(DOCUMENT_START)]
 
 
 def end_with(labels: Collection[str], rows: Sequence[Sequence[str]]) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
-from crfqn.data.files import Readable, shown_name, text_lines
+from crfqn.data.files import Readable, blank_parted, is_blank, shown_name, text_lines
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.messages import shorten
 from crfqn.readers.format import DOCUMENTS, Format, by_lines, instead
@@ -43,7 +43,7 @@ def read_svmlight(
     for number, line in text_lines(path):
         if not has_fields(line):
             continue
-        fields = line.partition("#")[0].split()
+        fields = blank_parted(line.partition("#")[0])
         where = f"{shown_name(path)}, line {number}"
         lines.append(number)
         labels.append(_label(where, fields[0], allows_several))
@@ -85,14 +85,14 @@ def _check_label(where: str, label: str) -> None:
 
 
 def _relabelled(line: str, labels: Sequence[str]) -> str:
-    label, before = ",".join(labels), len(line) - len(line.lstrip())
+    label, before = ",".join(labels), len(line) - len(line.lstrip(" \t"))
     _check_label("", label)
-    return line[:before] + label + line[before + len(line.partition("#")[0].split()[0]) :]
+    return line[:before] + label + line[before + len(blank_parted(line.partition("#")[0])[0]) :]
 
 
 def has_fields(line: str) -> bool:
     """Return whether a line is a document: neither blank nor only a comment."""
-    return bool(line.partition("#")[0].strip())
+    return not is_blank(line.partition("#")[0])
 
 
 def _label(where: str, field: str, allows_several: bool) -> str:
@@ -122,7 +122,7 @@ def _entries(where: str, fields: list[str]) -> dict[int, float]:
 
 
 def _begins(lines: Sequence[str]) -> bool:
-    rows = [line.partition("#")[0].split() for line in lines if has_fields(line)]
+    rows = [blank_parted(line.partition("#")[0]) for line in lines if has_fields(line)]
     features = [field for row in rows for field in row[1:]]
     return bool(features) and all(map(FEATURE.fullmatch, features))
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from crfqn.data.file_parts import Cut
-from crfqn.data.files import RETURN_WITHIN, Readable, read_bytes, shown_name, text_lines
+from crfqn.data.files import RETURN_WITHIN, Readable, is_blank, read_bytes, shown_name, text_lines
 from crfqn.data.matrices import is_number
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError
@@ -191,7 +191,7 @@ def _read(path: Readable, delimiter: str, wanted: Wanted) -> Table:
             yield f"{line}\n"
 
     numbered = lines()
-    first_line = next((line for line in numbered if line.strip()), "")
+    first_line = next((line for line in numbered if not is_blank(line)), "")
     delimiter = _delimiter(first_line, delimiter)
     n_blank = len(numbers) - 1
     reader = csv.reader(itertools.chain([first_line], numbered), delimiter=delimiter, strict=True)
@@ -305,7 +305,7 @@ def cut_table(
     wanted = Wanted(sentence, label, text, columns, needs_named, rows, header, drop)
 
     def cut(lines: Sequence[str]) -> tuple[int, int]:
-        first_line = next((line for line in lines if line.strip()), "")
+        first_line = next((line for line in lines if not is_blank(line)), "")
         reader = csv.reader(lines, delimiter=_delimiter(first_line, delimiter), strict=True)
         table: Table | None = None
         n_head = n_whole = before = 0

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from crfqn.choices import STRUCTURED
-from crfqn.data.files import STANDARD_INPUT, check_whole, shown_name
+from crfqn.data.files import STANDARD_INPUT, check_whole, is_blank, shown_name
 from crfqn.datasets.registry import bundled
 from crfqn.errors import InputError, RecipeError
 from crfqn.readers.conll import TAB, columns_of, splits_at_tabs
@@ -94,7 +94,7 @@ def recipe_of_options(
     if is_table and not {title.lower() for title in header} & {*TEXTS}:
         by_format = "table"
     kind = features or (_kind_of_templates(keys["templates"]) if keys.get("templates") else by_format)
-    is_of_words = lines and not any(columns_of([line]) for line in lines if line.strip())
+    is_of_words = lines and not any(columns_of([line]) for line in lines if not is_blank(line))
     if found.name == "conll" and "columns" not in keys and is_of_words:
         raise InputError(
             f"{shown_name(data)}: one column, {lines[0].strip()[:60]!r}; expected words and, in the last one, labels"

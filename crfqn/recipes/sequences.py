@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crfqn.data.file_parts import cut_at_lines, cut_parts
-from crfqn.data.files import STANDARD_INPUT, Part, read_text
+from crfqn.data.files import STANDARD_INPUT, Part, is_blank, read_text
 from crfqn.data.pixels import PixelPairs
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import WindowFeatures
@@ -207,7 +207,7 @@ def holds_letters(path: str | Path) -> bool:
     if str(path) == STANDARD_INPUT or Path(path).suffix == ".mat":
         return str(path) != STANDARD_INPUT
     lines = next(cut_parts(path, cut_at_lines), Part("", "")).text.split("\n")
-    first = next((line.split("\t") for line in lines if line.strip()), [])
+    first = next((line.split("\t") for line in lines if not is_blank(line)), [])
     return len(first) > 2 and first[0].isdigit() and first[2].removeprefix("-").isdigit()
 
 

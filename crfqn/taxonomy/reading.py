@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.files import text_lines
+from crfqn.data.files import blank_parted, text_lines
 from crfqn.errors import DataError, InputError
 from crfqn.messages import describe, shorten
 from crfqn.taxonomy.labels import PathLabels, as_row, check_separator, is_row, joined_rows
@@ -210,7 +210,7 @@ def _as_path_labels(labels: Any, separator: str) -> PathLabels:
 def read_taxonomy_file(path: str | Path, separator: str = "/") -> LabelTree:
     """Read a taxonomy from a text file, plain or gzip-compressed: a tree path or a chain of nodes a line.
 
-    If every line has exactly two fields, separated by white space, the lines are edges, `parent child`, whatever the
+    If every line has exactly two fields, separated by blanks or tabs, the lines are edges, `parent child`, whatever the
     names hold. Otherwise, if any line holds the separator, every line is a path and a node's name is the path to it:
     `a/b` has the nodes `a` and `a/b`. Otherwise the fields of a line are the names of nodes from parent to child, a
     path of names that are unique in the whole file, as the LSHTC challenges have it. Blank lines and comments (`# ...`)
@@ -221,7 +221,7 @@ def read_taxonomy_file(path: str | Path, separator: str = "/") -> LabelTree:
     DataError
         The file cannot be read, or holds no taxonomy: file, nodes and, but for a cycle over several lines, the line.
     """
-    lines = [(number, line.strip()) for number, line in text_lines(path)]
+    lines = [(number, line.strip(" \t")) for number, line in text_lines(path)]
     lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
     try:
         return LabelTree.from_edges(_file_edges(path, lines, separator))
@@ -233,7 +233,7 @@ def _file_edges(
     path: str | Path, lines: list[tuple[int, str]], separator: str
 ) -> Iterator[tuple[str | None, str]]:
     """Yield (parent, child), and (None, first name of a line)."""
-    is_edges = all(len(line.split()) == 2 for _, line in lines)
+    is_edges = all(len(blank_parted(line)) == 2 for _, line in lines)
     is_path = not is_edges and any(separator in line for _, line in lines)
     if is_path:
         try:
@@ -244,7 +244,7 @@ def _file_edges(
     first_above: dict[str, tuple[str, int]] = {}
     for number, line in lines:
         where = f"{path}, line {number}"
-        names = line.split()
+        names = blank_parted(line)
         yield None, names[0]
         for parent, child in pairwise(names):
             other, other_number = first_above.setdefault(child, (parent, number))
