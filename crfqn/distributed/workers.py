@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -29,11 +30,15 @@ CONNECTING = 10.0  # seconds to wait for the scheduler at first
 MOMENT = 0.05  # seconds between two looks whether tasks are done
 MOST_LOSSES = 3  # workers in a row that a shard may lose without answering once
 
-NO_WORKER = "no worker is left, and none has come within {:g} seconds"
+AGAIN = "call fit again; with checkpoint= it goes on where it was"
+NO_WORKER = "no worker is left, and none has come within {:g} seconds: start some, and " + AGAIN
+NO_ANSWER = "the scheduler of {!r} does not answer: see that it runs, connect a new client, and " + AGAIN
+KILLED = "shard {}: {} workers in a row were lost with it: too little memory? smaller shards need less"
+CLOSED = "the client or its cluster was closed during the training: connect a new client, and " + AGAIN
 
 
 class WorkersLostError(CrfqnError):
-    """No worker is left, the scheduler is gone, or a shard has ended several workers."""
+    """No worker is left, the client or its cluster is closed, or a shard has ended several workers."""
 
 
 class _LostWorker(Exception):
@@ -115,7 +120,8 @@ class Workers:
                 for task in tasks:
                     task.cancel()
 
-        return self.client.sync(together)
+        with while_connected(self.client):
+            return self.client.sync(together)
 
     def release(self, number: Any) -> None:
         """Let all shards drop a point, a ray or a sample, with their next question."""
@@ -152,10 +158,7 @@ class Workers:
         holder.n_losses += 1
         self.tally.n_lost += 1
         if holder.n_losses > MOST_LOSSES:
-            raise WorkersLostError(
-                f"shard {holder.number}: {holder.n_losses} workers in a row were lost with it: too little memory? "
-                "smaller shards need less"
-            ) from None
+            raise WorkersLostError(KILLED.format(holder.number, holder.n_losses)) from None
 
     async def _open(self, holder: Holder) -> None:
         """Give a shard to the worker that has fewest, unless it has one."""
@@ -217,7 +220,7 @@ class Workers:
         try:
             return await asyncio.wait_for(self.client.scheduler.ncores(), PATIENCE)
         except (TimeoutError, OSError):
-            raise WorkersLostError(f"the scheduler of {self.client!r} does not answer") from None
+            raise WorkersLostError(NO_ANSWER.format(self.client)) from None
 
     async def _present(self) -> dict[str, int]:
         """Return the workers as soon as there is one."""
@@ -233,19 +236,40 @@ def run_tasks(
     client: Any, name: str, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
 ) -> list[Any]:
     """Return what a function gives of each tuple of arguments, computed as tasks `name-0-...`, `name-1-...`."""
+    from distributed import KilledWorker
+
     token = uuid4().hex[:8]
-    futures = [
-        client.submit(function, *args, key=f"{name}-{number}-{token}", pure=False)
-        for number, args in enumerate(arguments)
-    ]
-    last_seen = time.monotonic()
-    while not all(future.done() for future in futures):
-        time.sleep(MOMENT)
-        if client.nthreads():
-            last_seen = time.monotonic()
-        elif time.monotonic() > last_seen + PATIENCE:
-            raise WorkersLostError(NO_WORKER.format(PATIENCE))
-    return client.gather(futures)
+    keys = [f"{name}-{number}-{token}" for number in range(len(arguments))]
+    with while_connected(client):
+        futures = [
+            client.submit(function, *args, key=key, pure=False)
+            for key, args in zip(keys, arguments, strict=True)
+        ]
+        last_seen = time.monotonic()
+        while not all(future.done() for future in futures):
+            time.sleep(MOMENT)
+            if client.nthreads():
+                last_seen = time.monotonic()
+            elif time.monotonic() > last_seen + PATIENCE:
+                raise WorkersLostError(NO_WORKER.format(PATIENCE))
+        try:
+            return client.gather(futures)
+        except KilledWorker as error:
+            n_killed = error.allowed_failures + 1
+            raise WorkersLostError(KILLED.format(keys.index(str(error.task)), n_killed)) from error
+
+
+@contextmanager
+def while_connected(client: Any) -> Iterator[None]:
+    """Raise WorkersLostError for whatever error comes of a client that is not connected any more."""
+    if client.status == "closed":  # its event loop may answer no more
+        raise WorkersLostError(CLOSED)
+    try:
+        yield
+    except (Exception, asyncio.CancelledError) as error:
+        if client.status == "running" or isinstance(error, WorkersLostError):
+            raise
+        raise WorkersLostError(CLOSED) from error
 
 
 def connected(client: Any) -> Any:

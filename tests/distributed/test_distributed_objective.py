@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from sharded_problems import CUTS, HINGE, KINDS, MANY_CUTS, N_ITEMS, blocked, parts_of, whole_of
 
+from crfqn import ChainCRF
 from crfqn.arrays import SparseWeights
 from crfqn.distributed import DistributedObjective, workers
 from crfqn.distributed.shard import applied, changed
@@ -278,6 +279,47 @@ def test_without_a_worker_there_is_an_error(monkeypatch):
             time.sleep(0.01)
         with pytest.raises(WorkersLostError, match="no worker is left, and none has come within 2 seconds"):
             assert shared.at(*weights_of(shared)).value
+
+
+@pytest.mark.parametrize("closed", ["client", "cluster"])
+def test_a_client_that_is_closed_meanwhile_is_told(closed):
+    from distributed import Client
+    from sharded_problems import connected
+
+    with connected(n_workers=1, processes=False) as cluster, Client(cluster) as client:
+        shared = DistributedObjective.of(client, parts_of("chain"))
+
+        def close_one(state):
+            if state.iteration == 1:
+                {"client": client, "cluster": cluster}[closed].close()
+            return False
+
+        with pytest.raises(
+            WorkersLostError, match=r"client.*closed during the training: connect a new client"
+        ):
+            minimize(shared, ElasticNet(0.1), ProxQN(), callback=close_one, **SMALL)
+        with pytest.raises(WorkersLostError, match=r"closed during the training.*call fit again"):
+            assert shared.at(*weights_of(shared)).value
+    assert client.status == "closed"
+
+
+def end_this_process():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_shard_that_ends_its_workers_is_named(monkeypatch):
+    """Dask gives up after `allowed-failures` more workers where shards are read for their names; later we do."""
+    from distributed import Client
+    from sharded_problems import connected
+
+    monkeypatch.setattr(workers, "MOST_LOSSES", 0)
+    with connected(n_workers=2, processes=True) as cluster, Client(cluster) as client:
+        cluster.scheduler.allowed_failures = 0
+        expected = r"shard 0: 1 workers in a row were lost with it.* smaller shards need less"
+        with pytest.raises(WorkersLostError, match=expected):
+            ChainCRF(client=client).fit([end_this_process])
+        with pytest.raises(WorkersLostError, match=expected):
+            assert DistributedObjective.of(client, [end_this_process]).facts
 
 
 def test_the_number_of_workers_changes_no_bit(threads):

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import copy
 import pickle
+import time
+from threading import Event, Thread
 
 import dask.bag
 import numpy as np
 import pytest
-from sharded_problems import blocked, parts_of
+from distributed import Client
+from sharded_problems import blocked, connected, parts_of
 from sklearn.base import clone
 
 import crfqn
 from crfqn import ChainCRF, Shards, Templates
 from crfqn.distributed import DistributedObjective
+from crfqn.distributed.workers import WorkersLostError
 from crfqn.errors import InputError
 from crfqn.estimators.strengths import automatic_strength
 from crfqn.readers import read
@@ -139,6 +143,31 @@ def test_labels_come_with_the_shards(threads, files):
 def test_a_missing_file_is_named(threads, tmp_path):
     with pytest.raises(crfqn.errors.DataUnavailableError, match=r"nowhere\.conll.*on worker inproc:"):
         ChainCRF(client=threads).fit([tmp_path / "nowhere.conll"])
+
+
+BEGUN = Event()  # workers that are threads share it
+
+
+def read_slowly():
+    BEGUN.set()
+    time.sleep(0.2)
+    return labelled_arrays()
+
+
+@pytest.mark.parametrize("closed", ["client", "cluster"])
+def test_a_client_that_is_closed_while_shards_are_read_is_told(closed):
+    BEGUN.clear()
+    with connected(n_workers=1, processes=False) as cluster, Client(cluster) as client:
+
+        def close_one():
+            BEGUN.wait(60)
+            {"client": client, "cluster": cluster}[closed].close()
+
+        closing = Thread(target=close_one)
+        closing.start()
+        with pytest.raises(WorkersLostError, match=r"closed during the training: connect a new client"):
+            ChainCRF(client=client).fit([read_slowly] * 50)
+        closing.join()
 
 
 def test_no_scheduler_is_an_error(monkeypatch):
