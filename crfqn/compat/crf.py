@@ -23,6 +23,7 @@ from crfqn.compat.tagger import Tagger, TrainingLog
 from crfqn.compat.utils import flatten
 from crfqn.data.attributes import AttributeVocabulary, attributes
 from crfqn.data.encoding import encode_sequences
+from crfqn.data.label_codes import check_labels
 from crfqn.errors import InputError
 from crfqn.estimators.chain import ChainCRF
 from crfqn.interchange import crfsuite
@@ -266,6 +267,7 @@ def _label_lists(y: Iterable[Any]) -> list[list]:
         if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
             raise InputError(f"item {i}: expected a list of labels, got {describe(labels)}")
         found.append(list(labels))
+    check_labels(flatten(found), np.cumsum([0, *map(len, found)]))
     return found
 
 

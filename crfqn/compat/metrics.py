@@ -13,6 +13,7 @@ import sklearn.metrics
 
 from crfqn.compat.utils import flatten
 from crfqn.errors import InputError
+from crfqn.metrics.label_arrays import check_pair
 
 
 def _flat(y_true: Iterable[Any], y_pred: Iterable[Any]) -> tuple[list, list]:
@@ -23,7 +24,9 @@ def _flat(y_true: Iterable[Any], y_pred: Iterable[Any]) -> tuple[list, list]:
     for i, (left, right) in enumerate(zip(true, predicted, strict=True)):
         if len(left) != len(right):
             raise InputError(f"item {i}: expected {len(left)} labels, got {len(right)}")
-    return flatten(true), flatten(predicted)
+    labels = flatten(true), flatten(predicted)
+    check_pair(true, predicted, [*labels[0], *labels[1]])
+    return labels
 
 
 def flat_accuracy_score(y_true: Any, y_pred: Any) -> float:

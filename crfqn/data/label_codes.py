@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crfqn.data.items import locate
+from crfqn.data.items import MOST_SHOWN, locate
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 
@@ -26,15 +26,60 @@ def encode_labels(y: Any, offsets: NDArray[np.int64]) -> tuple[NDArray, NDArray[
     """Return the distinct labels sorted, (K,), and the code of each position's, int32 (N,); `y` is flat or a list of I
     array-likes. InputError where numbers do not fit, or labels are missing or of mixed kinds (place named)."""
     labels = flat_labels(y, offsets)
-    _check_labels(labels, offsets)
+    check_labels(labels, offsets)
     if isinstance(labels, np.ndarray):
         classes, codes = np.unique(labels, return_inverse=True)
-        return classes, codes.astype(np.int32)
+        return classes + 0.0 if classes.dtype.kind == "f" else classes, codes.astype(
+            np.int32
+        )  # 0.0, not -0.0
     distinct = sorted(set(labels))
     classes = np.asarray(distinct) if distinct else np.empty(0, np.int64)
+    classes = classes + 0.0 if classes.dtype.kind == "f" else classes
     if classes.dtype.kind not in "biufU":
         raise InputError(f"expected labels that fit 64-bit integers, got {shorten(distinct[-1])}")
     return classes, _codes(labels, distinct)
+
+
+def item_labels(y: Any) -> Any:
+    """Return labels, one an item, as an array of their own kind (I,), for scikit-learn, which would make floats of
+    nullable integers and strings of labels of mixed kinds; tables, rows, sets and what is no list stay as they are.
+    InputError where labels are missing or of mixed kinds (item named)."""
+    if isinstance(y, (str, bytes, Mapping)) or hasattr(y, "tocsr") or not isinstance(y, Iterable):
+        return y
+    if hasattr(y, "__array__"):
+        array = np.asarray(y)
+        if array.ndim == 2 and array.shape[1] == 1:  # a column, of which scikit-learn warns
+            return item_labels(array[:, 0]).reshape(-1, 1)
+        if array.ndim != 1 or array.dtype.kind == "c":  # which scikit-learn refuses
+            return y
+        labels: NDArray | list = array if array.dtype.kind in "biuf" else array.tolist()
+    else:
+        labels = list(y)
+    if isinstance(labels, list) and any(
+        issubclass(kind, (list, tuple, set, frozenset, np.ndarray)) for kind in set(map(type, labels))
+    ):
+        return y
+    check_labels(labels, np.arange(len(labels) + 1))
+    return np.asarray(labels)
+
+
+def check_any_known(labels: NDArray, classes: NDArray) -> None:
+    """Raise InputError where none of the labels to score by is one that the model has; says what either has."""
+    known = set(classes.tolist())
+    distinct = dict.fromkeys(labels.tolist())
+    if distinct and known.isdisjoint(distinct):
+        raise InputError(unknown_labels(distinct, classes.tolist()))
+
+
+def unknown_labels(labels: Iterable[Any], known: Iterable[Any]) -> str:
+    """Return the message for labels to score by none of which a model knows: some of either."""
+    theirs, ours = (_listed(names) for names in (labels, known))
+    return f"none of the labels to score by is known to the model: they are {theirs}; the model has {ours}"
+
+
+def _listed(labels: Iterable[Any]) -> str:
+    every = list(labels)
+    return ", ".join(map(shorten, every[:MOST_SHOWN])) + (", ..." if len(every) > MOST_SHOWN else "")
 
 
 def encode_known_labels(y: Any, offsets: NDArray[np.int64], classes: NDArray) -> NDArray[np.int32]:
@@ -46,7 +91,7 @@ def encode_known_labels(y: Any, offsets: NDArray[np.int64], classes: NDArray) ->
     try:
         return _codes(labels, known)
     except (KeyError, TypeError):
-        _check_labels(labels, offsets)
+        check_labels(labels, offsets)
     n = next(n for n, label in enumerate(labels) if label not in known)
     label = shorten(labels[n])
     raise InputError(f"{_locate(offsets, n)}: label {label} is not among the {len(known)} known classes")
@@ -136,7 +181,7 @@ def _label_kind(kind: type) -> str | None:
     return "numbers" if issubclass(kind, (int, float, np.integer, np.floating)) else None
 
 
-def _check_labels(labels: NDArray | list, offsets: NDArray[np.int64]) -> None:
+def check_labels(labels: NDArray | list, offsets: NDArray[np.int64]) -> None:
     """Raise InputError for missing labels and for labels of different kinds."""
     if isinstance(labels, np.ndarray):
         if labels.dtype.kind == "f" and not np.isfinite(labels).all():

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from crfqn.data.items import check_item_weights
 from crfqn.data.label_codes import (
+    check_any_known,
     encode_constraints,
     encode_known_labels,
     encode_labels,
@@ -310,7 +311,8 @@ class ChainCRF(ChainModel):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of positions that are labelled right, each item weighted by `sample_weight`.
 
-        X, y and errors as in `fit`; labels may be new ones, which count as wrong. InputError without any position.
+        X, y and errors as in `fit`; labels may be new ones, which count as wrong. InputError without any position, and
+        where the model knows none of the labels.
         """
         check_is_fitted(self)
         sequences = self._encode(X)
@@ -318,6 +320,7 @@ class ChainCRF(ChainModel):
             raise InputError("expected at least one position to score, got none")
         known, codes = encode_labels(y, sequences.offsets)
         weights = check_item_weights(sample_weight, len(sequences))
+        check_any_known(known, self.classes_)
         hits = self.classes_[self._best_states(sequences)[0]] == known[codes]
         return float(
             np.average(hits, weights=None if weights is None else np.repeat(weights, sequences.lengths))

@@ -201,7 +201,7 @@ class ItemClassifier(ItemModel, HybridModel):
                 "class_weight: 'balanced' needs all items at once; partial_fit expects None or a dict"
             )
         names, n_levels = self._label_names(y)
-        known = known_classes(self, None if classes is None else self._label_names(classes)[0])
+        known = known_classes(self, classes)
         space = self._space if hasattr(self, "coef_") else self._learn_labels(known, n_levels)[0]
         X, names = self._checked(checked, X, names, is_new=not hasattr(self, "coef_"))
         codes = encode_known_labels(names, np.arange(len(names) + 1), space.classes)

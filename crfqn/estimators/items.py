@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from crfqn.arrays import NO_COORDS, SparseWeights, Vector
 from crfqn.blas import single_threaded_blas
 from crfqn.data.items import item_weights, set_weights
-from crfqn.data.label_codes import encode_labels
+from crfqn.data.label_codes import encode_labels, item_labels
 from crfqn.data.matrices import check_sparse
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
@@ -33,7 +33,15 @@ from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.callbacks import with_tasks
 from crfqn.estimators.checks import available_if, check_classes
 from crfqn.estimators.features import centred, item_features
-from crfqn.estimators.labels import LabelSets, LabelSpace, TreeSpace, are_sets, check_names, check_no_rows
+from crfqn.estimators.labels import (
+    LabelSets,
+    LabelSpace,
+    TreeSpace,
+    are_sets,
+    check_names,
+    check_no_rows,
+    share_right,
+)
 from crfqn.estimators.scoring import Scorer
 from crfqn.estimators.validation import check_pair, held_out
 from crfqn.estimators.weights import (
@@ -124,7 +132,7 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
     def _label_names(self, y: Any) -> tuple[Any, int]:
         """Return one label an item, and the number of columns of labels that are rows of parts, else 0."""
         check_no_rows(y)
-        return y, 0
+        return item_labels(y), 0
 
     def _targets_of(self, sets: LabelSets) -> Any:
         """Return label sets in the form that the loss takes, where items may have several labels."""
@@ -167,7 +175,7 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
             X = validate_data(checked, X, **READ)
             check_consistent_length(X, y)
         else:
-            X, y = validate_data(checked, X, y, multi_output=True, **READ)
+            X, y = validate_data(checked, X, item_labels(y), multi_output=True, **READ)
         sets = LabelSets.of(y)
         weights = set_weights(sample_weight, self.class_weight, sets.classes, sets.table)
         if weights is not None and not weights.all():
@@ -328,7 +336,9 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
         """Return the share of items whose labels are all right, weighted by `sample_weight`; errors as in `predict`."""
         check_is_fitted(self)
         if self._space.has_one_label:
-            return super().score(X, y, sample_weight)
+            return share_right(
+                self._label_names(y)[0], self.classes_[self._best(X)], self.classes_, sample_weight
+            )
         truth, found = LabelSets.among(y, self.classes_).table, scipy.sparse.csr_array(self.predict(X))
         check_consistent_length(truth, found)
         return float(accuracy_score(truth, found, sample_weight=sample_weight))

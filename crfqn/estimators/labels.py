@@ -16,10 +16,11 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from crfqn.arrays import Vector
-from crfqn.data.label_codes import encode_known_labels, encode_labels
+from crfqn.data.items import check_item_weights
+from crfqn.data.label_codes import check_any_known, encode_known_labels, encode_labels, item_labels
 from crfqn.data.matrices import check_sparse
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
@@ -159,6 +160,7 @@ class LabelSets:
             classes, codes = encode_labels([list(labels) for labels in y], offsets)
             return cls(classes, make_table(codes, offsets, classes.size), "sets")
         check_sparse(y)
+        y = item_labels(y)
         kind = type_of_target(y, input_name="y")
         if kind == "multilabel-indicator":
             table = check_table(y)
@@ -241,6 +243,17 @@ def check_names(names: NDArray, classes: NDArray) -> None:
         if names.dtype.kind in "OUS":
             warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
         check_classification_targets(classes if names.dtype.kind in "US" else names)
+
+
+def share_right(y: Any, predicted: NDArray, classes: NDArray, sample_weight: Any) -> float:
+    """Return the share of items whose label `y` is the predicted one, weighted; labels that are not among `classes`
+    count as wrong, but InputError where all are, for labels that are missing or mixed, and for another number."""
+    names = column_or_1d(item_labels(y))
+    check_consistent_length(predicted, names)
+    check_any_known(names, classes)
+    weights = check_item_weights(sample_weight, names.size)
+    hits = [label == other for label, other in zip(names.tolist(), predicted.tolist(), strict=True)]
+    return float(np.average(hits, weights=weights))
 
 
 def check_no_rows(y: Any) -> None:

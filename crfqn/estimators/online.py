@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.utils.validation import column_or_1d
 
 from crfqn.arrays import NO_WEIGHTS, SparseWeights, Vector
+from crfqn.data.label_codes import encode_labels, item_labels
 from crfqn.errors import InputError
 from crfqn.estimators.storage import keep_parameters
 from crfqn.objectives.linear.coordinates import merge_weights
@@ -66,13 +67,23 @@ def known_classes(model: Any, classes: Any) -> Any:
     if not hasattr(model, "classes_"):
         if classes is None:
             raise InputError("classes: expected all labels in the first call of partial_fit, got None")
-        found = np.unique(column_or_1d(classes))
-        if not found.size:
-            raise InputError("classes: expected at least one label, got none")
-        return found
-    if classes is not None and not np.array_equal(np.unique(classes), model.classes_):
+        return _distinct(model, classes)
+    if classes is not None and not np.array_equal(_distinct(model, classes), model.classes_):
         raise InputError("classes: expected those of the first call of partial_fit, got others")
     return model.classes_
+
+
+def _distinct(model: Any, classes: Any) -> Any:
+    """Return the labels of the parameter `classes`, sorted; InputError where they are none, or no labels."""
+    try:
+        names = model._label_names(classes)[0] if hasattr(model, "_label_names") else item_labels(classes)
+        labels = column_or_1d(names)
+        found, _ = encode_labels(labels, np.arange(labels.size + 1))
+    except InputError as error:
+        raise InputError(f"classes: {error}") from None
+    if not found.size:
+        raise InputError("classes: expected at least one label, got none")
+    return found
 
 
 def learn_online(

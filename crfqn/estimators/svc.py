@@ -19,11 +19,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from crfqn.arrays import NO_WEIGHTS, SparseWeights, Vector
 from crfqn.data.items import check_item_weights, item_weights
-from crfqn.data.label_codes import encode_labels
+from crfqn.data.label_codes import encode_labels, item_labels
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.base import pass_on_interrupt
 from crfqn.estimators.checks import check_parameters, is_number
+from crfqn.estimators.labels import share_right
 from crfqn.estimators.storage import keep_parameters, save
 from crfqn.estimators.weights import read_matrix
 from crfqn.objectives.linear.coordinates import split_coords
@@ -239,7 +240,7 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
             Ctrl-C; the model has the best variables so far, and is usable.
         """
         self._check_parameters()
-        X, names = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+        X, names = validate_data(self, X, item_labels(y), accept_sparse="csr", dtype=np.float64)
         check_classification_targets(names)
         classes, codes = encode_labels(names, np.arange(len(names) + 1))
         weights = item_weights(sample_weight, self.class_weight, classes, codes)
@@ -342,6 +343,11 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         """Return the class with the largest f_k(x); ties go to the class that comes first."""
         best = self._scores(X).argmax(axis=1)
         return self.classes_[best]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of items with the right label, each weighted by `sample_weight`; InputError where the model
+        knows none of the labels."""
+        return share_right(y, self.predict(X), self.classes_, sample_weight)
 
     def _scores(self, X: Any) -> Vector:
         check_is_fitted(self)

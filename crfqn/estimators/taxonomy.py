@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import accuracy_score
 
+from crfqn.data.label_codes import item_labels
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO
@@ -155,13 +155,6 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
         """Return the same as `predict_nodes`."""
         return self.predict_nodes(X)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of items with the right label, each weighted by `sample_weight`; errors as in `predict`."""
-        codes = self._best(X)
-        return float(
-            accuracy_score(self._label_names(y)[0], self.classes_[codes], sample_weight=sample_weight)
-        )
-
     def _node_probabilities(self, X: Any) -> Iterator[NDArray[np.float64]]:
         """Yield node probabilities by blocks of items, (K, items of the block)."""
         for structure, scores, pool in self._node_scores(X):
@@ -181,6 +174,7 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
     def _label_names(self, y: Any) -> tuple[Any, int]:
         if y is None:
             return y, 0
+        y = item_labels(y)
         labels = PathLabels.of(y, self.separator)
         return (labels.names, labels.depth) if labels.is_rows else (y, 0)
 

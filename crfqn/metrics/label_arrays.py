@@ -7,6 +7,7 @@ Shapes: I items, N positions, K distinct labels, S spans; roles are numbers in `
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import chain
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.data.label_codes import check_labels
 from crfqn.data.schemes import BEGIN, BORDER, END, INSIDE, OUTSIDE, SINGLE, Scheme, Tag
 from crfqn.errors import InputError
 from crfqn.messages import describe
@@ -52,7 +54,25 @@ def encode_pair(y_true: Any, y_pred: Any) -> LabelCodes:
     if not lengths.any():
         raise InputError("y_true: expected at least one label to score, got none")
     true_codes, codes = (_codes(items, numbers, int(ends[-1])) for items in (true, predicted))
+    check_pair(true, predicted, numbers)
     return LabelCodes(true_codes, codes, (ends - lengths)[lengths > 0], list(numbers))
+
+
+def check_pair(true: list[Any], predicted: list[Any], distinct: Iterable[Any]) -> None:
+    """Raise InputError for labels, a list an item, that are missing or of mixed kinds; `distinct`: all that occur."""
+    kinds = set(map(type, distinct))
+    if all(issubclass(kind, str) for kind in kinds) and "" not in distinct:
+        return
+    for name, items in (("y_true", true), ("y_pred", predicted)):
+        try:
+            check_labels([*chain.from_iterable(items)], np.cumsum([0, *map(len, items)]))
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from None
+    if len({issubclass(kind, str) for kind in kinds}) > 1:
+        firsts = [next(chain.from_iterable(items)) for items in (true, predicted)]
+        raise InputError(
+            f"expected labels of one kind, got {describe(firsts[0])} in y_true and {describe(firsts[1])} in y_pred"
+        )
 
 
 def _codes(items: list[Any], numbers: _Numbers, n_positions: int) -> NDArray[np.int32]:

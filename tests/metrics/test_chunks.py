@@ -125,7 +125,11 @@ def test_averages_and_arrays():
         ([], [], "y_true: expected at least one label to score, got none"),
         ([["E-A"]], [["O"]], "expected labels O, B-<type>, I-<type>, got 'E-A'"),
         ([["O-A"]], [["O"]], "expected labels O, .* got 'O-A'"),
-        ([["O", None]], [["O", "O"]], "expected labels O, B-<type>, I-<type>, got None"),
+        (
+            [["O", None]],
+            [["O", "O"]],
+            "y_true: item 0, position 1: expected a string or number as label, got None",
+        ),
     ],
 )
 def test_bad_input(true, predicted, message):

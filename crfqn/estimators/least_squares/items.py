@@ -16,7 +16,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from crfqn.arrays import Vector
-from crfqn.data.label_codes import encode_known_labels
+from crfqn.data.label_codes import encode_known_labels, item_labels
 from crfqn.data.matrices import check_sparse
 from crfqn.errors import InputError
 from crfqn.estimators.checks import check_classes
@@ -86,7 +86,7 @@ def joined(labels: list[Any]) -> Any:
         return list(chain.from_iterable(labels))
     if any(hasattr(y, "tocsr") for y in labels):
         return scipy.sparse.vstack(labels).tocsr()
-    return np.concatenate([np.asarray(y) for y in labels])
+    return np.concatenate([np.asarray(item_labels(y)) for y in labels])
 
 
 @dataclass(eq=False)
@@ -111,7 +111,7 @@ class Held:
             sets = LabelSets.among(y, space.classes)
             check_consistent_length(X, sets.table)
             return cls(X, sets.table.toarray().T, False)
-        names = column_or_1d(y)
+        names = column_or_1d(item_labels(y))
         check_consistent_length(X, names)
         codes = encode_known_labels(names, np.arange(names.size + 1), space.classes)
         return cls(X, np.eye(space.classes.size)[codes].T, True)

@@ -179,7 +179,7 @@ class TestMessages:
             (X, None, "requires y to be passed"),
             (X, Y[:-1], "inconsistent numbers of samples"),
             (X, X[:, 0] + 0.1, "Unknown label type: continuous"),
-            (X, np.where(Y == 1, np.nan, Y), "Input y contains NaN"),
+            (X, np.where(Y == 1, np.nan, Y), r"^item \d+: expected a label, got nan$"),
             (X, [None, *NAMES[1:]], "^item 0: expected a string or number as label, got None$"),
             (X, np.array([3, *NAMES[1:]], object), "^expected labels of one kind"),
             (np.where(X > 3, np.nan, X), Y, "Input X contains NaN"),
