@@ -10,6 +10,7 @@ import numpy as np
 
 from crfqn.data.file_parts import Cut, read_parts
 from crfqn.data.files import STANDARD_INPUT, Part, Source, shown_name
+from crfqn.data.label_texts import label_text
 from crfqn.data.model_file import ModelFile
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.errors import InputError, ModelFileError, RecipeError
@@ -242,8 +243,10 @@ def check_labelled(observed: Observed, name: str, is_first: bool = True) -> None
     labels = observed.y
     if labels is None and is_first:
         raise InputError(f"{name}: has no labels to compare with; `crfqn predict` labels it")
-    if labels is None or (isinstance(observed.data, Documents) and not all(labels)):
-        item = 0 if labels is None else next(i for i, label in enumerate(labels) if not label)
+    item = 0 if labels is None else None
+    if isinstance(observed.data, Documents) and labels is not None:
+        item = next((i for i, label in enumerate(labels) if label in ("", [])), None)
+    if item is not None:
         places = None if observed.data is None else observed.data.places
         place = f"{name}, item {item}" if places is None else places.where(item)
         raise InputError(f"{place}: no label to compare with")
@@ -258,7 +261,7 @@ def _holds_words(source: str, encoding: str) -> bool:
 
 
 def _label_names(model: Any) -> set[str]:
-    return {*map(str, model.classes_)}
+    return {*map(label_text, model.classes_)}
 
 
 def _cut(format: str, **options: Any) -> Cut | None:

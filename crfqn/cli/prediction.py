@@ -20,6 +20,7 @@ from crfqn.cli.loading import Input, Labeller, open_input, tree_of
 from crfqn.cli.options import PredictOptions
 from crfqn.cli.output import say, write_text
 from crfqn.data.files import STANDARD_INPUT
+from crfqn.data.label_texts import label_text
 from crfqn.errors import InputError, UnknownFeaturesWarning
 from crfqn.messages import printable
 from crfqn.metrics.evaluation import predict_labels
@@ -77,13 +78,14 @@ def _ranked(data: Any, found: Any, format: Format | None, as_json: bool) -> Iter
     for item, labellings in enumerate(found):
         if as_json:
             best = [
-                {"labels": list(map(str, labels)), "probability": round(p, 6)} for labels, p in labellings
+                {"labels": list(map(label_text, labels)), "probability": round(p, 6)}
+                for labels, p in labellings
             ]
             yield json_line(n_best=best)
             continue
         for rank, (labels, probability) in enumerate(labellings):
             if format is None:
-                yield f"@probability\t{probability:.6f}\n" + "\n".join(map(printable, labels)) + "\n\n"
+                yield f"@probability\t{probability:.6f}\n" + "\n".join(map(_written, labels)) + "\n\n"
             else:
                 yield format.ranked.format(rank=rank, probability=probability)
                 one = replace(data, inputs=data.inputs[item : item + 1], labels=data.labels[item : item + 1])
@@ -144,16 +146,16 @@ def _sequences(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str
         paths, scores = model.predict(inputs), None
     with without_warnings():
         marginals = model.predict_marginals(inputs) if options.with_marginals else None
-    names = [printable(label) for label in model.classes_]
+    names = [_written(label) for label in model.classes_]
     for item, labels in enumerate(paths):
         if options.as_json:
             yield json_line(
-                labels=[str(label) for label in labels],
+                labels=[label_text(label) for label in labels],
                 log_probability=None if scores is None else round(float(scores[item]), 6),
                 marginals=None if marginals is None else by_label(model, marginals[item]),
             )
             continue
-        lines = [printable(label) for label in labels]
+        lines = [_written(label) for label in labels]
         if marginals is not None:
             for position, row in enumerate(marginals[item].tolist()):
                 probabilities = (f"{name}:{value:.6f}" for name, value in zip(names, row, strict=True))
@@ -171,7 +173,7 @@ def _documents(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str
         if options.as_json:
             yield from _document_objects(model, part, labels, scores, options)
             continue
-        columns = [[printable(label)] for label in labels]
+        columns = [[_written(label)] for label in labels]
         if options.with_score:
             columns = [[f"{score:.6f}", *line] for score, line in zip(scores, columns, strict=True)]
         if options.with_marginals or options.top:
@@ -180,7 +182,7 @@ def _documents(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str
                 rows = model.predict_proba(part)
             for line, row in zip(columns, rows, strict=True):
                 best = np.argsort(-row, kind="stable")[:top]
-                line += [f"{printable(model.classes_[label])}:{row[label]:.6f}" for label in best]
+                line += [f"{_written(model.classes_[label])}:{row[label]:.6f}" for label in best]
         yield "".join("\t".join(line) + "\n" for line in columns)
 
 
@@ -189,24 +191,31 @@ def _document_objects(
 ) -> Iterator[str]:
     """Yield a JSON line a document; where it may have several labels, a list of them."""
     if model.RANKS_LABELS:
-        yield from (json_line(labels=list(map(str, found))) for found in model.predict_sets(part))
+        yield from (json_line(labels=list(map(label_text, found))) for found in model.predict_sets(part))
         return
     with without_warnings():
         rows = model.predict_proba(part) if options.with_marginals or options.top else []
     best = [np.argsort(-row, kind="stable")[: options.top or MOST_LABELS] for row in rows]
     for item, label in enumerate(labels):
         yield json_line(
-            label=str(label),
+            label=label_text(label),
             log_probability=round(float(scores[item]), 6) if options.with_score else None,
-            probabilities={str(model.classes_[k]): round(float(rows[item][k]), 6) for k in best[item]}
+            probabilities={label_text(model.classes_[k]): round(float(rows[item][k]), 6) for k in best[item]}
             if best
             else None,
         )
 
 
+def _written(label: Any) -> str:
+    """Return a label as a line shows it."""
+    return printable(label_text(label))
+
+
 def by_label(model: Any, rows: Any) -> list[dict[str, float]]:
     """Return the probabilities of each position by label."""
-    return [dict(zip(map(str, model.classes_), np.round(row, 6).tolist(), strict=True)) for row in rows]
+    return [
+        dict(zip(map(label_text, model.classes_), np.round(row, 6).tolist(), strict=True)) for row in rows
+    ]
 
 
 def json_line(**facts: Any) -> str:
@@ -226,7 +235,7 @@ def without_warnings() -> Iterator[None]:
 def _best(model: Any, inputs: Any, options: PredictOptions) -> tuple[Any, Any]:
     """Return the label of each document, or the node at which the threshold stops it; and its log-probability."""
     if model.RANKS_LABELS:
-        return [",".join(map(str, labels)) for labels in model.predict_sets(inputs)], None
+        return [",".join(map(label_text, labels)) for labels in model.predict_sets(inputs)], None
     if options.threshold is None:
         return model.decode(inputs) if has_probabilities(model) else (model.predict(inputs), None)
     nodes = model.predict(inputs, threshold=options.threshold)

@@ -18,6 +18,7 @@ from crfqn.cli.loading import check_labelled, tree_of
 from crfqn.cli.options import ClusterOptions, DataOptions
 from crfqn.cli.output import say, to_json
 from crfqn.data.hybrid import sparse_of
+from crfqn.data.label_texts import labels_like
 from crfqn.data.tokens import UNICODE
 from crfqn.datasets import dataset
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError
@@ -110,7 +111,7 @@ def dev_items(recipe: Recipe, prepared: Prepared, dev: str | None) -> tuple[Any,
     check_labelled(observed, path)
     y = observed.y or []
     _say_of_one_item(recipe, path, y)
-    return observed.X, y
+    return observed.X, labels_like(y, prepared.y_train)
 
 
 def chosen_recipe(name_or_path: str | None, options: DataOptions) -> Recipe:

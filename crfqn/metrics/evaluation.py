@@ -13,7 +13,10 @@ from operator import eq
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from crfqn.data.label_codes import unknown_labels
+from crfqn.data.label_texts import label_text, number_of
 from crfqn.data.schemes import OUTSIDE, Scheme, find_scheme, fitting_schemes
 from crfqn.errors import InputError
 from crfqn.metrics.hierarchy import (
@@ -116,6 +119,11 @@ class LabelCounts:
         is_known = self._schemes and (self._is_given or self._labels.names - {OUTSIDE})
         return self._schemes[0] if is_known else None
 
+    @property
+    def given(self) -> set[str]:
+        """The labels that were given."""
+        return set(self._labels.given)
+
     def scores(self) -> Scores:
         """Return the scores of all items; InputError if they have no positions."""
         n_positions = self._labels.given.total()
@@ -209,14 +217,43 @@ def _hierarchy_scores(given: Labels, predicted: Labels, taxonomy: LabelTree) -> 
     )
 
 
+class Spelling:
+    """How labels are written that are compared with those of a model (classes): one that is the same number as one of
+    them, like it, where the model's labels or these are numbers; others as text."""
+
+    def __init__(self, classes: NDArray) -> None:
+        self.label_of = {label_text(label): label for label in classes.tolist()}
+        self._has_numbers = classes.dtype.kind in "iuf"
+        self._text_of: dict[Any, str] = {}
+        if classes.dtype.kind == "b":  # as JSON writes them, too
+            self._text_of = {text.lower(): text for text in self.label_of}
+        for text in self.label_of:
+            self._text_of.setdefault(number_of(text), text)
+
+    def text(self, label: Any) -> str:
+        """Return a label as text."""
+        text = label_text(label)
+        if text in self.label_of:
+            return text
+        is_number = self._has_numbers or isinstance(label, (int, float))
+        return self._text_of.get(number_of(text) if is_number else text, text)
+
+    def texts(self, item: Any) -> Any:
+        """Return an item's labels as text: one, or a list of them."""
+        is_one = isinstance(item, str) or not isinstance(item, Iterable)
+        return self.text(item) if is_one else [*map(self.text, item)]
+
+
 def known_labels(model: Any, labels: Iterable[Any]) -> list[Any]:
-    """Return the labels of items, given as text, as the model has them; None for an item with one that it has not."""
-    label_of = {str(label): label for label in model.classes_}
+    """Return the labels of items as the model has them; None for an item with one that it has not."""
+    spelling = Spelling(model.classes_)
+    label_of = spelling.label_of
 
     def known(item: Any) -> Any:
-        if isinstance(item, str):
-            return label_of.get(item)
-        return [label_of[label] for label in item] if all(label in label_of for label in item) else None
+        texts = spelling.texts(item)
+        if isinstance(texts, str):
+            return label_of.get(texts)
+        return [label_of[label] for label in texts] if all(label in label_of for label in texts) else None
 
     return [known(item) for item in labels]
 
@@ -232,9 +269,18 @@ def log_likelihood(model: Any, inputs: Any, labels: Sequence[Any]) -> float:
 def predict_labels(model: Any, inputs: Any) -> list[Any]:
     """Return the labels of each item as text: a list of them for sequences, and where an item may have several."""
     if model.RANKS_LABELS:
-        return [list(map(str, labels)) for labels in model.predict_sets(inputs)]
+        return [list(map(label_text, labels)) for labels in model.predict_sets(inputs)]
     labels = model.predict(inputs)
-    return [list(map(str, item)) for item in labels] if model.LABELS_SEQUENCES else list(map(str, labels))
+    if model.LABELS_SEQUENCES:
+        return [list(map(label_text, item)) for item in labels]
+    return list(map(label_text, labels))
+
+
+def _check_known(spelling: Spelling, given: Iterable[str]) -> None:
+    """Raise InputError where the model knows none of the given labels."""
+    distinct = dict.fromkeys(given)
+    if distinct and spelling.label_of.keys().isdisjoint(distinct):
+        raise InputError(unknown_labels(distinct, spelling.label_of))
 
 
 def score(model: Any, inputs: Any, given: Sequence[Any]) -> Scores:
@@ -244,21 +290,27 @@ def score(model: Any, inputs: Any, given: Sequence[Any]) -> Scores:
 
 def score_parts(model: Any, parts: Iterable[tuple[Sequence[Any], list[Any]]]) -> Scores:
     """Return the scores of predicted labels against given ones, of parts (given, predicted); labels alone are kept."""
+    spelling = Spelling(model.classes_)
     if model.LABELS_SEQUENCES:
         counts = LabelCounts(model.scheme)
-        for part in parts:
-            counts.add(*part)
+        for known, found in parts:
+            counts.add([*map(spelling.texts, known)], found)
+        _check_known(spelling, counts.given)
         return counts.scores()
     names: dict[Any, Any] = {}  # each label is kept once
     given: list[Any] = []
     predicted: list[Any] = []
     for part in parts:
         for kept, labels in zip((given, predicted), part, strict=True):
-            texts = (label if isinstance(label, str) else tuple(label) for label in labels)
+            spelled = map(spelling.texts, labels)
+            texts = (label if isinstance(label, str) else tuple(label) for label in spelled)
             kept += [names.setdefault(text, text) for text in texts]
     if model.RANKS_LABELS:
+        _check_known(spelling, chain.from_iterable(given))
         return score_sets(given, predicted)
     tree = getattr(model, "tree_", None)
+    if tree is None:
+        _check_known(spelling, given)
     if tree is not None and model.taxonomy is None:  # made of labels: another label is a miss, no mistake
         tree = extend_taxonomy(tree, given, model.separator)
     return score_documents(given, predicted, tree)

@@ -17,6 +17,7 @@ from functools import partial
 import numpy as np
 
 from crfqn.data.files import Readable, blank_parted, is_blank, shown_name, text_lines
+from crfqn.data.label_texts import label_text
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.readers.format import SEQUENCES, Format, by_blank_lines, each
@@ -104,7 +105,7 @@ def conll_lines(
         rows = [list(map(str, position.values())) for position in item]
         if any(labels):
             rows = [[*row, label] for row, label in zip(rows, labels, strict=True)]
-        new = [[] for _ in rows] if added is None else [[str(label)] for label in added[i]]
+        new = [[] for _ in rows] if added is None else [[label_text(label)] for label in added[i]]
         for t, row in enumerate(rows):
             _check_columns(f"{labeled.where(i, t)}: ", [*row, *new[t]], separator)
         lines = (

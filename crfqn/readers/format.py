@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from crfqn.data.file_parts import Cut, cut_at_blank_lines, cut_at_lines
+from crfqn.data.label_texts import label_text
 from crfqn.errors import InputError
 from crfqn.messages import shorten
 from crfqn.readers.items import Documents, Labeled
@@ -93,7 +94,7 @@ def relabeled(data: Data, predicted: Sequence[Any]) -> Data:
     if len(predicted) != data.n_items:
         raise InputError(f"predicted: expected labels for {data.n_items} {what}, got {len(predicted)}")
     if isinstance(data, Labeled):
-        listed = [[str(label) for label in item] for item in predicted]
+        listed = [[label_text(label) for label in item] for item in predicted]
         for i, (new, old) in enumerate(zip(listed, data.labels, strict=True)):
             if len(new) != len(old):
                 raise InputError(f"predicted: item {i}: expected {len(old)} labels, got {len(new)}")
@@ -105,7 +106,7 @@ def relabeled(data: Data, predicted: Sequence[Any]) -> Data:
 def _joined(label: Any) -> str:
     """Return the label, or the labels, of a document as one text."""
     if hasattr(label, "__iter__") and not isinstance(label, (str, bytes)):
-        return ",".join(map(str, label))
+        return ",".join(map(label_text, label))
     if isinstance(label, bytes):
         raise InputError(f"predicted: expected texts as labels, got {shorten(label)}")
-    return str(label)
+    return label_text(label)

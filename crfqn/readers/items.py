@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.data.label_texts import target_reader
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, InputError
 from crfqn.taxonomy.tree import LabelTree
@@ -46,6 +47,8 @@ class Labeled:
         Weight of each item, where the file gives any.
     spans : list of list of (int, int), or None
         Of raw text, where in its line each position's token begins and ends, in characters.
+    has_numbers : bool
+        Whether labels that are all numbers mean numbers (`targets`), as in tables.
     """
 
     inputs: Sequence[Any]
@@ -54,6 +57,7 @@ class Labeled:
     places: Places | None = None
     weights: list[float] | None = None
     spans: list[list[tuple[int, int]]] | None = None
+    has_numbers: bool = False
 
     @property
     def n_items(self) -> int:
@@ -63,6 +67,11 @@ class Labeled:
     def n_positions(self) -> int:
         """Number of positions of all items."""
         return sum(len(item) for item in self.labels)
+
+    def targets(self) -> list[list[Any]]:
+        """Return the labels to train on: whole numbers where they mean numbers, else texts."""
+        read = target_reader(chain.from_iterable(self.labels)) if self.has_numbers else str
+        return [[*map(read, item)] for item in self.labels]
 
     def distinct_labels(self) -> list[str]:
         """Return the labels that occur, sorted."""
@@ -110,7 +119,7 @@ def append_test(train: Labeled, test: Labeled) -> Labeled:
         inputs: Any = train.inputs + test.inputs  # type: ignore[operator]
     except InputError as error:
         raise InputError(f"{test.places.file if test.places else 'the test part'}: {error}") from error
-    return Labeled(inputs, labels, n_train=train.n_items, weights=weights)
+    return Labeled(inputs, labels, train.n_items, weights=weights, has_numbers=train.has_numbers)
 
 
 def _item_digest(observed: Any, labels: list[str]) -> bytes:
@@ -199,6 +208,8 @@ class Documents:
         Names of the matrix's columns.
     places : Places or None
         File and line of each document.
+    has_numbers : bool
+        Whether labels that are all numbers mean numbers (`targets`), as in svmlight's format and in tables.
     """
 
     inputs: Any
@@ -207,10 +218,15 @@ class Documents:
     n_train: int | None = None
     feature_names: Sequence[str] | None = None
     places: Places | None = None
+    has_numbers: bool = False
 
     @property
     def n_items(self) -> int:
         return len(self.labels)
+
+    def targets(self) -> list[Any]:
+        """Return the labels to train on: whole numbers where they mean numbers, else texts."""
+        return [*map(target_reader(self.labels) if self.has_numbers else str, self.labels)]
 
     def where(self, item: int) -> str:
         """Return the place of a document in words: file and line, where it comes from a file."""
@@ -243,7 +259,8 @@ def concatenate(train: Documents, test: Documents) -> Documents:
     taxonomy = _joined_taxonomy(train.taxonomy, test.taxonomy)
     kinds = [_kind(part.inputs) for part in (train, test)]
     if kinds[0] == kinds[1] and kinds[0] != MATRIX:
-        return Documents(train.inputs + test.inputs, labels, taxonomy, train.n_items)
+        inputs = train.inputs + test.inputs
+        return Documents(inputs, labels, taxonomy, train.n_items, has_numbers=train.has_numbers)
     if kinds[0] != kinds[1]:
         raise InputError(
             f"the training part holds {kinds[0]}, the test part {kinds[1]}; expected the same kind"
@@ -253,7 +270,7 @@ def concatenate(train: Documents, test: Documents) -> Documents:
     names = _joined_names(train.feature_names, test.feature_names)
     n_columns = max(train.inputs.shape[1], test.inputs.shape[1])
     matrix = vstack([_widened(part.inputs, n_columns) for part in (train, test)], format="csr")
-    return Documents(matrix, labels, taxonomy, train.n_items, names)
+    return Documents(matrix, labels, taxonomy, train.n_items, names, has_numbers=train.has_numbers)
 
 
 def drop_unseen_columns(documents: Documents) -> Documents:

@@ -9,14 +9,16 @@ Format: https://jsonlines.org
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from crfqn.data.files import Readable, is_blank, shown_name, text_lines
+from crfqn.data.label_texts import label_text, number_of
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError
 from crfqn.messages import describe, shorten
@@ -56,7 +58,8 @@ def read_json_lines(
         names = [_label(place, record.get(label, "")) for place, record in zip(where, records, strict=True)]
         relabel = in_line(partial(_relabelled, key=label, is_list=False))
         places = Places(shown, np.array(numbers, np.int64), relabel=relabel)
-        return Documents(contents, names, places=places)
+        has_numbers = _are_numbers(labels for record in records for labels in _several(record.get(label)))
+        return Documents(contents, names, places=places, has_numbers=has_numbers)
     items = [_list(place, record, kind) for place, record in zip(where, records, strict=True)]
     known = [
         _labels(place, record.get(labels), len(item))
@@ -66,11 +69,13 @@ def read_json_lines(
     lengths = [*map(len, items)]
     item_lines, offsets = np.array(numbers, np.int64), np.cumsum([0, *lengths], dtype=np.int64)
     places = Places(shown, item_lines.repeat(lengths), offsets, relabel, item_lines=item_lines)
+    has_numbers = _are_numbers(found for record in records for found in record.get(labels) or ())
     if kind == features:
-        return Labeled(items, known, places=places)
+        return Labeled(items, known, places=places, has_numbers=has_numbers)
     first = next(filter(None, items), [""])
     made = _columns_of_objects if isinstance(first[0], dict) else _columns
-    return Labeled(made(where, records, items, (tokens, labels)), known, places=places)
+    columns = made(where, records, items, (tokens, labels))
+    return Labeled(columns, known, places=places, has_numbers=has_numbers)
 
 
 def kind_of_line(where: str, line: str) -> str:
@@ -108,7 +113,7 @@ def json_lines(data: Labeled | Documents, added: Sequence[Any] | None = None) ->
                 record["labels"] = data.labels[i]
         if added is not None:
             record["predicted"] = (
-                added[i] if isinstance(added[i], str) else [str(label) for label in added[i]]
+                added[i] if isinstance(added[i], str) else [label_text(label) for label in added[i]]
             )
         yield json.dumps(record, ensure_ascii=False) + "\n"
 
@@ -119,10 +124,12 @@ def _relabelled(line: str, labels: Sequence[str], key: str, is_list: bool) -> st
     start, stop = spans.get(key, (end, end))
     old = json.loads(line[start:stop] or "null")
     is_list = is_list or isinstance(old, list) or len(labels) != 1
-    were_numbers = bool(old) and all(
-        type(label) is int for label in (old if isinstance(old, list) else [old])
-    )
-    new = [int(label) if were_numbers and label.isdecimal() else label for label in labels]
+    before = set(map(type, _several(old)))
+    new: list[Any] = list(labels)
+    if before and before <= {int, float}:
+        new = [label if (number := number_of(label)) is None else number for label in labels]
+    elif before == {bool}:
+        new = [label == "true" if label in ("true", "false") else label for label in labels]
     value = json.dumps(new if is_list else new[0], ensure_ascii=False)
     return line[:start] + (value if key in spans else f', "{key}": {value}') + line[stop:]
 
@@ -177,11 +184,32 @@ def _list(where: str, record: dict[str, Any], key: str) -> list[Any]:
 def _labels(where: str, found: Any, length: int) -> list[str]:
     if found is None:
         return [""] * length
-    if not isinstance(found, list) or not all(type(label) in (str, int) for label in found):
-        raise DataError(f"{where}: expected a list of texts as labels, got {shorten(found)}")
+    if not isinstance(found, list) or not all(map(_is_label, found)):
+        raise DataError(
+            f"{where}: expected a list of texts, numbers or booleans as labels, got {shorten(found)}"
+        )
     if len(found) != length:
         raise DataError(f"{where}: expected {length} labels, one a position, got {len(found)}")
-    return [str(label) for label in found]
+    return [*map(_label_of, found)]
+
+
+def _is_label(label: Any) -> bool:
+    return isinstance(label, (str, int)) or (isinstance(label, float) and math.isfinite(label))
+
+
+def _label_of(label: Any) -> str:
+    """Return a label as text: `true` and `false` as JSON writes them."""
+    return label if isinstance(label, str) else json.dumps(label)
+
+
+def _several(found: Any) -> list[Any]:
+    """Return the labels of a document as a list, none where they are not known."""
+    return found if isinstance(found, list) else [] if found is None else [found]
+
+
+def _are_numbers(labels: Iterable[Any]) -> bool:
+    """Return whether labels are numbers by type."""
+    return {*map(type, labels)} <= {int, float}
 
 
 def _text(where: str, record: dict[str, Any], key: str) -> str:
@@ -192,14 +220,16 @@ def _text(where: str, record: dict[str, Any], key: str) -> str:
 
 
 def _label(where: str, found: Any) -> str:
-    several = found if isinstance(found, list) else ["" if found is None else found]
-    if not all(type(label) in (str, int) for label in several):
-        raise DataError(f"{where}: expected a text or a list of texts as label, got {shorten(found)}")
+    several = _several(found) or [""]
+    if not all(map(_is_label, several)):
+        raise DataError(
+            f"{where}: expected a text, number or boolean as label, or a list, got {shorten(found)}"
+        )
     if len(several) > 1 and any(SEVERAL in str(label) for label in several):
         raise DataError(
             f"{where}: a comma parts several labels, and may not stand in one, got {shorten(found)}"
         )
-    return SEVERAL.join(map(str, several))
+    return SEVERAL.join(map(_label_of, several))
 
 
 def _columns(

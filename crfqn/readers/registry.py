@@ -16,6 +16,7 @@ from typing import Any
 
 from crfqn.atomic_write import replace_data_file
 from crfqn.data.files import LARGEST_SIZE, STANDARD_INPUT, SUFFIXES, Part, Source, pack, shown_name
+from crfqn.data.label_texts import are_equal, label_text
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
@@ -245,9 +246,10 @@ def _labels_by_line(
     found: dict[int, list[str]] = {}
     if isinstance(data, Documents):
         for line, label, new in zip(places.lines.tolist(), data.labels, predicted, strict=True):
-            found[line] = [new] if isinstance(new, str) else list(map(str, new))
+            found[line] = [new] if isinstance(new, str) else list(map(label_text, new))
             parts = [part.strip() for part in label.split(",")]
             is_same = label == ",".join(found[line]) or sorted(parts) == sorted(found[line])
+            is_same = is_same or (data.has_numbers and are_equal(parts, found[line]))
             known[line] = found[line] if is_same else [label]
         return known, found
     lines = iter(places.lines.tolist())
@@ -255,5 +257,6 @@ def _labels_by_line(
         for label, new in zip(own, labels, strict=True):
             line = next(lines)
             known.setdefault(line, []).append(label)
-            found.setdefault(line, []).append(str(new))
+            is_same = data.has_numbers and are_equal([label], [new])
+            found.setdefault(line, []).append(label if is_same else label_text(new))
     return known, found

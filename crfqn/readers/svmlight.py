@@ -1,7 +1,8 @@
 """Reader and writer of svmlight text: `label feature:value feature:value ... # comment`, a document a line.
 
-The labels are kept as texts ("1139", not 1139.0), the features may come in any order, as they do in LSHTC's
-files (scikit-learn's reader asks for ascending ones). Ids count from 0 and are the numbers of the columns.
+The labels are kept as they are written ("1139", "+1"; `Documents.targets` makes numbers of them), a query's id behind
+them ("qid:3") is left out, the features may come in any order, as they do in LSHTC's files (scikit-learn's reader asks
+for ascending ones). Ids count from 0 and are the numbers of the columns.
 Format: Joachims, SVM-light, "How to use".
 """
 
@@ -21,6 +22,7 @@ from crfqn.readers.format import DOCUMENTS, Format, by_lines, instead
 from crfqn.readers.items import Documents, Places, in_line
 
 FEATURE = re.compile(r"[0-9]+:[-+0-9.eE]+")
+QUERY = re.compile(r"qid:[0-9]+")
 LARGEST_ID = 2**31 - 2  # the number of columns fits 32 bits
 
 
@@ -47,7 +49,7 @@ def read_svmlight(
         where = f"{shown_name(path)}, line {number}"
         lines.append(number)
         labels.append(_label(where, fields[0], allows_several))
-        entries = _entries(where, fields[1:])
+        entries = _entries(where, _feature_fields(fields))
         kept = sorted(id_ for id_, value in entries.items() if value != 0 and id_ not in ignored)
         columns.extend(kept)
         values.extend(entries[id_] for id_ in kept)
@@ -62,7 +64,7 @@ def read_svmlight(
     n_columns = int(indices.max(initial=-1)) + 1
     matrix = csr_array(parts, shape=(len(labels), n_columns))
     places = Places(shown_name(path), np.array(lines, np.int64), relabel=in_line(_relabelled))
-    return Documents(matrix, labels, places=places)
+    return Documents(matrix, labels, places=places, has_numbers=True)
 
 
 def svmlight_lines(documents: Documents) -> Iterator[str]:
@@ -103,6 +105,11 @@ def _label(where: str, field: str, allows_several: bool) -> str:
     return field
 
 
+def _feature_fields(fields: list[str]) -> list[str]:
+    """Return the fields of a line behind its label and, where it has one, the id of its query."""
+    return fields[2 if len(fields) > 1 and QUERY.fullmatch(fields[1]) else 1 :]
+
+
 def _entries(where: str, fields: list[str]) -> dict[int, float]:
     entries: dict[int, float] = {}
     for field in fields:
@@ -123,7 +130,7 @@ def _entries(where: str, fields: list[str]) -> dict[int, float]:
 
 def _begins(lines: Sequence[str]) -> bool:
     rows = [blank_parted(line.partition("#")[0]) for line in lines if has_fields(line)]
-    features = [field for row in rows for field in row[1:]]
+    features = [field for row in rows for field in _feature_fields(row)]
     return bool(features) and all(map(FEATURE.fullmatch, features))
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from crfqn.data.label_texts import label_text
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, InputError
 from crfqn.readers.format import Batches
@@ -51,7 +52,9 @@ def _rows(batches: Batches) -> Iterator[list[list[str]]]:
             columns = {"text": data.inputs} if is_text else data.inputs.texts
             names = [*columns, *(["label"] if is_known else [])]
             first = list(zip(*columns.values(), *([data.labels] if is_known else []), strict=True))
-            several = [(item if isinstance(item, str) else ",".join(map(str, item))) for item in added or ()]
+            several = [
+                (item if isinstance(item, str) else ",".join(map(label_text, item))) for item in added or ()
+            ]
         elif isinstance(data.inputs, TokenColumns):
             is_known = "label" in header if header else any(map(any, data.labels))
             names = ["sentence", *data.inputs.names, *(["label"] if is_known else [])]
@@ -64,7 +67,7 @@ def _rows(batches: Batches) -> Iterator[list[list[str]]]:
                 "a table has columns of texts; these items have attributes: write them as crfsuite or jsonl"
             )
         rows = [
-            [*map(str, row), *map(str, more)]
+            [*map(str, row), *map(label_text, more)]
             for row, *more in zip(first, *[several] * len(title), strict=True)
         ]
         yield rows if header else [[*names, *title], *rows]

@@ -36,7 +36,8 @@ TEXTS = ("text",)
 
 @dataclass
 class Table:
-    """Rows of texts below a header, with the line of each, and the rows that a blank line goes before."""
+    """Rows of texts below a header, with the line of each, and the rows that a blank line goes before; `texts` are the
+    columns whose cells are texts by type, not by looks."""
 
     shown: str
     header: list[str]
@@ -44,6 +45,7 @@ class Table:
     lines: list[int] = field(default_factory=list)
     breaks: set[int] = field(default_factory=set)
     delimiter: str | None = None
+    texts: set[str] = field(default_factory=set)
 
     def where(self, row: int) -> str:
         return f"{self.shown}, line {self.lines[row]}"
@@ -230,11 +232,15 @@ def _of_columns(columns: dict[str, list[Any]], shown: str) -> Table:
     """Return a table of columns of any values; what is missing is an empty text, and a row's number is its line."""
     texts = [["" if _is_missing(value) else str(value) for value in column] for column in columns.values()]
     rows = list(zip(*texts, strict=True))
-    return Table(shown, list(columns), list(rows), list(range(1, len(rows) + 1)))
+    are_texts = {name for name, column in columns.items() if any(isinstance(cell, str) for cell in column)}
+    return Table(shown, list(columns), list(rows), list(range(1, len(rows) + 1)), texts=are_texts)
 
 
 def _is_missing(value: Any) -> bool:
-    return value is None or value != value  # NaN, which differs from itself
+    try:
+        return value is None or bool(value != value)  # NaN, which differs from itself
+    except TypeError:  # pandas' NA is neither true nor false
+        return True
 
 
 def _assembled(table: Table, wanted: Wanted) -> Labeled | Documents:
@@ -245,6 +251,7 @@ def _assembled(table: Table, wanted: Wanted) -> Labeled | Documents:
         table.column(missing[0], (), "to be dropped")  # which raises
     of_label, of_sentence, of_text = _parts_of(table, wanted)
     labels = ["" if of_label is None else row[of_label] for row in table.rows]
+    has_numbers = of_label is not None and table.header[of_label] not in table.texts
     title = _new_title(table, wanted.label) if of_label is None and wanted.header else None
     relabel = None
     if table.delimiter is not None:
@@ -252,7 +259,7 @@ def _assembled(table: Table, wanted: Wanted) -> Labeled | Documents:
         relabel = partial(relabelled_cell, cell=cell, delimiter=table.delimiter)
     if of_text is not None:
         places = Places(table.shown, np.array(table.lines, np.int64), None, relabel, title)
-        return Documents([row[of_text] for row in table.rows], labels, places=places)
+        return Documents([row[of_text] for row in table.rows], labels, places=places, has_numbers=has_numbers)
     starts = range(len(table.rows)) if wanted.rows else _starts(table, of_sentence)
     used = {of_label, of_sentence, *(c for c, name in enumerate(table.header) if name in wanted.drop)}
     numbers = [c for c in range(len(table.header)) if c not in used]
@@ -265,10 +272,10 @@ def _assembled(table: Table, wanted: Wanted) -> Labeled | Documents:
     offsets = np.array([*starts, len(table.rows)], np.int64)
     if wanted.rows:
         places = Places(table.shown, np.array(table.lines, np.int64), None, relabel, title)
-        return Documents(TokenColumns(texts, offsets), labels, places=places)
+        return Documents(TokenColumns(texts, offsets), labels, places=places, has_numbers=has_numbers)
     places = Places(table.shown, np.array(table.lines, np.int64), offsets, relabel, title)
     items = [labels[start:stop] for start, stop in itertools.pairwise(offsets)]
-    return Labeled(TokenColumns(texts, offsets), items, places=places)
+    return Labeled(TokenColumns(texts, offsets), items, places=places, has_numbers=has_numbers)
 
 
 def _parts_of(table: Table, wanted: Wanted) -> tuple[int | None, int | None, int | None]:

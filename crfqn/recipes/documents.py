@@ -5,13 +5,16 @@ A document has a label, a node of a taxonomy or flat, or several labels that are
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crfqn.data.files import STANDARD_INPUT
+from crfqn.data.label_texts import target_reader
 from crfqn.data.matrices import is_number
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, InputError, ModelFileError, RecipeError
@@ -50,11 +53,12 @@ def prepare_documents(recipe: Recipe) -> Prepared:
     if recipe.features.kind == "table" and recipe.structure.kind == "flat":
         _check_classes(recipe, documents, train.labels)
     features, matrix = _fit(recipe, train)
+    read = _reader(recipe, documents, train.labels)
     return Prepared(
         X_train=matrix,
-        y_train=_targets(recipe, train.labels),
+        y_train=_targets(recipe, train.labels, read),
         X_test=_test_matrix(recipe, documents, test, features) if test.labels else matrix[:0],
-        y_test=_targets(recipe, test.labels),
+        y_test=_targets(recipe, test.labels, read),
         feature_names=features.names,
         fingerprint=documents.digest(),
         taxonomy=tree,
@@ -82,14 +86,17 @@ def observe_documents(
         if path is None:
             part = _part(documents, test)
             matrix = features.transform(part.inputs)
-            return Observed(matrix, _targets(recipe, part.labels), texts=_readable(part.inputs))
+            read = _reader(recipe, documents, [documents.labels[item] for item in train])
+            return Observed(matrix, _targets(recipe, part.labels, read), texts=_readable(part.inputs))
     with own_files():
         new = read_items(recipe, path, features.columns_read, keeps_blank=keeps_blank, is_new=True)
     try:
         matrix = features.transform(new.inputs, features.first_id)
     except CellError as error:
         raise DataError(f"{new.where(error.item)}: {error.reason}") from error
-    labels = _targets(recipe, new.labels) if any(new.labels) else None
+    labels = None
+    if any(new.labels):
+        labels = _targets(recipe, new.labels, _reader(recipe, new, new.labels))
     return Observed(matrix, labels, new, _readable(new.inputs))
 
 
@@ -98,11 +105,24 @@ def _readable(inputs: Any) -> Any:
     return None if hasattr(inputs, "tocsr") else inputs
 
 
-def _targets(recipe: Recipe, labels: list[str]) -> list[Any]:
+def _reader(recipe: Recipe, documents: Documents, labels: list[str]) -> Callable[[str], Any]:
+    """Return what makes targets of the texts of labels, as it is with the labels of a training or of a new file: names
+    of a taxonomy's nodes stay texts."""
+    if recipe.structure.kind == "taxonomy" or not documents.has_numbers:
+        return str
+    is_ranking = recipe.structure.kind == "ranking"
+    return target_reader(chain.from_iterable(map(_parts, labels)) if is_ranking else labels)
+
+
+def _targets(recipe: Recipe, labels: list[str], read: Callable[[str], Any]) -> list[Any]:
     """Return the labels as the estimator takes them: a ranking's are separated by commas."""
     if recipe.structure.kind != "ranking":
-        return labels
-    return [[part for part in map(str.strip, label.split(",")) if part] for label in labels]
+        return [*map(read, labels)]
+    return [[*map(read, _parts(label))] for label in labels]
+
+
+def _parts(label: str) -> list[str]:
+    return [part for part in map(str.strip, label.split(",")) if part]
 
 
 def restore_features(recipe: Recipe, table: Any, path: str | Path) -> Features:
@@ -250,4 +270,4 @@ def _part(documents: Documents, items: NDArray) -> Documents:
     inputs, names = documents.inputs, documents.feature_names
     taken = [inputs[item] for item in items] if isinstance(inputs, list) else inputs[items]
     labels = [documents.labels[item] for item in items]
-    return Documents(taken, labels, n_train=documents.n_train, feature_names=names)
+    return replace(documents, inputs=taken, labels=labels, taxonomy=None, feature_names=names, places=None)

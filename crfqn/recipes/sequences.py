@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from crfqn.data.file_parts import cut_at_lines, cut_parts
 from crfqn.data.files import STANDARD_INPUT, Part, is_blank, read_text
+from crfqn.data.label_texts import target_reader
 from crfqn.data.pixels import PixelPairs
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import WindowFeatures
@@ -49,8 +51,9 @@ def prepare_sequences(recipe: Recipe) -> Prepared:
     names = pixel_map(recipe).names if recipe.features.kind == "pixel-pairs" else None
     if recipe.features.kind in OF_TEMPLATES:
         return _prepare_templates(recipe, labeled, train, test)
-    seen = _observed(recipe, labeled, train)
-    held_out = _observed(recipe, labeled, test)
+    read = _reader(labeled, train)
+    seen = _observed(recipe, labeled, train, read)
+    held_out = _observed(recipe, labeled, test, read)
     X_test = held_out.X
     if recipe.features.kind == "windows":
         names = seen.X.feature_names
@@ -72,7 +75,8 @@ def _prepare_templates(recipe: Recipe, labeled: Labeled, train: np.ndarray, test
         X_train = templates.fit_transform(columns[train])
     except InputError as error:
         raise RecipeError(f"{where}: {error}") from error
-    labels = [[labeled.labels[item] for item in items] for items in (train, test)]
+    read = _reader(labeled, train)
+    labels = [[[*map(read, labeled.labels[item])] for item in items] for items in (train, test)]
     weights = labeled.weights and [labeled.weights[item] for item in train]
     return Prepared(
         X_train, labels[0], columns[test], labels[1], None, labeled.digest(), sample_weight=weights
@@ -116,14 +120,22 @@ def observe_sequences(
     """Return features and labels of a file of sequences, or of the recipe's test part; see `crfqn.recipes.observe`."""
     if path is None:
         labeled = _labeled(recipe)
-        return _observed(recipe, labeled, split(recipe, labeled.n_items, labeled.n_train)[1])
+        train, test = split(recipe, labeled.n_items, labeled.n_train)
+        return _observed(recipe, labeled, test, _reader(labeled, train))
     with own_files():
         if recipe.features.kind == "pixel-pairs":
             labeled = _read_images(path, pixel_map(recipe).shape)
         else:
             labeled = read_items(recipe, path, columns, is_new=True)
-    observed = _observed(recipe, labeled, np.arange(labeled.n_items))
-    return replace(observed, y=labeled.known_labels(), data=labeled)
+    observed = _observed(recipe, labeled, np.arange(labeled.n_items), str)
+    y = None if labeled.known_labels() is None else labeled.targets()
+    return replace(observed, y=y, data=labeled)
+
+
+def _reader(labeled: Labeled, train: np.ndarray) -> Callable[[str], Any]:
+    """Return what makes targets of the texts of labels, as it is with those of the training items."""
+    texts = chain.from_iterable(labeled.labels[item] for item in train)
+    return target_reader(texts) if labeled.has_numbers else str
 
 
 def _labeled(recipe: Recipe) -> Labeled:
@@ -155,8 +167,8 @@ def _check_labels(recipe: Recipe, labeled: Labeled) -> None:
             raise DataError(f"{place}: no label; expected {form}")
 
 
-def _observed(recipe: Recipe, labeled: Labeled, items: np.ndarray) -> Observed:
-    labels = [labeled.labels[item] for item in items]
+def _observed(recipe: Recipe, labeled: Labeled, items: np.ndarray, read: Callable[[str], Any]) -> Observed:
+    labels = [[*map(read, labeled.labels[item])] for item in items]
     if recipe.features.kind in OF_COLUMNS:
         columns = _columns(recipe, labeled)[items]
         X = columns if recipe.features.kind in OF_TEMPLATES else _windows(recipe, columns)

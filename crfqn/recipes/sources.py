@@ -50,7 +50,8 @@ ONLY_WORDS = ("form",)  # of CoNLL-U: lemmas and tags are what a tagger is to fi
 
 @dataclass(frozen=True)
 class Observed:
-    """Features of new items as `predict` takes them, and labels: lists for sequences, "" if unknown, None if all are.
+    """Features of new items as `predict` takes them, and labels: lists for sequences, "" if unknown, None if all are,
+    whole numbers where the file's labels are numbers (`Documents.targets`).
     `data` are the items as read; `texts` how positions read: a list of str an item, the first column of data with
     columns; of documents their texts, or the cells of rows."""
 

@@ -13,12 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.data.label_texts import label_text
 from crfqn.data.schemes import Scheme
 from crfqn.errors import InputError
 from crfqn.messages import describe
 from crfqn.metrics.evaluation import (
     LabelCounts,
     Scores,
+    Spelling,
     known_labels,
     predict_labels,
     score_documents,
@@ -66,15 +68,16 @@ class EvaluationSection:
             raise InputError(f"data: expected a pair (X, y), got {describe(data)}")
         X, y = data
         model = subject.model
+        texts = Spelling(model.classes_).texts
         if subject.is_sequence:
             predicted = predict_labels(model, X)
-            given: list[Any] = _cut(y, [len(item) for item in predicted])
+            given: list[Any] = [*map(texts, _cut(y, [len(item) for item in predicted]))]
         elif hasattr(model, "predict_sets") and _are_sets(y):
-            predicted = [[str(label) for label in labels] for labels in model.predict_sets(X)]
-            given = [[str(label) for label in labels] for labels in y]
+            predicted = [[*map(label_text, labels)] for labels in model.predict_sets(X)]
+            given = [*map(texts, y)]
         else:
-            predicted = [str(label) for label in flat_labels(model.predict(X))]
-            given = [str(label) for label in flat_labels(y)]
+            predicted = [label_text(label) for label in flat_labels(model.predict(X))]
+            given = [*map(texts, flat_labels(y))]
         _check(given, predicted, subject.is_sequence)
         if subject.is_sequence:
             counts = LabelCounts(model.scheme)
@@ -120,17 +123,17 @@ def _are_sets(y: Any) -> bool:
     return bool(values) and isinstance(values[0], list | tuple | set | frozenset)
 
 
-def _cut(y: Any, lengths: list[int]) -> list[list[str]]:
+def _cut(y: Any, lengths: list[int]) -> list[list[Any]]:
     """Return the given labels item by item: as they are, or a flat array of the positions' cut up."""
     values = list(y)
     if len(values) == len(lengths) and all(np.ndim(value) == 1 for value in values):
-        return [[str(label) for label in item] for item in values]
+        return [[*item] for item in values]
     if len(values) != sum(lengths):
         raise InputError(
             f"data: expected labels of {len(lengths)} items or {sum(lengths)} positions, got {len(values)}"
         )
     ends = np.cumsum(lengths).tolist()
-    return [[str(label) for label in values[end - n : end]] for n, end in zip(lengths, ends, strict=True)]
+    return [values[end - n : end] for n, end in zip(lengths, ends, strict=True)]
 
 
 def _check(given: list[Any], predicted: list[Any], is_sequence: bool) -> None:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.data.label_texts import label_text
 from crfqn.result import Result, Status
 from crfqn.taxonomy.tree import LabelTree
 
@@ -71,7 +72,7 @@ class Subject:
     @cached_property
     def labels(self) -> list[str]:
         """Names of the labels, in the model's order."""
-        return [str(label) for label in self.model.classes_]
+        return [label_text(label) for label in self.model.classes_]
 
     @cached_property
     def rows(self) -> list[str]:
