@@ -38,6 +38,30 @@ def check_matrix(matrix: Any) -> None:
     check_sparse(matrix)
 
 
+def canonical(matrix: Any) -> Any:
+    """Return a sparse matrix as CSR or CSC whose entries are each stored once, in order and none of them 0, a copy if
+    it is not: what is made of stored entries, such as squared norms, depends on that. Anything else as it is; errors as
+    of `check_sparse`. O(nnz)."""
+    check_sparse(matrix)
+    if not hasattr(matrix, "tocsr") or matrix.ndim != 2:
+        return matrix
+    if matrix.format not in ("csr", "csc"):
+        matrix = matrix.tocsr()
+    n_stored = int(matrix.indptr[-1])
+    indices, data = matrix.indices[:n_stored], matrix.data[:n_stored]
+    ascends = np.ones(n_stored, bool)
+    np.greater(indices[1:], indices[:-1], out=ascends[1:])
+    firsts = matrix.indptr[:-1]
+    ascends[firsts[firsts < n_stored]] = True
+    if ascends.all() and data.all():
+        return matrix
+    # Flags that the user's matrix keeps may be out of date.
+    copy = type(matrix)((data.copy(), indices.copy(), matrix.indptr.copy()), shape=matrix.shape)
+    copy.sum_duplicates()
+    copy.eliminate_zeros()
+    return copy
+
+
 def check_sparse(matrix: Any) -> None:
     """Raise InputError where index arrays leave a sparse matrix: scipy and the kernels read and write where they say,
     unchecked. O(nnz), of which a row costs some microseconds."""

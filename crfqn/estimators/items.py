@@ -25,7 +25,7 @@ from crfqn.arrays import NO_COORDS, SparseWeights, Vector
 from crfqn.blas import single_threaded_blas
 from crfqn.data.items import item_weights, set_weights
 from crfqn.data.label_codes import encode_labels, item_labels
-from crfqn.data.matrices import check_sparse
+from crfqn.data.matrices import canonical
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import Problem, SparseLinearModel
@@ -161,7 +161,7 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
     def _checked(self, checked: ItemModel, X: Any, *y: Any, is_new: bool = True) -> Any:
         """Return items, and labels if given, as scikit-learn checks them; `checked` takes the columns' names of a
         training. Items for a loaded model of a table are its cells, unless they are a sparse matrix of its features."""
-        check_sparse(X)
+        X = canonical(X)
         if not is_new and not hasattr(X, "tocsr"):
             table = TableColumns.of_model(getattr(self, "extra_", {}))
             if table is not None:
@@ -170,7 +170,7 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
         return validate_data(checked, X, *y, reset=is_new, **READ)
 
     def _read_sets(self, checked: ItemModel, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Targets]:
-        check_sparse(X)
+        X = canonical(X)
         if are_sets(y):
             X = validate_data(checked, X, **READ)
             check_consistent_length(X, y)

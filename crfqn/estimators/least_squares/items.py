@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from crfqn.arrays import Vector
 from crfqn.data.label_codes import encode_known_labels, item_labels
-from crfqn.data.matrices import check_sparse
+from crfqn.data.matrices import canonical
 from crfqn.errors import InputError
 from crfqn.estimators.checks import check_classes
 from crfqn.estimators.items import Targets
@@ -53,8 +53,7 @@ class ItemStream:
 
 def checked_rows(model: Any, X: Any, is_first: bool = False) -> Any:
     """Return rows, checked; a model takes the columns' names from the first and compares others."""
-    check_sparse(X)
-    return validate_data(model, X, reset=is_first, accept_sparse=("csr", "csc"), dtype="numeric")
+    return validate_data(model, canonical(X), reset=is_first, accept_sparse=("csr", "csc"), dtype="numeric")
 
 
 def check_blocks(blocks: Any) -> None:
