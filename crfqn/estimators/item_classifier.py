@@ -186,9 +186,9 @@ class ItemClassifier(ItemModel, HybridModel):
         """Fit the batch and what is kept of those before."""
         checked = copy(self)
         X = self._checked(checked, X, is_new=not hasattr(self, "coef_"))
-        names, n_levels = self._label_names(y)
+        names, rows = self._label_names(y)
         check_consistent_length(X, names)
-        refit(self, X, np.asarray(y if n_levels else names), sample_weight)
+        refit(self, X, np.asarray(names if rows is None else y), sample_weight)
         adopt_columns(self, checked)  # names, which what is kept has not
         return self
 
@@ -200,9 +200,9 @@ class ItemClassifier(ItemModel, HybridModel):
             raise InputError(
                 "class_weight: 'balanced' needs all items at once; partial_fit expects None or a dict"
             )
-        names, n_levels = self._label_names(y)
+        names, rows = self._label_names(y)
         known = known_classes(self, classes)
-        space = self._space if hasattr(self, "coef_") else self._learn_labels(known, n_levels)[0]
+        space = self._space if hasattr(self, "coef_") else self._learn_labels(known, rows)[0]
         X, names = self._checked(checked, X, names, is_new=not hasattr(self, "coef_"))
         codes = encode_known_labels(names, np.arange(len(names) + 1), space.classes)
         weights = item_weights(sample_weight, self.class_weight, space.classes, codes)

@@ -60,6 +60,7 @@ from crfqn.structures.taxonomy import Taxonomy
 from crfqn.tagging.content import FEATURE, STATE, ModelContent, add_matrix, finite, read_size
 from crfqn.tagging.tables import TableColumns
 from crfqn.tagging.unknown_features import warn_of_empty_rows
+from crfqn.taxonomy.labels import RowForm
 from crfqn.threads import Pool
 
 READ: Any = {"accept_sparse": ("csr", "csc"), "dtype": "numeric"}  # what scikit-learn checks of a matrix
@@ -120,8 +121,9 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
         """Do nothing, as `coef_` is sparse from the start; for code that asks linear models of scikit-learn."""
         return self
 
-    def _learn_labels(self, classes: NDArray, n_levels: int) -> tuple[LabelSpace, NDArray[np.int32]]:
-        """Return the labels to choose from, and the node of each of the `classes` that occur, sorted."""
+    def _learn_labels(self, classes: NDArray, rows: RowForm | None) -> tuple[LabelSpace, NDArray[np.int32]]:
+        """Return the labels to choose from, and the node of each of the `classes` that occur, sorted; `rows`: their
+        form as of `_label_names`."""
         space = LabelSpace.flat(classes)
         return space, space.nodes
 
@@ -129,10 +131,10 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
         """Set the fitted attributes that hold the labels."""
         self.classes_, self._space = space.classes, space
 
-    def _label_names(self, y: Any) -> tuple[Any, int]:
-        """Return one label an item, and the number of columns of labels that are rows of parts, else 0."""
+    def _label_names(self, y: Any) -> tuple[Any, RowForm | None]:
+        """Return one label an item, and the form of labels that are rows of parts, else None."""
         check_no_rows(y)
-        return item_labels(y), 0
+        return item_labels(y), None
 
     def _targets_of(self, sets: LabelSets) -> Any:
         """Return label sets in the form that the loss takes, where items may have several labels."""
@@ -146,7 +148,7 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
         """Return the items of positive weight and their labels, checked; `checked` takes the columns' names."""
         if self.TAKES_SETS:
             return self._read_sets(checked, X, y, sample_weight)
-        names, n_levels = self._label_names(y)
+        names, rows = self._label_names(y)
         X, names = self._checked(checked, X, names)
         classes, codes = encode_labels(names, np.arange(names.size + 1))
         check_names(names, classes)
@@ -155,7 +157,7 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
             stays = weights > 0
             X, weights = X[np.flatnonzero(stays)], weights[stays]
             classes, codes = encode_labels(classes[codes[stays]], np.arange(weights.size + 1))
-        space, nodes = self._learn_labels(classes, n_levels)
+        space, nodes = self._learn_labels(classes, rows)
         return X, Targets(space, nodes[codes], weights)
 
     def _checked(self, checked: ItemModel, X: Any, *y: Any, is_new: bool = True) -> Any:
@@ -253,7 +255,7 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
             )
         adopt_columns(model, SimpleNamespace(n_features_in_=blocks.n_features))
         model.n_dense_ = 0
-        space, nodes = model._learn_labels(blocks.classes, 0)
+        space, nodes = model._learn_labels(blocks.classes, None)
         begin = self._start(model, space, start)
         model._adopt_labels(space)
         rest = self._unpenalised(space.n_nodes, blocks.n_features + bool(self.fit_intercept))

@@ -27,6 +27,7 @@ from crfqn.errors import InputError, ModelFileError
 from crfqn.structures.taxonomy import Taxonomy, flat
 from crfqn.tagging.content import ModelContent, add_labels, read_labels
 from crfqn.tagging.tree import class_names, read_tree
+from crfqn.taxonomy.labels import RowForm
 from crfqn.taxonomy.tree import LabelTree
 from crfqn.threads import Pool
 
@@ -103,11 +104,11 @@ class LabelSpace:
 
 @dataclass(frozen=True, eq=False)
 class TreeSpace(LabelSpace):
-    """Labels of a taxonomy and their nodes; `n_levels` columns where labels are rows of parts, 0 where they are names
-    of parts with a `separator` between."""
+    """Labels of a taxonomy and their nodes; `rows` is the form of labels that are rows of parts, None where they are
+    names of parts with a `separator` between."""
 
     tree: LabelTree
-    n_levels: int
+    rows: RowForm | None
     separator: str
 
     @property
@@ -120,23 +121,27 @@ class TreeSpace(LabelSpace):
         return structure.path_scores(scores, pool)[self.nodes]
 
     @classmethod
-    def of(cls, tree: LabelTree, nodes: NDArray[np.integer], n_levels: int, separator: str) -> TreeSpace:
+    def of(
+        cls, tree: LabelTree, nodes: NDArray[np.integer], rows: RowForm | None, separator: str
+    ) -> TreeSpace:
         """Return the space of these label nodes, classes sorted where they can be; InputError for too deep a tree."""
         tree.check_depth()
         classes = class_names(tree, nodes)
         is_label = np.zeros(tree.n_nodes, bool)
         is_label[nodes] = True
         forest = Taxonomy(tree.parents, is_label, 0)
-        return cls(classes, tree.nodes_of(classes), forest, tree, n_levels, separator)
+        return cls(classes, tree.nodes_of(classes), forest, tree, rows, separator)
 
     def add_to(self, content: ModelContent, has_sets: bool = False) -> None:
         content.arrays["parents"] = self.tree.parents
         content.arrays["label_node"] = self.nodes
         content.metadata |= {
             "nodes": list(self.tree.names),
-            "label_levels": self.n_levels,
+            "label_levels": self.rows.n_levels if self.rows else 0,
             "label_separator": self.separator,
         }
+        if self.rows and self.rows.integer_levels:
+            content.metadata["integer_levels"] = list(self.rows.integer_levels)
 
     @classmethod
     def of_file(cls, file: ModelFile, has_sets: bool = False) -> TreeSpace:

@@ -22,7 +22,7 @@ from crfqn.messages import shorten
 from crfqn.tagging.content import ModelContent
 from crfqn.tagging.tree import descend, name_array
 from crfqn.tagging.unknown_features import warn_of_empty_rows
-from crfqn.taxonomy.labels import PathLabels, check_separator
+from crfqn.taxonomy.labels import PathLabels, RowForm, check_separator
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy
 from crfqn.taxonomy.tree import LabelTree
 
@@ -82,7 +82,8 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
 
     Notes
     -----
-    Labels given as rows of parts (tuples, or a 2-D array padded with "") come back from `predict` as such rows.
+    Labels given as rows of parts (tuples, or a 2-D array padded with "") come back from `predict` as such rows, levels
+    of integers as integers: an array of strings, of integers, or of objects where both are in it.
 
     Examples
     --------
@@ -171,15 +172,15 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
                 f"penalize_intercept: with loss={self.loss!r} expected True where fit_intercept is, got False"
             )
 
-    def _label_names(self, y: Any) -> tuple[Any, int]:
+    def _label_names(self, y: Any) -> tuple[Any, RowForm | None]:
         if y is None:
-            return y, 0
+            return y, None
         y = item_labels(y)
         labels = PathLabels.of(y, self.separator)
-        return (labels.names, labels.depth) if labels.is_rows else (y, 0)
+        return (labels.names if labels.is_rows else y), labels.form
 
-    def _learn_labels(self, classes: NDArray, n_levels: int) -> tuple[TreeSpace, NDArray[np.int32]]:
-        known = PathLabels(classes, max(n_levels, 1), n_levels > 0)
+    def _learn_labels(self, classes: NDArray, rows: RowForm | None) -> tuple[TreeSpace, NDArray[np.int32]]:
+        known = PathLabels(classes, rows)
         tree = open_taxonomy(self.taxonomy, known, self.separator)
         nodes = find_nodes(tree, classes, self.taxonomy, known.is_rows)
         is_label = tree.is_leaf if self.labels == "leaves" else np.ones(tree.n_nodes, bool)
@@ -189,9 +190,8 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
                 f"expected leaves of the taxonomy as labels, but {shorten(tree.names[inner[0]])} is an inner node; "
                 "labels='nodes' lets items stop there"
             )
-        if n_levels:
-            n_levels = max(n_levels, *(1 + str(name).count(self.separator) for name in tree.names))
-        return TreeSpace.of(tree, np.flatnonzero(is_label), n_levels, self.separator), nodes
+        rows = None if rows is None else rows.of_tree(tree.names, self.separator)
+        return TreeSpace.of(tree, np.flatnonzero(is_label), rows, self.separator), nodes
 
     def _adopt_labels(self, space: LabelSpace) -> None:
         assert isinstance(space, TreeSpace)
@@ -199,8 +199,8 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
         self.tree_ = space.tree
 
     def _as_given(self, labels: NDArray) -> NDArray:
-        n_levels = self._space.n_levels
-        return PathLabels.rows(labels, n_levels, self._space.separator) if n_levels else labels
+        rows = self._space.rows
+        return labels if rows is None else rows.rows(labels, self._space.separator)
 
     def _content(self) -> ModelContent:
         content = super()._content()

@@ -274,7 +274,7 @@ def _both(true: PathLabels, predicted: PathLabels) -> PathLabels:
     """Return the labels of both sides, from which a taxonomy is inferred where none is given."""
     # As objects, so that numbers beside strings are seen, and do not become strings.
     names = np.concatenate([true.names.astype(object), predicted.names.astype(object)])
-    return PathLabels(names, max(true.depth, predicted.depth), true.is_rows or predicted.is_rows)
+    return PathLabels(names, true.form or predicted.form)
 
 
 @contextmanager

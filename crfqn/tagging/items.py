@@ -194,9 +194,9 @@ class ItemPredictor(Predictor):
 
     def _as_given(self, labels: NDArray) -> NDArray:
         """Return labels in the form that the labels of the training had."""
-        if self._taxonomy is None or not self._taxonomy.n_levels:
+        if self._taxonomy is None or self._taxonomy.rows is None:
             return labels
-        return PathLabels.rows(labels, self._taxonomy.n_levels, self._taxonomy.separator)
+        return self._taxonomy.rows.rows(labels, self._taxonomy.separator)
 
     def _class_scores(self, X: Any) -> Iterator[Vector]:
         """Yield by blocks of items the score of each class, its node's and its ancestors', (items, n_classes)."""

@@ -17,19 +17,19 @@ from crfqn.arrays import Vector
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import ModelFileError
 from crfqn.tagging.content import LARGEST_TABLE
-from crfqn.taxonomy.labels import check_separator
+from crfqn.taxonomy.labels import RowForm, check_separator
 from crfqn.taxonomy.tree import NO_PARENT, LabelTree
 
 MOST_UNUSED = 1000  # columns of labels as rows of parts, beyond those that a model's paths need
 
 
 class TreeLabels(NamedTuple):
-    """The labels of a taxonomy: its tree, their nodes, the columns of labels as rows of parts (0: they are names), and
+    """The labels of a taxonomy: its tree, their nodes, the form of labels as rows of parts (None: they are names), and
     what stands between the parts of a name."""
 
     tree: LabelTree
     nodes: NDArray[np.int32]
-    n_levels: int
+    rows: RowForm | None
     separator: str
 
 
@@ -47,15 +47,26 @@ def read_tree(file: ModelFile) -> TreeLabels:
         raise ModelFileError(f"{file.path}: label_node lacks a leaf of the taxonomy")
     separator = meta["label_separator"]
     check_separator(separator)
-    return TreeLabels(tree, nodes, read_levels(file, tree, separator), separator)
+    return TreeLabels(tree, nodes, read_rows(file, tree, separator), separator)
 
 
-def read_levels(file: ModelFile, tree: LabelTree, separator: str) -> int:
-    """Return the columns of labels as rows of parts, 0 for names; ModelFileError unless the taxonomy's names fit. More
+def read_rows(file: ModelFile, tree: LabelTree, separator: str) -> RowForm | None:
+    """Return the form of labels as rows of parts, None for names; ModelFileError unless the taxonomy's names fit. More
     levels than the tree's are accepted: a table may have columns that none of its rows used."""
     longest = max(1 + str(name).count(separator) for name in tree.names)
     levels = file.count("label_levels", most=longest + MOST_UNUSED)
-    return levels if levels == 0 else file.count("label_levels", longest, longest + MOST_UNUSED)
+    if levels == 0:
+        return None
+    n_levels = file.count("label_levels", longest, longest + MOST_UNUSED)
+    integer_levels = file.metadata.get("integer_levels", [])
+    if not integer_levels:
+        return RowForm(n_levels)
+    possible = RowForm(n_levels, tuple(range(n_levels))).of_tree(tree.names, separator).integer_levels
+    if not isinstance(integer_levels, list) or not all(level in possible for level in integer_levels):
+        raise ModelFileError(
+            f"{file.path}: integer_levels: expected levels of integers, got {integer_levels!r}"
+        )
+    return RowForm(n_levels, tuple(integer_levels))
 
 
 def class_names(tree: LabelTree, nodes: NDArray[np.integer]) -> NDArray:

@@ -6,6 +6,7 @@ names back into rows. Shapes: n labels or paths, D levels.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Number
@@ -18,14 +19,57 @@ from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 
 
+@dataclass(frozen=True)
+class RowForm:
+    """Form of labels that are rows of the parts of a path: the number of columns, and those whose parts are integers.
+    Other columns have texts."""
+
+    n_levels: int
+    integer_levels: tuple[int, ...] = ()
+
+    def rows(self, names: Any, separator: str = "/") -> NDArray:
+        """Return names that are tree paths as rows of parts, padded with "", shape (n, n_levels): of strings, of
+        integers where all are, else of objects."""
+        distinct, number = np.unique(np.asarray(names, dtype=str), return_inverse=True)
+        rows: list[list[Any]] = [name.split(separator) for name in distinct.tolist()]
+        for row in rows:
+            if len(row) > self.n_levels:
+                raise InputError(
+                    f"expected paths of at most {self.n_levels} parts, got {shorten(separator.join(row))} of {len(row)}"
+                )
+            for level in self.integer_levels:
+                row[level : level + 1] = map(int, row[level : level + 1])
+            row += [""] * (self.n_levels - len(row))
+        kinds = {type(part) for row in rows for part in row} or {str}
+        dtype: Any = object if len(kinds) > 1 else kinds.pop()
+        return np.array(rows, dtype).reshape(len(rows), self.n_levels)[number]
+
+    def of_tree(self, names: Iterable[Any], separator: str) -> RowForm:
+        """Return the form of the paths to all nodes of a taxonomy, by their names; a level has texts where one of its
+        parts is no integer."""
+        paths = [str(name).split(separator) for name in names]
+        texts = {
+            level
+            for path in paths
+            for level, part in enumerate(path)
+            if not (part.removeprefix("-").isdecimal() and str(int(part)) == part)
+        }
+        levels = tuple(level for level in self.integer_levels if level not in texts)
+        return RowForm(max(self.n_levels, *map(len, paths)), levels)
+
+
 @dataclass(frozen=True, eq=False)
 class PathLabels:
-    """Labels as names of nodes, (n,): as given, or the parts of each row joined by the separator (is_rows). depth :
-    columns of the rows: the longest, or the width of the array; 1 for names."""
+    """Labels as names of nodes, (n,): as given, or the parts of each row joined by the separator, then with the `form`
+    of the rows, as many columns as the longest has, or as the array."""
 
     names: NDArray
-    depth: int = 1
-    is_rows: bool = False
+    form: RowForm | None = None
+
+    @property
+    def is_rows(self) -> bool:
+        """Whether the labels are rows of parts."""
+        return self.form is not None
 
     @classmethod
     def of(cls, y: Any, separator: str = "/") -> PathLabels:
@@ -52,20 +96,9 @@ class PathLabels:
         if width == 0 and all(len(row) == 1 for row in rows):
             return cls(_as_names([part for (part,) in rows]))
         names = np.array(joined_rows(rows, separator, "item"), dtype=str)
-        return cls(names, max([width, *map(len, rows)]), is_rows=True)
-
-    @staticmethod
-    def rows(names: Any, depth: int, separator: str = "/") -> NDArray[np.str_]:
-        """Return names that are tree paths as rows of up to `depth` parts, padded with "", shape (n, depth)."""
-        distinct, number = np.unique(np.asarray(names, dtype=str), return_inverse=True)
-        rows = [name.split(separator) for name in distinct.tolist()]
-        for row in rows:
-            if len(row) > depth:
-                raise InputError(
-                    f"expected paths of at most {depth} parts, got {shorten(separator.join(row))} of {len(row)}"
-                )
-        padded = [row + [""] * (depth - len(row)) for row in rows]
-        return np.array(padded, dtype=str).reshape(len(rows), depth)[number]
+        columns = itertools.zip_longest(*rows, fillvalue="")
+        levels = tuple(level for level, column in enumerate(columns) if _are_integers(column))
+        return cls(names, RowForm(max([width, *map(len, rows)]), levels))
 
 
 def joined_rows(rows: Sequence[tuple], separator: str, noun: str) -> list[str]:
@@ -114,6 +147,13 @@ def _part(value: Any, where: str) -> str:
             f"{where}: expected strings or whole numbers as parts of a path, got {describe(value)}"
         )
     return str(int(value))
+
+
+def _are_integers(parts: Iterable[Any]) -> bool:
+    """Return whether the parts of a level, but for missing ones, are numbers, which `_part` has checked to be whole."""
+    present = (part for part in parts if part is not None and part == part and part != "")
+    kinds = set(map(type, present))
+    return bool(kinds) and not any(issubclass(kind, str) for kind in kinds)
 
 
 def _as_names(labels: list) -> NDArray:

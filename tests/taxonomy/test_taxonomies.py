@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crfqn.errors import CrfqnError, DataError, InputError
-from crfqn.taxonomy.labels import PathLabels
+from crfqn.taxonomy.labels import PathLabels, RowForm
 from crfqn.taxonomy.reading import extend_taxonomy, find_nodes, open_taxonomy, read_taxonomy_file
 from crfqn.taxonomy.tree import LabelTree
 
@@ -254,7 +254,7 @@ class TestPathLabels:
         for y in (np.array(["a/b", "c"]), np.array([1, 2], np.int8), np.array(["a", "b"], object)):
             labels = PathLabels.of(y)
             assert labels.names is y or np.shares_memory(labels.names, y)
-            assert (labels.is_rows, labels.depth) == (False, 1)
+            assert labels.form is None
 
     @pytest.mark.parametrize(
         ("y", "kind"),
@@ -278,7 +278,7 @@ class TestPathLabels:
         for y in (padded, padded.tolist(), list(padded), [tuple(row) for row in padded]):
             labels = PathLabels.of(y)
             assert labels.names.tolist() == PATHS
-            assert (labels.is_rows, labels.depth) == (True, 3)
+            assert labels.form == RowForm(3)
         assert PathLabels.of(TUPLES).names.tolist() == PATHS
         assert PathLabels.of(np.array([*TUPLES, None], object)[:-1]).names.tolist() == PATHS
 
@@ -294,26 +294,26 @@ class TestPathLabels:
     def test_the_width_of_an_array_counts(self):
         wide = np.array([["a", "b", "", ""], ["a", "", "", ""]])
         labels = PathLabels.of(wide)
-        assert labels.depth == 4
-        np.testing.assert_array_equal(PathLabels.rows(labels.names, 4), wide)
+        assert labels.form == RowForm(4)
+        np.testing.assert_array_equal(RowForm(4).rows(labels.names), wide)
 
     def test_there_and_back(self):
-        rows = PathLabels.rows(PATHS, 3)
+        rows = RowForm(3).rows(PATHS)
         assert rows.dtype.kind == "U"
         np.testing.assert_array_equal(rows, PADDED)
-        assert PathLabels.rows(PATHS, 5).shape == (5, 5)
-        assert PathLabels.rows([], 3).shape == (0, 3)
+        assert RowForm(5).rows(PATHS).shape == (5, 5)
+        assert RowForm(3).rows([]).shape == (0, 3)
         with pytest.raises(
             InputError, match=r"^expected paths of at most 2 parts, got 'art/music/jazz' of 3$"
         ):
-            PathLabels.rows(PATHS, 2)
+            RowForm(2).rows(PATHS)
 
     @settings(deadline=None)
     @given(st.lists(st.lists(st.text("ab é", min_size=1).filter(str.strip), min_size=1, max_size=4)))
     def test_any_rows(self, rows):
         labels = PathLabels.of([["top", *row] for row in rows], " > ")
         assert labels.is_rows == bool(rows)
-        back = PathLabels.rows(labels.names, labels.depth, " > ")
+        back = RowForm(max([1, *map(len, rows)]) + 1).rows(labels.names, " > ")
         assert [[part for part in row if part] for row in back.tolist()] == [["top", *row] for row in rows]
 
     @pytest.mark.parametrize(

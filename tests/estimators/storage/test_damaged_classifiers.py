@@ -89,6 +89,14 @@ class TestContentOfClassifiersThatDoesNotFit:
                 "label_levels: expected a whole number from 0 to .*, got 'x' of type str",
             ),
             ({"label_levels": 10**9}, "label_levels: expected a whole number from 0 to 1001, got 1000000000"),
+            (
+                {"label_levels": 4, "integer_levels": [0]},
+                "integer_levels: expected levels of integers, got .0.",
+            ),
+            (
+                {"label_levels": 4, "integer_levels": "01"},
+                "integer_levels: expected levels of integers, got '01'",
+            ),
             ({"label_separator": ""}, "expected a separator of one or more characters"),
             ({"n_classes": 8.0}, "n_classes: expected a whole number from 1 to .*, got 8.0"),
             ({"has_taxonomy": None}, "has_taxonomy"),
