@@ -13,6 +13,7 @@
     python scripts/benchmark.py tagging
     python scripts/benchmark.py service
     python scripts/benchmark.py text --data company
+    python scripts/benchmark.py swap
     python scripts/benchmark.py hinge --problem newsgroups --problem letters
     python scripts/benchmark.py hybrid --problem banking77
     python scripts/benchmark.py heuristics
@@ -34,6 +35,7 @@ from benchmarks import (
     rows,
     service,
     spans,
+    swap,
     tagging,
     taxonomy,
     text,
@@ -49,7 +51,7 @@ app = typer.Typer(
 )
 for measure in (
     chains.ocr, chains.conll2000, flat.flat, rows.rows, taxonomy.taxonomy, inference.inference, hinge.max_margin,
-    hinge.hinge, spans.spans, tagging.tagging, service.service, text.text, hybrid.hybrid,
+    hinge.hinge, spans.spans, tagging.tagging, service.service, text.text, swap.swap, hybrid.hybrid,
     heuristics.heuristics,
 ):  # fmt: skip
     app.command()(measure)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,14 +21,17 @@ from crfqn.compat.model_file import TrainedFile
 from crfqn.compat.observed_chain import Zeros, make_chain
 from crfqn.compat.tagger import Tagger, TrainingLog
 from crfqn.compat.utils import flatten
-from crfqn.data.attributes import AttributeVocabulary, attributes
-from crfqn.data.encoding import encode_sequences
+from crfqn.data.attributes import COLLECTIONS, SEPARATOR, AttributeVocabulary, attributes
 from crfqn.data.label_codes import check_labels
+from crfqn.data.sequences import Sequences
+from crfqn.data.token_rows import PLAIN_TYPES, growing_rows
 from crfqn.errors import InputError
 from crfqn.estimators.chain import ChainCRF
 from crfqn.interchange import crfsuite
 from crfqn.messages import describe
 from crfqn.result import Status
+
+LISTS = (list, tuple)
 
 
 @dataclass(eq=False, repr=False)
@@ -48,10 +51,13 @@ class CRF(BaseEstimator):
     c1, c2 : float, default 0 and 1
         Strengths of the penalties.
     max_iterations : int
-        Default as in CRFsuite: no limit with "lbfgs", 1000 with "l2sgd", 100 epochs with the others. No warning says
+        Default as in CRFsuite: no limit with "lbfgs", 1000 with "l2sgd", 100 epochs with the others. An iteration is a
+        step of `ChainCRF`'s solver, worth several of CRFsuite's: most trainings end before 50 of them. No warning says
         that a limit which is given has ended the training; `training_log_.message` does.
-    delta : float, default 1e-5
-        Stop when objective - optimum <= delta * objective by estimate (`ChainCRF`'s `tol`).
+    delta : float, optional
+        Stop when objective - optimum <= delta * objective by estimate (`ChainCRF`'s `tol`). Where it is not given,
+        training stops where more costs time and wins no accuracy (`tol="auto"`), before CRFsuite would with its
+        default; 1e-5 asks for the optimum.
     c : float, default 1
         Largest step of "pa", of which the types without slack (`pa_type` 0, no largest step) and I (1, the default) are
         here, with their defaults (`error_sensitive`, `averaging`).
@@ -147,15 +153,12 @@ class CRF(BaseEstimator):
             raise InputError("expected both X_dev and y_dev, or neither")
         if self.model_filename is not None:
             check_writable(self.model_filename)
-        items, labels = attributes(X), _label_lists(y)
+        items, labels = _item_lists(X), _label_lists(y)
         if len(items) != len(labels):
             raise InputError(f"expected labels for {len(items)} items, got {len(labels)} lists of labels")
-        stays = [i for i, item in enumerate(items) if item or labels[i]]
-        sequences, vocabulary = encode_sequences([items[i] for i in stays])
+        stays = [i for i, item in enumerate(items) if len(item) or labels[i]]
         chain = make_chain(self.get_params(deep=False))
-        if vocabulary is not None:
-            sequences.vocabulary = AttributeVocabulary(vocabulary.names)
-            chain.zeros = _zeros([items[i] for i in stays], vocabulary.columns)
+        sequences, chain.zeros = _encode([items[i] for i in stays])
         with warnings.catch_warnings():
             if self.max_iterations is not None:  # a limit that is meant; CRFsuite says nothing of it either
                 warnings.filterwarnings("ignore", re.escape(Status.MAX_ITER.value), ConvergenceWarning)
@@ -174,7 +177,7 @@ class CRF(BaseEstimator):
 
     def predict(self, X: Iterable[Any]) -> NDArray[np.object_]:
         """Return the best labels of each item: an array of lists, one an item, whatever their lengths."""
-        return self._model().predict(attributes(X))
+        return self._model().predict(X)
 
     def predict_single(self, xseq: Any) -> list:
         """Return the best labels of one item."""
@@ -187,7 +190,7 @@ class CRF(BaseEstimator):
         return _array_of(
             [
                 [dict(zip(labels, row, strict=True)) for row in table.tolist()]
-                for table in model.predict_marginals(attributes(X))
+                for table in model.predict_marginals(X)
             ]
         )
 
@@ -271,17 +274,37 @@ def _label_lists(y: Iterable[Any]) -> list[list]:
     return found
 
 
-def _zeros(items: list[list[dict[str, float]]], columns: dict[str, int]) -> Zeros:
-    """Return the entries of value 0, which CRFsuite takes for occurrences."""
-    positions = (position for item in items for position in item)
-    found = [
-        (n, columns[name])
-        for n, entries in enumerate(positions)
-        for name, value in entries.items()
-        if value == 0
-    ]
-    rows, names = zip(*found, strict=True) if found else ((), ())
-    return Zeros(np.array(rows, np.int64), np.array(names, np.int64))
+def _item_lists(X: Any) -> Sequence[Any]:
+    """Return items that are lists of positions as they are, others as lists of dicts of attributes."""
+    is_listed = isinstance(X, LISTS) and all(isinstance(item, LISTS) for item in X)
+    return X if is_listed else attributes(X)
+
+
+def _encode(items: list[Any]) -> tuple[Sequences, Zeros]:
+    """Return items in columns that are named by their attributes, and the entries of value 0, which CRFsuite takes for
+    occurrences. Dicts and lists of strings are read as they are: a dict of attributes for each position takes longer
+    than some trainings."""
+    try:
+        rows, vocabulary = growing_rows(items, SEPARATOR)
+    except InputError:  # bytes, or positions of another kind; or an error, which is then told
+        items = attributes(items)
+        rows, vocabulary = growing_rows(items)
+    sequences = Sequences.from_checked(
+        rows.matrix(), rows.offsets, vocabulary=AttributeVocabulary(vocabulary.names)
+    )
+    positions, columns = enumerate(flatten(items)), vocabulary.columns
+    zeros = [(n, columns[name]) for n, position in positions for name in _names_of_zeros(position)]
+    return sequences, Zeros(*np.array(zeros, np.int64).reshape(-1, 2).T)
+
+
+def _names_of_zeros(position: Any) -> list[str]:
+    if isinstance(position, COLLECTIONS) or not isinstance(
+        position, Mapping
+    ):  # for lists the second takes long
+        return []
+    if not PLAIN_TYPES.issuperset(map(type, position.values())):
+        position = attributes([[position]])[0][0]
+    return [name for name, value in position.items() if value == 0] if 0 in position.values() else []
 
 
 def _array_of(lists: list[list]) -> NDArray[np.object_]:

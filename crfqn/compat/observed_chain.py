@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Coords
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
+from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.checks import check_nonnegative
 from crfqn.objectives.support import Support
@@ -65,6 +66,8 @@ class ObservedChain(ChainCRF):
 
     def _frequent(self, coords: Coords, values: NDArray[np.float64] | None) -> Coords:
         """Return the coordinates whose values (None: 1 each) sum up to at least `min_freq`, sorted."""
+        if self.min_freq <= 0 and (values is None or not (values < 0).any()):
+            return np.unique(coords)  # in a third of the time
         found, entry = np.unique(coords, return_inverse=True)
         return found[np.bincount(entry, values, found.size) >= self.min_freq]
 
@@ -84,8 +87,9 @@ def _pairs(
 LBFGS, L2SGD, AP, PA, AROW = "lbfgs", "l2sgd", "ap", "pa", "arow"
 UNLIMITED = 2**31 - 1
 # For each algorithm the parameters that carry over, and CRFsuite's defaults. The sums that lbfgs and l2sgd minimise
-# are the same: neither is done step by step as CRFsuite does it.
-MINIMISED = {"c2": 1.0, "max_iterations": UNLIMITED, "delta": 1e-5}
+# are the same: neither is done step by step as CRFsuite does it, nor to the end of its `delta`, which is far beyond
+# what accuracy needs.
+MINIMISED = {"c2": 1.0, "max_iterations": UNLIMITED, "delta": AUTO}
 ONLINE = {"max_iterations": 100}
 CARRIED: dict[str, dict[str, Any]] = {
     LBFGS: {"c1": 0.0, **MINIMISED},
@@ -129,7 +133,8 @@ def _with_algorithm(chain: ObservedChain, algorithm: str, values: dict[str, Any]
     """Return the chain with the objective and the method of an algorithm."""
     if algorithm in (LBFGS, L2SGD):
         for name in ("c1", "c2", "delta"):
-            check_nonnegative(name, values.get(name, 0.0))
+            if values.get(name, AUTO) != AUTO:
+                check_nonnegative(name, values[name])
         # CRFsuite adds c2 |w|^2, a chain l2/2 |w|^2.
         return chain.set_params(l1=values.get("c1", 0.0), l2=2 * values["c2"], tol=values["delta"])
     n_epochs = values["max_iterations"]

@@ -98,9 +98,10 @@ def known_rows(items: Sequence[Any], names: KnownNames) -> TokenRows:
     return TokenRows.of_buffers(_filled(_Buffers(names.columns, names.pairs), items), names.n_features)
 
 
-def growing_rows(items: Sequence[Any]) -> tuple[TokenRows, Vocabulary]:
-    """Return items in columns of their own, with their names, sorted; errors as `known_rows`."""
-    pairs = GrowingPairs(GrowingColumns())
+def growing_rows(items: Sequence[Any], separator: str = "=") -> tuple[TokenRows, Vocabulary]:
+    """Return items in columns of their own, with their names, sorted; errors as `known_rows`. `separator` stands in a
+    name between the key and the string of a dict's entry."""
+    pairs = GrowingPairs(GrowingColumns(), separator)
     buffers = _filled(_Buffers(pairs.columns, pairs), items)
     places, vocabulary = pairs.sorted_names()
     rows = TokenRows.of_buffers(buffers, len(vocabulary))

@@ -52,9 +52,9 @@ class GrowingPairs(dict[str, "GrowingValues"]):
     """Map from name and value to the column of an entry 1; a pair seen before costs no new string, having a column
     beside that of the name `name=value` until `sorted_names` puts them together."""
 
-    def __init__(self, columns: GrowingColumns) -> None:
+    def __init__(self, columns: GrowingColumns, separator: str = "=") -> None:
         super().__init__()
-        self.columns = columns
+        self.columns, self.separator = columns, separator
 
     def __missing__(self, name: object) -> GrowingValues:
         if not isinstance(name, str):
@@ -67,7 +67,7 @@ class GrowingPairs(dict[str, "GrowingValues"]):
         names, columns, starts = [*self.columns], [*self.columns.values()], [NO_VALUE] * len(self.columns)
         for name, values in self.items():
             strings = [value for value in values if isinstance(value, str)]
-            names += map(f"{name}=".__add__, strings)
+            names += map(f"{name}{self.separator}".__add__, strings)
             columns += map(values.__getitem__, strings)
             starts += [len(name) + 1] * len(strings)
         order = np.array(sorted(range(len(names)), key=names.__getitem__), np.intp)

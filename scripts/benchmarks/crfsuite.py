@@ -45,8 +45,8 @@ def train(
         file = str(Path(folder) / "model.crfsuite")
         trainer = _trainer({**penalty, **pairs, **most, **parameters})
         begin = perf_counter()
-        for strings, labels in zip(_strings(problem.X_train), problem.y_train, strict=True):
-            trainer.append(strings, labels)
+        for item, labels in zip(strings(problem.X_train), problem.y_train, strict=True):
+            trainer.append(item, labels)
         began = process_time()
         trainer.train(file)
         whole = process_time() - began
@@ -105,7 +105,7 @@ def _trainer(parameters: dict[str, Any]) -> Any:
     return trainer
 
 
-def _strings(sequences: Any) -> Iterator[list[list[str]]]:
+def strings(sequences: Any) -> Iterator[list[list[str]]]:
     """Each item as CRFsuite takes it: the names of the features of each position."""
     matrix, offsets = sequences.matrix, sequences.offsets
     names = _names(sequences)
@@ -126,7 +126,7 @@ def _tokens_per_second(path: str, problem: Problem, repeats: int = 5) -> float:
 
     tagger = pycrfsuite.Tagger()
     with tagger.open(path):
-        items = [pycrfsuite.ItemSequence(strings) for strings in _strings(problem.X_test)]
+        items = [pycrfsuite.ItemSequence(item) for item in strings(problem.X_test)]
         seconds = []
         for _ in range(repeats):
             begin = perf_counter()

@@ -98,13 +98,13 @@ def words(name: str) -> TunedSet:
     return TunedSet(Texts.load(name).problem(), ChainCRF, measure=CHUNKS if name in CHUNKED else ACCURACY)
 
 
-def entities() -> TunedSet:
+def entity_texts() -> Texts:
     """GUM (Zeldes 2017), entities in eight genres; from the folder `gum_ner` below CRFQN_DATA."""
     parts: list[Any] = []
     for part in ("train", "test"):
         labeled = read_conll(Path(os.environ.get("CRFQN_DATA", "")) / "gum_ner" / f"{part}.conll.gz", ("w",))
         parts += [[[position["w"] for position in item] for item in labeled.inputs], labeled.labels]
-    return TunedSet(Texts("entities", *parts).problem(), ChainCRF, measure=CHUNKS)
+    return Texts("entities", *parts)
 
 
 def texts(name: str, vectorizer: Any) -> TunedSet:
@@ -195,7 +195,7 @@ SETS: dict[str, Callable[[], TunedSet]] = {
     "persons": lambda: words("person"),
     "dutch": lambda: words("dutch-upos"),
     "tweets": lambda: words("btc"),
-    "entities": entities,
+    "entities": lambda: TunedSet(entity_texts().problem(), ChainCRF, measure=CHUNKS),
     "ocr": lambda: TunedSet(Problem.of_recipe("ocr"), ChainCRF),
     "chunks-500": lambda: words("conll2000-500"),
     "chunks-2000": lambda: words("conll2000-2000"),

@@ -17,7 +17,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import GridSearchCV
 
-from crfqn import compat, interchange
+from crfqn import ChainCRF, compat, interchange
 from crfqn.compat import CRF, attributes, metrics, scorers
 from crfqn.errors import InputError
 from crfqn.result import Status
@@ -101,6 +101,28 @@ def test_the_optimum_is_that_of_crfsuite(parameters, tmp_path):
     )
 
 
+@pytest.mark.parametrize("max_iterations", [5, 20, 50, 100])
+def test_a_limit_of_iterations_gives_no_worse_a_model_than_crfsuites(max_iterations, tmp_path):
+    """Without `delta` training stops where accuracy is had, at most a few percent above the optimum."""
+    settings = {"c1": 0.1, "c2": 0.1}
+    crf = CRF(**settings, max_iterations=max_iterations).fit(X, Y)
+    exact = CRF(**settings, delta=1e-7).fit(X, Y)
+    tagger, log = crfsuite(tmp_path / "m", max_iterations=max_iterations, **settings)
+    optimum = exact.training_log_.last_iteration["loss"]
+    limit = max(log.last_iteration["loss"], optimum * (1 + 2 * ChainCRF().tol_))
+    assert optimum * (1 - 1e-6) <= crf.training_log_.last_iteration["loss"] <= limit
+    assert [list(path) for path in crf.predict(X)] == [tagger.tag(item) for item in X]
+
+
+def test_without_delta_fewer_steps_are_made_than_to_the_optimum():
+    loose, exact = (CRF(c1=0.1, c2=0.1, max_iterations=500, delta=delta).fit(X, Y) for delta in (None, 1e-5))
+    n_loose, n_exact = (crf.training_log_.last_iteration["num"] for crf in (loose, exact))
+    assert loose.model_.result_.status.is_success
+    assert exact.model_.result_.estimated_gap <= 1e-5
+    assert 3 * n_loose < 2 * n_exact
+    assert loose.predict(X).tolist() == exact.predict(X).tolist()
+
+
 def test_sgd_ends_at_its_optimum(tmp_path):
     crf = CRF("l2sgd", c2=0.1).fit(X, Y)
     assert (
@@ -125,6 +147,61 @@ def test_online_methods_learn(algorithm, pa_type):
     crf = CRF(algorithm, pa_type=pa_type, max_iterations=10).fit(X, Y)
     assert crf.model_.result_.status is Status.LEARNED
     assert crf.score(X, Y) == 1.0
+
+
+class AsList(list):
+    """A list of another type."""
+
+
+ODD = [
+    {"w": "a", "flag": True, "off": False, "x": 0.5, "zero": 0},
+    {"set": {"u"}, "list": ["p", "q", "p"], "d": {"e": {"f": 2, "none": False}, "g": "h"}},
+    {"a": "b", "a:b": 1.0},
+    {"a:b": False},
+    {},
+]  # fmt: skip
+PLAIN = [{"w": "a", "flag": True, "off": False}, {"w": "b", "off": False}]
+ITEMS = {
+    "plain dicts": [PLAIN, PLAIN[::-1]],
+    "odd dicts": [ODD, PLAIN],
+    "strings": [[["s", "t"], ["t"]], [["s"]]],
+    "strings that come twice": [[["s", "s"], ["t"]], [["s"]]],
+    "bytes": [[{b"w": b"a", "n": 0}, {"w": "b"}], [[b"w:a"]]],
+    "sets and tuples": [({"s", "t"}, ("t",)), [frozenset("s")]],
+    "item sequences": [pycrfsuite.ItemSequence(PLAIN), pycrfsuite.ItemSequence(ODD[3:])],
+    "other lists": [AsList(PLAIN), [*ODD, *PLAIN]],
+    "both kinds": [PLAIN, [["s"], {"w": "c", "off": False}]],
+}
+
+
+@pytest.mark.parametrize("kind", ITEMS)
+@pytest.mark.parametrize("all_possible_states", [False, True])
+def test_features_of_items_of_any_kind_are_those_of_crfsuite(kind, all_possible_states, tmp_path):
+    items = ITEMS[kind]
+    lengths = [len(item.items() if isinstance(item, pycrfsuite.ItemSequence) else item) for item in items]
+    labels = [["A", "B", "B", "A", "C", "A", "B"][:n] for n in lengths]
+    trainer = pycrfsuite.Trainer("lbfgs", verbose=False)
+    trainer.set_params({"feature.possible_states": all_possible_states, "c2": 0.1, **EXACT})
+    for item, names in zip(items, labels, strict=True):
+        trainer.append(item, names)
+    trainer.train(str(tmp_path / "m"))
+    crf = CRF(c2=0.1, delta=1e-9, all_possible_states=all_possible_states).fit(items, labels)
+    assert crf.training_log_.featgen_num_features == trainer.logparser.featgen_num_features
+    assert crf.training_log_.last_iteration["loss"] == pytest.approx(
+        trainer.logparser.last_iteration["loss"], rel=1e-6
+    )
+    tagger = pycrfsuite.Tagger()
+    tagger.open(str(tmp_path / "m"))
+    for item, table in zip(items, crf.predict_marginals(items), strict=True):
+        tagger.set(item)
+        assert [position["A"] for position in table] == pytest.approx(
+            [tagger.marginal("A", t) for t in range(len(table))], abs=1e-4
+        )
+
+
+def test_items_may_come_from_generators():
+    crf = CRF(c1=0.1, c2=0.1).fit((iter(item) for item in X), (iter(labels) for labels in Y))
+    assert crf.predict(iter(X)).tolist() == CRF(c1=0.1, c2=0.1).fit(X, Y).predict(X).tolist()
 
 
 class TestAttributes:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from benchmarks import crfsuite, text
+from benchmarks import crfsuite, swap, text
 from benchmarks.text import Measured, Training
 from harness.judging import judge
 from harness.problems import Run, stored
@@ -43,6 +43,16 @@ def test_both_minimise_the_same(problem, ours):
     verdict = judge(problem, run.weights, run.edges, l1=PENALTY.c1, l2=2 * PENALTY.c2)
     assert verdict.objective == pytest.approx(run.values[-1], rel=1e-6)
     assert verdict.objective == pytest.approx(ours[0].facts["value"], rel=2e-3)
+
+
+def test_one_import_changed():
+    pytest.importorskip("sklearn_crfsuite")
+    with stored(swap.load(swap.MADE_UP)) as path:
+        fits = swap.by_turns(path, 50, is_chunked=False, repeats=1)
+    (own,), (peer,) = fits["crfqn"], fits["CRFsuite"]
+    assert own.f1 == peer.f1 == 1.0
+    assert own.losses[-1] == pytest.approx(peer.losses[-1], rel=0.05)
+    assert own.seconds > 0 < peer.seconds
 
 
 def made_up_run(name, seconds, values, **facts):
