@@ -7,12 +7,14 @@ index arrays, masks); it needs numpy alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.data.items import Items, locate, positions_of
+from crfqn.data.values import check_values
 from crfqn.errors import InputError
 from crfqn.messages import describe
 
@@ -23,7 +25,7 @@ class Features(Items):
     Parameters
     ----------
     dense : array-like of shape (I, D), or a list of I arrays of shape (T_i, D)
-        Finite real numbers: a row an item, or for sequences an array an item, a row a position. Beside
+        Real numbers of at most 1e12 in size: a row an item, or for sequences an array an item, a row a position. Beside
         `crfqn.Sequences` and token columns an array (N, D) is a row a position.
     sparse : matrix, or list of I items
         What the estimator takes without a dense block: a sparse matrix or array of shape (I, F), or sequences such as
@@ -38,7 +40,7 @@ class Features(Items):
     ------
     InputError
         For blocks of different numbers of items or positions, arrays that do not fit together, and numbers that are
-        not finite, naming the item.
+        not finite or too large, naming the item.
 
     Examples
     --------
@@ -68,7 +70,7 @@ class Features(Items):
             _check_count(len(self.dense), sparse.offsets[-1] if self.has_positions else n_items)
         if self.has_positions:
             _check_lengths(self.lengths, sparse)
-        self._check_finite()
+        self._check_values()
 
     @classmethod
     def of(cls, X: Any) -> Features:
@@ -134,13 +136,9 @@ class Features(Items):
         blocks = f"{self.n_dense} dense columns beside a {type(self.sparse).__name__}"
         return f"Features({len(self)} items{positions}, {blocks})"
 
-    def _check_finite(self) -> None:
-        wrong = np.argwhere(~np.isfinite(self.dense))
-        if wrong.size:
-            row, column = wrong[0].tolist()
-            place = locate(self.offsets, row) if self.has_positions else f"item {row}"
-            value = self.dense[row, column]
-            raise InputError(f"dense: expected finite numbers, but {place}, column {column} is {value}")
+    def _check_values(self) -> None:
+        place = partial(locate, self.offsets) if self.has_positions else "item {}".format
+        check_values(self.dense, place, kind="dense column")
 
 
 def check_dense(X: Any, n_dense: int) -> Any:

@@ -7,13 +7,15 @@ searches index theirs. CSR matrices and arrays are not copied. Shapes: I items, 
 import operator
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crfqn.data.items import Items, check_offsets, positions_of
+from crfqn.data.items import Items, check_offsets, locate, positions_of
 from crfqn.data.matrices import check_matrix
+from crfqn.data.values import check_values
 from crfqn.errors import InputError
 
 
@@ -23,7 +25,8 @@ class Sequences(Items):
     Parameters
     ----------
     matrix : scipy.sparse matrix or array, or 2-D array-like, shape (N, F)
-        Booleans or real numbers. CSR and arrays are kept without a copy, other sparse formats become CSR.
+        Booleans or real numbers, of at most 1e12 in size. CSR and arrays are kept without a copy, other sparse formats
+        become CSR.
     offsets : array-like of int, shape (I + 1,)
         Item i is made of the rows offsets[i] ... offsets[i + 1]; starts at 0, never decreases, ends at N.
     feature_names : sequence of str, optional
@@ -37,7 +40,7 @@ class Sequences(Items):
     Raises
     ------
     InputError
-        For shapes, types, offsets or names that do not fit.
+        For shapes, types, offsets or names that do not fit, and for numbers that are not finite or too large.
 
     Examples
     --------
@@ -52,6 +55,7 @@ class Sequences(Items):
         self.offsets: NDArray[np.int64] = check_offsets(offsets, self.matrix.shape[0])
         self._names = None if feature_names is None else check_names(feature_names, self.n_features)
         self.vocabulary: Any = None
+        check_values(self.matrix, partial(locate, self.offsets), self._names)
 
     @classmethod
     def from_checked(

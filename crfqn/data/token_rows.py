@@ -6,7 +6,6 @@ names and values: Python runs no code of its own for a feature. Shapes: I items,
 
 from __future__ import annotations
 
-import math
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from crfqn.data.items import Items
 from crfqn.data.matrices import BLOCK, is_matrix
+from crfqn.data.values import LARGEST_VALUE, wrong_value
 from crfqn.data.vocabulary import (
     UNSEEN,
     GrowingColumns,
@@ -212,7 +212,7 @@ class _Buffers:
             if is_pair or value == 1:
                 append(column)
             elif value != 0:
-                if not math.isfinite(value):
+                if not -LARGEST_VALUE <= value <= LARGEST_VALUE:
                     raise ValueError
                 if column != UNSEEN:
                     self.other_values.append(value)
@@ -271,12 +271,8 @@ def _what_is_wrong(position: Any) -> str | None:
             if not isinstance(value, Real):
                 expected = "a number, boolean, string, list or dict"
                 return f"feature {shorten(key)}: expected {expected}, got {describe(value)}"
-            try:
-                is_finite = math.isfinite(value)
-            except OverflowError:
-                return f"feature {shorten(key)}: the number is too large for a float, {shorten(value)}"
-            if not is_finite:
-                return f"feature {shorten(key)}: expected a finite number, got {value}"
+            if not -LARGEST_VALUE <= value <= LARGEST_VALUE:  # type: ignore[operator]
+                return wrong_value(f"feature {shorten(key)}", value)
         return None
     if isinstance(position, (list, tuple, set, frozenset)) or _is_string_row(position):
         for name in position:

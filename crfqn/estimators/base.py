@@ -29,7 +29,7 @@ from crfqn.estimators.automatic_solver import AUTO, SOLVERS, named_solver
 from crfqn.estimators.blocks import Block, Blocks
 from crfqn.estimators.callbacks import Callbacks, CallbackSupportMixin
 from crfqn.estimators.checkpoint import Checkpoint
-from crfqn.estimators.checks import check_parameters, check_size
+from crfqn.estimators.checks import check_parameters
 from crfqn.estimators.storage import keep_parameters, save, stored_strengths
 from crfqn.estimators.strengths import Strengths, chosen_strengths, is_auto, print_strengths
 from crfqn.estimators.validation import OWN_SCORE, named_scorer
@@ -366,7 +366,6 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     ) -> Problem:
         """Return the training of this model, which has its labels and columns, and set the strengths that are "auto".
         `start` and `validation` are of the features as given; of `start` what is outside of `support` is left out."""
-        check_size(features)
         start = within(support, start)
         objective = self._objective(features, structure, targets, item_weights, support)
         return self._posed(objective, features, targets, item_weights, start, unpenalised, validation)
@@ -412,7 +411,6 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
             store = block.store.with_constant() if has_constant else block.store
             targets = block.targets if codes is None else codes[block.targets]
             features = SparseMap(store, pool)
-            check_size(features)
             return ObjectiveInMemory(features, self._loss(structure_over(store), targets), block.weights)
 
         with single_threaded_blas(), Pool(self.n_threads) as pool:

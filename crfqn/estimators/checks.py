@@ -6,17 +6,14 @@ from collections.abc import Callable
 from dataclasses import fields
 from numbers import Real
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
 
+from crfqn.data.values import check_values
 from crfqn.errors import InputError
-
-if TYPE_CHECKING:
-    from crfqn.objectives.linear.feature_map import FeatureMap
-
-LARGEST_VALUE = 1e12
 
 
 class AvailableIf:
@@ -57,16 +54,13 @@ def check_nonnegative(name: str, value: Any) -> None:
         raise InputError(f"{name}: expected a finite number >= 0, got {value!r}")
 
 
-def check_size(features: FeatureMap) -> None:
-    """Raise InputError for feature values so large that sums of their squares would overflow or lose all digits."""
-    if features.largest_value <= LARGEST_VALUE:
-        return
-    largest = np.sqrt(features.feature_scales)
-    feature = int(np.argmax(largest))
-    raise InputError(
-        f"expected feature values up to {LARGEST_VALUE:g} in size, but feature {feature} reaches "
-        f"{largest[feature]:g}: scale it"
-    )
+def validated(model: Any, X: Any, *y: Any, **how: Any) -> Any:
+    """Return rows, and labels if given, as scikit-learn's `validate_data` does; InputError for values that are too
+    large, by item and feature."""
+    found = validate_data(model, X, *y, **how)
+    rows = found[0] if y else found
+    check_values(rows, "item {}".format, getattr(model, "feature_names_in_", None))
+    return found
 
 
 def check_classes(classes: NDArray) -> None:

@@ -10,7 +10,6 @@ from crfqn.arrays import Vector
 from crfqn.blas import single_threaded_blas
 from crfqn.data.features import FeatureStore
 from crfqn.data.hybrid import Features
-from crfqn.estimators.checks import check_size
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.hybrid_map import HybridMap
 from crfqn.objectives.linear.sparse_map import SparseMap
@@ -38,9 +37,7 @@ def beside_dense(X: Features, sparse: Any) -> HybridMap:
 
 
 def centred(features: Any, weights: Vector | None) -> Any:
-    """Return the map with its features centred by the items' weights, for a training whose intercepts are free;
-    InputError for values that are too large."""
-    check_size(features)  # as they were given
+    """Return the map with its features centred by the items' weights, for a training whose intercepts are free."""
     with single_threaded_blas():  # sums do not depend on threads
         return features.centred_at(features.means(weights))
 

@@ -22,7 +22,7 @@ from crfqn.data.items import item_weights
 from crfqn.data.label_codes import encode_known_labels
 from crfqn.errors import InputError
 from crfqn.estimators.base import Decoding, has_probabilities
-from crfqn.estimators.checks import available_if, check_size
+from crfqn.estimators.checks import available_if
 from crfqn.estimators.features import centred, item_features
 from crfqn.estimators.hybrid import HybridModel
 from crfqn.estimators.items import ItemModel, Targets, adopt_columns
@@ -169,7 +169,6 @@ class ItemClassifier(ItemModel, HybridModel):
             features = item_features(X, self.fit_intercept, pool)
             over = targets.space.over(features.n_items)
             if is_dual(self):
-                check_size(features)
                 offset = None if is_first else np.concatenate(list(self._class_scores(X)), axis=1)
                 loss = self._loss(over, targets.labels)
                 return learn_in_dual(self, model, Objective(features, loss, targets.weights, offset=offset))
@@ -177,7 +176,6 @@ class ItemClassifier(ItemModel, HybridModel):
                 features = features.centred_at(self._memory.centre)
             elif self._has_free_intercept:
                 features = centred(features, targets.weights)
-            check_size(features)
             objective = self._objective(features, over, targets.labels, targets.weights)
             begin = self._start(model, targets.space, None if is_first else self)
             return learn_online(self, model, objective, features, begin)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from crfqn.arrays import NO_COORDS, SparseWeights, Vector
 from crfqn.blas import single_threaded_blas
@@ -31,7 +31,7 @@ from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.base import Problem, SparseLinearModel
 from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.callbacks import with_tasks
-from crfqn.estimators.checks import available_if, check_classes
+from crfqn.estimators.checks import available_if, check_classes, validated
 from crfqn.estimators.features import centred, item_features
 from crfqn.estimators.labels import (
     LabelSets,
@@ -169,15 +169,15 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
             if table is not None:
                 ends, columns, values = table.read(X)
                 X = scipy.sparse.csr_array((values, columns, ends), shape=(ends.size - 1, table.n_features))
-        return validate_data(checked, X, *y, reset=is_new, **READ)
+        return validated(checked, X, *y, reset=is_new, **READ)
 
     def _read_sets(self, checked: ItemModel, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Targets]:
         X = canonical(X)
         if are_sets(y):
-            X = validate_data(checked, X, **READ)
+            X = validated(checked, X, **READ)
             check_consistent_length(X, y)
         else:
-            X, y = validate_data(checked, X, item_labels(y), multi_output=True, **READ)
+            X, y = validated(checked, X, item_labels(y), multi_output=True, **READ)
         sets = LabelSets.of(y)
         weights = set_weights(sample_weight, self.class_weight, sets.classes, sets.table)
         if weights is not None and not weights.all():

@@ -20,7 +20,6 @@ from crfqn.errors import InputError
 from crfqn.estimators.base import Problem, within
 from crfqn.estimators.bigrams import refuse_bigrams
 from crfqn.estimators.chain_training import ERROR, find_broken, items_that_stay
-from crfqn.estimators.checks import check_size
 from crfqn.estimators.transitions import as_transitions
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.objective import Objective
@@ -60,7 +59,6 @@ class ChainShard:
             if broken is not None:
                 items_that_stay(broken, offsets.size - 1, ERROR)
         features = SparseMap(FeatureStore.from_matrix(matrix, offsets, allow_empty=True), Pool(1))
-        check_size(features)
         loss = model._loss(model._chain(offsets, is_training=True), targets)
         return Objective(features, loss, weights, self.support)
 

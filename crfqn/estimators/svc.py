@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel, sigmoid_kernel
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import NO_WEIGHTS, SparseWeights, Vector
 from crfqn.data.items import check_item_weights, item_weights
@@ -24,7 +24,7 @@ from crfqn.data.matrices import canonical
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.base import pass_on_interrupt
-from crfqn.estimators.checks import check_parameters, is_number
+from crfqn.estimators.checks import check_parameters, is_number, validated
 from crfqn.estimators.labels import share_right
 from crfqn.estimators.storage import keep_parameters, save
 from crfqn.estimators.weights import read_matrix
@@ -241,7 +241,7 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
             Ctrl-C; the model has the best variables so far, and is usable.
         """
         self._check_parameters()
-        X, names = validate_data(self, canonical(X), item_labels(y), accept_sparse="csr", dtype=np.float64)
+        X, names = validated(self, canonical(X), item_labels(y), accept_sparse="csr", dtype=np.float64)
         check_classification_targets(names)
         classes, codes = encode_labels(names, np.arange(len(names) + 1))
         weights = item_weights(sample_weight, self.class_weight, classes, codes)
@@ -352,7 +352,7 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
 
     def _scores(self, X: Any) -> Vector:
         check_is_fitted(self)
-        X = validate_data(self, canonical(X), reset=False, accept_sparse="csr", dtype=np.float64)
+        X = validated(self, canonical(X), reset=False, accept_sparse="csr", dtype=np.float64)
         if not self.support_.size:  # of one class
             return np.zeros((X.shape[0], len(self.classes_)))
         if self.kernel == PRECOMPUTED:

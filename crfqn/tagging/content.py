@@ -31,7 +31,7 @@ class ModelContent:
 
 
 # In size. Scores, sums of weights times features, stay finite with room for their squares where features are as large
-# as `fit` takes them (base.LARGEST_VALUE, 1e12); what a training finds is smaller by far.
+# as they may be (`data.values.LARGEST_VALUE`); what a training finds is smaller by far.
 LARGEST_WEIGHT = 1e100
 LARGEST_TABLE = (
     2**28

@@ -6,7 +6,6 @@ table rows of its cells. Shapes: I items, F features, K nodes (flat: the classes
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any
@@ -19,6 +18,7 @@ from crfqn.data.hybrid import check_dense, sparse_of
 from crfqn.data.label_codes import encode_known_labels
 from crfqn.data.matrices import check_sparse
 from crfqn.data.model_file import ModelFile
+from crfqn.data.values import LARGEST_VALUE, check_values, wrong_value
 from crfqn.errors import InputError, ModelFileError
 from crfqn.messages import describe, shorten
 from crfqn.tagging.content import (
@@ -243,9 +243,8 @@ class ItemPredictor(Predictor):
             )
         if matrix.dtype.kind not in "biuf":
             raise InputError(f"expected numbers, got an array of {matrix.dtype}")
+        check_values(matrix, "item {}".format, self.names)
         rows = Rows.of(matrix)
-        if not np.isfinite(rows.values).all():
-            raise InputError("expected finite numbers, got NaN or infinity")
         if is_sparse:
             self._warn_of_unknown(rows)
         return rows
@@ -262,12 +261,12 @@ class ItemPredictor(Predictor):
                 raise InputError(f"item {i}: expected a dict like others, got {describe(item)}")
             for name, value in item.items():
                 columns.append(self._column(i, name))
-                number = _as_float(value)
-                if not math.isfinite(number):
-                    raise InputError(
-                        f"item {i}: feature {shorten(name)}: expected a finite number, got {describe(value)}"
-                    )
-                values.append(number)
+                feature = f"feature {shorten(name)}"
+                if not isinstance(value, (Real, np.bool_)):
+                    raise InputError(f"item {i}: {feature}: expected a finite number, got {describe(value)}")
+                if not -LARGEST_VALUE <= value <= LARGEST_VALUE:  # type: ignore[operator]
+                    raise InputError(f"item {i}: {wrong_value(feature, value)}")
+                values.append(float(value))
             row_ends.append(len(columns))
         return Rows(np.array(row_ends), np.array(columns, np.int64), np.array(values, np.float64))
 
@@ -279,11 +278,3 @@ class ItemPredictor(Predictor):
             return int(name)
         expected = "a name" if self._names is not None else f"a column from 0 to {self.n_features_in_ - 1}"
         raise InputError(f"item {i}: expected {expected} as feature, got {describe(name)}")
-
-
-def _as_float(value: Any) -> float:
-    """Return a number in float64, NaN for anything else."""
-    try:
-        return float(value) if isinstance(value, (Real, np.bool_)) else math.nan
-    except OverflowError:
-        return math.inf

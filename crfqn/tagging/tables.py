@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.data.matrices import is_number
+from crfqn.data.values import LARGEST_VALUE, wrong_value
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 from crfqn.tagging.scores import Rows
@@ -44,8 +45,12 @@ class NumberColumn:
         return {self.feature: self.name}
 
     def entries(self, cells: Sequence[Any]) -> tuple[NDArray[np.int64], Any, NDArray[np.float64]]:
-        """Return rows, features and values other than 0; CellError for a cell without a number."""
+        """Return rows, features and values other than 0; CellError for a cell without a number, or one too large."""
         values = (numbers_of(self.name, cells) - self.center) / self.scale
+        wrong = np.flatnonzero(np.abs(values) > LARGEST_VALUE)
+        if wrong.size:
+            what = f"column {self.name!r}, centred and scaled"
+            raise CellError(int(wrong[0]), wrong_value(what, values[wrong[0]]))
         rows = np.flatnonzero(values)
         return rows, np.full(rows.size, self.feature), values[rows]
 

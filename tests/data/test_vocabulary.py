@@ -87,6 +87,7 @@ class TestPairsThatAVocabularyRemembers:
 
     def test_the_error_names_the_place_after_a_good_start(self):
         with pytest.raises(
-            InputError, match=r"item 0, position 1: feature 'x': expected a finite number, got nan"
+            InputError,
+            match=r"item 0, position 1: feature 'x': expected a finite number of at most 1e\+12 in size, got nan",
         ):
             encode_sequences([[{"w": "a", "x": 1}, {"w": "a", "x": float("nan")}]])

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from sklearn.model_selection import train_test_split
-from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from crfqn.arrays import Vector
 from crfqn.data.label_codes import encode_known_labels, item_labels
 from crfqn.data.matrices import canonical
 from crfqn.errors import InputError
-from crfqn.estimators.checks import check_classes
+from crfqn.estimators.checks import check_classes, validated
 from crfqn.estimators.items import Targets
 from crfqn.estimators.labels import LabelSets, LabelSpace, are_sets
 from crfqn.estimators.least_squares.base import HALF
@@ -53,7 +53,7 @@ class ItemStream:
 
 def checked_rows(model: Any, X: Any, is_first: bool = False) -> Any:
     """Return rows, checked; a model takes the columns' names from the first and compares others."""
-    return validate_data(model, canonical(X), reset=is_first, accept_sparse=("csr", "csc"), dtype="numeric")
+    return validated(model, canonical(X), reset=is_first, accept_sparse=("csr", "csc"), dtype="numeric")
 
 
 def check_blocks(blocks: Any) -> None:

@@ -25,8 +25,6 @@ from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.base import Problem, pass_on_interrupt
 from crfqn.estimators.callbacks import Callbacks, with_tasks
-from crfqn.estimators.checks import check_size
-from crfqn.estimators.features import item_features
 from crfqn.estimators.items import Targets, adopt_columns
 from crfqn.estimators.labels import LabelSpace
 from crfqn.estimators.least_squares.base import LeastSquaresModel
@@ -293,7 +291,6 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         if is_split:
             X, targets, held = split_off(X, targets, self.validation_fraction, self._seed)
         with Pool(self.n_threads) as pool:
-            check_size(item_features(X, False, pool))
             items = _stream(X, targets, pool)
             return self._learn_stages(
                 checked, space, items, held, _stream(*whole, pool) if is_split else None

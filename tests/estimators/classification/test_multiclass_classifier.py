@@ -278,7 +278,7 @@ class TestPrediction:
         assert hasattr(MulticlassClassifier(loss="logistic"), "predict_proba")
         model = fitted()
         assert not hasattr(model, "predict_proba")
-        with pytest.raises(AttributeError, match=r"has no attribute 'predict_log_proba'"):
+        with pytest.raises(AttributeError, match=r"probabilities are those of loss='logistic'"):
             model.predict_log_proba(X)
 
     def test_two_classes(self):

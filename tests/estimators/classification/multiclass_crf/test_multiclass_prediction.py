@@ -185,7 +185,7 @@ class TestMessages:
             (np.where(X > 3, np.nan, X), Y, "Input X contains NaN"),
             (1j * X, Y, "Complex data not supported"),
             (np.array([["a"] * 2] * 90), Y, "not compatible with arrays of bytes"),
-            (1e20 * X, Y, r"up to 1e\+12 in size, but feature 8 reaches .*: scale it"),
+            (1e20 * X, Y, r"item 0: feature 0: .* 1e\+12 in size, got 4e\+20"),
             (X[:, :0], Y, "0 feature"),
             (X[:0], Y[:0], "0 sample"),
         ],
