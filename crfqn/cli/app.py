@@ -11,6 +11,7 @@ from crfqn.cli.exits import ExitCode, command
 from crfqn.cli.options import (
     FOLDS,
     ClusterOptions,
+    Command,
     DataOptions,
     DenseOption,
     DevOptions,
@@ -82,7 +83,7 @@ def options(
     pass
 
 
-@app.command()
+@app.command(cls=Command)
 @command
 def quickstart(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where the model goes.")] = None,
@@ -96,7 +97,7 @@ def quickstart(
     return quickstart(output, n_threads=n_threads, as_json=as_json, is_quiet=is_quiet)
 
 
-@app.command()
+@app.command(cls=Command)
 @command
 @with_option_groups
 def train(
@@ -133,7 +134,7 @@ def train(
     return train(recipe, data, output, settings, dev.dev, dense, cluster=cluster, **how)
 
 
-@app.command()
+@app.command(cls=Command)
 @command
 def recipe(
     structure: Annotated[
@@ -149,7 +150,7 @@ def recipe(
     write_text(output, f"{to_json(describe_keys(structure))}\n" if as_json else skeleton(structure))
 
 
-@app.command()
+@app.command(cls=Command)
 @command
 @with_option_groups
 def path(
@@ -172,7 +173,7 @@ def path(
     return path(recipe, data, output, asdict(overrides), options, is_quiet=is_quiet)
 
 
-@app.command()
+@app.command(cls=Command)
 @command
 @with_option_groups
 def cv(
@@ -192,7 +193,7 @@ def cv(
     return cross_validate(recipe, data, asdict(overrides), folds, as_json=as_json, is_quiet=is_quiet)
 
 
-@app.command()
+@app.command(cls=Command)
 @command
 @with_option_groups
 def predict(
@@ -212,7 +213,7 @@ def predict(
     predict(model, input, output, options)
 
 
-@app.command()
+@app.command(cls=Command)
 @command
 def evaluate(
     model: ModelArgument,
@@ -239,7 +240,7 @@ def evaluate(
     evaluate(model, input, format=format, encoding=encoding, dense=dense, as_json=as_json)
 
 
-@app.command()
+@app.command(cls=Command)
 @command
 def inspect(
     model: ModelArgument,
@@ -253,7 +254,7 @@ def inspect(
     inspect(model, top, label, as_json=as_json)
 
 
-@app.command()
+@app.command(cls=Command)
 @command
 def report(
     model: ModelArgument,
@@ -284,7 +285,7 @@ def report(
     report(model, input, output, contents, as_json=as_json, is_quiet=is_quiet)
 
 
-@app.command()
+@app.command(cls=Command)
 @command
 def serve(
     model: ModelArgument,
@@ -313,7 +314,7 @@ def serve(
     serve(model, host, port, n_workers, max_bytes, timeout)
 
 
-@app.command()
+@app.command(cls=Command)
 @command
 def convert(
     source: Annotated[
@@ -353,7 +354,7 @@ def convert(
     convert(source, target, source_format, target_format, options, as_json=as_json, is_quiet=is_quiet)
 
 
-@app.command("compile")
+@app.command("compile", cls=Command)
 @command
 def compile_(
     names: Annotated[
@@ -383,7 +384,7 @@ def compile_(
     compile_all(names or [], as_json=as_json, is_quiet=is_quiet)
 
 
-@data_app.command("list")
+@data_app.command("list", cls=Command)
 @command
 def data_list(as_json: JsonOption = False) -> None:
     """List the datasets and say which are on this machine."""
@@ -392,7 +393,7 @@ def data_list(as_json: JsonOption = False) -> None:
     list_all(as_json=as_json)
 
 
-@data_app.command("get")
+@data_app.command("get", cls=Command)
 @command
 def data_get(name: DatasetArgument, as_json: JsonOption = False, is_quiet: QuietOption = False) -> None:
     """Download a dataset into the cache and check it; print where its files are."""
@@ -401,7 +402,7 @@ def data_get(name: DatasetArgument, as_json: JsonOption = False, is_quiet: Quiet
     fetch(name, as_json=as_json, is_quiet=is_quiet)
 
 
-@data_app.command("verify")
+@data_app.command("verify", cls=Command)
 @command
 def data_verify(name: DatasetArgument, as_json: JsonOption = False) -> int:
     """Check a dataset on this machine against its registered checksum or content."""

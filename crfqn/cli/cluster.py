@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from glob import glob, has_magic
-from pathlib import Path
 from typing import Any
 
-from crfqn.cli.options import ClusterOptions, DataOptions
+from crfqn.cli.options import ClusterOptions
 from crfqn.errors import InputError
 from crfqn.threads import available_cores
 
@@ -38,15 +36,3 @@ def cluster_of(options: ClusterOptions) -> Iterator[Any]:
         Client(cluster, set_as_default=False) as client,
     ):
         yield client
-
-
-def files_matching(data: DataOptions) -> list[str]:
-    """Return the whole paths of the files that --data names, by a pattern or by its name; none without it."""
-    if data.data is None:
-        return []
-    if not has_magic(data.data) or Path(data.data).exists():
-        return [str(Path(data.data).resolve())]
-    found = sorted(str(Path(path).resolve()) for path in glob(data.data))
-    if not found:
-        raise InputError(f"{data.data}: there is no such file")
-    return found

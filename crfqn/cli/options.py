@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from crfqn.choices import STRUCTURED
 from crfqn.parameters import PARAMETERS
@@ -83,8 +84,11 @@ def parameter(name: str, *names: str, **how: Any) -> Any:
 class DataOptions:
     """Data of one's own in the place of a recipe, in `crfqn train`, `path` and `cv`."""
 
-    data: str | None = option("A file to train on, in the place of a recipe; - is standard input.")
-    test: str | None = option("A file to score the model on, with --data.")
+    data: list[str] | None = option(
+        "A file to train on, in the place of a recipe; - is standard input. Several files are one set: --data again, a "
+        "folder, or a pattern in quotes."
+    )
+    test: list[str] | None = option("A file to score the model on, with --data; several as of --data.")
     format: FormatOption = None
     structure: str | None = option(
         "What the labels are, with --data: chain, flat, taxonomy or ranking; default: by format."
@@ -93,7 +97,9 @@ class DataOptions:
         "The column of labels of a table, by its name or its number from 1, or CoNLL-U's field (xpos, misc:NER), "
         "with --data; default: label, tag, ..., where rows are items class, target or the last one; upos."
     )
-    drop: str | None = option("Columns of a table that are left out, with --data: A,B by names or numbers.")
+    drop: list[str] | None = option(
+        "Columns of a table that are left out, with --data: A,B by names or numbers."
+    )
     header: bool | None = option(
         "Whether the first line of a table names its columns, with --data; default: unless a cell of it is a number, "
         "is empty, or comes again beside or below it.",
@@ -126,7 +132,7 @@ class DataOptions:
 class DevOptions:
     """Items that a training is scored on while it runs, in `crfqn train`."""
 
-    dev: str | None = option(
+    dev: list[str] | None = option(
         "A labelled file in the format of the training data: the model has the weights that score best on it, "
         "and the training stops when they get no better."
     )
@@ -264,6 +270,20 @@ class PredictOptions:
 
 
 ThreadsOption = Annotated[int | None, option_of("n_threads", "--threads")]
+
+
+class Command(TyperCommand):
+    """A command that takes an option once, unless several values of it are one set."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the command line; a usage error for an option that is given twice."""
+        _, _, occurrences = self.make_parser(ctx).parse_args([*args])
+        for option in occurrences:
+            if occurrences.count(option) > 1 and option.param_type_name == "option" and not option.multiple:
+                ctx.fail(
+                    f"{'/'.join([*option.opts[:1], *option.secondary_opts])} given twice; expected it once"
+                )
+        return super().parse_args(ctx, args)
 
 
 def with_option_groups(function: Callable[..., Any]) -> Callable[..., Any]:

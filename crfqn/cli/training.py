@@ -4,7 +4,7 @@ import math
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crfqn.atomic_write import check_writable
-from crfqn.cli.cluster import cluster_of, files_matching
+from crfqn.cli.cluster import cluster_of
 from crfqn.cli.exits import ExitCode, Interrupts
 from crfqn.cli.loading import check_labelled, tree_of
 from crfqn.cli.options import ClusterOptions, DataOptions
@@ -28,7 +28,7 @@ from crfqn.recipes import EMBEDDED, Prepared, build_estimator, load_recipe, obse
 from crfqn.recipes.finding import recipe_of_options
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sharded import files_of, prepare_shards
-from crfqn.recipes.sources import TABLES, format_of, with_own_separator
+from crfqn.recipes.sources import TABLES, files_named, format_of
 from crfqn.result import Result, Status
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def train(
     data: DataOptions,
     output: Path | None,
     settings: Mapping[str, Any],
-    dev: str | None = None,
+    dev: list[str] | None = None,
     dense: Path | None = None,
     *,
     cluster: ClusterOptions = HERE,
@@ -54,18 +54,17 @@ def train(
     is_quiet: bool,
 ) -> int:
     """Train from a recipe, `settings` other than None in the place of its parameters; return the exit code. `dev` names
-    the file that the training is stopped by, `dense` that of a dense block, `cluster` who holds the data."""
-    is_alone = data.data is not None and data.test is None and dev is None and cluster == HERE
+    the files that the training is stopped by, `dense` that of a dense block, `cluster` who holds the data."""
+    is_alone = bool(data.data) and not (data.test or dev) and cluster == HERE
     if dense is not None and not is_alone:
         raise InputError(
             "--dense: expected --data FILE alone, without --test and --dev; then `crfqn evaluate`"
         )
-    files = files_matching(data) if cluster != HERE else []
-    recipe = chosen_recipe(name_or_path, replace(data, data=files[0]) if files else data)
+    recipe = chosen_recipe(name_or_path, data)
     output = output or recipe.output_path
     check_writable(output)
     with Interrupts() as interrupts, cluster_of(cluster) as client:
-        prepared = read_data(recipe) if client is None else prepare_shards(recipe, files or files_of(recipe))
+        prepared = read_data(recipe) if client is None else prepare_shards(recipe, files_of(recipe))
         settings = {**settings, "client": client}
         if dense is not None:
             from crfqn.cli.dense import beside
@@ -80,16 +79,16 @@ def train(
 def read_data(recipe: Recipe) -> Prepared:
     """Return the data of a recipe; a file that is one long item is seldom what is meant, and said."""
     prepared = prepare(recipe)
-    for path, labels in ((recipe.data.train, prepared.y_train), (recipe.data.test, prepared.y_test)):
-        _say_of_one_item(recipe, path, labels)
+    for part, labels in (("train", prepared.y_train), ("test", prepared.y_test)):
+        _say_of_one_item(recipe, recipe.data.names(part), labels)
     return prepared
 
 
-def _say_of_one_item(recipe: Recipe, path: str, labels: list[Any]) -> None:
+def _say_of_one_item(recipe: Recipe, names: list[str], labels: list[Any]) -> None:
     """Warn of a table's rows, or MANY_LINES lines of columns, as a single sequence, and say what parts items."""
-    if recipe.structure.kind != "chain" or not path or len(labels) != 1 or recipe.data.sentence:
+    if recipe.structure.kind != "chain" or not names or len(labels) != 1 or recipe.data.sentence:
         return
-    name, n_lines = format_of(recipe, path), len(labels[0])
+    name, n_lines = format_of(recipe, names[0]), len(labels[0])
     if name in TABLES:
         lines, remedy = "rows", ", a column called sentence or sent_id, or --sentence COLUMN"
     elif n_lines >= MANY_LINES and FORMATS[name].cut is by_blank_lines:
@@ -97,31 +96,34 @@ def _say_of_one_item(recipe: Recipe, path: str, labels: list[Any]) -> None:
     else:
         return
     say(
-        f"Warning: {Path(path).name}: all its {lines} ({n_lines:,}) are one item; blank lines{remedy} would tell "
+        f"Warning: {Path(names[0]).name}: all its {lines} ({n_lines:,}) are one item; blank lines{remedy} would tell "
         "items apart"
     )
 
 
-def dev_items(recipe: Recipe, prepared: Prepared, dev: str | None) -> tuple[Any, list[Any]] | None:
-    """Return features and labels of the file `dev`, else of the recipe's dev file, None without any."""
-    path = dev or (str(recipe.source.parent / recipe.data.dev) if recipe.data.dev else None)
-    if path is None:
+def dev_items(recipe: Recipe, prepared: Prepared, dev: list[str] | None) -> tuple[Any, list[Any]] | None:
+    """Return features and labels of the files `dev`, else of the recipe's dev files, None without any."""
+    names = dev or recipe.data.names("dev")
+    if not names:
         return None
-    observed = observe(with_own_separator(recipe, path), path, prepared.features)
-    check_labelled(observed, path)
+    observed = observe(recipe, files_named(names, Path() if dev else recipe.source.parent), prepared.features)
+    check_labelled(observed, ", ".join(names))
     y = observed.y or []
-    _say_of_one_item(recipe, path, y)
+    _say_of_one_item(recipe, names, y)
     return observed.X, labels_like(y, prepared.y_train)
 
 
 def chosen_recipe(name_or_path: str | None, options: DataOptions) -> Recipe:
     """Return the recipe that is named, or one of the data file and the choices beside it; InputError for both."""
-    chosen = {name: value for name, value in asdict(options).items() if value is not None}
+    chosen = {name: value for name, value in asdict(options).items() if value not in (None, [])}
     if name_or_path is not None:
         if chosen:
-            raise InputError(f"--{next(iter(chosen))}: a recipe says so itself; give a recipe or --data FILE")
+            raise InputError(
+                f"--{next(iter(chosen))}: a recipe says so itself; give a recipe or --data FILE (of several files each "
+                "by --data)"
+            )
         return load_recipe(name_or_path)
-    if options.data is None:
+    if not options.data:
         raise InputError("expected a recipe or --data FILE, got neither; `crfqn quickstart` needs none")
     return recipe_of_options(**chosen)
 

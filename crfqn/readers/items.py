@@ -110,16 +110,31 @@ class Labeled:
 
 
 def append_test(train: Labeled, test: Labeled) -> Labeled:
-    """Join a training and a test file into one `Labeled` with that split; InputError for other columns."""
+    """Join a training and a test file into one `Labeled` with that split; InputError, naming the file, for other
+    columns, or attributes in their place."""
     weights = None
     if train.weights is not None or test.weights is not None:
         weights = [*(train.weights or [1.0] * train.n_items), *(test.weights or [1.0] * test.n_items)]
     labels = train.labels + test.labels
+    shown = test.places.file if test.places else "the test part"
     try:
         inputs: Any = train.inputs + test.inputs  # type: ignore[operator]
     except InputError as error:
-        raise InputError(f"{test.places.file if test.places else 'the test part'}: {error}") from error
-    return Labeled(inputs, labels, train.n_items, weights=weights, has_numbers=train.has_numbers)
+        raise InputError(f"{shown}: {error}") from error
+    except TypeError:
+        kinds = ["columns" if isinstance(p.inputs, TokenColumns) else "features" for p in (train, test)]
+        raise InputError(f"{shown}: expected {kinds[0]}, as in the files before, got {kinds[1]}") from None
+    places = _joined_places(train, test)
+    return Labeled(inputs, labels, train.n_items, places, weights, has_numbers=train.has_numbers)
+
+
+def _joined_places(first: Labeled | Documents, second: Labeled | Documents) -> Places | None:
+    if first.places is None or second.places is None:
+        return None
+    parts: list[tuple[int, Places]] = []
+    for data, places in ((first, first.places), (second, second.places)):
+        parts += places.parts if isinstance(places, JoinedPlaces) else [(data.n_items, places)]
+    return JoinedPlaces(second.places.file, second.places.lines, parts=parts)
 
 
 def _item_digest(observed: Any, labels: list[str]) -> bytes:
@@ -188,6 +203,21 @@ class Places:
     def where(self, item: int, position: int = 0) -> str:
         """Return the place in words, "train.txt, line 17"."""
         return f"{self.file}, line {self.line(item, position)}"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class JoinedPlaces(Places):
+    """Places of the items of several files: of each the number of its items, and their places."""
+
+    parts: list[tuple[int, Places]]
+
+    def where(self, item: int, position: int = 0) -> str:
+        """Return the place in words, "train.txt, line 17"."""
+        for n_items, places in self.parts:
+            if item < n_items:
+                return places.where(item, position)
+            item -= n_items
+        raise IndexError("there is no such item")
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,7 +290,10 @@ def concatenate(train: Documents, test: Documents) -> Documents:
     kinds = [_kind(part.inputs) for part in (train, test)]
     if kinds[0] == kinds[1] and kinds[0] != MATRIX:
         inputs = train.inputs + test.inputs
-        return Documents(inputs, labels, taxonomy, train.n_items, has_numbers=train.has_numbers)
+        places = _joined_places(train, test)
+        return Documents(
+            inputs, labels, taxonomy, train.n_items, places=places, has_numbers=train.has_numbers
+        )
     if kinds[0] != kinds[1]:
         raise InputError(
             f"the training part holds {kinds[0]}, the test part {kinds[1]}; expected the same kind"
@@ -270,7 +303,8 @@ def concatenate(train: Documents, test: Documents) -> Documents:
     names = _joined_names(train.feature_names, test.feature_names)
     n_columns = max(train.inputs.shape[1], test.inputs.shape[1])
     matrix = vstack([_widened(part.inputs, n_columns) for part in (train, test)], format="csr")
-    return Documents(matrix, labels, taxonomy, train.n_items, names, has_numbers=train.has_numbers)
+    places = _joined_places(train, test)
+    return Documents(matrix, labels, taxonomy, train.n_items, names, places, has_numbers=train.has_numbers)
 
 
 def drop_unseen_columns(documents: Documents) -> Documents:

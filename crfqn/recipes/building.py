@@ -1,7 +1,6 @@
 """Data and estimator of a recipe, ready to train, and new files with the same features."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import crfqn
@@ -12,7 +11,7 @@ from crfqn.recipes.documents import observe_documents, prepare_documents
 from crfqn.recipes.keys import keys_in
 from crfqn.recipes.schema import STRENGTHS, ObjectiveSection, Recipe
 from crfqn.recipes.sequences import observe_sequences, prepare_sequences
-from crfqn.recipes.sources import Observed, Prepared
+from crfqn.recipes.sources import Observed, Origin, Prepared
 
 if TYPE_CHECKING:
     from crfqn.estimators.base import SparseLinearModel
@@ -34,13 +33,14 @@ def prepare(recipe: Recipe) -> Prepared:
 
 def observe(
     recipe: Recipe,
-    path: str | Path | None = None,
+    path: Origin = None,
     features: Features | None = None,
     *,
     keeps_blank: bool = False,
     columns: Sequence[str] | None = None,
 ) -> Observed:
-    """Return the features of a new file (None: the recipe's test items, `-`: standard input), and its labels, if any.
+    """Return the features of a new file or of several (None: the recipe's test items, `-`: standard input), and the
+    labels, if any.
 
     Pixel recipes read letter tables (plain, .gz, .mat) of their image size, and CRFsuite's text format with an
     attribute `p<row>_<column>[:value]` for each pixel that is not 0; attribute recipes the text format; those of

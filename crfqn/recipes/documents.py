@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crfqn.data.files import STANDARD_INPUT
 from crfqn.data.label_texts import target_reader
 from crfqn.data.matrices import is_number
 from crfqn.data.token_columns import TokenColumns
@@ -25,6 +25,7 @@ from crfqn.recipes.document_features import Features, NumberFeatures, TableFeatu
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sources import (
     Observed,
+    Origin,
     Prepared,
     format_of,
     load_dataset,
@@ -32,6 +33,7 @@ from crfqn.recipes.sources import (
     own_files,
     own_parts,
     read_items,
+    read_set,
     split,
 )
 from crfqn.tagging.tables import CellError
@@ -46,18 +48,19 @@ if TYPE_CHECKING:
 def prepare_documents(recipe: Recipe) -> Prepared:
     """Return the data of a recipe of documents, cut and mapped to features; see `crfqn.recipes.prepare`."""
     documents = _documents(recipe)
-    train, test = (_part(documents, items) for items in split(recipe, documents.n_items, documents.n_train))
+    train_items, test_items = split(recipe, documents.n_items, documents.n_train)
+    train, test = _part(documents, train_items), _part(documents, test_items)
     is_tree = recipe.structure.kind == "taxonomy"
     is_inferred = is_tree and not (recipe.structure.taxonomy or recipe.data.dataset)
     tree = (_inferred if is_inferred else _given)(recipe, documents) if is_tree else None
     if recipe.features.kind == "table" and recipe.structure.kind == "flat":
         _check_classes(recipe, documents, train.labels)
-    features, matrix = _fit(recipe, train)
+    features, matrix = _fit(recipe, documents, train_items)
     read = _reader(recipe, documents, train.labels)
     return Prepared(
         X_train=matrix,
         y_train=_targets(recipe, train.labels, read),
-        X_test=_test_matrix(recipe, documents, test, features) if test.labels else matrix[:0],
+        X_test=_test_matrix(recipe, documents, test_items, features) if test.labels else matrix[:0],
         y_test=_targets(recipe, test.labels, read),
         feature_names=features.names,
         fingerprint=documents.digest(),
@@ -67,29 +70,32 @@ def prepare_documents(recipe: Recipe) -> Prepared:
     )
 
 
-def _test_matrix(recipe: Recipe, documents: Documents, test: Documents, features: Features) -> Any:
+def _test_matrix(recipe: Recipe, documents: Documents, items: NDArray, features: Features) -> Any:
     try:
-        return features.transform(test.inputs)
+        return features.transform(_part(documents, items).inputs)
     except CellError as error:
-        place = _place(recipe, documents, (documents.n_train or 0) + error.item)
+        place = _place(recipe, documents, int(items[error.item]))
         raise DataError(f"{place}: {error.reason}") from error
 
 
 def observe_documents(
-    recipe: Recipe, path: str | Path | None, features: Features | None, keeps_blank: bool = False
+    recipe: Recipe, path: Origin, features: Features | None, keeps_blank: bool = False
 ) -> Observed:
     """Return features and labels of a file of documents, or of the recipe's test part; see `crfqn.recipes.observe`."""
     if path is None or features is None:
         documents = _documents(recipe)
         train, test = split(recipe, documents.n_items, documents.n_train)
-        features = features or _fit(recipe, _part(documents, train))[0]
+        features = features or _fit(recipe, documents, train)[0]
         if path is None:
             part = _part(documents, test)
             matrix = features.transform(part.inputs)
             read = _reader(recipe, documents, [documents.labels[item] for item in train])
             return Observed(matrix, _targets(recipe, part.labels, read), texts=_readable(part.inputs))
-    with own_files():
-        new = read_items(recipe, path, features.columns_read, keeps_blank=keeps_blank, is_new=True)
+    if isinstance(path, list):
+        new = read_set(recipe, path, features.columns_read, is_new=True)
+    else:
+        with own_files():
+            new = read_items(recipe, path, features.columns_read, keeps_blank=keeps_blank, is_new=True)
     try:
         matrix = features.transform(new.inputs, features.first_id)
     except CellError as error:
@@ -150,11 +156,8 @@ def _documents(recipe: Recipe) -> Documents:
                 f'{recipe.data.dataset!r} has {what}; use "{has}"'
             )
         return documents
-    train, *others = own_parts(recipe)
-    documents = concatenate(train, others[0]) if others else replace(train, n_train=train.n_items)
-    for part in (train, *others):
-        _check_labels(part, format_of(recipe, recipe.data.train))
-    return documents
+    train, *others = own_parts(recipe, partial(_check_labels, format=format_of(recipe)))
+    return concatenate(train, others[0]) if others else replace(train, n_train=train.n_items)
 
 
 def _check_labels(documents: Documents, format: str) -> None:
@@ -173,7 +176,8 @@ def _check_classes(recipe: Recipe, documents: Documents, labels: list[str]) -> N
     distinct, remedy = set(labels), "; label (--label) names another column"
     if len(distinct) == 1:
         only = shorten(labels[0])
-        raise DataError(f"{recipe.data.train}: expected at least two labels, all items have {only}{remedy}")
+        names = ", ".join(recipe.data.names("train"))
+        raise DataError(f"{names}: expected at least two labels, all items have {only}{remedy}")
     numbers = [float(with_point(label)) for label in distinct if is_number(with_point(label))]
     is_whole = all(number.is_integer() for number in numbers)
     if 2 * len(distinct) > len(labels) and len(numbers) == len(distinct) and not is_whole:
@@ -188,13 +192,7 @@ def _place(recipe: Recipe, documents: Documents, item: int) -> str:
     """Return where a document comes from, for messages: file and line, or the dataset and its number there."""
     if recipe.data.dataset:
         return f"{recipe.data.dataset}, document {item}"
-    n_train = documents.n_train or 0
-    name, number = (recipe.data.train, item) if item < n_train else (recipe.data.test, item - n_train)
-    if name == STANDARD_INPUT:  # which can be read but once
-        return f"standard input, row {number + 1}"
-    places = read_items(recipe, recipe.source.parent / name).places
-    assert places is not None  # of a file
-    return places.where(number)
+    return documents.where(item)
 
 
 def _inferred(recipe: Recipe, documents: Documents) -> LabelTree:
@@ -249,13 +247,14 @@ def _check_leaves(
         )
 
 
-def _fit(recipe: Recipe, train: Documents) -> tuple[Features, Any]:
-    """Return the features fitted to the training part, and their matrix there."""
+def _fit(recipe: Recipe, documents: Documents, items: NDArray) -> tuple[Features, Any]:
+    """Return the features fitted to the training part, which has these items, and their matrix there."""
+    train = _part(documents, items)
     if isinstance(train.inputs, TokenColumns):
         try:
             return TableFeatures.fit(train.inputs)
         except CellError as error:
-            raise DataError(f"{_place(recipe, train, error.item)}: {error.reason}") from error
+            raise DataError(f"{_place(recipe, documents, int(items[error.item]))}: {error.reason}") from error
     if not isinstance(train.inputs, list):
         if not train.inputs.nnz:
             raise DataError(f"{recipe.source}: the training part of [data] has no features")

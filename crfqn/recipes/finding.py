@@ -22,7 +22,7 @@ from crfqn.readers.sniffing import first_lines, sniff
 from crfqn.readers.tables import DELIMITERS, OF_ROWS, TEXTS, are_texts, has_header, parquet_titles, titles
 from crfqn.recipes.keys import Key, keys_in
 from crfqn.recipes.schema import FEATURES_OF, SECTIONS, Recipe, keys_of, parse_recipe
-from crfqn.recipes.sources import TABLES, own_files, told_format
+from crfqn.recipes.sources import TABLES, files_named, own_files, told_format
 
 FILE_NAME = "recipe.toml"
 SOURCE = "command line"  # the recipe's name in messages; its files are named from the working folder
@@ -30,7 +30,7 @@ OF_FORMAT = {
     "crfsuite": "attributes",
     "svmlight": "given",
 }  # features; other sequences have words, documents text
-OF_DATA = ("label", "sentence", "header", "drop", "encoding")
+OF_DATA = ("label", "sentence", "header", "encoding")
 CHAIN, TEXT = "windows", "text"  # the features of files of one's own that a skeleton shows
 EXAMPLES: dict[str, dict[str, Any]] = {  # keys that a skeleton sets; it has all others as comments
     "data": {"train": "train.txt", "test": "test.txt"},
@@ -71,21 +71,29 @@ def load_recipe(name_or_path: str | Path) -> Recipe:
 
 
 def recipe_of_options(
-    data: str,
-    test: str | None = None,
+    data: str | Sequence[str],
+    test: str | Sequence[str] = (),
+    drop: str | Sequence[str] = (),
     format: str | None = None,
     structure: str | None = None,
     features: str | None = None,
     taxonomy: str | None = None,
     **keys: Any,
 ) -> Recipe:
-    """Return the recipe of a training on a file, `-` for standard input, whose name or content tells the format by
-    default, and this the structure (chain for sequences, flat for documents) and features; `keys` are of [features] and
-    [data]."""
+    """Return the recipe of a training on files (`files_named`), `-` for standard input, the first of which tells by its
+    name or content the format by default, and this the structure (chain for sequences, flat for documents) and
+    features; `keys` are of [features] and [data]."""
+    given, tested, dropped = ([names] if isinstance(names, str) else names for names in (data, test, drop))
+    files = {
+        part: files_named(names, Path()) for part, names in (("train", given), ("test", tested)) if names
+    }
+    data = str(files["train"][0])
     lines = first_lines(data, keys.get("encoding", "utf-8"))
     found = _format_of(data, format, lines)
     structure = structure or _structure_of(found, taxonomy, features, lines, f"{shown_name(data)}, line 1")
-    named = {name: keys.pop(name) for name in OF_DATA if name in keys}
+    named = {name: keys.pop(name) for name in OF_DATA if name in keys} | (
+        {"drop": ",".join(dropped)} if dropped else {}
+    )
     is_table = found.name in TABLES and structure != "chain"
     header = _titles(data, found.name, lines) if is_table else []
     by_format = OF_FORMAT.get(found.name, "words" if structure == "chain" else "text")
@@ -117,12 +125,14 @@ def recipe_of_options(
         )
     if found.name == "conll" and splits_at_tabs(lines):
         named["separator"] = TAB
-    files = {name: _whole_path(path) for name, path in (("train", data), ("test", test)) if path}
+    paths = {part: [*map(_whole_path, map(str, names))] for part, names in files.items()}
+    named |= {part: names[0] if len(names) == 1 else names for part, names in paths.items()}
+    name = Path(given[0] if Path(given[0]).is_dir() else data).name.split(".")[0]
     tree = {} if taxonomy is None else {"taxonomy": _whole_path(taxonomy)}
     table = {
-        "name": "model" if data == STANDARD_INPUT else Path(data).name.split(".")[0] or "model",
-        "title": f"{data}: {title or found.title}",
-        "data": files | ({} if told_format(data) and not format else {"format": found.name}) | named,
+        "name": "model" if data == STANDARD_INPUT else name or "model",
+        "title": f"{', '.join(given)}: {title or found.title}",
+        "data": ({} if told_format(data) and not format else {"format": found.name}) | named,
         "features": {"kind": kind} | keys,
         "structure": {"kind": structure} | tree,
         "objective": {"fit_intercept": True} if kind == "table" and structure in ("flat", "taxonomy") else {},

@@ -73,7 +73,11 @@ def _expected(rule: Parameter) -> str:
     """Return what a key may be, as TOML writes it."""
     if rule.choices:
         return "one of " + ", ".join(map(shown, rule.choices))
-    return "".join(f"{shown(word)} or " for word in rule.words) + KINDS[rule.kind] + rule.limit
+    return (
+        "".join(f"{shown(word)} or " for word in rule.words)
+        + (KINDS.get(rule.kind) or rule.expects)
+        + rule.limit
+    )
 
 
 def read_table(source: str | Path, where: str, value: Any) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 A recipe is a TOML file; here it becomes frozen dataclasses, or a RecipeError that names file, section and key.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -33,18 +33,34 @@ class SplitSection:
     train: int | None = key(None, "items for training, of the permutation", int, low=1)
 
 
+def _are_names(value: Any) -> bool:
+    """Return whether a value names a file, or several."""
+    return isinstance(value, str) or (
+        isinstance(value, list) and all(isinstance(name, str) and name for name in value)
+    )
+
+
+FILES: dict[str, Any] = {"kind": object, "accepts": _are_names, "expects": "text or a list of texts"}
+
+
 @dataclass(frozen=True)
 class DataSection:
-    """Source of the data: a dataset of the registry, or a training and a test file beside the recipe.
+    """Source of the data: a dataset of the registry, or training and test files beside the recipe.
 
     The files are in the `format` that is named (`readers/registry.py`), or that their names tell; else CRFsuite's text
     for `attributes`, columns for `windows` and `words`, svmlight's for `given`, `label TAB text` for `text`.
     """
 
     dataset: str = key("", "a name of `crfqn data list`, in the place of files")
-    train: str = key("", "a file to train on, relative to this one")
-    test: str = key("", "a file to score the model on; there need be none")
-    dev: str = key("", "a file that the training is stopped by; [solver] has scoring and patience")
+    train: str | Sequence[str] = key(
+        "", "a file to train on, relative to this one; several: a list, a folder or a pattern", **FILES
+    )
+    test: str | Sequence[str] = key(
+        "", "a file to score the model on, or several; there need be none", **FILES
+    )
+    dev: str | Sequence[str] = key(
+        "", "a file that the training is stopped by, or several; [solver] has scoring and patience", **FILES
+    )
     format: str = key("", "of the files; default: what their names tell, or the features need")
     label: str = key("", "column of the labels, of tables and CoNLL-U; default: label, tag, ... or upos")
     sentence: str = key(
@@ -61,6 +77,11 @@ class DataSection:
     encoding: str = key("utf-8", "of the files")
     split: SplitSection = SplitSection("given")
     tokens: str | None = None  # no key: the rules by which the recipe's model cuts raw text
+
+    def names(self, part: str) -> list[str]:
+        """Return the names of the files for "train", "test" or "dev", as they are given."""
+        names = getattr(self, part)
+        return [names] * bool(names) if isinstance(names, str) else list(names)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sources import (
     TABLES,
     Observed,
+    Origin,
     Prepared,
     find_dataset,
     format_of,
@@ -34,6 +36,7 @@ from crfqn.recipes.sources import (
     own_files,
     own_parts,
     read_items,
+    read_set,
     split,
 )
 
@@ -114,16 +117,16 @@ def _columns(recipe: Recipe, labeled: Labeled) -> TokenColumns:
     return TokenColumns.from_items(inputs)
 
 
-def observe_sequences(
-    recipe: Recipe, path: str | Path | None, columns: Sequence[str] | None = None
-) -> Observed:
+def observe_sequences(recipe: Recipe, path: Origin, columns: Sequence[str] | None = None) -> Observed:
     """Return features and labels of a file of sequences, or of the recipe's test part; see `crfqn.recipes.observe`."""
     if path is None:
         labeled = _labeled(recipe)
         train, test = split(recipe, labeled.n_items, labeled.n_train)
         return _observed(recipe, labeled, test, _reader(labeled, train))
     with own_files():
-        if recipe.features.kind == "pixel-pairs":
+        if isinstance(path, list):
+            labeled = read_set(recipe, path, columns, is_new=True)
+        elif recipe.features.kind == "pixel-pairs":
             labeled = _read_images(path, pixel_map(recipe).shape)
         else:
             labeled = read_items(recipe, path, columns, is_new=True)
@@ -141,9 +144,7 @@ def _reader(labeled: Labeled, train: np.ndarray) -> Callable[[str], Any]:
 def _labeled(recipe: Recipe) -> Labeled:
     """Return the recipe's data, all items."""
     if not recipe.data.dataset:
-        train, *others = own_parts(recipe)
-        for part in (train, *others):
-            _check_labels(recipe, part)
+        train, *others = own_parts(recipe, partial(_check_labels, recipe))
         return append_test(train, others[0]) if others else replace(train, n_train=train.n_items)
     data = load_dataset(recipe)
     assert isinstance(data, Labeled)  # or it would have raised
@@ -156,10 +157,10 @@ def _check_labels(recipe: Recipe, labeled: Labeled) -> None:
         if "" in labels:
             assert labeled.places is not None  # of a file
             form = "`label TAB attribute TAB ...`"
-            if recipe.data.train and format_of(recipe, recipe.data.train) in TABLES:
+            if recipe.data.train and format_of(recipe) in TABLES:
                 named = recipe.data.label or ", ".join(LABELS)
                 form = f"one in each row, in a column called {named} (--label names another)"
-            elif recipe.data.train and format_of(recipe, recipe.data.train) == "jsonl":
+            elif recipe.data.train and format_of(recipe) == "jsonl":
                 form = "a list of them under 'labels'"
             elif recipe.features.kind in OF_COLUMNS:
                 form = f"`{' '.join([*recipe.features.column_names, 'label'])}`"

@@ -12,7 +12,7 @@ from crfqn.distributed.sources import Shards
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sequences import OF_TEMPLATES, observe_sequences, templates_of
-from crfqn.recipes.sources import Prepared, with_own_separator
+from crfqn.recipes.sources import Prepared, files_named
 
 SHARDS_OF_FILE = (
     4  # of the only file, however many workers there are: what they have is not to change the result
@@ -55,13 +55,13 @@ def prepare_shards(recipe: Recipe, paths: Sequence[str]) -> Prepared:
     reads = [RecipeShard(recipe, path, number, n_parts) for path in paths for number in range(n_parts)]
     templates = templates_of(recipe) if recipe.features.kind in OF_TEMPLATES else None
     X_test, y_test = [], []
-    if recipe.data.test:
-        path = recipe.source.parent / recipe.data.test
-        test = observe_sequences(with_own_separator(recipe, path), path)
+    if names := recipe.data.names("test"):
+        test = observe_sequences(recipe, files_named(names, recipe.source.parent))
         X_test, y_test = test.X, test.y or []
     return Prepared(Shards(reads, templates=templates), [], X_test, y_test, None, "", is_sharded=True)
 
 
 def files_of(recipe: Recipe) -> list[str]:
-    """Return the training file that a recipe names, by its whole path."""
-    return [str(Path(recipe.source.parent / recipe.data.train).resolve())] if recipe.data.train else []
+    """Return the training files that a recipe names, by their whole paths."""
+    files = files_named(recipe.data.names("train"), recipe.source.parent)
+    return [str(file if file == STANDARD_INPUT else Path(file).resolve()) for file in files]

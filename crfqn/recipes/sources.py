@@ -7,9 +7,10 @@ the training file's.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from crfqn.datasets import Dataset, dataset
 from crfqn.errors import DataError, DataUnavailableError, InputError, RecipeError
 from crfqn.readers import conll
 from crfqn.readers import registry as formats
-from crfqn.readers.items import Documents, Labeled
+from crfqn.readers.items import Documents, Labeled, append_test, concatenate
 from crfqn.readers.sniffing import are_sentences, end_with, first_lines, sniff, word_rows
 from crfqn.readers.tables import DELIMITERS, TEXTS, titles
 from crfqn.recipes.schema import Recipe
@@ -46,6 +47,9 @@ OF_NEW = {
     "table": TABLES,
 }  # formats of new files besides that of the features
 ONLY_WORDS = ("form",)  # of CoNLL-U: lemmas and tags are what a tagger is to find
+
+
+Origin = str | Path | list[str | Path] | None  # of new items: a file, several, or the recipe's own test part
 
 
 @dataclass(frozen=True)
@@ -164,9 +168,9 @@ def split(recipe: Recipe, n_items: int, n_given: int | None) -> tuple[np.ndarray
     return order[:n_train], order[n_train:]
 
 
-def format_of(recipe: Recipe, path: str | Path) -> str:
-    """Return the name of the format of a recipe's file, which its name tells, or that of the training file."""
-    told = recipe.data.format or told_format(path) or told_format(recipe.data.train)
+def format_of(recipe: Recipe, path: str | Path = "") -> str:
+    """Return the name of the format of a recipe's file, which its name tells, or that of the first training file."""
+    told = recipe.data.format or told_format(path) or told_format(*recipe.data.names("train")[:1])
     return told or OF_FEATURES.get(recipe.features.kind, "crfsuite")
 
 
@@ -179,9 +183,9 @@ def format_of_new(
 ) -> str:
     """Return the format of a file for the recipe's model, of `columns` and `labels`, by its name or first lines; named
     as the training file, it has its, whatever it tells."""
-    told, own = told_format(path), format_of(recipe, recipe.data.train)
+    told, own = told_format(path), format_of(recipe)
     if told is not None:
-        return own if told == told_format(recipe.data.train) else told
+        return own if told == told_format(*recipe.data.names("train")[:1]) else told
     kind = recipe.features.kind
     if columns is not None and kind != "table":
         return format_of_columns(lines, columns, labels, own)
@@ -222,7 +226,7 @@ def with_own_separator(recipe: Recipe, path: str | Path) -> Recipe:
     return replace(recipe, data=replace(recipe.data, separator=separator))
 
 
-def told_format(path: str | Path) -> str | None:
+def told_format(path: str | Path = "") -> str | None:
     """Return the format that a file's name tells, if any."""
     try:
         return formats.find_format(None, path).name
@@ -308,13 +312,70 @@ def column_options(format: str, names: list[str] | None) -> dict[str, Any]:
     return {"columns": names} if takes_all else {}
 
 
-def own_parts(recipe: Recipe) -> list[Any]:
-    """Return the training part and, if there is one, the test part of a recipe's own files."""
-    parts: list[Any] = []
-    for name in (recipe.data.train, recipe.data.test):
-        if not name:
-            continue
+def files_named(names: Sequence[str], folder: Path) -> list[str | Path]:
+    """Return the files of a set in their order, from a folder: each by its name, as one of all files of a folder, or of
+    those that a pattern (`*`, `?`, `[...]`) matches, by the alphabet. DataError where one is none, or no file."""
+    files: list[str | Path] = []
+    for name in names:
+        path = folder / name
+        if name == STANDARD_INPUT:
+            files.append(name)
+        elif path.is_dir():
+            there = sorted(
+                file for file in path.iterdir() if file.is_file() and not file.name.startswith(".")
+            )
+            if not there:
+                raise DataError(f"{path}: a folder without files; expected some to read")
+            files += there
+        elif has_magic(name) and not path.exists():
+            there = sorted(folder / file for file in glob(name, root_dir=folder, recursive=True))
+            if not there:
+                raise DataError(f"{path}: there is no such file")
+            files += there
+        else:
+            files.append(path)
+    return files
+
+
+def read_set(
+    recipe: Recipe,
+    files: Sequence[str | Path],
+    columns: Sequence[str] | None = None,
+    *,
+    is_new: bool = False,
+    is_train: bool = False,
+    check: Callable[[Any], None] | None = None,
+) -> Any:
+    """Return the items of several files as one set, of which those to train on begin with the one that the recipe was
+    made for; each is checked by `check`. Other parameters and errors as of `read_items`; InputError, naming the file,
+    for one whose items have other columns or features than those before."""
+    joined: Any = None
+    for path in files:
+        is_own = is_train and joined is None
         with own_files():
-            path = name if name == STANDARD_INPUT else own_file(recipe.source.parent / name)
-            parts.append(read_items(with_own_separator(recipe, path) if parts else recipe, path))
+            own = recipe if is_own else with_own_separator(recipe, path)
+            data = read_items(own, path, columns, is_new=is_new)
+        if check is not None:
+            check(data)
+        if joined is None:
+            joined = data
+        elif isinstance(data, Labeled):
+            joined = append_test(joined, data)
+        else:
+            try:
+                joined = concatenate(joined, data)
+            except InputError as error:
+                raise InputError(f"{shown_name(path)}: {error}") from error
+    return joined
+
+
+def own_parts(recipe: Recipe, check: Callable[[Any], None]) -> list[Any]:
+    """Return the training part and, if there is one, the test part of a recipe's own files, each file checked."""
+    parts: list[Any] = []
+    for part in ("train", "test"):
+        if names := recipe.data.names(part):
+            with own_files():
+                files = files_named(names, recipe.source.parent)
+                files = [file if file == STANDARD_INPUT else own_file(Path(file)) for file in files]
+            parts.append(read_set(recipe, files, is_train=part == "train", check=check))
     return parts

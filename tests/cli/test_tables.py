@@ -280,7 +280,8 @@ def test_mistakes_are_told_by_options_and_lines(run, tmp_path, arguments, messag
     for name, content in contents.items():
         (tmp_path / f"{name}.csv").write_text(content, newline="")
     (tmp_path / "words.txt").write_text("a O\nb B\n\nc O\n")
-    done = run(*TRAIN, *arguments)
+    train = TRAIN if "--structure" not in arguments else (TRAIN[0], *TRAIN[3:])
+    done = run(*train, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
     assert not re.search(r"command line:|\[structure\]|\[features\]", done.stderr)
