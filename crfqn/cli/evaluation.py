@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from crfqn.cli.dense import beside_input
 from crfqn.cli.loading import Labeller, check_labelled, open_input
 from crfqn.cli.output import to_json
-from crfqn.cli.prediction import has_probabilities
 from crfqn.data.files import shown_name
 from crfqn.errors import InputError
 from crfqn.messages import printable
 from crfqn.recipes import Observed
+from crfqn.tagging.answers import has_probabilities
 
 if TYPE_CHECKING:
     from crfqn.metrics.evaluation import LabelScore, Scores
@@ -57,8 +57,7 @@ def evaluate(
         raise InputError(str(error) if str(error).startswith(name) else f"{name}: {error}") from error
     total = None if likelihoods is None else math.fsum(likelihoods)
     if as_json:
-        known = total is not None and math.isfinite(total)
-        print(to_json({**scores.as_json(), "log_likelihood": total if known else None}))
+        print(to_json({**scores.as_json(), "log_likelihood": total}))
     else:
         print(_table(scores, total))
 

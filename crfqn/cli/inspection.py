@@ -12,7 +12,7 @@ from crfqn.atomic_write import check_writable
 from crfqn.cli.loading import check_labelled, feature_names, load_model, read_input, recipe_of, restored
 from crfqn.cli.output import say, to_json
 from crfqn.data.files import shown_name
-from crfqn.data.model_file import ModelFile, null_for_nan
+from crfqn.data.model_file import ModelFile
 from crfqn.errors import CrfqnError, InputError
 from crfqn.messages import printable
 from crfqn.recipes import Observed
@@ -64,7 +64,7 @@ def inspect(path: Path, top: int, label: str | None, *, as_json: bool) -> None:
                 for entry in subject.strongest_bigrams(top if label else top * 2, label)
             ]
     if as_json:
-        print(to_json(null_for_nan(content)))
+        print(to_json(content))
         return
     print("\n".join(_fact_lines(facts)))
     _print_weights(content)

@@ -27,8 +27,11 @@ def printable_lines(text: str) -> str:
 
 
 def to_json(content: Any) -> str:
-    """Return JSON that a terminal can show: control characters as JSON writes them, other letters as they are."""
-    text = json.dumps(content, indent=2, ensure_ascii=False)
+    """Return JSON that a terminal can show: control characters as JSON writes them, other letters as they are, null for
+    numbers that JSON does not have."""
+    from crfqn.data.model_file import null_for_nan
+
+    text = json.dumps(null_for_nan(content), indent=2, ensure_ascii=False, allow_nan=False)
     return CONTROL_BUT_LINES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

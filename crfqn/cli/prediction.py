@@ -1,4 +1,4 @@
-"""`crfqn predict`: labels for new items, a line each, sequences with a blank line after each; or JSON lines.
+"""`crfqn predict`: labels for new items, a line each, sequences with a blank line after each; or a JSON object an item.
 
 Labels are written as they are, for other programs to read. Only where one holds control characters (line ends and tabs
 among them), which would break the lines or steer a terminal, are these written out (`crfqn.messages.printable`).
@@ -19,15 +19,19 @@ from crfqn.cli.dense import beside_input
 from crfqn.cli.loading import Input, Labeller, open_input, tree_of
 from crfqn.cli.options import PredictOptions
 from crfqn.cli.output import say, write_text
-from crfqn.data.files import STANDARD_INPUT
+from crfqn.data.files import STANDARD_INPUT, Part, is_blank, strict_json
 from crfqn.data.label_texts import label_text
+from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError, UnknownFeaturesWarning
 from crfqn.messages import printable
 from crfqn.metrics.evaluation import predict_labels
 from crfqn.readers.format import Format
+from crfqn.readers.items import Documents
 from crfqn.readers.registry import FORMATS, find_format, rewritten, written_batches
+from crfqn.tagging.answers import add_tokens, answer_parts, has_probabilities, plain_label, scheme_of
 
 BLOCK = 1000  # documents at a time
+JSON_LINES = "jsonl"
 MOST_LABELS = 10  # with their probabilities, unless the user says how many
 
 
@@ -50,11 +54,14 @@ def predict(path: Path, source: str, output: Path | None, options: PredictOption
 
 def _predictions(labeller: Labeller, input: Input, options: PredictOptions) -> Iterator[str | bytes]:
     """Yield what is written for each part of the input."""
+    if options.as_json or (options.to == JSON_LINES and (input.format != JSON_LINES or _needs(options))):
+        yield from _json_texts(labeller, input, options)
+        return
     if options.n_best is not None:
         n, format = options.n_best, None if options.to is None else find_format(options.to)
-        parts = input.parts(lambda seen: labeller.model_for(seen.X).predict_nbest(seen.X, n))
-        for _, data, found in parts:
-            yield from _ranked(data, found or (), format, options.as_json)
+        best = input.parts(lambda seen: labeller.model_for(seen.X).predict_nbest(seen.X, n))
+        for _, data, found in best:
+            yield from _ranked(data, found or (), format)
         return
     if options.to is None:
         written = _sequences if labeller.model.LABELS_SEQUENCES else _documents
@@ -73,16 +80,9 @@ def _predictions(labeller: Labeller, input: Input, options: PredictOptions) -> I
         yield from written_batches(batches, format)
 
 
-def _ranked(data: Any, found: Any, format: Format | None, as_json: bool) -> Iterator[str | bytes]:
-    """Yield the best labellings of each item, after their rank and probability; in JSON a line an item."""
+def _ranked(data: Any, found: Any, format: Format | None) -> Iterator[str | bytes]:
+    """Yield the best labellings of each item, after their rank and probability."""
     for item, labellings in enumerate(found):
-        if as_json:
-            best = [
-                {"labels": list(map(label_text, labels)), "probability": round(p, 6)}
-                for labels, p in labellings
-            ]
-            yield json_line(n_best=best)
-            continue
         for rank, (labels, probability) in enumerate(labellings):
             if format is None:
                 yield f"@probability\t{probability:.6f}\n" + "\n".join(map(_written, labels)) + "\n\n"
@@ -99,43 +99,41 @@ def _check(model: Any, path: Path, options: PredictOptions) -> None:
         raise InputError(f"{path}: --top is for items with one label; this model labels sequences")
     if options.n_best is not None:
         _check_n_best(model, path, options)
-    needs = [
-        name
-        for name, is_asked in (
-            ("--marginals", options.with_marginals),
-            ("--top", options.top),
-            ("--score", options.with_score),
-            ("--threshold", options.threshold is not None),
-            ("--n-best", options.n_best is not None),
-        )
-        if is_asked
-    ]
-    if options.to is not None and options.n_best is None and (needs or options.as_json):
-        raise InputError(
-            f"--to {options.to}: writes labels alone; leave out {needs[0] if needs else '--json'}"
-        )
+    needs = _needs(options)
+    alone = needs if options.n_best is None else []
+    if options.to not in (None, JSON_LINES) and (alone or options.as_json):
+        raise InputError(f"--to {options.to}: writes labels alone; leave out {[*alone, '--json'][0]}")
     if needs and not has_probabilities(model):
         raise InputError(f"{path}: {needs[0]} is for models with probabilities, and this model has none")
+
+
+def _needs(options: PredictOptions) -> list[str]:
+    """Return the options, of those that are asked for, that need probabilities."""
+    asked = {
+        "--marginals": options.with_marginals,
+        "--top": options.top,
+        "--score": options.with_score,
+        "--threshold": options.threshold is not None,
+        "--n-best": options.n_best is not None,
+    }
+    return [name for name, is_asked in asked.items() if is_asked]
 
 
 def _check_n_best(model: Any, path: Path, options: PredictOptions) -> None:
     if not model.LABELS_SEQUENCES:
         raise InputError(f"{path}: --n-best is for sequences; --top K gives the labels of a document")
-    others = {"--marginals": options.with_marginals, "--score": options.with_score}
-    others["--json"] = options.as_json and options.to is not None
-    for name, is_asked in others.items():
+    if options.as_json or options.to == JSON_LINES:
+        return
+    for name, is_asked in (("--marginals", options.with_marginals), ("--score", options.with_score)):
         if is_asked:
-            raise InputError(f"--n-best writes labels and their probability; leave out {name}")
+            raise InputError(
+                f"--n-best writes labels and their probability; leave out {name}, or ask for --json"
+            )
     if options.to is not None and not find_format(options.to).ranked:
-        having = ", ".join(format.name for format in FORMATS.values() if format.ranked)
+        having = ", ".join([*(format.name for format in FORMATS.values() if format.ranked), JSON_LINES])
         raise InputError(
             f"--to {options.to} has no place for several labellings; with --n-best: {having}, or --json"
         )
-
-
-def has_probabilities(model: Any) -> bool:
-    """Return whether a model has probabilities: of an estimator the methods are not there without."""
-    return getattr(model, "has_probabilities", hasattr(model, "decode"))
 
 
 def _sequences(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str]:
@@ -148,13 +146,6 @@ def _sequences(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str
         marginals = model.predict_marginals(inputs) if options.with_marginals else None
     names = [_written(label) for label in model.classes_]
     for item, labels in enumerate(paths):
-        if options.as_json:
-            yield json_line(
-                labels=[label_text(label) for label in labels],
-                log_probability=None if scores is None else round(float(scores[item]), 6),
-                marginals=None if marginals is None else by_label(model, marginals[item]),
-            )
-            continue
         lines = [_written(label) for label in labels]
         if marginals is not None:
             for position, row in enumerate(marginals[item].tolist()):
@@ -170,9 +161,6 @@ def _documents(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str
     for first in range(0, inputs.shape[0], BLOCK):
         part = inputs[first : first + BLOCK]
         labels, scores = _best(model, part, options)
-        if options.as_json:
-            yield from _document_objects(model, part, labels, scores, options)
-            continue
         columns = [[_written(label)] for label in labels]
         if options.with_score:
             columns = [[f"{score:.6f}", *line] for score, line in zip(scores, columns, strict=True)]
@@ -186,42 +174,111 @@ def _documents(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str
         yield "".join("\t".join(line) + "\n" for line in columns)
 
 
-def _document_objects(
-    model: Any, part: Any, labels: Any, scores: Any, options: PredictOptions
-) -> Iterator[str]:
-    """Yield a JSON line a document; where it may have several labels, a list of them."""
-    if model.RANKS_LABELS:
-        yield from (json_line(labels=list(map(label_text, found))) for found in model.predict_sets(part))
-        return
-    with without_warnings():
-        rows = model.predict_proba(part) if options.with_marginals or options.top else []
-    best = [np.argsort(-row, kind="stable")[: options.top or MOST_LABELS] for row in rows]
-    for item, label in enumerate(labels):
-        yield json_line(
-            label=label_text(label),
-            log_probability=round(float(scores[item]), 6) if options.with_score else None,
-            probabilities={label_text(model.classes_[k]): round(float(rows[item][k]), 6) for k in best[item]}
-            if best
-            else None,
-        )
-
-
 def _written(label: Any) -> str:
     """Return a label as a line shows it."""
     return printable(label_text(label))
 
 
-def by_label(model: Any, rows: Any) -> list[dict[str, float]]:
-    """Return the probabilities of each position by label."""
-    return [
-        dict(zip(map(label_text, model.classes_), np.round(row, 6).tolist(), strict=True)) for row in rows
-    ]
+def _json_texts(labeller: Labeller, input: Input, options: PredictOptions) -> Iterator[str | bytes]:
+    """Yield JSON lines: the answers or, with `--to`, the input's items with them."""
+
+    def answered(seen: Any) -> list[dict[str, Any]]:
+        return _answers(labeller.model_for(seen.X), seen.data, seen.X, options)
+
+    for part, data, answers in input.parts(answered):
+        if data is None or answers is None:
+            continue
+        if options.to is not None:
+            answers = [*_with_input(part, data, answers, is_json=input.format == JSON_LINES)]
+        for item, answer in enumerate(answers):
+            try:
+                yield strict_json(answer, ensure_ascii=False) + "\n"
+            except InputError as error:
+                where = data.where(item) if isinstance(data, Documents) else data.where(item, 0)
+                raise InputError(f"{where}: {error}") from None
 
 
-def json_line(**facts: Any) -> str:
-    """Return the facts that there are as a line of JSON."""
-    known = {name: value for name, value in facts.items() if value is not None}
-    return json.dumps(known, ensure_ascii=False) + "\n"
+def _with_input(
+    part: Part | None, data: Any, answers: list[dict[str, Any]], is_json: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield answers within the items of the input, whose labels they replace in JSON lines (`is_json`). In other
+    formats known labels stay, and the model's are `predicted`."""
+    place = "label" if isinstance(data, Documents) else "labels"
+    labels = [answer.pop("labels" if "labels" in answer else "label") for answer in answers]
+    if is_json and part is not None:
+        texts = [[*map(label_text, one)] if isinstance(one, list) else label_text(one) for one in labels]
+        lines = [line for line in rewritten(part, data, texts).split("\n") if not is_blank(line)]
+    else:
+        lines = "".join(map(str, written_batches([(data, None)], find_format(JSON_LINES)))).split("\n")[:-1]
+    for line, label, answer in zip(lines, labels, answers, strict=True):
+        item = json.loads(line)
+        if not is_json:
+            item["predicted" if item.get(place) else place] = label
+        yield item | answer
+
+
+def _answers(model: Any, data: Any, X: Any, options: PredictOptions) -> list[dict[str, Any]]:
+    """Return the answers for some items, numbers with six digits."""
+    answers: list[dict[str, Any]] = [{} for _ in range(data.n_items)]
+    if model.LABELS_SEQUENCES:
+        if isinstance(data.inputs, TokenColumns):
+            words, ends = data.inputs.texts[data.inputs.names[0]], data.inputs.offsets.tolist()
+            for i, answer in enumerate(answers):
+                add_tokens(answer, words[ends[i] : ends[i + 1]], data.spans and data.spans[i])
+        _fill(answers, model, X, options)
+    else:
+        for first in range(0, len(answers), BLOCK):
+            _fill_documents(answers[first : first + BLOCK], model, X[first : first + BLOCK], options)
+    return [_rounded(answer) for answer in answers]
+
+
+def _fill(answers: list[dict[str, Any]], model: Any, X: Any, options: PredictOptions) -> None:
+    """Add what is asked for; the first look at the items says which features are unknown."""
+    parts = answer_parts(
+        model,
+        probabilities=options.with_score,
+        marginals=options.with_marginals or bool(options.top),
+        n_best=options.n_best or 0,
+        scheme=scheme_of(model),
+        span_probabilities=options.with_marginals or options.with_score,
+    )
+    next(parts)(answers, X, {})
+    with without_warnings():
+        for add in parts:
+            add(answers, X, {})
+    for answer in answers:
+        if "nbest" in answer:
+            answer["n_best"] = answer["nbest"]  # its earlier name
+
+
+def _fill_documents(answers: list[dict[str, Any]], model: Any, X: Any, options: PredictOptions) -> None:
+    """Add what is asked for of single items: the most probable labels, a node that is probable enough."""
+    if model.RANKS_LABELS:
+        for answer, labels in zip(answers, model.predict_sets(X), strict=True):
+            answer["labels"] = [plain_label(label) for label in labels]
+        return
+    _fill(answers, model, X, options)
+    if options.threshold is not None:
+        for answer, node, log in zip(answers, *_best(model, X, options), strict=True):
+            answer["label"] = plain_label(node)
+            if options.with_score:
+                answer |= {"probability": float(np.exp(log)), "log_probability": float(log)}
+    for answer in answers:
+        if "marginals" in answer:
+            ranked = sorted(answer["marginals"].items(), key=lambda pair: -pair[1])
+            answer["marginals"] = dict(ranked[: options.top or MOST_LABELS])
+            answer["probabilities"] = answer["marginals"]  # their earlier name
+
+
+def _rounded(content: Any) -> Any:
+    """Return JSON values with numbers of six digits, labels as they are."""
+    if isinstance(content, float):
+        return round(content, 6)
+    if isinstance(content, dict):
+        return {
+            key: value if key in ("label", "labels") else _rounded(value) for key, value in content.items()
+        }
+    return [*map(_rounded, content)] if isinstance(content, list) else content
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """`crfqn path` and `crfqn cv`: models for many strengths of the penalty, or of many folds, and a table of them."""
 
-import json
 import math
 import time
 import warnings
@@ -231,7 +230,7 @@ def _json(models: "RegularizationPath") -> str:
     best = None if np.isnan(models.score).all() else models.best_index
     content: dict[str, Any] = {"l1_max": models.l1_max, "best": best, "best_end": models.best_end}
     content |= {"comparison": models.comparison, "path": models.rows()}
-    return json.dumps(null_for_nan(content), indent=2)
+    return to_json(content)
 
 
 def _code(models: "RegularizationPath", interrupts: Interrupts, deadline: "Deadline") -> int:

@@ -11,6 +11,7 @@ import bz2
 import codecs
 import gzip
 import importlib
+import json
 import lzma
 import os
 import stat
@@ -355,3 +356,11 @@ def opened(origin: str | Path) -> Iterator[IO[bytes]]:
         raise DataError(f"{shown_name(origin)}: a folder; expected a file") from error
     except (OSError, ValueError) as error:
         raise DataError(f"{shown_name(origin)}: cannot be read: {error}") from error
+
+
+def strict_json(content: Any, **how: Any) -> str:
+    """Return JSON; InputError for NaN and infinite numbers, which it does not have."""
+    try:
+        return json.dumps(content, allow_nan=False, **how)
+    except ValueError as error:
+        raise InputError(f"expected finite numbers, as JSON has no others: {error}") from None

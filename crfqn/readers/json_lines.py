@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.data.files import Readable, is_blank, shown_name, text_lines
+from crfqn.data.files import Readable, is_blank, shown_name, strict_json, text_lines
 from crfqn.data.label_texts import label_text, number_of
 from crfqn.data.token_columns import TokenColumns
-from crfqn.errors import DataError, EmptyDataError
+from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.messages import describe, shorten
 from crfqn.readers.format import DOCUMENTS, SEQUENCES, Format, by_lines, each
 from crfqn.readers.items import Documents, Labeled, Places, in_line
@@ -115,7 +115,10 @@ def json_lines(data: Labeled | Documents, added: Sequence[Any] | None = None) ->
             record["predicted"] = (
                 added[i] if isinstance(added[i], str) else [label_text(label) for label in added[i]]
             )
-        yield json.dumps(record, ensure_ascii=False) + "\n"
+        try:
+            yield strict_json(record, ensure_ascii=False) + "\n"
+        except InputError as error:
+            raise InputError(f"item {i}: {error}") from None
 
 
 def _relabelled(line: str, labels: Sequence[str], key: str, is_list: bool) -> str:

@@ -7,7 +7,6 @@ labelling. Larger ones go to a thread, one at a time, since threads of Python ta
 from __future__ import annotations
 
 import asyncio
-import json
 from base64 import b64encode
 from dataclasses import dataclass
 from hashlib import sha256
@@ -24,6 +23,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from crfqn.arrays import Vector
+from crfqn.data.files import strict_json
 from crfqn.errors import InputError
 from crfqn.service.description import describe_api
 from crfqn.service.labelling import Answer, LabelRequest, LabelService, Overdue
@@ -109,6 +109,8 @@ class Endpoints:
             status, response = 200, as_json(content)
         except Refused as refused:
             status, response = refused.status, as_error(refused.status, str(refused))
+        except InputError as error:  # an answer that JSON does not have
+            status, response, counts = 422, as_error(422, str(error)), [0, 0]
         except ClientDisconnect:
             status, response = 400, as_error(400, "the client left")  # nobody reads it
         except Exception:
@@ -212,8 +214,8 @@ def create_app(
 
 
 def as_json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Return JSON in ASCII, which halves of surrogate pairs fit into as well."""
-    body = json.dumps(content, separators=(",", ":"))
+    """Return JSON in ASCII, which halves of surrogate pairs fit into as well; InputError for NaN and the like."""
+    body = strict_json(content, separators=(",", ":"))
     return Response(body, status, SECURITY | (headers or {}), "application/json")
 
 

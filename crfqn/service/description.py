@@ -37,11 +37,15 @@ def _get(summary: str, schema: dict[str, Any], media: str = "application/json") 
 
 MARGINALS = {"type": "object", "additionalProperties": PROBABILITY}
 FEATURE = _object(["feature", "weight"], feature={"type": ["string", "integer"]}, weight={"type": "number"})
+POSITION = {"type": "integer", "minimum": 0}
 SPAN = _object(
     ["label", "start", "end"],
     label={"type": "string"},
-    start={"type": "integer", "description": "The first position, from 0."},
-    end={"type": "integer", "description": "The position behind the last."},
+    start=POSITION | {"description": "The first position, from 0."},
+    end=POSITION | {"description": "The position behind the last."},
+    start_char=POSITION
+    | {"description": "Of an item that was a text: where in it the span begins, in characters."},
+    end_char=POSITION | {"description": "Where it ends."},
     probability=PROBABILITY | {"description": "Of exactly this span."},
 )
 REQUEST = _object(
@@ -62,9 +66,12 @@ REQUEST = _object(
 ITEM = _object(
     [],
     tokens=_list({"type": "string"}) | {"description": "The words of an item that was a text."},
+    start=_list(POSITION) | {"description": "Where in the text each of them begins, in characters."},
+    end=_list(POSITION) | {"description": "Where each ends."},
     labels=_list(LABEL),
     label=LABEL,
     probability=PROBABILITY,
+    log_probability={"type": "number", "maximum": 0, "description": "Its natural logarithm."},
     probabilities=_list(PROBABILITY),
     marginals=_either(MARGINALS),
     nbest=_list(_object(["probability"], labels=_list(LABEL), label=LABEL, probability=PROBABILITY)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from time import monotonic
@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from crfqn.data.hybrid import refuse_dense
-from crfqn.data.schemes import recognise_scheme, spans_of
 from crfqn.data.templates.vocabulary import TemplateVocabulary
-from crfqn.data.tokens import tokenize
+from crfqn.data.tokens import token_spans
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
+from crfqn.tagging.answers import add_tokens, answer_parts, scheme_of
 from crfqn.tagging.opening import open_predictor
 from crfqn.tagging.texts import token_rules
 
@@ -111,9 +111,7 @@ class LabelService:
         self.model = open_predictor(path)
         refuse_dense(self.model, "serve")
         self.labels_sequences: bool = self.model.LABELS_SEQUENCES
-        self.scheme: str | None = self.model.scheme
-        if self.scheme is None and self.labels_sequences:
-            self.scheme = getattr(recognise_scheme(self.model.classes_), "name", None)
+        self.scheme = scheme_of(self.model)
         self.takes, self.columns = _what_it_takes(self.model)
         self._label_something()
 
@@ -124,7 +122,7 @@ class LabelService:
         item["cells"] = item["numbers"] = dict.fromkeys(self.columns or (), 0)
         with warnings.catch_warnings(), suppress(InputError):  # an item of one position may break the rules
             warnings.simplefilter("ignore")
-            self.model.predict([self._prepared(0, item[self.takes])])
+            self.model.predict([self._prepared(0, item[self.takes], {})])
 
     def describe(self) -> dict[str, Any]:
         """Return what clients need to know of the model."""
@@ -203,88 +201,37 @@ class LabelService:
         self, items: list, known: list, request: LabelRequest, deadline: float
     ) -> list[dict[str, Any]]:
         """Return the answers to some items."""
-        X = [self._prepared(i, item) for i, item in enumerate(items)]
-        given: dict[str, Any] = {}
+        answers: list[dict[str, Any]] = [{} for _ in items]
+        X = [
+            self._prepared(i, item, answer)
+            for i, (item, answer) in enumerate(zip(items, answers, strict=True))
+        ]
+        allowed: dict[str, Any] = {}
         if any(one is not None for one in known):
             if not self.labels_sequences:
                 raise InputError("known: expected null, as the model labels no sequences")
-            given["known"] = [_allowed(i, one) for i, one in enumerate(known)]
-        found: list[dict[str, Any]] = [{} for _ in items]
-        if self.takes == "text":
-            for answer, item, words in zip(found, items, X, strict=True):
-                if isinstance(item, str):
-                    answer["tokens"] = words
-        for add in self._parts(request):
+            allowed["known"] = [_allowed(i, one) for i, one in enumerate(known)]
+        parts = answer_parts(
+            self.model,
+            probabilities=request.probabilities,
+            marginals=request.marginals,
+            n_best=request.nbest,
+            scheme=self.scheme if request.spans else None,
+            span_probabilities=self.model.has_probabilities,
+            n_features=request.features,
+        )
+        for add in parts:
             if monotonic() > deadline:
                 raise Overdue
-            add(found, X, given)
-        return found
+            add(answers, X, allowed)
+        return answers
 
-    def _parts(self, request: LabelRequest) -> Iterator[Callable[[list, list, dict], None]]:
-        """Yield what adds to answers what is asked for, one after the other."""
-        model, labels, is_many = self.model, self.model.classes_.tolist(), self.labels_sequences
-        name = "labels" if is_many else "label"
-
-        def add_labels(found: list, X: list, given: dict) -> None:
-            for answer, label in zip(found, model.predict(X, **given), strict=True):
-                answer[name] = label if is_many else _plain(label)
-
-        def add_probabilities(found: list, X: list, given: dict) -> None:
-            best, logs = model.decode(X, **given)
-            for answer, label, log in zip(found, best, logs.tolist(), strict=True):
-                answer[name] = label if is_many else _plain(label)
-                answer["probability"] = min(float(np.exp(log)), 1.0)
-
-        def add_marginals(found: list, X: list, given: dict) -> None:
-            number = {label: k for k, label in enumerate(labels)}
-            for answer, p in zip(found, model.predict_marginals(X, **given), strict=True):
-                if is_many and request.probabilities:
-                    columns = [number[label] for label in answer["labels"]]
-                    answer["probabilities"] = p[np.arange(len(p)), columns].tolist()
-                if request.marginals:
-                    rows = [
-                        dict(zip(map(str, labels), row, strict=True)) for row in np.atleast_2d(p).tolist()
-                    ]
-                    answer["marginals"] = rows if is_many else rows[0]
-
-        def add_best(found: list, X: list, given: dict) -> None:
-            for answer, best in zip(found, model.predict_nbest(X, request.nbest, **given), strict=True):
-                answer["nbest"] = [{name: label, "probability": p} for label, p in best]
-
-        def add_spans(found: list, X: list, given: dict) -> None:
-            if model.has_probabilities:
-                rows = model.predict_spans(X, **given, scheme=self.scheme)
-                spans = [[span._asdict() for span in row] for row in rows]
-            else:
-                rows = [spans_of(answer["labels"], str(self.scheme), strict=False) for answer in found]
-                spans = [[{"label": s.type, "start": s.start, "end": s.stop} for s in row] for row in rows]
-            for answer, some in zip(found, spans, strict=True):
-                answer["spans"] = some
-
-        def add_features(found: list, X: list, given: dict) -> None:
-            for answer, rows in zip(
-                found, model.strongest_features(X, request.features, **given), strict=True
-            ):
-                shown = [
-                    [{"feature": f, "weight": w} for f, w in row] for row in (rows if is_many else [rows])
-                ]
-                answer["features"] = shown if is_many else shown[0]
-
-        yield add_probabilities if request.probabilities else add_labels
-        if request.marginals or (request.probabilities and is_many):
-            yield add_marginals
-        for is_asked, add in (
-            (request.nbest, add_best),
-            (request.spans, add_spans),
-            (request.features, add_features),
-        ):
-            if is_asked:
-                yield add
-
-    def _prepared(self, i: int, item: Any) -> Any:
-        """Return an item of JSON as the model takes it."""
+    def _prepared(self, i: int, item: Any, answer: dict[str, Any]) -> Any:
+        """Return an item of JSON as the model takes it; a text is cut into tokens, which are added to its answer."""
         if self.takes == "text" and isinstance(item, str):
-            return tokenize(item, token_rules(self.model))
+            spans = token_spans(item, token_rules(self.model))
+            add_tokens(answer, [item[start:end] for start, end in spans], spans)
+            return answer["tokens"]
         if self.takes == "document" and not isinstance(item, str):
             raise InputError(f"item {i}: expected {TAKES[self.takes]}, got {describe(item)}")
         if self.takes in ("cells", "numbers"):
@@ -340,10 +287,6 @@ def _allowed(i: int, known: Any) -> list[Any] | None:
 
 def _renumbered(message: str, first: int) -> str:
     return re.sub(r"^((?:known: )?item )(\d+)", lambda found: f"{found[1]}{int(found[2]) + first}", message)
-
-
-def _plain(label: Any) -> Any:
-    return label.tolist() if hasattr(label, "tolist") else label
 
 
 def _refuse_number(name: str) -> NoReturn:

@@ -129,7 +129,7 @@ class TestPredictions:
             "jsonl",
             input="good day\n",
         )
-        assert json.loads(run.stdout)["predicted"] == "pos"
+        assert json.loads(run.stdout) == {"text": "good day", "label": "pos"}
 
     def test_a_json_object_an_item(self, folder, monkeypatch):
         run = run_here(

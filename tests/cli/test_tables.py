@@ -313,7 +313,7 @@ def test_raw_text_and_encodings(folder, monkeypatch):
         monkeypatch, folder, "predict", "m.crfqn", "--text", "--to", "jsonl", input="Paris café\n"
     )
     found = json.loads(done.stdout)
-    assert (found["start"], found["end"], len(found["predicted"])) == ([0, 6], [5, 10], 2)
+    assert (found["start"], found["end"], len(found["labels"])) == ([0, 6], [5, 10], 2)
     done = run_here(monkeypatch, folder, "evaluate", "m.crfqn", "train.txt", "--encoding", "latin-1")
     assert "accuracy, positions    1.0000  of 7" in done.stdout
     done = run_here(monkeypatch, folder, "evaluate", "m.crfqn", "train.txt")
@@ -338,7 +338,7 @@ def test_the_best_labellings(folder, monkeypatch):
     done = run_here(
         monkeypatch, folder, "predict", "m.crfqn", "--n-best", 2, "--to", "csv", input="in\nParis\n"
     )
-    assert (done.returncode, "with --n-best: crfpp, wapiti, or --json" in done.stderr) == (2, True)
+    assert (done.returncode, "with --n-best: crfpp, wapiti, jsonl, or --json" in done.stderr) == (2, True)
 
 
 def test_models_of_crfsuite(run, tmp_path):

@@ -80,8 +80,10 @@ def test_a_text_has_all_that_is_asked_for(models, client):
     X = [[{"w": word} for word in text.split()]]
     (labels,), (log,) = model.decode(X)
     assert found["tokens"] == text.split()
+    assert [text[start:end] for start, end in zip(found["start"], found["end"], strict=True)] == text.split()
     assert found["labels"] == list(labels) == LABELS[:5]
     assert found["probability"] == pytest.approx(np.exp(log), abs=1e-12)
+    assert found["log_probability"] == pytest.approx(log, abs=1e-12)
     (marginals,) = model.predict_marginals(X)
     names = model.classes_.tolist()
     assert found["marginals"] == [pytest.approx(dict(zip(names, row, strict=True))) for row in marginals]
@@ -93,7 +95,9 @@ def test_a_text_has_all_that_is_asked_for(models, client):
     spans = [span._asdict() for span in model.predict_spans(X)[0]]
     assert [(s["label"], s["start"], s["end"]) for s in found["spans"]] == [("PER", 0, 2), ("LOC", 3, 5)]
     for mine, span in zip(found["spans"], spans, strict=True):
-        assert mine == {**span, "probability": pytest.approx(span["probability"], abs=1e-12)}
+        places = {"start_char": found["start"][span["start"]], "end_char": found["end"][span["end"] - 1]}
+        assert mine == {**span, **places, "probability": pytest.approx(span["probability"], abs=1e-12)}
+    assert [text[s["start_char"] : s["end_char"]] for s in found["spans"]] == ["Ann Lee", "New York"]
     weights = model.state_features_
     for label, rows in zip(labels, found["features"], strict=True):
         assert [row["weight"] for row in rows] == [weights[row["feature"], label] for row in rows]
@@ -222,6 +226,34 @@ def test_no_item_breaks_it(client, name):
         response = own.post("/label", content=body)
         assert response.status_code in (200, 422), (item, response.text)
         response.json()
+
+
+@pytest.mark.parametrize("value", ["1e17", "1e308", "1e999", "1e-310"])
+def test_values_that_no_score_has_place_for(client, value):
+    """Refused, or labelled as others: JSON has no NaN, and nor has an answer."""
+    body = f'{{"items": [[{{"w": "Ann", "n": {value}}}, {{"w": "Lee", "n": -{value}}}]], "marginals": true}}'
+    response = client("dicts").post("/label", content=body)
+    answer = json.loads(response.content, parse_constant=pytest.fail)
+    if value == "1e-310":
+        assert response.status_code == 200
+    else:
+        assert response.status_code in (200, 422), answer
+        assert "items" in answer or "finite" in answer["error"] or "e+12" in answer["error"]
+
+
+def test_an_answer_that_json_does_not_have_is_refused(client, monkeypatch):
+    own = client("words")
+    answered = LabelService.answer
+
+    def with_nan(self, request, deadline):
+        answer = answered(self, request, deadline)
+        answer.content["probability"] = math.nan
+        return answer
+
+    monkeypatch.setattr(LabelService, "answer", with_nan)
+    response = own.post("/label", json={"item": "Ann"})
+    assert response.status_code == 422
+    assert "expected finite numbers" in response.json()["error"]
 
 
 def test_limits_of_size_and_time(models, client):
