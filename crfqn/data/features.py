@@ -184,6 +184,10 @@ class FeatureStore:
         each(N_PARTS, scatter)
         return FeatureStore(indptr, indices, values, offsets), positions
 
+    def cut(self, offsets: NDArray[np.int64]) -> "FeatureStore":
+        """Return the store of the same positions, cut into other items."""
+        return FeatureStore(self.indptr, self.indices, self.values, offsets)
+
     def with_constant(self) -> "FeatureStore":
         """Return a copy with one more feature, the last, that is 1 at every position: O(nnz + N + F)."""
         n = self.n_positions

@@ -113,6 +113,16 @@ class BlockedObjective(SumObjective):
         for part in self.parts:
             part.pool = pool
 
+    @property
+    def in_segments(self) -> BlockedObjective:
+        """The sum of its parts' segments; itself where parts are made anew."""
+        if isinstance(self.parts, StoredParts):
+            return self
+        parts = [part.in_segments for part in self.parts]
+        if all(new is old for new, old in zip(parts, self.parts, strict=True)):
+            return self
+        return BlockedObjective(parts, most_kept=self.most_kept, scratch=self.scratch)
+
     def sample(self, stride: int) -> BlockedObjective:
         """Return the loss over every stride-th of all items, in memory; of fewer where stored parts are so large that
         these would take more than SAMPLED_BYTES."""

@@ -35,6 +35,10 @@ from crfqn.objectives.unpenalised_reach import unpenalised_reach
 from crfqn.penalties.penalty import LossBudget
 from crfqn.threads import Pool
 
+LONGEST, SEGMENT = (
+    256,
+    32,
+)  # positions of an item that is learned from as a whole, and else of its segments, about
 SMALLEST_WEIGHT = float(np.finfo(np.float64).tiny)  # of an item that counts
 REFUSALS = {
     "has_curvature": "a metric of second order needs a loss with curvature",
@@ -101,6 +105,11 @@ class InMemory:
     @property
     def without_bigrams(self) -> Any:
         """The objective of a model without bigram features, whose coordinates come first: itself where it has none."""
+        return self
+
+    @property
+    def in_segments(self) -> Any:
+        """The objective of items of bounded length: itself where none is longer."""
         return self
 
     @property
@@ -292,6 +301,24 @@ class Objective(InMemory):
         return Objective(self.map, self.loss.without_bigrams, self.weights, support, self.offset)
 
     @property
+    def in_segments(self) -> Objective:
+        """The loss without the transitions between segments of long items: nearly the same, of many items."""
+        offsets = segment_offsets(self.map.offsets, self.loss.may_cut)
+        if offsets is self.map.offsets:
+            return self
+        every, positions = np.arange(offsets.size - 1), np.arange(self.n_positions)
+        item_of = np.searchsorted(self.map.offsets, offsets[:-1], side="right") - 1
+        cut = Objective(
+            self.map.cut(offsets),
+            self.loss.take(every, positions, offsets),
+            self.weights[item_of],
+            self.support,
+            self.offset,
+        )
+        cut.makes_scores_anew = self.makes_scores_anew
+        return cut
+
+    @property
     def is_convex(self) -> bool:
         """Whether the problem is convex, so that a small gradient may say how far the optimum is."""
         return self.loss.is_convex and getattr(self.map, "is_definite", True)
@@ -435,6 +462,25 @@ class BoundedPoint(Point):
     def image(self) -> Any:  # type: ignore[override]
         """Refuse to evaluate: an indicator has no gradient."""
         raise ViewError("a bound on the loss has no gradient: it needs the constrained FBPD")
+
+
+def segment_offsets(
+    offsets: NDArray[np.int64], may_cut: Callable[[], NDArray[np.bool_]]
+) -> NDArray[np.int64]:
+    """Return the offsets of items longer than `LONGEST` cut into segments of about `SEGMENT` positions, where it may
+    be; the same array where no item is longer."""
+    lengths = np.diff(offsets)
+    is_long = lengths > LONGEST
+    if not is_long.any():
+        return offsets
+    n_segments = np.where(is_long, -(-lengths // SEGMENT), 1)
+    item_of = np.repeat(np.arange(lengths.size), n_segments)
+    number = np.arange(item_of.size) - np.repeat(np.cumsum(n_segments) - n_segments, n_segments)
+    goals = offsets[item_of] + lengths[item_of] * number // n_segments[item_of]
+    possible = may_cut()
+    possible[offsets[:-1][lengths > 0]] = True
+    places = np.append(np.flatnonzero(possible), offsets[-1])
+    return np.unique(np.append(places[np.searchsorted(places, goals)], offsets[-1]))
 
 
 def check_weights(weights: Vector, n_items: int) -> None:

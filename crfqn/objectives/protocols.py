@@ -210,6 +210,9 @@ class Objective(Protocol):
     def without_bigrams(self) -> Any: ...
 
     @property
+    def in_segments(self) -> Any: ...
+
+    @property
     def n_coords(self) -> int: ...
 
     @property

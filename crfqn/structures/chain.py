@@ -90,6 +90,14 @@ class Chain:
                 f"expected targets that keep the rules, but position {broken[0].position} breaks one"
             )
 
+    def may_cut(self, targets: Labels) -> NDArray[np.bool_]:
+        """Return before which positions a labelling, -1 standing for unknown labels, may be cut in two without breaking
+        a rule, (N,)."""
+        if self.rules is None:
+            return np.ones(targets.size, bool)
+        start, end = (np.append(rule, rule.all()) for rule in (self.rules.start, self.rules.end))
+        return start[targets] & end[np.roll(targets, 1)]
+
     @property
     def mask(self) -> TransitionMask:
         """The rules, for kernels that make the scores themselves."""

@@ -244,6 +244,9 @@ class JoinedMap(TiledMap):
         parts = [part.take(items)[0] for part in self.parts]
         return JoinedMap(parts, self.has_constant), positions_of(self.offsets, items)[0]
 
+    def cut(self, offsets: NDArray[np.int64]) -> JoinedMap:
+        return JoinedMap([part.cut(offsets) for part in self.parts], self.has_constant)
+
     def _tile(self, positions: Any, columns: Any) -> Vector:
         if isinstance(columns, slice) and columns == slice(None):
             return np.hstack([part._tile(positions, columns) for part in self.parts])

@@ -67,6 +67,9 @@ class FeatureMap(Protocol):
     def take(self, items: NDArray[np.integer]) -> tuple[FeatureMap, NDArray[np.int64]]:
         """Return the map of some items (ascending), and the positions that it is made of."""
 
+    def cut(self, offsets: NDArray[np.int64]) -> FeatureMap:
+        """Return the map of the same positions, cut into other items."""
+
     def image(self, nodes: Split, weights: Vector, scores: Vector) -> None:
         """Add X w to the scores (K, N), in place; weights (n,)."""
 

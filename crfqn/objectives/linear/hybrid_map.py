@@ -102,6 +102,9 @@ class HybridMap:
         sparse, positions = self.sparse.take(items)
         return HybridMap(self.dense.take(items)[0], sparse), positions
 
+    def cut(self, offsets: NDArray[np.int64]) -> HybridMap:
+        return HybridMap(self.dense.cut(offsets), self.sparse.cut(offsets))
+
     def means(self, weights: Vector | None = None) -> Vector | None:
         """Return the means of the features to centre at, as the parts have them, (F,)."""
         return self._joined_centre(self.dense.means(weights), self.sparse.means(weights))

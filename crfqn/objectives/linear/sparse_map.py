@@ -79,6 +79,9 @@ class SparseMap:
         store, positions = self.store.take(items, self.pool)
         return SparseMap(store, self.pool, self.centre), positions
 
+    def cut(self, offsets: NDArray[np.int64]) -> SparseMap:
+        return SparseMap(self.store.cut(offsets), self.pool, self.centre)
+
     def means(self, weights: Vector | None = None) -> Vector | None:
         """Return the means of the features that are not sparse; 0 of the others and of the constant, the last, (F,).
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +60,9 @@ class TiledMap(ABC):
 
     @abstractmethod
     def take(self, items: NDArray[np.integer]) -> tuple[TiledMap, NDArray[np.int64]]: ...
+
+    def cut(self, offsets: NDArray[np.int64]) -> Self:
+        return replace(cast(Any, self), offsets=offsets)
 
     @abstractmethod
     def _tile(self, positions: Any, columns: Any) -> Vector:

@@ -203,6 +203,9 @@ class PartialLikelihood(LogPartition):
     def relevance(self) -> Vector:  # type: ignore[override]
         return np.ascontiguousarray(self.allowed.T, np.float64)
 
+    def may_cut(self) -> NDArray[np.bool_]:
+        return self.structure.may_cut(np.where(self.allowed.sum(axis=0) == 1, self.targets, -1))
+
     def observed_at(self, positions: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
         return self.targets[positions], np.arange(positions.size)
 

@@ -148,6 +148,10 @@ class ScoreLoss:
         """Return the loss of some items, of their positions, cut at new offsets."""
         raise NotImplementedError
 
+    def may_cut(self) -> NDArray[np.bool_]:
+        """Return before which positions an item may be cut in two, both parts having a labelling, (N,)."""
+        return np.zeros(self.n_positions, bool)
+
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> Evaluation:
         """Return the loss and its derivatives: the one pass over the scores that a point costs."""
         raise NotImplementedError

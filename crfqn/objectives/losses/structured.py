@@ -53,6 +53,9 @@ class OverStructure(ScoreLoss):
     def ancestors(self) -> Ancestors:
         return self.structure.ancestors
 
+    def may_cut(self) -> NDArray[np.bool_]:
+        return cast(Chain, self.structure).may_cut(self.targets)
+
     @property
     def position_labels(self) -> NDArray[np.integer]:
         return self.structure.labels

@@ -2,7 +2,8 @@
 
 A pass over every 16th item costs 1/16, and the sample's optimum is as near the whole's as the sampling error. The
 stronger penalties come first because their active sets are small and each is nearly solved when the next opens. Text is
-learned item by item instead.
+learned item by item instead. Of long items both take segments, so that one text in a single item begins as its
+sentences do; the optimum is that of whole items.
 """
 
 from __future__ import annotations
@@ -54,12 +55,13 @@ class WarmStart:
             return (yield from online.states(objective, penalty, start))
         fewest = max(self.fewest_positions, self.fewest_by_weight * objective.n_coords)
         useful = [stage for stage in self.stages if objective.n_positions // stage.stride >= fewest]
-        samples = draw_samples(objective, sorted({stage.stride for stage in useful}))
+        whole = objective.in_segments
+        samples = draw_samples(whole, sorted({stage.stride for stage in useful}))
         weights = start.sparse_weights
         first, n_before = (0, 0) if memory is None else (memory["stage"], memory["n_steps"])
         for number, stage in enumerate(useful[first:], first):
             sample = samples[stage.stride]
-            share = sample.total_weight / objective.total_weight
+            share = sample.total_weight / whole.total_weight
             if share == 0:
                 continue
             scaled, before = penalty.scaled(share * stage.stronger), sample.n_passes
