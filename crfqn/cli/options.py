@@ -122,6 +122,9 @@ class DataOptions:
         "How texts are cut into words, with --data: unicode (default), or blanks where that has been done."
     )
     templates: str | None = option('Features of the columns, with --data: "w[-1] w[0] w[1] w[-1]|w[0]".')
+    transitions: bool | None = option(
+        "Weights of neighbouring labels also if a pattern file has no `B`, with --data.", "--transitions"
+    )
     min_count: int | None = option("Leave out features at fewer positions, with --data.", min=1)
     n_hashed: int | None = option(
         "So many columns for all features, by hashing, with --data: less memory, no names.", "--hashed", min=1

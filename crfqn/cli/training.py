@@ -261,6 +261,8 @@ def recipe_facts(recipe: Recipe, prepared: Prepared, model: Any) -> dict[str, An
         "n_features": model.n_features_in_,  # the file itself keeps those with a weight
     }
     if model.LABELS_SEQUENCES:
+        extra["n_weights"] = model._n_weights
+    if model.LABELS_SEQUENCES:
         extra["tokens"] = (
             UNICODE  # by which raw text is cut; files without it are from before there were these rules
         )
@@ -347,10 +349,9 @@ def _weights(model: Any) -> str:
     """Return words for the number of weights that the model could have."""
     if not hasattr(model, "coef_"):
         return f"{model.result_.n_nonzero:,} weights ({model.n_iter_:,} stages)"
-    n_states, n_features = model.coef_.shape[0], model.coef_.shape[1] + model.n_dense_
     if model.LABELS_SEQUENCES:
-        n_bigrams = n_states**2 * model.bigram_columns_.size
-        return f"{n_states * (n_states + n_features) + n_bigrams:,} weights"
+        return f"{model._n_weights:,} weights"
+    n_states, n_features = model.coef_.shape[0], model.coef_.shape[1] + model.n_dense_
     constant = " and a constant" if model.fit_intercept else ""
     rows = "labels" if tree_of(model) is None else "nodes"
     n_weights = n_states * (n_features + bool(constant))

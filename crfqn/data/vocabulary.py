@@ -192,6 +192,7 @@ class Vocabulary(KnownNames):
         return type(self)([*starts], [*starts.values()])
 
     bigram_columns = only_bigram_columns = NO_COLUMNS  # of features of label pairs; and those of nothing else
+    has_edges = True  # whether pairs of neighbouring labels have weights that are the same everywhere
 
     encodes_items = False  # whether items have a form of the vocabulary's own, which `encode` takes
 

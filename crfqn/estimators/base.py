@@ -393,6 +393,7 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         penalty = self._with_ridge(penalty, dense)
         begin = NO_WEIGHTS if start is None else centred_weights(features, start)
         objective.pool = Pool(1)  # the one that it was made with closes
+        self._n_weights = objective.n_coords
         return Problem(self, features, targets, item_weights, objective, penalty, begin, validation)
 
     def _posed_in_blocks(
@@ -403,15 +404,18 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         start: SparseWeights | None,
         unpenalised: Coords = NO_COORDS,
         has_constant: bool = False,
+        support: Support | None = None,
     ) -> Problem:
         """Return the training on blocks; codes : of each class the target, the class itself for None; has_constant :
         whether a constant feature comes behind the others."""
+        start = within(support, start)
 
         def make(block: Block, pool: Pool) -> ObjectiveInMemory:
             store = block.store.with_constant() if has_constant else block.store
             targets = block.targets if codes is None else codes[block.targets]
             features = SparseMap(store, pool)
-            return ObjectiveInMemory(features, self._loss(structure_over(store), targets), block.weights)
+            loss = self._loss(structure_over(store), targets)
+            return ObjectiveInMemory(features, loss, block.weights, support)
 
         with single_threaded_blas(), Pool(self.n_threads) as pool:
             objective = blocks.objective(make, pool)

@@ -38,7 +38,7 @@ from crfqn.data.token_rows import TokenRows
 from crfqn.data.vocabulary import NO_COLUMNS, KnownNames, Vocabulary
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO
-from crfqn.estimators.base import Problem
+from crfqn.estimators.base import Problem, within
 from crfqn.estimators.bigrams import (
     bigram_edges,
     bigram_matrix,
@@ -241,7 +241,11 @@ class ChainModel(StructuredEstimator):
                         f"block {number}: {broken.first}; constrain='decoding' trains without rules"
                     )
         return model._posed_in_blocks(
-            blocks, lambda store: model._chain(store.offsets, is_training=True), None, begin
+            blocks,
+            lambda store: model._chain(store.offsets, is_training=True),
+            None,
+            begin,
+            support=model._within_patterns(),
         )
 
     def _prepare_batch(
@@ -267,7 +271,8 @@ class ChainModel(StructuredEstimator):
         begin = self._start(model, self if hasattr(self, "coef_") else None)
         store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, pool=pool)
         features, chain = SparseMap(store, pool), model._chain(store.offsets, is_training=True)
-        return model, self._objective(features, chain, targets, weights), features, begin
+        objective = self._objective(features, chain, targets, weights, model._within_patterns())
+        return model, objective, features, within(objective.support, begin)
 
     def _labelled_batch(self, X: Any, y: Any) -> tuple[Sequences, NDArray[np.object_]]:
         """Return what `refit` takes: the batch in the features that were known and its new ones, a list of labels an
@@ -381,7 +386,20 @@ class ChainModel(StructuredEstimator):
         if self.bigram_columns_.size and not possible[1]:
             support = replace(support, edges=np.flatnonzero(chain.counts(targets)))
         n_nodes = support.n_node_coords + chain.n_states * self.n_dense_
-        return replace(support, n_node_coords=n_nodes, n_edges=chain.n_edges)
+        only_bigrams = () if self.vocabulary_ is None else self.vocabulary_.only_bigram_columns
+        n_empty = chain.n_states * len(only_bigrams)
+        support = replace(support, n_node_coords=n_nodes, n_edges=chain.n_edges, n_empty=n_empty)
+        return self._within_patterns(support)
+
+    def _within_patterns(self, support: Support | None = None) -> Support:
+        """Return a support, by default of all weights of features and transitions, without transitions where the
+        templates have no pattern of these."""
+        n_states = self._n_states
+        support = support or Support(n_states * self._n_columns, n_states**2)
+        if self.vocabulary_ is None or self.vocabulary_.has_edges:
+            return support
+        edges = np.arange(support.n_edges) if support.edges is None else support.edges
+        return replace(support, edges=edges[edges >= n_states**2])
 
     def _check_parameters(self) -> None:
         refuse_scores_of_single_labels()

@@ -80,6 +80,7 @@ def prepare_sharded(model: Any, X: Any, y: Any, sample_weight: Any, start: Any, 
     begin = model._start(checked, start)
     held = None if validation is None else checked._validation_set(validation, merged.n_positions)
     support = merged.support(model.all_possible_states, model.all_possible_transitions)
+    support = checked._within_patterns(support)
     makes = [
         ChainShard(number, sent(checked), read, shards.templates, columns, support)
         for number, (read, columns) in enumerate(zip(shards.reads, merged.columns, strict=True))

@@ -49,13 +49,17 @@ class Templates(TransformerMixin, BaseEstimator):
         Features at fewer positions of the training data are left out.
     n_hashed : int, optional
         Number of columns that all features share by hashing, which keeps no names.
+    transitions : bool, default False
+        Whether pairs of neighbouring labels have weights also with a pattern file that has no `B`, which gives them
+        none. Without a pattern file they have some in any case.
 
     Attributes
     ----------
     vocabulary_ : TemplateVocabulary
     n_features_ : int
     has_edges_ : bool
-        Whether the patterns ask for weights of neighbouring labels (`B`). ChainCRF always has them.
+        Whether a ChainCRF of these features has transitions, weights of neighbouring labels that are the same
+        everywhere. Several patterns such as `B0` and `B1` are bigram features in their place.
 
     Examples
     --------
@@ -83,6 +87,7 @@ class Templates(TransformerMixin, BaseEstimator):
         has_ends: bool = True,
         min_count: int = 1,
         n_hashed: int | None = None,
+        transitions: bool = False,
     ) -> None:
         self.patterns = patterns
         self.windows = windows
@@ -94,6 +99,7 @@ class Templates(TransformerMixin, BaseEstimator):
         self.has_ends = has_ends
         self.min_count = min_count
         self.n_hashed = n_hashed
+        self.transitions = transitions
 
     def __sklearn_tags__(self) -> Tags:
         """Return scikit-learn's tags: token columns are no 2-D arrays."""
@@ -143,7 +149,7 @@ class Templates(TransformerMixin, BaseEstimator):
         encoder = Encoder.fit(source.settings(functions), columns)
         self.vocabulary_ = TemplateVocabulary(encoder, source.as_dict())
         self.n_features_ = encoder.n_features
-        self.has_edges_ = source.has_edges()
+        self.has_edges_ = self.vocabulary_.has_edges
         return columns
 
     def _source(self, names: Sequence[str]) -> TemplateSource:
@@ -160,6 +166,7 @@ class Templates(TransformerMixin, BaseEstimator):
             self.min_count,
             self.n_hashed,
             words=self.words or ("" if is_given else "".join(columns[:1])),
+            transitions=self.transitions,
         )
 
 

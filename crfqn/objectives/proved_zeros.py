@@ -51,7 +51,7 @@ def count_within(
     count = int(np.count_nonzero(np.abs(found.edge_residual[edges]) < edge_room))
     count -= count_of(point, ranges, bound, scale, radius, besides)
     if support.nodes is None:
-        return count + owner.map.count_small(found.residual, room)
+        return count + owner.map.count_small(found.residual, room) - support.n_empty * (bound > 0)
     gradient = owner.map.adjoint(owner.split(support.nodes), found.residual)
     return count + int(np.count_nonzero(np.abs(gradient) < room[support.nodes % room.size]))
 
@@ -74,6 +74,9 @@ def count_screened(
     features, edges, support = radius * ranges.features <= half, radius * ranges.edges <= half, owner.support
     n_edges = (edges if support.edges is None else edges[support.edges]).sum()
     is_whole = support.nodes is None
-    n_nodes = owner.n_states * features.sum() if is_whole else features[support.nodes % features.size].sum()
+    if is_whole:
+        n_nodes = owner.n_states * features.sum() - support.n_empty * (bound > 0)
+    else:
+        n_nodes = features[support.nodes % features.size].sum()
     n_besides = count_of(point, ranges, bound, scale, radius, besides)
     return int(n_nodes + n_edges - exceeds.sum()) - n_besides

@@ -21,16 +21,21 @@ MOST_FLAGS = 8
 
 @dataclass(frozen=True, eq=False)
 class Support:
-    """Coordinates that may have a weight, of n_node_coords = K F and n_edges = E: sorted int64 each, None for all."""
+    """Coordinates that may have a weight, of n_node_coords = K F and n_edges = E: sorted int64 each, None for all.
+
+    n_empty : the nodes, where all may have a weight, of features that only edges have: their weights stay 0.
+    """
 
     n_node_coords: int
     n_edges: int
     nodes: Coords | None = None
     edges: Coords | None = None
+    n_empty: int = 0
 
     @property
     def n_coords(self) -> int:
-        n_nodes = self.n_node_coords if self.nodes is None else self.nodes.size
+        """The number of weights that can be other than 0."""
+        n_nodes = self.n_node_coords - self.n_empty if self.nodes is None else self.nodes.size
         return n_nodes + (self.n_edges if self.edges is None else self.edges.size)
 
     def coords(self) -> Coords:

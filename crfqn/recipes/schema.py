@@ -119,6 +119,9 @@ class FeaturesSection:
         True, "whether places beyond the ends of an item have a value of their own", of="windows"
     )
     shapes: str = key("", "columns whose forms are features: prefixes, suffixes, shape, ...", of="templates")
+    transitions: bool = key(
+        False, "whether neighbouring labels have weights also if the pattern file has no `B`", of="templates"
+    )
     min_count: int = key(1, "leave out features at fewer positions", low=1, of="templates words")
     n_hashed: int | None = key(
         None, "so many columns for all features, by hashing, without names", int, low=1, of="templates words"

@@ -101,7 +101,8 @@ def templates_of(recipe: Recipe) -> Templates:
         return Templates(**options)
     with own_files():
         text = read_text(own_file(recipe.source.parent / settings.templates))
-    return Templates(f"{text}\n", shapes=settings.shapes.split(), **options)
+    options |= {"shapes": settings.shapes.split(), "transitions": settings.transitions}
+    return Templates(f"{text}\n", **options)
 
 
 def _columns(recipe: Recipe, labeled: Labeled) -> TokenColumns:

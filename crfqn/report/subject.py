@@ -216,10 +216,13 @@ def n_possible(subject: Subject) -> int:
     """Return the number of weights that the model could have; 0 where it has none of single features."""
     if subject.weights is None:
         return 0
-    n_rows = len(subject.rows)
-    n_constant = int(bool(getattr(subject.model, "fit_intercept", False)))
+    n_rows, model = len(subject.rows), subject.model
+    known = getattr(model, "_n_weights", None) or getattr(model, "extra_", {}).get("n_weights")
+    if subject.transitions is not None and isinstance(known, int):
+        return known
+    n_constant = int(bool(getattr(model, "fit_intercept", False)))
     n_transitions = 0 if subject.transitions is None else n_rows * n_rows
-    n_bigrams = n_transitions * getattr(subject.model, "bigram_columns_", np.empty(0)).size
+    n_bigrams = n_transitions * getattr(model, "bigram_columns_", np.empty(0)).size
     return n_rows * (subject.n_features + n_constant) + n_transitions + n_bigrams
 
 

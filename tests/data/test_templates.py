@@ -177,7 +177,7 @@ def test_patterns_of_label_pairs_and_tokens():
     fitted = Encoder.fit(source.settings(), columns)
     for vocabulary in (TemplateVocabulary(fitted, source.as_dict()), source.vocabulary(fitted.names())):
         names = np.array(vocabulary.names)
-        only = ["b:DT", "b:_x-1"]
+        only = ["b:DT"]  # at the first position there is no pair of labels
         assert sorted(names[vocabulary.only_bigram_columns]) == only
         assert sorted(names[vocabulary.bigram_columns]) == ["*:DT", "*:NN", "*:PRP", *only]
     with pytest.raises(InputError, match="n_hashed: expected None with patterns of label pairs"):
@@ -190,7 +190,7 @@ ITEMS = [[["The", "DT"], ["dog", "NN"]], [["it", "PRP"]]]
 def test_features_read_as_the_tools_write_them():
     columns = TokenColumns.from_items(ITEMS, NAMES)
     parsed = parse_patterns("# words\nU00:%x[-1,0]/%x[0,0]\n\nU01:%x[2,1]\nU02\nB\n", NAMES)
-    assert (parsed.has_edges, parsed.dialect) == (True, "crf++")
+    assert (parsed.n_edge_patterns, parsed.dialect) == (1, "crf++")
     encoder = Encoder.fit(Settings(parsed.patterns), columns)
     assert names_of(encoder.transform(columns), encoder.names()) == [
         ["U00:_B-1/The", "U01:_B+1", "U02"],
@@ -198,7 +198,7 @@ def test_features_read_as_the_tools_write_them():
         ["U00:_B-1/it", "U01:_B+2", "U02"],
     ]
     parsed = parse_patterns('U:low=%X[0,0] # small\n*\nu:caps=%t[0,0,"^\\u"]%m[@-1,0,"..$"]\n', NAMES)
-    assert (parsed.has_edges, parsed.dialect) == (True, "wapiti")
+    assert (parsed.n_edge_patterns, parsed.dialect) == (1, "wapiti")
     encoder = Encoder.fit(Settings(parsed.patterns, parsed.dialect), columns)
     assert names_of(encoder.transform(columns), encoder.names()) == [
         ["*", "u:caps=trueog", "u:low=the"],

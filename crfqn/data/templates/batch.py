@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.templates.patterns import LAST_POSITION, Macro, Pattern, View
+from crfqn.data.templates.patterns import BIGRAM, LAST_POSITION, Macro, Pattern, View
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
@@ -66,7 +66,10 @@ class TokenBatch:
         return [numbers[macro.view][self._read(macro)] for macro in pattern.macros]
 
     def fits(self, pattern: Pattern) -> NDArray[np.bool_] | None:
-        """Return the positions (N,) at which a pattern has a feature; None for all."""
+        """Return the positions (N,) at which a pattern has a feature, None for all; one of label pairs has none at the
+        first position of an item."""
+        if pattern.kind == BIGRAM:
+            return np.arange(self.n_positions) > self.start
         if pattern.only:
             offsets = self.columns.offsets
             edges = offsets[1:] - 1 if pattern.only == LAST_POSITION else offsets[:-1]

@@ -321,13 +321,18 @@ class PatternFile(NamedTuple):
     """Patterns of a file."""
 
     patterns: tuple[Pattern, ...]
-    has_edges: bool  # pairs of neighbouring labels have weights (`B`)
+    n_edge_patterns: int  # of pairs of neighbouring labels that look at no token (`B`)
     dialect: str  # "crf++" or "wapiti"
 
 
 def parse_patterns(text: str, columns: Sequence[str], dialect: str | None = None) -> PatternFile:
     """Read a pattern file, columns numbered from 0, in the dialect whose means it uses (default; CRF++'s for those of
-    both). InputError names the line of a malformed pattern, or an unknown column or macro; there must be a pattern."""
+    both). InputError names the line of a malformed pattern, or an unknown column or macro; there must be a pattern.
+
+    One pattern that looks at no token, such as `B`, is a chain's transitions, and not among the patterns. Several of
+    them are bigram features that are there at each position: `B0` and `B1` have a weight each, which a penalty acts on,
+    and `B` twice has one that counts twice.
+    """
     lines = [(number, line.rstrip()) for number, line in enumerate(text.split("\n"), start=1)]
     lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
     if dialect is None:
@@ -335,18 +340,18 @@ def parse_patterns(text: str, columns: Sequence[str], dialect: str | None = None
     if dialect not in FARTHEST:
         raise InputError(f"dialect: expected {CRFPP!r} or {WAPITI!r}, got {describe(dialect)}")
     patterns: list[Pattern] = []
-    has_edges = False
     for number, line in lines:
         try:
-            pattern, with_edges = _parse_line(line, columns, dialect)
+            patterns.append(_parse_line(line, columns, dialect))
         except InputError as error:
             raise InputError(f"line {number}: {error}") from None
-        has_edges |= with_edges
-        if pattern is not None:
-            patterns.append(pattern)
-    if not patterns:
+    edges = [pattern for pattern in patterns if pattern.kind != UNIGRAM and not pattern.macros]
+    if all(pattern in edges and pattern.kind == BIGRAM for pattern in patterns):
         raise InputError("expected at least one pattern like U00:%x[0,0], got none")
-    return PatternFile(tuple(patterns), has_edges, dialect)
+    if len(edges) == 1:
+        place = patterns.index(edges[0])
+        patterns[place : place + 1] = [replace(edges[0], kind=UNIGRAM)] if edges[0].kind == BOTH else []
+    return PatternFile(tuple(patterns), len(edges), dialect)
 
 
 def marks(dialect: str) -> tuple[list[str], list[str]]:
@@ -356,8 +361,8 @@ def marks(dialect: str) -> tuple[list[str], list[str]]:
     return [f"_{letter}-{number}" for number in numbers], [f"_{letter}+{number}" for number in numbers]
 
 
-def _parse_line(line: str, columns: Sequence[str], dialect: str) -> tuple[Pattern | None, bool]:
-    """Return the pattern of a line, None for one of edges alone, and whether it asks for edges."""
+def _parse_line(line: str, columns: Sequence[str], dialect: str) -> Pattern:
+    """Return the pattern of a line."""
     if dialect == WAPITI:
         line = line.partition("#")[0].rstrip()
         line = line[:1].lower() + line[1:]
@@ -366,13 +371,7 @@ def _parse_line(line: str, columns: Sequence[str], dialect: str) -> tuple[Patter
         raise InputError(
             f"expected a pattern that begins with {', '.join(kinds[:-1])} or {kinds[-1]}, got {shorten(line)}"
         )
-    kind = line[0].lower()
-    pattern = _parse_pattern(line, columns, dialect)
-    if pattern.macros:
-        return replace(pattern, kind=kind), kind != UNIGRAM
-    return (
-        None if kind == BIGRAM else pattern
-    ), kind != UNIGRAM  # the same everywhere: the transitions are that
+    return replace(_parse_pattern(line, columns, dialect), kind=line[0].lower())
 
 
 def _parse_pattern(line: str, columns: Sequence[str], dialect: str) -> Pattern:

@@ -27,6 +27,7 @@ from crfqn.errors import InputError
 from crfqn.messages import describe
 
 LARGEST_WIDTH = 2**31 - 1
+OF_OLD_FILES = {"words": "", "tokens": LETTERS, "transitions": False}  # settings that there were not at first
 
 
 class TemplateVocabulary(Vocabulary):
@@ -54,6 +55,11 @@ class TemplateVocabulary(Vocabulary):
     def value_starts(self) -> NDArray[np.int32]:  # type: ignore[override]
         """Names stand for themselves."""
         return np.full(len(self), NO_VALUE, np.int32)
+
+    @property
+    def has_edges(self) -> bool:  # type: ignore[override]
+        """Whether pairs of neighbouring labels have weights that are the same everywhere."""
+        return self.encoder.settings.has_edges
 
     @cached_property
     def bigram_columns(self) -> NDArray[np.int64]:  # type: ignore[override]
@@ -121,30 +127,32 @@ class TemplateSource:
         ""  # the column of words, for the features of a first tagger (`word_patterns`) of it and all others
     )
     tokens: str = UNICODE  # the rules by which raw text becomes words, as of `crfqn.tokenize`
+    transitions: bool = False  # pairs of neighbouring labels have weights also if the patterns have no `B`
 
     @classmethod
     def from_dict(cls, table: Any) -> TemplateSource:
         """Return what `as_dict` has written; InputError for anything else."""
         names = {field.name for field in fields(cls)}
-        if (
-            not isinstance(table, Mapping) or {*table} | {"words", "tokens"} != names
-        ):  # there were none at first
+        if not isinstance(table, Mapping) or {*table} | {*OF_OLD_FILES} != names:
             raise InputError(
                 f"templates: expected a table of {', '.join(sorted(names))}, got {describe(table)}"
             )
-        found = dict(table)
+        found = OF_OLD_FILES | dict(table)
         for name in ("columns", "shapes"):
             texts = found[name]
             if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
                 raise InputError(f"templates: {name}: expected a list of texts, got {describe(texts)}")
             found[name] = tuple(texts)
         for name in ("patterns", "windows", "words"):
-            if not isinstance(found.setdefault(name, ""), str):
+            if not isinstance(found[name], str):
                 raise InputError(f"templates: {name}: expected a text, got {describe(found[name])}")
-        if found.setdefault("tokens", LETTERS) not in (UNICODE, LETTERS):
+        if found["tokens"] not in (UNICODE, LETTERS):
             raise InputError(
                 f"templates: tokens: expected {UNICODE} or {LETTERS}, got {describe(found['tokens'])}"
             )
+        if type(found["transitions"]) is not bool:
+            shown = describe(found["transitions"])
+            raise InputError(f"templates: transitions: expected true or false, got {shown}")
         return cls(**found)
 
     def as_dict(self) -> dict[str, Any]:
@@ -162,10 +170,11 @@ class TemplateSource:
                     "min_count: hashed features are not counted; give one of min_count and n_hashed"
                 )
         found: tuple[Pattern, ...] = ()
-        dialect = CRFPP
+        dialect, has_edges = CRFPP, True
         if self.patterns:
             parsed = parse_patterns(self.patterns, self.columns, self.dialect)
             found, dialect = parsed.patterns, parsed.dialect
+            has_edges = parsed.n_edge_patterns == 1 or (self.transitions and not parsed.n_edge_patterns)
         if self.windows:
             found += parse_windows(self.windows, self.columns, self.has_ends)
         for column in self.shapes:
@@ -176,17 +185,13 @@ class TemplateSource:
             found += word_patterns(self.words, [name for name in self.columns if name != self.words])
         if not found and not functions:
             raise InputError("expected patterns, windows, shapes, words or functions, got none of them")
-        return Settings(found, dialect, self.min_count, self.n_hashed, tuple(functions))
+        return Settings(found, dialect, self.min_count, self.n_hashed, tuple(functions), has_edges)
 
     def _check_column(self, what: str, column: Any) -> None:
         if column not in self.columns:
             raise InputError(
                 f"{what}: expected columns out of {', '.join(self.columns)}, got {describe(column)}"
             )
-
-    def has_edges(self) -> bool:
-        """Return whether the patterns ask for weights of neighbouring labels; true without a pattern file."""
-        return not self.patterns or parse_patterns(self.patterns, self.columns, self.dialect).has_edges
 
     def vocabulary(self, names: Sequence[str] | None) -> TemplateVocabulary:
         """Return the vocabulary whose column f is the feature names[f]; hashed features need no names."""

@@ -116,7 +116,7 @@ def test_files_and_the_tagger_label_as_the_model_does(trained, tmp_path):
 
 def test_weights_are_kept_by_name(trained):
     X, y, _, model = trained
-    fewer = Templates("B1:%x[0,1]\nU0:%x[0,0]\n").fit_transform([*X[:3], [("new", "R")] * 2])
+    fewer = Templates("B\nB1:%x[0,1]\nU0:%x[0,0]\n").fit_transform([*X[:3], [("new", "R")] * 2])
     problem = model.prepare(fewer, [*y[:3], ["x", "x"]], start=model)
     problem.model._take_weights(problem.start)
     assert problem.model.bigram_columns_.size == 3
