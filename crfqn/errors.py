@@ -26,6 +26,14 @@ class ModelFileError(CrfqnError, ValueError):
     """A model file that is damaged, foreign or of a newer format."""
 
 
+class ModelFileMissingError(ModelFileError, FileNotFoundError):
+    """A model file that is not there."""
+
+
+class NotOpenError(InputError, RuntimeError):
+    """A tagger without a model: none has been opened, or it is closed."""
+
+
 class DataError(CrfqnError):
     """A dataset that cannot be read or fails its checksum."""
 

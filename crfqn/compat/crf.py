@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,7 +74,7 @@ class CRF(BaseEstimator):
 
     Attributes
     ----------
-    classes_ : list of str
+    classes_ : list of str; it and those up to `size_` are None before a fit
     model_ : ChainCRF
     tagger_ : Tagger, with `tag`, `probability`, `marginal`, `info`
     state_features_, transition_features_ : dict of (attribute, label) and of (label, next label) -> weight
@@ -169,7 +169,7 @@ class CRF(BaseEstimator):
         self.training_log_ = TrainingLog.of(chain)
         if X_dev is not None:
             y_dev = _label_lists(y_dev)
-            names = dict.fromkeys([*self.classes_, *flatten(y_dev)])
+            names = dict.fromkeys([*chain.classes_.tolist(), *flatten(y_dev)])
             self.training_log_.evaluate(names, y_dev, self.predict(X_dev).tolist())
         if self.model_filename is not None:
             crfsuite.write(chain, self.model_filename)
@@ -203,14 +203,19 @@ class CRF(BaseEstimator):
         return flat_accuracy_score(y, self.predict(X))
 
     @property
-    def classes_(self) -> list:
+    def classes_(self) -> list | None:
         """The labels."""
-        return self._model().classes_.tolist()
+        return self._of_tagger(Tagger.labels)
 
     @property
-    def tagger_(self) -> Tagger:
-        """The model under the names of `pycrfsuite.Tagger`."""
-        return Tagger(self._model())
+    def tagger_(self) -> Tagger | None:
+        """The model under the names of `pycrfsuite.Tagger`; as all that follows from it, None before a fit."""
+        return Tagger(self._model()) if self.__sklearn_is_fitted__() else None
+
+    def _of_tagger(self, answer: Callable[[Tagger], Any]) -> Any:
+        """Return what is asked of the tagger, None before a fit."""
+        tagger = self.tagger_
+        return None if tagger is None else answer(tagger)
 
     @property
     def modelfile(self) -> TrainedFile:
@@ -225,29 +230,29 @@ class CRF(BaseEstimator):
         return {name: value for name, value in super().__getstate__().items() if name != "_modelfile"}
 
     @property
-    def size_(self) -> int:
+    def size_(self) -> int | None:
         """Bytes of the model in CRFsuite's format."""
-        return self.tagger_.size()
+        return self._of_tagger(Tagger.size)
 
     @property
-    def attributes_(self) -> list[str]:
+    def attributes_(self) -> list[str] | None:
         """The attributes that have a weight."""
-        return self.tagger_.weights.attributes
+        return self._of_tagger(lambda tagger: tagger.weights.attributes)
 
     @property
-    def num_attributes_(self) -> int:
+    def num_attributes_(self) -> int | None:
         """The number of attributes that have a weight."""
-        return len(self.attributes_)
+        return self._of_tagger(lambda tagger: len(tagger.weights.attributes))
 
     @property
-    def state_features_(self) -> dict[tuple[str, str], float]:
+    def state_features_(self) -> dict[tuple[str, str], float] | None:
         """Weights of (attribute, label) that are not 0."""
-        return self.tagger_.info().state_features
+        return self._of_tagger(lambda tagger: tagger.info().state_features)
 
     @property
-    def transition_features_(self) -> dict[tuple[str, str], float]:
+    def transition_features_(self) -> dict[tuple[str, str], float] | None:
         """Weights of (label, next label) that are not 0."""
-        return self.tagger_.info().transitions
+        return self._of_tagger(lambda tagger: tagger.info().transitions)
 
     def _has_file(self) -> bool:
         return self.model_filename is not None and os.path.isfile(self.model_filename)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ import numpy as np
 from crfqn import interchange
 from crfqn.compat.utils import flatten
 from crfqn.data.attributes import attributes
+from crfqn.data.model_file import ModelSource
 from crfqn.estimators.chain import ChainCRF
 from crfqn.interchange.chain_weights import chain_weights
 from crfqn.interchange.crfsuite import NAME
@@ -36,11 +36,14 @@ class Tagger(tagger.Tagger):
         super().__init__()
         self._opened = model
 
-    def open(self, path: str | os.PathLike[str]) -> Self:
+    def open(self, path: ModelSource) -> Self:
         """Open a model file of any format that has a chain."""
-        self._opened = interchange.read(path)
         self.__dict__.pop("weights", None)
-        return self
+        return super().open(path)
+
+    @staticmethod
+    def _open(path: ModelSource) -> Any:
+        return interchange.read(path)
 
     def set(self, xseq: Any) -> None:
         """Take a sequence for `tag`, `probability` and `marginal`."""
@@ -56,11 +59,13 @@ class Tagger(tagger.Tagger):
         labels, names, state, transition, _ = self.weights
         rows = zip(*(column.tolist() for column in transition), strict=True)
         cells = zip(*(column.tolist() for column in state), strict=True)
-        return tagger.ModelInfo(
+        return tagger.ModelInfo.of(
+            self._model.KIND,
             {(labels[a], labels[b]): weight for a, b, weight in rows},
             {(names[a], labels[k]): weight for a, k, weight in cells},
             {label: number for number, label in enumerate(labels)},
             {name: number for number, name in enumerate(names)},
+            {},
         )
 
     def size(self) -> int:

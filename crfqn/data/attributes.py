@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 
 SEPARATOR = ":"
 COLLECTIONS = (list, tuple, set, frozenset)
-POSITIONS = (*COLLECTIONS, np.ndarray)
 
 
 class AttributeVocabulary(Vocabulary):
@@ -30,7 +27,7 @@ def attributes(X: Iterable[Any]) -> list[list[dict[str, float]]]:
     Parameters
     ----------
     X : iterable of items
-        An item is an iterable of positions (or a `pycrfsuite.ItemSequence`). A position is a list or set of strings, or
+        An item is an iterable of positions (or a `pycrfsuite.ItemSequence`). A position is an iterable of strings, or
         a dict: a number or a boolean gives the attribute `key` this value, a string the attribute `key:string` the
         value 1, and of a list, a set or a dict every attribute in it is put behind `key:`. Attributes that come twice
         count with the sum.
@@ -80,7 +77,7 @@ def _add(entries: dict[str, float], prefix: str, features: Any) -> None:
             else:
                 number = _number(name, value)
             entries[name] = entries[name] + number if name in entries else number
-    elif isinstance(features, POSITIONS):
+    elif isinstance(features, Iterable) and not isinstance(features, (str, bytes)):
         for key in features:
             name = prefix + _text(key)
             entries[name] = entries.get(name, 0.0) + 1.0

@@ -28,7 +28,7 @@ def encode_sequences(
     - a dict: of a number column `name` has this value, True is 1, and 0 leaves no entry (though the column exists); a
       string makes `name=value` 1 (as DictVectorizer has it), a list, tuple or set of strings each `name:string`, and a
       dict is read like one, under `name:` (as CRFsuite's bindings have it);
-    - a list, tuple, set or 1-D array of strings, each of which makes its column 1.
+    - a list, tuple, set, 1-D array or other iterable of strings, each of which makes its column 1.
 
     A vocabulary of templates encodes token columns itself (`TokenColumns.from_items`). Entries of a position that meet
     in one column are summed, as by CRFsuite and FeatureHasher. In prediction names that `vocabulary` lacks are ignored,

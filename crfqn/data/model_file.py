@@ -12,14 +12,15 @@ import os
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.atomic_write import StrPath, replace_file
-from crfqn.data.files import check_regular, read_bytes
-from crfqn.errors import DataError, InputError, ModelFileError
+from crfqn.data.files import check_regular, read_bytes, unpack
+from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError, ModelFileMissingError
 from crfqn.messages import describe
 
 FORMAT_VERSION = 3  # 2: integers in as few bytes as hold them; 3: dense blocks, bigram features
@@ -29,6 +30,7 @@ HEADER_LIMIT = 100_000_000  # bytes; the limit of safetensors itself
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 DTYPES = frozenset(("bool", "float16", "float32", "float64", *INTEGERS))
 TEXT_SUFFIX, ENDS_SUFFIX = ".utf8", ".ends"
+ModelSource = StrPath | bytes | bytearray | memoryview | BinaryIO
 
 
 @dataclass(frozen=True)
@@ -127,20 +129,52 @@ def write_model(
     replace_file(path, save(tensors, {HEADER_KEY: json.dumps(document, sort_keys=True)}))
 
 
-def read_model(path: StrPath) -> ModelFile:
+def at_hand(source: ModelSource) -> StrPath | bytes:
+    """Return the path of a model file as it is, and the content of one in memory: of bytes, or of a file that is open
+    in binary mode; InputError for anything else."""
+    if isinstance(source, (str, os.PathLike)):
+        return source
+    content = source.read() if hasattr(source, "read") else source
+    if not isinstance(content, (bytes, bytearray, memoryview)):
+        raise InputError(
+            "expected the path of a model file, its bytes, or a file open in binary mode, got "
+            + describe(source)
+        )
+    return bytes(content)
+
+
+def shown_source(source: StrPath | bytes) -> str:
+    """Return how messages name a model file: by its path, <bytes> for one in memory."""
+    return "<bytes>" if isinstance(source, bytes) else os.fspath(source)
+
+
+def start_of(source: StrPath | bytes, size: int) -> bytes:
+    """Return the first bytes of a model file, none where there is no regular file."""
+    if isinstance(source, bytes):
+        return source[:size]
+    if not os.path.isfile(source):  # to open a named pipe would wait for a writer
+        return b""
+    with open(source, "rb") as stream:
+        return stream.read(size)
+
+
+def read_model(source: ModelSource) -> ModelFile:
     """Read a model file, checked in a single pass; ModelFileError where it is missing, unreadable, truncated, damaged,
     foreign or of a newer format."""
-    shown = os.fspath(path)
+    source = at_hand(source)
+    shown = shown_source(source)
     try:
         # Before opening: to open a named pipe would wait for a writer.
-        if not stat.S_ISREG(os.stat(shown).st_mode):
+        if not isinstance(source, bytes) and not stat.S_ISREG(os.stat(shown).st_mode):
             raise ModelFileError(f"{shown}: not a file (a folder or a device); expected a crfqn model file")
-        with open(shown, "rb") as stream:
-            document, content = _read_checked(stream, os.fstat(stream.fileno()).st_size)
+        with BytesIO(source) if isinstance(source, bytes) else open(shown, "rb") as stream:
+            size = stream.seek(0, os.SEEK_END)
+            stream.seek(0)
+            document, content = _read_checked(stream, size)
         tensors = _load_tensors(document, content)
         strings = {name: _unpack_strings(name, tensors) for name in document["strings"]}
     except FileNotFoundError as error:
-        raise ModelFileError(f"{shown}: there is no such file") from error
+        raise ModelFileMissingError(f"{shown}: there is no such file") from error
     except OSError as error:
         raise ModelFileError(f"{shown}: cannot be read: {error.strerror or error}") from error
     except _Damage as damage:
@@ -313,10 +347,15 @@ def _load_tensors(document: Mapping[str, Any], content: bytes) -> dict[str, NDAr
     return tensors
 
 
-def read_whole(path: StrPath) -> bytes:
+def read_whole(source: ModelSource) -> bytes:
     """Return the content of another tool's file, unpacked if it is compressed; ModelFileError where that fails."""
+    source = at_hand(source)
     try:
-        check_regular(os.fspath(path))
-        return read_bytes(os.fspath(path))
+        if isinstance(source, bytes):
+            return unpack(source, shown_source(source))
+        check_regular(os.fspath(source))
+        return read_bytes(os.fspath(source))
+    except DataUnavailableError as error:
+        raise ModelFileMissingError(str(error)) from error
     except DataError as error:
         raise ModelFileError(str(error)) from error

@@ -181,6 +181,9 @@ class _Buffers:
             self._add_dict(position)
         elif isinstance(position, (list, tuple, set, frozenset)) or _is_string_row(position):
             self.columns.extend(map(self.columns_by_name.__getitem__, position))
+        elif isinstance(position, Iterable) and not isinstance(position, (str, bytes, np.ndarray)):
+            self._add(list(position))  # such as the keys of a dict
+            return
         else:
             raise TypeError
         self.row_ends.append(len(self.columns))

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 import crfqn
-from crfqn.data.model_file import ModelFile, read_model, write_model
+from crfqn.data.model_file import ModelFile, ModelSource, read_model, write_model
 from crfqn.errors import CrfqnError, InputError, ModelFileError
 from crfqn.estimators.checks import check_nonnegative
 from crfqn.estimators.strengths import STRENGTHS, Strengths, is_auto
@@ -85,12 +85,13 @@ def as_trained(model: Any) -> Any:
     return twin
 
 
-def load(path: str | PathLike[str]) -> Any:
+def load(path: ModelSource) -> Any:
     """Read a model file: return a fitted estimator of the class that was saved.
 
     Parameters
     ----------
-    path : str or path-like
+    path : str or path-like, bytes, or a file open in binary mode
+        The bytes of a model file do as well as its path.
 
     Returns
     -------
@@ -100,7 +101,8 @@ def load(path: str | PathLike[str]) -> Any:
     Raises
     ------
     ModelFileError
-        Anything but a whole and undamaged model file of a known kind and version.
+        Anything but a whole and undamaged model file of a known kind and version; a FileNotFoundError, too, where there
+        is none.
     """
     return restore(read_model(path))
 

@@ -7,13 +7,12 @@ another CRF toolkit, 2005; the format of version 0.58.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from crfqn.data.model_file import read_whole
+from crfqn.data.model_file import ModelSource, at_hand, read_whole, shown_source
 from crfqn.data.templates.patterns import CRFPP
 from crfqn.errors import ModelFileError
 from crfqn.interchange.chain_weights import IMPORTED_FROM, TEMPLATES, chain_estimator
@@ -28,7 +27,7 @@ MOST_COLUMNS = 10_000
 SETTINGS = ("version:", "cost-factor:", "maxid:", "xsize:")
 
 
-def read(path: str | os.PathLike[str]) -> Any:
+def read(path: ModelSource) -> Any:
     """Read a text model of CRF++: return a fitted ChainCRF, its weights multiplied by the model's cost factor.
 
     Features are named as CRF++'s observations are (`U00:hello`). The model makes them of columns of tokens by its
@@ -39,8 +38,9 @@ def read(path: str | os.PathLike[str]) -> Any:
     ModelFileError
         Anything but such a file, also CRF++'s binary models.
     """
-    shown = os.fspath(path)
-    weights, templates, n_columns = _weights(_Lines(read_whole(shown), shown))
+    path = at_hand(path)
+    shown = shown_source(path)
+    weights, templates, n_columns = _weights(_Lines(read_whole(path), shown))
     source = template_source(templates, weights.attributes, CRFPP, shown, n_columns) if templates else None
     return chain_estimator(weights, shown, {IMPORTED_FROM: NAME, TEMPLATES: templates}, source)
 

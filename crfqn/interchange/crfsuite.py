@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from crfqn.atomic_write import replace_file
+from crfqn.data.model_file import ModelSource, at_hand, shown_source
 from crfqn.interchange.chain_weights import IMPORTED_FROM, chain_estimator, chain_weights
 from crfqn.tagging.content import CRFSUITE_NAMING
 from crfqn.tagging.crfsuite_model import encode, read_weights
@@ -13,7 +14,7 @@ from crfqn.tagging.crfsuite_model import encode, read_weights
 NAME = "crfsuite"
 
 
-def read(path: str | os.PathLike[str]) -> Any:
+def read(path: ModelSource) -> Any:
     """Read a CRFsuite model: return a fitted ChainCRF that predicts the same.
 
     Labels and features are in the order of the file. Items are what python-crfsuite takes: lists of attribute names, or
@@ -24,8 +25,10 @@ def read(path: str | os.PathLike[str]) -> Any:
     ModelFileError
         Anything but a whole CRFsuite model.
     """
-    shown = os.fspath(path)
-    return chain_estimator(read_weights(shown), shown, {IMPORTED_FROM: NAME}, naming=CRFSUITE_NAMING)
+    source = at_hand(path)
+    return chain_estimator(
+        read_weights(source), shown_source(source), {IMPORTED_FROM: NAME}, naming=CRFSUITE_NAMING
+    )
 
 
 def write(

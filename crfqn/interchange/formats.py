@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from crfqn.data.files import PACKINGS
-from crfqn.data.model_file import HEADER_LIMIT, read_whole
+from crfqn.data.model_file import HEADER_LIMIT, ModelSource, at_hand, read_whole, shown_source, start_of
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.storage import load
 from crfqn.interchange import crfpp, crfsuite, json_file, onnx_file, wapiti
@@ -54,7 +54,7 @@ class Format:
     title : str, in a few words whose it is
     suffixes : tuple of str, by which a file that is written is known
     begins : callable or None: whether a file begins like one of the format
-    read : callable or None: path -> fitted estimator
+    read : callable or None: path or bytes -> fitted estimator
     write : callable or None: model, path and options -> None
     """
 
@@ -62,7 +62,7 @@ class Format:
     title: str
     suffixes: tuple[str, ...]
     begins: Callable[[bytes], bool] | None = None
-    read: Callable[[StrPath], Any] | None = None
+    read: Callable[[StrPath | bytes], Any] | None = None
     write: Callable[..., None] | None = None
 
 
@@ -94,12 +94,13 @@ FORMATS: dict[str, Format] = {
 }
 
 
-def read(path: StrPath, format: str | None = None) -> Any:
+def read(path: ModelSource, format: str | None = None) -> Any:
     """Read a model file of any format: return a fitted estimator.
 
     Parameters
     ----------
-    path : str or path-like
+    path : str or path-like, bytes, or a file open in binary mode
+        The bytes of a model file do as well as its path.
     format : {"crfqn", "crfsuite", "wapiti", "crfpp", "json"}, optional
         By default told by how the file begins.
 
@@ -108,11 +109,12 @@ def read(path: StrPath, format: str | None = None) -> Any:
     InputError
         Another format.
     ModelFileError
-        Anything but a whole and undamaged file of the format.
+        Anything but a whole and undamaged file of the format; a FileNotFoundError, too, where there is none.
     """
-    entry = _named(format, "read") if format is not None else _recognised(path)
+    source = at_hand(path)
+    entry = _named(format, "read") if format is not None else _recognised(source)
     assert entry.read is not None
-    return entry.read(path)
+    return entry.read(source)
 
 
 def write(model: Any, path: StrPath, format: str | None = None, **options: Any) -> None:
@@ -145,7 +147,7 @@ def write(model: Any, path: StrPath, format: str | None = None, **options: Any) 
 
 
 def convert(
-    source: StrPath,
+    source: ModelSource,
     target: StrPath,
     source_format: str | None = None,
     target_format: str | None = None,
@@ -167,24 +169,23 @@ def _named(name: str, verb: str) -> Format:
     return entry
 
 
-def _recognised(path: StrPath) -> Format:
+def _recognised(source: StrPath | bytes) -> Format:
     """Return the format that a file begins like; crfqn's own for any other, whose reader says what is wrong."""
     try:
-        # Before opening: to open a named pipe would wait for a writer.
-        if not os.path.isfile(path):
-            return FORMATS[OWN]
-        with open(path, "rb") as stream:
-            start = stream.read(SNIFFED)
+        start = start_of(source, SNIFFED)
     except (OSError, ValueError):
+        start = b""
+    if not start:
         return FORMATS[OWN]
     if any(start.startswith(packing.magic) for packing in PACKINGS) and not _is_own(start):
-        start = read_whole(path)[:SNIFFED]
+        start = read_whole(source)[:SNIFFED]
     for entry in FORMATS.values():
         if entry.begins is not None and entry.begins(start):
             return entry
-    named = next((entry for entry in FORMATS.values() if Path(path).suffix in entry.suffixes), None)
+    suffix = Path(shown_source(source)).suffix
+    named = next((entry for entry in FORMATS.values() if suffix in entry.suffixes), None)
     if named is not None and named.read is None:
-        raise ModelFileError(f"{os.fspath(path)}: {named.title} are written only")
+        raise ModelFileError(f"{shown_source(source)}: {named.title} are written only")
     return named or FORMATS[OWN]
 
 

@@ -19,7 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.atomic_write import replace_file
-from crfqn.data.model_file import DTYPES, ModelFile, null_for_nan, plain_json, read_whole
+from crfqn.data.model_file import (
+    DTYPES,
+    ModelFile,
+    ModelSource,
+    at_hand,
+    null_for_nan,
+    plain_json,
+    read_whole,
+    shown_source,
+)
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.storage import restore, whole_content
 from crfqn.messages import describe
@@ -47,7 +56,7 @@ def write(model: Any, path: str | os.PathLike[str], dtype: str = "float64") -> N
     replace_file(path, json.dumps(document, allow_nan=False).encode())
 
 
-def read(path: str | os.PathLike[str]) -> Any:
+def read(path: ModelSource) -> Any:
     """Read a model that `write` wrote: return a fitted estimator with the same weights, bit by bit.
 
     Raises
@@ -55,9 +64,10 @@ def read(path: str | os.PathLike[str]) -> Any:
     ModelFileError
         Anything but such a document.
     """
-    shown = os.fspath(path)
+    source = at_hand(path)
+    shown = shown_source(source)
     try:
-        document = json.loads(read_whole(shown))
+        document = json.loads(read_whole(source))
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"{shown}: not a JSON document: {error}") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:

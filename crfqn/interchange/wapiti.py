@@ -9,13 +9,12 @@ Practical very large scale CRFs. ACL 2010; the formats of Wapiti 1.5.0.
 from __future__ import annotations
 
 import math
-import os
 import re
 from typing import Any
 
 import numpy as np
 
-from crfqn.data.model_file import read_whole
+from crfqn.data.model_file import ModelSource, at_hand, read_whole, shown_source
 from crfqn.data.templates.patterns import BIGRAM, BOTH, UNIGRAM, WAPITI  # first letters of observations, too
 from crfqn.errors import ModelFileError
 from crfqn.interchange.chain_weights import IMPORTED_FROM, TEMPLATES, chain_estimator
@@ -37,7 +36,7 @@ WEIGHT = re.compile(rb"(\d{1,18})=(\S+)")
 MOST_LABELS = 100_000  # whose pairs can still be numbered by int64, for any number of observations in a file
 
 
-def read(path: str | os.PathLike[str]) -> Any:
+def read(path: ModelSource) -> Any:
     """Read a model of Wapiti, or a dump of one: return a fitted ChainCRF.
 
     Features are named as Wapiti's observations are (`u:hello`). The model makes them of columns of tokens by the
@@ -48,8 +47,9 @@ def read(path: str | os.PathLike[str]) -> Any:
     ModelFileError
         Anything but such a file; a maximum-entropy Markov model.
     """
-    shown = os.fspath(path)
-    content = read_whole(shown)
+    path = at_hand(path)
+    shown = shown_source(path)
+    content = read_whole(path)
     if content.startswith(MAGIC):
         weights, templates = _Model(content, shown).weights()
         source = template_source(templates, weights.attributes, WAPITI, shown) if templates else None

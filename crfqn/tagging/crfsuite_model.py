@@ -14,7 +14,7 @@ import struct
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.model_file import read_whole
+from crfqn.data.model_file import ModelSource, at_hand, read_whole, shown_source
 from crfqn.errors import InputError, ModelFileError
 from crfqn.tagging.chain_weights import ChainWeights, SparseTable
 from crfqn.tagging.crfsuite_strings import Damage, decode_strings, encode_strings, words_at
@@ -29,12 +29,15 @@ NO_LABELS = 2  # entries of LFRF behind those of the labels: begin and end, whic
 LARGEST_FILE = 2**32 - 10_000  # bytes
 
 
-def read_weights(path: str) -> ChainWeights:
+def read_weights(source: ModelSource) -> ChainWeights:
     """Return the weights of a CRFsuite model; ModelFileError for anything but a whole and sound one."""
+    source = at_hand(source)
     try:
-        return decode(read_whole(path))
+        return decode(read_whole(source))
     except Damage as damage:
-        raise ModelFileError(f"{path}: not a CRFsuite model, or a damaged one: {damage}") from None
+        raise ModelFileError(
+            f"{shown_source(source)}: not a CRFsuite model, or a damaged one: {damage}"
+        ) from None
 
 
 def encode(weights: ChainWeights) -> bytes:

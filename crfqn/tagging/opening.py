@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
-from crfqn.data.model_file import ModelFile, read_model
+from crfqn.data.model_file import ModelFile, ModelSource, at_hand, read_model, shown_source, start_of
 from crfqn.errors import CrfqnError, ModelFileError
 from crfqn.tagging.chain import ChainPredictor
 from crfqn.tagging.content import CHAIN, CLASSIFIER, CRFSUITE_NAMING, FLAT, TAXONOMY
@@ -15,20 +14,17 @@ from crfqn.tagging.items import ItemPredictor
 PREDICTORS = {CHAIN: ChainPredictor} | dict.fromkeys((FLAT, CLASSIFIER, TAXONOMY), ItemPredictor)
 
 
-def open_predictor(path: str | os.PathLike[str]) -> Any:
+def open_predictor(source: ModelSource) -> Any:
     """Return what predicts by a model file; ModelFileError as of `crfqn.load`, and for kinds that need an estimator."""
-    return predictor_of(read_any(path))
+    return predictor_of(read_any(source))
 
 
-def read_any(path: str | os.PathLike[str]) -> ModelFile:
+def read_any(source: ModelSource) -> ModelFile:
     """Return the content of crfqn's own model file, or of CRFsuite's as if it were one."""
-    shown = os.fspath(path)
-    if os.path.isfile(shown):
-        with open(shown, "rb") as stream:
-            is_theirs = stream.read(len(MAGIC)) == MAGIC
-        if is_theirs:
-            return read_weights(shown).file(shown, naming=CRFSUITE_NAMING)
-    return read_model(shown)
+    source = at_hand(source)
+    if start_of(source, len(MAGIC)) == MAGIC:
+        return read_weights(source).file(shown_source(source), naming=CRFSUITE_NAMING)
+    return read_model(source)
 
 
 def predictor_of(file: ModelFile) -> Any:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from crfqn.arrays import Vector
+from crfqn.data.model_file import ModelSource
 from crfqn.data.tokens import tokenize
-from crfqn.errors import InputError
+from crfqn.errors import InputError, NotOpenError
 from crfqn.messages import describe, shorten
 from crfqn.tagging.opening import open_predictor
 from crfqn.tagging.texts import token_rules
@@ -20,14 +23,42 @@ from crfqn.tagging.texts import token_rules
 
 class ModelInfo(NamedTuple):
     """Content of a model by names, as `pycrfsuite.Tagger.info` gives it: weights of (label, next label) and (feature,
-    label; in a taxonomy its node), and the numbers of labels and features; and, of a model with bigram features,
-    weights of (feature, label, next label)."""
+    label; in a taxonomy its node), the numbers of labels and features, a `header` of texts: the kind of model and how
+    much of each there is; and, of a model with bigram features, weights of (feature, label, next label)."""
 
     transitions: dict[tuple[Any, Any], float]
     state_features: dict[tuple[Any, Any], float]
     labels: dict[Any, int]
     attributes: dict[Any, int]
+    header: dict[str, str]
     bigrams: Mapping[tuple[Any, Any, Any], float] = MappingProxyType({})
+
+    @classmethod
+    def of(
+        cls, kind: str, transitions: Any, state_features: Any, labels: Any, attributes: Any, bigrams: Any
+    ) -> Self:
+        """Return the content, of weights as dicts, and of labels and attributes as they are numbered, with a header."""
+        n_weights = len(transitions) + len(state_features) + len(bigrams)
+        sizes = {"num_features": n_weights, "num_labels": len(labels), "num_attrs": len(attributes)}
+        header = {"type": kind} | {name: str(size) for name, size in sizes.items()}
+        return cls(transitions, state_features, labels, attributes, header, bigrams)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of the text that CRFsuite's `dump` writes, with a part for bigram features if there are."""
+        parts: dict[str, list[str]] = {
+            "FILEHEADER": [f"{name}: {value}" for name, value in self.header.items()],
+            "LABELS": [f"{number:5}: {label}" for label, number in self.labels.items()],
+            "ATTRIBUTES": [f"{number:5}: {name}" for name, number in self.attributes.items()],
+            "TRANSITIONS": [f"(1) {a} --> {b}: {weight:f}" for (a, b), weight in self.transitions.items()],
+            "STATE_FEATURES": [
+                f"(0) {f} --> {a}: {weight:f}" for (f, a), weight in self.state_features.items()
+            ],
+        }
+        if self.bigrams:
+            rows = self.bigrams.items()
+            parts["BIGRAM_FEATURES"] = [f"(2) {f}: {a} --> {b}: {weight:f}" for (f, a, b), weight in rows]
+        for name, rows_of_part in parts.items():
+            yield f"{name} = {{\n" + "".join(f"  {row}\n" for row in rows_of_part) + "}\n\n"
 
 
 class Tagger:
@@ -38,14 +69,16 @@ class Tagger:
 
     Parameters
     ----------
-    path : str or path-like, optional
-        A model file of `ChainCRF`, `MulticlassCRF`, `MulticlassClassifier` or `TaxonomyCRF`, or of CRFsuite; without
-        one, `open` opens it.
+    path : str or path-like, bytes, or a file open in binary mode, optional
+        A model file of `ChainCRF`, `MulticlassCRF`, `MulticlassClassifier` or `TaxonomyCRF`, or of CRFsuite, or its
+        bytes; without one, `open` opens it.
 
     Raises
     ------
     ModelFileError
         As of `crfqn.load`; also for other kinds of models, which `crfqn.load` takes.
+    NotOpenError (a ValueError and a RuntimeError)
+        Of all methods before a model is opened and after it is closed.
 
     Examples
     --------
@@ -57,22 +90,38 @@ class Tagger:
     ['D', 'N']
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+    def __init__(self, path: ModelSource | None = None) -> None:
         self._opened: Any = None
         self._own = threading.local()
         if path is not None:
             self.open(path)
 
-    def open(self, path: str | os.PathLike[str]) -> Self:
+    def open(self, path: ModelSource) -> Self:
         """Open another model file; errors as of the class. At the end of a `with` block it is closed."""
-        self._opened = open_predictor(path)
+        self._opened = self._open(path)
         self._own = threading.local()
         return self
+
+    def open_inmemory(self, content: bytes) -> Self:
+        """Open the bytes of a model file, as `open` does."""
+        return self.open(content)
+
+    @staticmethod
+    def _open(path: ModelSource) -> Any:
+        """Return what predicts by a model file."""
+        return open_predictor(path)
 
     def close(self) -> None:
         """Let go of the model."""
         self._opened = None
         self._own = threading.local()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes for pickles and copies, which have the model and no item that was set."""
+        return {name: value for name, value in self.__dict__.items() if name != "_own"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _own=threading.local())
 
     def __enter__(self) -> Self:
         return self
@@ -86,7 +135,8 @@ class Tagger:
 
     def set(self, xseq: Any) -> None:
         """Take an item for `tag`, `probability`, `marginal` and others that are called without one."""
-        self._own.item, self._own.marginals = xseq, None
+        self._own.item = list(xseq) if isinstance(xseq, Iterator) else xseq
+        self._own.marginals = None
 
     def tag(self, xseq: Any = None, known: Any = None) -> Any:
         """Return the best labels of a sequence: a list; of a single item its label.
@@ -138,6 +188,29 @@ class Tagger:
         """Return the n most probable labellings with their probabilities, as `ChainCRF.predict_nbest`."""
         return self._model.predict_nbest(self._item(xseq), n, **self._known(known))[0]
 
+    def strongest_features(self, xseq: Any = None, n: int = 5, known: Any = None) -> list:
+        """Return the n features that say most for or against the best label, at each position of a sequence.
+
+        Parameters
+        ----------
+        xseq, known : as of `tag`
+        n : int >= 1, default 5
+
+        Returns
+        -------
+        list of lists of (feature, float), one a position; of a single item one list
+            The features' names (or columns) and their weights times values, in nats, the largest in size first. Those
+            of a dense block are left out.
+        """
+        return self._model.strongest_features(self._item(xseq), n, **self._known(known))[0]
+
+    def dump(self, path: str | os.PathLike[str] | None = None) -> None:
+        """Write labels, features and weights as text, in the form of CRFsuite's `dump`, to a file or by default to
+        standard output."""
+        info = self.info()
+        with nullcontext(sys.stdout) if path is None else open(path, "w", encoding="utf-8") as stream:
+            stream.writelines(info.lines())
+
     def info(self) -> ModelInfo:
         """Return the weights by name; features without names by their columns, those without a weight not at all."""
         model, labels = self._model, self.labels()
@@ -146,7 +219,8 @@ class Tagger:
         cells = zip(*(column.tolist() for column in model.weights.entries()), strict=True)
         nodes, bigrams = model.node_names, model.bigrams
         triples = () if bigrams is None else zip(*(c.tolist() for c in bigrams.entries()), strict=True)
-        return ModelInfo(
+        return ModelInfo.of(
+            model.kind,
             {(labels[a], labels[b]): weight for weight, a, b in edges if weight},
             {(names[f], nodes[k]): weight for weight, k, f in cells if weight},
             {label: number for number, label in enumerate(labels)},
@@ -157,7 +231,7 @@ class Tagger:
     @property
     def _model(self) -> Any:
         if self._opened is None:
-            raise InputError("expected an open model: open(path)")
+            raise NotOpenError("expected an open model: open(path)")
         return self._opened
 
     def _item(self, item: Any) -> Any:

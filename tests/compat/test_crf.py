@@ -356,7 +356,20 @@ class TestInterface:
     def test_before_a_fit(self):
         with pytest.raises(NotFittedError):
             CRF().predict(X)
-        assert not hasattr(CRF(), "classes_")
+        names = (
+            "classes_",
+            "tagger_",
+            "size_",
+            "attributes_",
+            "num_attributes_",
+            "state_features_",
+            "transition_features_",
+        )
+        crf = CRF(c1=0.1)
+        assert [getattr(crf, f"{name}_") for name in names] == [None] * 7
+        crf.fit(X, Y)
+        assert all(getattr(crf, f"{name}_") for name in names)
+        assert [getattr(clone(crf), f"{name}_") for name in names] == [None] * 7
 
     def test_parameters_without_effect_are_named(self):
         with pytest.warns(UserWarning, match=r"no effect with algorithm='lbfgs': period, linesearch"):

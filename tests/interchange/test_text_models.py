@@ -6,6 +6,7 @@ import json
 import random
 import re
 import warnings
+from io import BytesIO
 from itertools import pairwise, product
 
 import numpy as np
@@ -119,6 +120,17 @@ def read(tmp_path):
         return interchange.read(path, **options)
 
     return read
+
+
+@pytest.mark.parametrize("make", [wapiti_model, wapiti_dump, crfpp_model])
+def test_models_are_read_from_memory(make, read):
+    content = make()
+    content = content if isinstance(content, bytes) else content.encode()
+    from_file = read(content)
+    for source in (content, BytesIO(content)):
+        model = interchange.read(source)
+        assert (model.coef_ != from_file.coef_).nnz == 0
+        assert model.classes_.tolist() == from_file.classes_.tolist()
 
 
 class TestWapiti:
