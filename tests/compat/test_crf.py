@@ -366,10 +366,10 @@ class TestInterface:
             "transition_features_",
         )
         crf = CRF(c1=0.1)
-        assert [getattr(crf, f"{name}_") for name in names] == [None] * 7
+        assert [getattr(crf, name) for name in names] == [None] * 7
         crf.fit(X, Y)
-        assert all(getattr(crf, f"{name}_") for name in names)
-        assert [getattr(clone(crf), f"{name}_") for name in names] == [None] * 7
+        assert all(getattr(crf, name) for name in names)
+        assert [getattr(clone(crf), name) for name in names] == [None] * 7
 
     def test_parameters_without_effect_are_named(self):
         with pytest.warns(UserWarning, match=r"no effect with algorithm='lbfgs': period, linesearch"):
