@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from crfqn.atomic_write import check_writable
 from crfqn.cli.cluster import cluster_of
 from crfqn.cli.exits import ExitCode, Interrupts
-from crfqn.cli.loading import check_labelled, tree_of
+from crfqn.cli.loading import check_labelled, feature_names, tree_of
 from crfqn.cli.options import ClusterOptions, DataOptions
 from crfqn.cli.output import say, to_json
 from crfqn.data.hybrid import sparse_of
@@ -47,6 +48,7 @@ def train(
     settings: Mapping[str, Any],
     dev: list[str] | None = None,
     dense: Path | None = None,
+    start: Path | None = None,
     *,
     cluster: ClusterOptions = HERE,
     dtype: str = "float64",
@@ -54,7 +56,8 @@ def train(
     is_quiet: bool,
 ) -> int:
     """Train from a recipe, `settings` other than None in the place of its parameters; return the exit code. `dev` names
-    the files that the training is stopped by, `dense` that of a dense block, `cluster` who holds the data."""
+    the files that the training is stopped by, `dense` that of a dense block, `start` that of the model to start from,
+    `cluster` who holds the data."""
     is_alone = bool(data.data) and not (data.test or dev) and cluster == HERE
     if dense is not None and not is_alone:
         raise InputError(
@@ -70,9 +73,12 @@ def train(
             from crfqn.cli.dense import beside
 
             prepared.X_train = beside(dense, prepared.X_train, recipe.structure.kind == "chain")
-        validation = dev_items(recipe, prepared, dev)
+        beside_items = {
+            "validation": dev_items(recipe, prepared, dev),
+            "start": None if start is None else model_to_start_from(start, prepared),
+        }
         return _fit_and_save(
-            recipe, prepared, output, settings, interrupts, is_quiet, dtype, as_json, validation
+            recipe, prepared, output, settings, interrupts, is_quiet, dtype, as_json, beside_items
         )
 
 
@@ -99,6 +105,31 @@ def _say_of_one_item(recipe: Recipe, names: list[str], labels: list[Any]) -> Non
         f"Warning: {Path(names[0]).name}: all its {lines} ({n_lines:,}) are one item; blank lines{remedy} would tell "
         "items apart"
     )
+
+
+def model_to_start_from(path: Path, prepared: Prepared) -> Any:
+    """Return the model of a file, crfqn's or another tool's. Where features are made of the data, as of texts, it has
+    its weights in the columns of the new ones, by name; InputError where it does not know the names of its own."""
+    from crfqn import interchange
+
+    model = interchange.read(path)
+    if prepared.features is None or not hasattr(model, "coef_"):
+        return model
+    named = feature_names(model, path) if "recipe" in getattr(model, "extra_", {}) else None
+    if named is None:
+        raise InputError(
+            f"--start {path}: expected a model that `crfqn train` made of such data, which knows its features' names"
+        )
+    from scipy.sparse import csr_array
+
+    new, old = prepared.features, model.coef_.tocoo()
+    column_of = dict(zip(new.names, new.columns.tolist(), strict=True))
+    columns = np.array([column_of.get(named.get(column), -1) for column in old.col.tolist()], np.int64)
+    stays = columns >= 0
+    shape = old.shape[0], new.n_columns
+    model.coef_ = csr_array((old.data[stays], (old.row[stays], columns[stays])), shape)
+    model.n_features_in_ = new.n_columns
+    return model
 
 
 def dev_items(recipe: Recipe, prepared: Prepared, dev: list[str] | None) -> tuple[Any, list[Any]] | None:
@@ -178,7 +209,7 @@ def _fit_and_save(
     is_quiet: bool,
     dtype: str = "float64",
     as_json: bool = False,
-    validation: Any = None,
+    beside_items: Mapping[str, Any] = MappingProxyType({}),
 ) -> int:
     inform = _silent if is_quiet else say
     model: Any = build_estimator(
@@ -189,7 +220,7 @@ def _fit_and_save(
         **settings,
     )
     inform(_describe(recipe, prepared, model))
-    _fit(model, prepared, interrupts, validation)
+    _fit(model, prepared, interrupts, beside_items)
     is_interrupted = interrupts.is_requested or model.result_.status.name == "INTERRUPTED"
     if is_interrupted and model.result_.n_nonzero == 0:
         say("Interrupted before the first weights; nothing was saved.")
@@ -214,7 +245,7 @@ def _fit_and_save(
     return code
 
 
-def _fit(model: Any, prepared: Prepared, interrupts: Interrupts, validation: Any = None) -> None:
+def _fit(model: Any, prepared: Prepared, interrupts: Interrupts, beside_items: Mapping[str, Any]) -> None:
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings(), interrupts.training():
@@ -222,7 +253,7 @@ def _fit(model: Any, prepared: Prepared, interrupts: Interrupts, validation: Any
         try:
             X, weights = prepared.take_train(), prepared.sample_weight
             y = None if prepared.is_sharded else prepared.y_train
-            model.fit(X, y, weights, validation=validation)
+            model.fit(X, y, weights, **beside_items)
         except KeyboardInterrupt:
             if not hasattr(model, "result_"):  # else it has kept what it had
                 raise
