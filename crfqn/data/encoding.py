@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.data.items import check_not_empty
+from crfqn.data.items import check_any_position
 from crfqn.data.matrices import check_matrix, is_matrix
 from crfqn.data.sequences import Sequences
 from crfqn.data.token_rows import TokenRows, growing_rows, known_rows
@@ -31,9 +31,10 @@ def encode_sequences(
     - a list, tuple, set, 1-D array or other iterable of strings, each of which makes its column 1.
 
     A vocabulary of templates encodes token columns itself (`TokenColumns.from_items`). Entries of a position that meet
-    in one column are summed, as by CRFsuite and FeatureHasher. In prediction names that `vocabulary` lacks are ignored,
-    `n_features` is the number of columns of a model without names, and `allow_empty` accepts items without positions
-    and none at all. The matrix is float64 (float32 if every value is 1), CSR and canonical, or dense for dense arrays.
+    in one column are summed, as by CRFsuite and FeatureHasher. Items may have no positions, positions no features; in
+    prediction names that `vocabulary` lacks are ignored, `n_features` is the number of columns of a model without
+    names, and `allow_empty` accepts no position at all. The matrix is float64 (float32 if every value is 1), CSR and
+    canonical, or dense for dense arrays.
     InputError names the item, the position, the feature and what came, for anything else.
     """
     if vocabulary is not None:
@@ -45,7 +46,7 @@ def encode_sequences(
     else:
         sequences = _encode_items(_as_items(X), vocabulary, n_features)
     if not allow_empty:
-        check_not_empty(sequences.offsets)
+        check_any_position(sequences.offsets)
     return sequences, _check_columns(sequences, vocabulary, n_features)
 
 
@@ -77,8 +78,7 @@ def encode_new(
 def _encode_items(items: Sequence[Any], vocabulary: Vocabulary | None, n_features: int | None) -> Sequences:
     first = _first_filled(items)
     if first is None and n_features is None:
-        check_not_empty(np.zeros(len(items) + 1, np.int64))
-        raise InputError("expected at least one position in at least one item, got only empty items")
+        check_any_position(np.zeros(len(items) + 1, np.int64))
     if first is None or is_matrix(first):
         return _stack_matrices(items, n_features)
     if vocabulary is not None:
@@ -131,6 +131,13 @@ def _as_items(X: Any) -> Sequence[Any]:
     return X if isinstance(X, (list, tuple)) else list(X)
 
 
+def has_no_position(X: Any) -> bool:
+    """Return whether no item of an estimator's input has positions."""
+    if hasattr(X, "offsets"):
+        return not X.offsets[-1]
+    return isinstance(X, (list, tuple)) and all(map(_is_empty, X))
+
+
 def _is_empty(item: Any) -> bool:
     return not is_matrix(item) and hasattr(item, "__len__") and len(item) == 0
 
@@ -140,10 +147,10 @@ def _is_empty(item: Any) -> bool:
 
 def _stack_matrices(items: Sequence[Any], n_features: int | None) -> Sequences:
     """Stack one matrix an item; an empty list stands for no rows."""
-    matrices = []
+    filled = []
+    lengths = [0] * len(items)
     for i, item in enumerate(items):
         if _is_empty(item):
-            matrices.append(np.empty((0, 0)))
             continue
         if not is_matrix(item):
             raise InputError(f"item {i}: expected a matrix like the items before, got {describe(item)}")
@@ -152,15 +159,13 @@ def _stack_matrices(items: Sequence[Any], n_features: int | None) -> Sequences:
             check_matrix(matrix)
         except InputError as error:
             raise InputError(f"item {i}: {error}") from None
-        if not matrix.shape[1] and matrix.shape[0]:
-            raise InputError(f"item {i}: expected at least one feature, got shape {matrix.shape}")
         n_features = matrix.shape[1] if n_features is None else n_features
         if matrix.shape[1] != n_features:
             raise InputError(f"item {i}: expected {n_features} features, got {matrix.shape[1]}")
-        matrices.append(matrix)
-    offsets = np.cumsum([0, *(matrix.shape[0] for matrix in matrices)])
-    # The empty lists are left out: their dtype would widen that of the whole.
-    filled = [matrix for matrix in matrices if matrix.shape[1]] or [np.empty((0, n_features or 0))]
+        filled.append(matrix)
+        lengths[i] = matrix.shape[0]
+    offsets = np.cumsum([0, *lengths])
+    filled = filled or [np.empty((0, n_features or 0))]
     if not any(hasattr(matrix, "tocsr") for matrix in filled):
         return Sequences(np.concatenate(filled), offsets)
     import scipy.sparse

@@ -72,8 +72,6 @@ class FeatureStore:
         n_positions, n_features = (
             (rows.n_columns, rows.n_rows) if is_by_feature else (rows.n_rows, rows.n_columns)
         )
-        if n_features == 0 and not allow_empty:
-            raise InputError(f"expected a matrix with at least one feature, got shape ({n_positions}, 0)")
         cuts = check_offsets(offsets, n_positions)
         if not allow_empty:
             check_not_empty(cuts)

@@ -72,6 +72,16 @@ def check_not_empty(offsets: NDArray[np.int64]) -> None:
         )
 
 
+def check_any_position(offsets: NDArray[np.int64]) -> None:
+    """Raise InputError if there is no item, or no item has positions."""
+    if offsets.size == 1:
+        raise InputError("expected at least one item, got none")
+    if not offsets[-1]:
+        raise InputError(
+            f"expected at least one position, but all items are empty ({offsets.size - 1} in number)"
+        )
+
+
 def locate(offsets: NDArray[np.int64], position: int) -> str:
     """Return in words where the position (a row of the matrix) lies: `item 3, position 7` (both from 0)."""
     item = int(np.searchsorted(offsets, position, side="right")) - 1

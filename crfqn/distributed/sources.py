@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Coords
-from crfqn.data.encoding import encode_sequences
+from crfqn.data.encoding import encode_sequences, has_no_position
 from crfqn.data.features import FeatureStore
 from crfqn.data.items import check_item_weights
 from crfqn.data.label_codes import encode_labels, flat_labels
@@ -145,7 +145,7 @@ def read_here(read: Read) -> Observed:
 def shard_rows(read: Read, templates: Any) -> ShardRows | None:
     """Return the items of a shard in columns of its own, those without weight left out; None where there are none."""
     X, y, *rest = read_here(read)
-    if not len(X):
+    if not len(X) or has_no_position(X):
         return None
     if templates is not None:
         from sklearn.base import clone
@@ -155,10 +155,12 @@ def shard_rows(read: Read, templates: Any) -> ShardRows | None:
     sequences, vocabulary = encode_sequences(X)
     weights = check_item_weights(rest[0] if rest else None, len(sequences))
     labels = flat_labels(y, sequences.offsets)
-    if weights is not None and not weights.all():
-        stays = np.flatnonzero(np.repeat(weights > 0, sequences.lengths))
-        labels = [labels[position] for position in stays]
-        sequences, weights = sequences[weights > 0], weights[weights > 0]
+    stays = sequences.lengths > 0
+    if weights is not None:
+        stays &= weights > 0
+    if not stays.all():
+        labels = [labels[position] for position in np.flatnonzero(np.repeat(stays, sequences.lengths))]
+        sequences, weights = sequences[stays], None if weights is None else weights[stays]
     return ShardRows(sequences, labels, weights, vocabulary)
 
 
@@ -225,7 +227,7 @@ class Merged:
         self.names = sorted(name for name, n in times.items() if n >= min_count)
         self.starts = [starts[name] for name in self.names]
         self.n_features = len(self.names)
-        if not self.names:
+        if times and not self.names:
             raise InputError(f"min_count: expected features at {min_count} positions, got none")
 
     @cached_property

@@ -25,7 +25,7 @@ from sklearn.base import clone
 from crfqn.arrays import Labels, Vector
 from crfqn.atomic_write import StrPath
 from crfqn.data.csc_builder import ALL_ONES
-from crfqn.data.encoding import encode_sequences
+from crfqn.data.encoding import encode_sequences, has_no_position
 from crfqn.data.features import FeatureStore
 from crfqn.data.items import check_item_weights
 from crfqn.data.label_codes import encode_known_labels, encode_labels
@@ -76,7 +76,7 @@ class Blocks:
             raise DataError(f"{self.folder / INDEX}: expected an index of blocks, got a model, {file.kind!r}")
         self.classes = read_labels(file, file.count("n_classes", 1))
         self.vocabulary = read_vocabulary(file)
-        self.n_features = file.count("n_features", 1)
+        self.n_features = file.count("n_features")
         self.is_of_sequences = bool(file.metadata.get("is_of_sequences"))
         self.n_items, self.n_positions, self.n_bytes = (file.array(name, "int64", (None,)) for name in COUNTS)
         self._sums = file.string_list("digests")
@@ -257,6 +257,8 @@ class Writer:
         names = Names(self.min_count)
         classes, kinds, number = [], set(), 0
         for number, (X, y, _) in enumerate(self.read()):
+            if has_no_position(X):
+                continue
             try:
                 items, is_of_sequences = self.encoded(X, None)
                 kinds.add((is_of_sequences, items.vocabulary is None and items.n_features))
@@ -266,7 +268,11 @@ class Writer:
                 raise InputError(f"batch {number}: {error}") from error
         if len(kinds) > 1:
             raise InputError(f"batches: expected all of one kind and of as many columns, got {sorted(kinds)}")
+        if not kinds:
+            raise InputError("batches: expected at least one position, but all items are empty")
         ((is_of_sequences, n_columns),) = kinds
+        if not (is_of_sequences or n_columns):
+            raise InputError("batches: expected at least one feature, got none")
         labels = list(chain.from_iterable(found.tolist() for found in classes))
         classes_, _ = encode_labels(labels, np.arange(len(labels) + 1))
         vocabulary = names.vocabulary()
@@ -284,10 +290,15 @@ class Writer:
         """Yield blocks of up to so many positions, of one item at least."""
         waiting: list[tuple[Sequences, Labels, Vector]] = []
         for X, y, given in self.read():
+            if has_no_position(X):
+                continue
             items, _ = self.encoded(X, seen.vocabulary)
             targets = encode_known_labels(y, items.offsets, seen.classes)
             weights = check_item_weights(given, len(items))
             weights = np.ones(len(items)) if weights is None else weights
+            filled = items.lengths > 0
+            if not filled.all():
+                items, weights = items[filled], weights[filled]
             for first, last in pairwise(block_cuts(items.offsets, most)):
                 own = slice(items.offsets[first], items.offsets[last])
                 if waiting and sum(run[0].n_positions for run in waiting) + own.stop - own.start > most:

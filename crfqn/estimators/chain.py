@@ -181,8 +181,9 @@ class ChainCRF(ChainModel):
             An item is a 2-D array (positions x features), or a list of dicts (str -> number, bool or str),
             or a list of lists of feature strings. `Templates` make Sequences of token columns; a model trained on them
             takes token columns from then on, loaded from a file too. `crfqn.Features` have a dense block beside these.
-            With a `client` a list of paths of labelled files, a Dask bag of pairs (item, labels), or `crfqn.Shards` of
-            them: the shards, without y and sample_weight.
+            Items may have no positions, which have one labelling and teach nothing, and positions no features: without
+            any feature the weights are of transitions alone. With a `client` a list of paths of labelled files, a Dask
+            bag of pairs (item, labels), or `crfqn.Shards` of them: the shards, without y and sample_weight.
         y : list of label sequences, one an item, or a flat array of labels by position
             None stands for an unknown label, or for an item without known labels, and a set of labels for one of them:
             the loss is then -log of the probability of all labellings that fit, which is not convex

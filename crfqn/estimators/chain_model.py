@@ -262,6 +262,9 @@ class ChainModel(StructuredEstimator):
             rules = given.rules(labels, np.empty(0, np.int32), np.zeros(1, np.int64))
         targets: Any = encode_known_labels(y, sequences.offsets, labels)
         weights = check_item_weights(sample_weight, len(sequences))
+        filled = sequences.lengths > 0
+        if not filled.all():
+            sequences, targets, weights = take_items(sequences, targets, weights, filled)
         if rules is not None and self._trains_rules:
             broken = find_broken(rules, PartialLabels(labels, targets, None), sequences.offsets)
             if broken is not None:

@@ -44,12 +44,14 @@ def training_data(
     is_trained: bool,
     on_violation: str,
 ) -> TrainingData:
-    """Return the items with weight that keep the rules, which labels have to keep in training only if `is_trained`.
+    """Return the items with positions and weight that keep the rules, which labels have to keep in training only if
+    `is_trained`; an item without positions has one labelling, and teaches nothing.
     `on_violation` ("error", "drop") is what becomes of others; InputError names item, position and labels."""
     flat = flat_partial_labels(y, sequences.offsets)
     labels = encode_partial_labels(flat, sequences.offsets)
-    if weights is not None and not weights.all():
-        sequences, flat, weights = take_items(sequences, flat, weights, weights > 0)
+    stays = items_that_count(sequences, weights)
+    if not stays.all():
+        sequences, flat, weights = take_items(sequences, flat, weights, stays)
         labels = encode_partial_labels(flat, sequences.offsets)
     if transitions.is_empty:
         return TrainingData(sequences, labels, weights, None)
@@ -61,6 +63,15 @@ def training_data(
         labels = encode_partial_labels(flat, sequences.offsets)
         rules = transitions.rules(labels.classes, labels.targets, sequences.offsets)
     return TrainingData(sequences, labels, weights, rules)
+
+
+def items_that_count(sequences: Any, weights: NDArray[np.float64] | None) -> NDArray[np.bool_]:
+    """Return which items have positions and weight, bool (I,); InputError if none has."""
+    has_positions = sequences.lengths > 0
+    stays = has_positions if weights is None else has_positions & (weights > 0)
+    if not stays.any():
+        raise InputError("sample_weight: expected a positive weight of an item with positions, got none")
+    return stays
 
 
 def items_that_stay(broken: BrokenRules, n_items: int, on_violation: str) -> NDArray[np.bool_]:

@@ -11,7 +11,8 @@ Where unpenalised intercepts take up what a feature's mean brings, x_tf is taken
 shift of the features does not change the optimum either. A penalty has to hold against this noise: Bickel, Ritov and
 Tsybakov (Annals of Statistics 2009) and Belloni and Chernozhukov (Bernoulli 2013) choose the strength of L1 penalties
 in proportion to it. It grows as the root of the number of items where features are dense, and stays as it is where new
-items bring new features, as words. Shapes: N positions, F features, K states.
+items bring new features, as words. Chains without any feature, which have weights of transitions alone, count as those
+with one that is 1 at each position. Shapes: N positions, F features, K states.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def gradient_noise(objective: Any, unpenalised: Coords, besides: Coords = NO_COO
     The mean is over the features that occur, without those of `unpenalised` coordinates (the intercept's) and of others
     `besides`; over the states it is that of squares. O(K N) and a pass over the data.
     """
-    occurring = np.sum(objective.of_parts(occurrences), axis=0)
+    occurring = np.sum(objective.of_parts(occurrences if objective.n_features else total_weight), axis=0)
+    occurring = np.atleast_1d(occurring)
     if unpenalised.size:
         occurring = about_means(objective, occurring)
     for coords in (unpenalised, besides):
@@ -69,6 +71,8 @@ def unit_information(objective: Any, unpenalised: Coords) -> float:
     """Return the curvature of the loss by a weight at zero that one position brings; 0 for one label: v median_f
     max_t x_tf^2 over the features that occur, as a likelihood's curvature is its gradient's variance. Neither the few
     features of a huge unit nor those of a tiny one, as words of long texts have by tf-idf, say what counts."""
+    if not objective.n_features:
+        return residual_variance(objective)
     scales = np.maximum.reduce(objective.of_parts(feature_scales))
     scales[objective.split(unpenalised).features] = 0.0
     occurring = scales[scales > 0]

@@ -58,6 +58,24 @@ def same_model(found, expected, X):
 
 
 @pytest.mark.parametrize("settings", [{}, {"all_possible_states": False, "all_possible_transitions": False}])
+def test_items_without_positions(threads, data, settings):
+    """Among others and as a whole shard; and shards without any feature."""
+    X, y = data
+    parts = [([[], *X[:20]], [[], *y[:20]]), ([[], []], [[], []]), ([*X[20:], []], [*y[20:], []])]
+    found = ChainCRF(**STRICT, **settings, client=threads).fit(
+        Shards([lambda part=part: part for part in parts])
+    )
+    same_model(found, ChainCRF(**STRICT, **settings).fit(X, y), X)
+    assert found.predict([[]]).tolist() == [[]]
+    bare = [[{} for _ in item] for item in X]
+    parts = [(bare[:20], y[:20]), (bare[20:], y[20:])]
+    found = ChainCRF(**STRICT, **settings, client=threads).fit(
+        Shards([lambda part=part: part for part in parts])
+    )
+    same_model(found, ChainCRF(**STRICT, **settings).fit(bare, y), bare)
+
+
+@pytest.mark.parametrize("settings", [{}, {"all_possible_states": False, "all_possible_transitions": False}])
 def test_files_make_the_model_of_all_items(threads, files, data, settings, tmp_path):
     found = ChainCRF(**STRICT, **settings, client=threads).fit([str(path) for path in files])
     expected = ChainCRF(**STRICT, **settings).fit(*data)
