@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Vector
 from crfqn.data.hybrid import check_dense, sparse_of
 from crfqn.data.label_codes import encode_known_labels
-from crfqn.data.matrices import check_sparse
+from crfqn.data.matrices import canonical
 from crfqn.data.model_file import ModelFile
 from crfqn.data.values import LARGEST_VALUE, check_values, wrong_value
 from crfqn.errors import InputError, ModelFileError
@@ -234,7 +234,7 @@ class ItemPredictor(Predictor):
             return self.table.read(X)
         if isinstance(X, (list, tuple)) and any(isinstance(row, Mapping) for row in X):
             return self._rows_of_dicts(X)
-        check_sparse(X)
+        X = canonical(X)
         is_sparse = hasattr(X, "tocsr")
         matrix = X if is_sparse else np.asarray(X)
         if matrix.ndim != 2 or matrix.shape[1] != self.n_features_in_:
