@@ -42,6 +42,26 @@ OPTIONAL = {
     "pandas", "pyarrow", "matplotlib", "dask", "starlette", "uvicorn", "anyio", "typer", "click", "networkx", "pooch",
     "jinja2", "onnx", "safetensors", "conllu", "rich", "pycrfsuite",
 }  # fmt: skip
+TRAININGS = {
+    "chain": "from crfqn import ChainCRF; ChainCRF(l1=0.1).fit([[{'w': 'a'}, {'w': 'b'}]], [['X', 'Y']])",
+    "flat": "from crfqn import MulticlassClassifier as M; M(group_l1=0.1).fit([[0.0], [1.0], [2.0]], [0, 1, 2])",
+    "sklearn-crfsuite's names": "from crfqn.compat import CRF; CRF(c1=0.1).fit([[['a'], ['b']]], [['X', 'Y']])",
+    "command line": """
+import sys
+from crfqn.cli import main
+sys.argv = ["crfqn", "train", "--data", "items.conll", "--l1", "0.1", "-o", "m.crfqn", "--quiet"]
+try:
+    main()
+except SystemExit as end:
+    assert not end.code
+""",
+}
+# What an import of scikit-learn, or of all of this package, would bring.
+UNUSED = (
+    "conllu", "dask", "jinja2", "matplotlib", "networkx", "onnx", "pandas", "pooch", "pyarrow", "requests",
+    "scipy.integrate", "scipy.interpolate", "scipy.io", "scipy.ndimage", "scipy.optimize", "scipy.spatial",
+    "sklearn.feature_extraction", "sklearn.metrics", "sklearn.model_selection", "sklearn.preprocessing",
+)  # fmt: skip
 HEAVY = (
     "numpy",
     "numba",
@@ -224,6 +244,42 @@ print(*{name.split(".")[0] for name in {*sys.modules} - before})
 """
         found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
         assert OPTIONAL.isdisjoint(found.stdout.split())
+
+    @pytest.mark.parametrize("training", TRAININGS)
+    def test_a_training_loads_nothing_that_it_does_not_use(self, training, tmp_path):
+        script = (
+            f"{TRAININGS[training]}\nimport sys; print(*(name for name in {UNUSED} if name in sys.modules))"
+        )
+        command = [sys.executable, "-W", "ignore", "-c", script]
+        (tmp_path / "items.conll").write_text("a\tX\nb\tY\n\nb\tY\na\tX\n")
+        ended = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+        assert ended.stdout.splitlines()[-1] == ""
+
+    def test_what_was_left_out_is_there_when_it_is_used(self):
+        script = """
+import sys
+import crfqn.estimators
+import pandas, scipy, scipy.stats
+from scipy.stats import rankdata
+from sklearn.model_selection import GridSearchCV
+from crfqn import MulticlassClassifier
+frame = pandas.DataFrame({"a": [0.0, 1.0] * 6, "b": [1.0, 1.0, 0.0] * 4})
+search = GridSearchCV(MulticlassClassifier(), {"group_l1": [0.1, 1.0]}, cv=2).fit(frame, frame["a"] > 0)
+print(scipy.stats.mode([1, 1, 2]).mode, *rankdata([3, 1]), search.score(frame, frame["a"] > 0))
+print(*search.best_estimator_.feature_names_in_)
+"""
+        ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        assert ended.stdout.splitlines() == ["1 2.0 1.0 1.0", "a b"]
+
+    def test_scikit_learn_that_is_there_already_stays_as_it_is(self):
+        script = """
+import sys, sklearn.base
+before = sys.modules["scipy.stats"], list(sys.meta_path)
+from crfqn import ChainCRF
+print(sys.modules["scipy.stats"] is before[0], set(before[1]) <= set(sys.meta_path))
+"""
+        ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        assert ended.stdout.split() == ["True", "True"]
 
     def test_every_public_name_is_there(self):
         assert {"ChainCRF", "Sequences", "load"} <= set(dir(crfqn))

@@ -3,8 +3,12 @@
 `from crfqn import compat as sklearn_crfsuite` is the one line of a program that changes.
 """
 
-from crfqn.compat import metrics, scorers, utils
+import lazy_loader
+
+from crfqn import estimators  # noqa: F401, before scikit-learn, of which it imports less
+from crfqn.compat import metrics, utils
 from crfqn.compat.crf import CRF
 from crfqn.data.attributes import attributes
 
+__getattr__, _, _ = lazy_loader.attach(__name__, submodules=["scorers"])  # which take scikit-learn's metrics
 __all__ = ["CRF", "attributes", "metrics", "scorers", "utils"]

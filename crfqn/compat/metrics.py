@@ -9,11 +9,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-import sklearn.metrics
 
 from crfqn.compat.utils import flatten
 from crfqn.errors import InputError
 from crfqn.metrics.label_arrays import check_pair
+
+
+def _score(name: str, y_true: Any, y_pred: Any, **kwargs: Any) -> Any:
+    """Return a metric of scikit-learn, imported when it is called, of the labels of all positions."""
+    import sklearn.metrics
+
+    return getattr(sklearn.metrics, name)(*_flat(y_true, y_pred), **kwargs)
 
 
 def _flat(y_true: Iterable[Any], y_pred: Iterable[Any]) -> tuple[list, list]:
@@ -31,34 +37,34 @@ def _flat(y_true: Iterable[Any], y_pred: Iterable[Any]) -> tuple[list, list]:
 
 def flat_accuracy_score(y_true: Any, y_pred: Any) -> float:
     """Return the share of positions that are labelled right."""
-    return sklearn.metrics.accuracy_score(*_flat(y_true, y_pred))
+    return _score("accuracy_score", y_true, y_pred)
 
 
 def flat_precision_score(y_true: Any, y_pred: Any, **kwargs: Any) -> Any:
     """Return `sklearn.metrics.precision_score` of the labels of all positions."""
-    return sklearn.metrics.precision_score(*_flat(y_true, y_pred), **kwargs)
+    return _score("precision_score", y_true, y_pred, **kwargs)
 
 
 def flat_recall_score(y_true: Any, y_pred: Any, **kwargs: Any) -> Any:
     """Return `sklearn.metrics.recall_score` of the labels of all positions."""
-    return sklearn.metrics.recall_score(*_flat(y_true, y_pred), **kwargs)
+    return _score("recall_score", y_true, y_pred, **kwargs)
 
 
 def flat_f1_score(y_true: Any, y_pred: Any, **kwargs: Any) -> Any:
     """Return `sklearn.metrics.f1_score` of the labels of all positions."""
-    return sklearn.metrics.f1_score(*_flat(y_true, y_pred), **kwargs)
+    return _score("f1_score", y_true, y_pred, **kwargs)
 
 
 def flat_fbeta_score(y_true: Any, y_pred: Any, beta: float, **kwargs: Any) -> Any:
     """Return `sklearn.metrics.fbeta_score` of the labels of all positions."""
-    return sklearn.metrics.fbeta_score(*_flat(y_true, y_pred), beta=beta, **kwargs)
+    return _score("fbeta_score", y_true, y_pred, beta=beta, **kwargs)
 
 
 def flat_classification_report(
     y_true: Any, y_pred: Any, labels: Sequence | None = None, **kwargs: Any
 ) -> str | dict:
     """Return `sklearn.metrics.classification_report` of the labels of all positions."""
-    return sklearn.metrics.classification_report(*_flat(y_true, y_pred), labels=labels, **kwargs)
+    return _score("classification_report", y_true, y_pred, labels=labels, **kwargs)
 
 
 def sequence_accuracy_score(y_true: Any, y_pred: Any) -> float:

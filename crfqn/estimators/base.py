@@ -286,7 +286,10 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         """Refuse parameters out of range, naming the parameter, what is allowed and what came."""
         check_parameters(self)
         _ = self._strengths  # which refuses those that its penalty does not have
-        named_scorer(self)
+        if (
+            self.scoring is not None
+        ):  # what it is by default needs no check, and would import scikit-learn's metrics
+            named_scorer(self)
         check_random_state(self.random_state)
 
     @property

@@ -17,7 +17,6 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
@@ -343,6 +342,8 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
             )
         truth, found = LabelSets.among(y, self.classes_).table, scipy.sparse.csr_array(self.predict(X))
         check_consistent_length(truth, found)
+        from sklearn.metrics import accuracy_score  # takes 25 MB
+
         return float(accuracy_score(truth, found, sample_weight=sample_weight))
 
     def _best(self, X: Any) -> NDArray[np.intp]:

@@ -8,11 +8,9 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-from sklearn.metrics import get_scorer
-
+from crfqn import metrics
 from crfqn.arrays import SparseWeights
 from crfqn.errors import InputError
-from crfqn.metrics import chunk_scorer, find_scorer, scorer_names
 from crfqn.solvers.validation import ValidationSet
 
 OWN_SCORE = "accuracy"  # what the estimators' `score` returns
@@ -49,15 +47,19 @@ def named_scorer(model: Any) -> tuple[str, Callable[..., float]]:
         if not hasattr(model, "_span_scheme"):
             return named_scorer_of("f1_macro")
         scheme = model._span_scheme
-        return ("chunk_f1", chunk_scorer()) if scheme is None else named_scorer_of(f"span_f1:{scheme}")
+        return (
+            ("chunk_f1", metrics.chunk_scorer()) if scheme is None else named_scorer_of(f"span_f1:{scheme}")
+        )
     return named_scorer_of(scoring)
 
 
 def named_scorer_of(name: Any) -> tuple[str, Callable[..., float]]:
     """Return a scorer of `crfqn.metrics`, or else of scikit-learn, with its name."""
     try:
-        return str(name), find_scorer(name)
+        return str(name), metrics.find_scorer(name)
     except InputError as error:
+        from sklearn.metrics import get_scorer
+
         if isinstance(name, str):
             try:
                 return name, get_scorer(name)
@@ -78,7 +80,7 @@ def refuse_scores_of_single_labels() -> None:
     for scorer in _waiting_scorers():
         metric = getattr(scorer, "_score_func", None)
         if str(getattr(metric, "__module__", None)).startswith("sklearn.metrics."):
-            names = [name for name in scorer_names() if _is_named(scorer, name)] or ["accuracy"]
+            names = [name for name in metrics.scorer_names() if _is_named(scorer, name)] or ["accuracy"]
             raise InputError(
                 f"scoring: {getattr(metric, '__name__', metric)} of scikit-learn takes one label an item, and here an "
                 f'item has a list of them; expected scoring=crfqn.metrics.find_scorer("{names[0]}"), which scores all '
@@ -103,6 +105,8 @@ def _waiting_scorers() -> Iterator[Any]:
 
 def _is_named(scorer: Any, name: str) -> bool:
     """Return whether a scorer is the one that scikit-learn calls by a name."""
+    from sklearn.metrics import get_scorer
+
     try:
         return repr(get_scorer(name)) == repr(scorer)
     except ValueError:  # none of scikit-learn's names
