@@ -342,6 +342,15 @@ def convert(
     target_format: Annotated[
         str | None, typer.Option("--to", help="crfqn, crfsuite, json or onnx; default: by the extension.")
     ] = None,
+    n_columns: Annotated[
+        int | None,
+        typer.Option(
+            "--n-columns",
+            min=1,
+            help="Of a model of Wapiti or CRF++: so many columns before the label in the files that it is for; "
+            "default: those that its templates use, and perhaps more behind them, which are kept.",
+        ),
+    ] = None,
     dtype: Annotated[
         str | None,
         typer.Option(help="float32 or float64, of the weights; default: float64, of ONNX float32."),
@@ -358,7 +367,7 @@ def convert(
     """Turn a model into one of another tool, or one of another tool into crfqn's."""
     from crfqn.cli.files import convert
 
-    options = {"dtype": dtype, "input": input, "lossy": lossy or None}
+    options = {"n_columns": n_columns, "dtype": dtype, "input": input, "lossy": lossy or None}
     convert(source, target, source_format, target_format, options, as_json=as_json, is_quiet=is_quiet)
 
 

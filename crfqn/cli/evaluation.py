@@ -35,7 +35,7 @@ def evaluate(
     labeller = Labeller(path)
     model = labeller.model
     name = shown_name(source or path)
-    input = open_input(model, path, source, format=format, encoding=encoding)
+    input = open_input(model, path, source, format=format, encoding=encoding, is_labeled=True)
     input = beside_input(input, model, path, dense)
     likelihoods: list[float] | None = [] if has_probabilities(model) else None  # of probabilities
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from crfqn.cli.output import say
 from crfqn.data.file_parts import Cut, read_parts
 from crfqn.data.files import STANDARD_INPUT, Part, Source, shown_name
 from crfqn.data.label_texts import label_text
@@ -18,12 +19,13 @@ from crfqn.messages import describe
 from crfqn.readers.conll import STYLES
 from crfqn.readers.items import Documents
 from crfqn.readers.registry import FORMATS, find_format, read
-from crfqn.readers.sniffing import first_lines, sniff
+from crfqn.readers.sniffing import first_lines, sniff, word_rows
 from crfqn.recipes import Features, Observed, load_recipe, observe, restore_features
 from crfqn.recipes.finding import SOURCE
 from crfqn.recipes.schema import Recipe, parse_recipe
 from crfqn.recipes.sequences import OF_TEMPLATES, holds_letters, pixel_map
 from crfqn.recipes.sources import (
+    TABLES,
     column_options,
     format_of_columns,
     format_of_new,
@@ -42,6 +44,9 @@ Result = TypeVar("Result")
 # Positions: numpy takes 3 to 13 us more for each, of 7 to 41 labels, and an estimator 2 s to be imported.
 MOST_LIGHT = 200_000
 OF_WORDS = ("conll", *STYLES, "conllu")  # formats
+OF_ANY_COLUMNS = ("conll", "crfpp", "wapiti")  # formats that do not say how many columns there are
+OF_TITLES = ("jsonl", "conllu", *TABLES)  # formats that say what is in a column
+ADVICE = "`crfqn convert --n-columns N` makes a model that knows how many come before it"
 
 
 def load_model(path: Path) -> Any:
@@ -162,8 +167,8 @@ class Input:
 
 
 def read_input(model: Any, path: Path, source: str | None) -> Observed:
-    """Read features (and labels) of a file as a whole; see `open_input`."""
-    return open_input(model, path, source).observe(source)
+    """Read features and labels of a file as a whole; see `open_input`."""
+    return open_input(model, path, source, is_labeled=True).observe(source)
 
 
 def open_input(
@@ -174,9 +179,12 @@ def open_input(
     format: str | None = None,
     encoding: str = "utf-8",
     keeps_blank: bool = False,
+    is_labeled: bool = False,
 ) -> Input:
     """Return how a file or standard input (-) is read, in `format`, by default what its name or first lines tell, or
-    the test part of the model's own data; `keeps_blank`: a blank line among texts is a document without words."""
+    the test part of the model's own data; `keeps_blank`: a blank line among texts is a document without words;
+    `is_labeled`: labels are needed, and the last of columns of which the model does not know how many there are is
+    taken for them, which is said."""
     recipe = recipe_of(model, path)
     if source is not None and source != STANDARD_INPUT:
         if not Path(source).exists():
@@ -215,10 +223,21 @@ def open_input(
         raise InputError(f"{path}: trained on {kind} and without a recipe; use it from Python (crfqn.load)")
     if isinstance(model.vocabulary_, TemplateVocabulary):
         columns, labels = model.vocabulary_.source["columns"], _label_names(model)
-        told = format or told_format(source)
-        told = told or format_of_columns(first_lines(source, encoding), columns, labels, "conll")
-        name = find_format(told).name
+        has_more = model.vocabulary_.source["has_more_columns"]
+        told, lines = format or told_format(source), first_lines(source, encoding)
+        if (
+            told is None
+            and has_more
+            and len({*map(len, word_rows(lines))}) == 1
+            and not sniff(lines, OF_TITLES)
+        ):
+            told = "conll"  # as many columns in each line are no sentences
+        name = find_format(told or format_of_columns(lines, columns, labels, "conll")).name
         options = column_options(name, columns) | ({"tokens": token_rules(model)} if name == "raw" else {})
+        if has_more and name in OF_ANY_COLUMNS:
+            options = {"columns": columns, "has_more": True, "is_labeled": is_labeled}
+            if is_labeled:
+                say(f"{shown_name(source)}: the last column is taken for the label; {ADVICE}")
     else:
         if format is None and _holds_words(source, encoding):
             raise InputError(

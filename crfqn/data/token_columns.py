@@ -54,7 +54,11 @@ class TokenColumns(Items, Sequence[Any]):
 
     @classmethod
     def from_items(
-        cls, items: Any, names: Sequence[str] | None = None, used: Sequence[str] | None = None
+        cls,
+        items: Any,
+        names: Sequence[str] | None = None,
+        used: Sequence[str] | None = None,
+        has_more: bool = False,
     ) -> TokenColumns:
         """Return items of any form as columns.
 
@@ -69,6 +73,8 @@ class TokenColumns(Items, Sequence[Any]):
         used : sequence of str, optional
             Those of the names that dicts and TokenColumns need to have, by default all. Dicts have no other keys then
             than the names, as they have no other ones than the first without `names`.
+        has_more : bool, default False
+            Whether sequences of texts may have more of them behind those of the names, which are not read.
 
         Raises
         ------
@@ -92,7 +98,7 @@ class TokenColumns(Items, Sequence[Any]):
         if not positions:
             return cls({name: [] for name in names or ()}, offsets)
         is_of_dicts = isinstance(positions[0], Mapping)
-        found = _columns_of(positions, used if is_of_dicts and used is not None else names, offsets)
+        found = _columns_of(positions, used if is_of_dicts and used is not None else names, offsets, has_more)
         if is_of_dicts and (names is None or used is not None):
             _check_keys(positions, names or list(found), offsets)
         missing = [name for name in used or () if name not in found]
@@ -179,7 +185,7 @@ def _check_texts(name: str, column: list[str], offsets: NDArray[np.int64]) -> No
 
 
 def _columns_of(
-    positions: list[Any], names: Sequence[str] | None, offsets: NDArray[np.int64]
+    positions: list[Any], names: Sequence[str] | None, offsets: NDArray[np.int64], has_more: bool = False
 ) -> dict[str, list[str]]:
     first = positions[0]
     if isinstance(first, str):
@@ -195,11 +201,14 @@ def _columns_of(
         )
     width = len(names) if names else len(first)
     for n, position in enumerate(positions):
-        if not isinstance(position, (list, tuple)) or len(position) != width:
+        n_texts = len(position) if isinstance(position, (list, tuple)) else 0
+        if n_texts < width or (n_texts > width and not has_more):
+            shown = f"{width} texts or more" if has_more else f"{width} texts"
             raise InputError(
-                f"{locate(offsets, n)}: expected a list of {width} texts, one a column, got {shorten(position)}"
+                f"{locate(offsets, n)}: expected a list of {shown}, one a column, got {shorten(position)}"
             )
-    return dict(zip(names or map(str, range(width)), map(list, zip(*positions, strict=True)), strict=True))
+    columns = ([position[column] for position in positions] for column in range(width))
+    return dict(zip(names or map(str, range(width)), columns, strict=True))
 
 
 def _check_keys(positions: list[Any], names: Sequence[str], offsets: NDArray[np.int64]) -> None:

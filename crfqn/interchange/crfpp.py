@@ -27,21 +27,32 @@ MOST_COLUMNS = 10_000
 SETTINGS = ("version:", "cost-factor:", "maxid:", "xsize:")
 
 
-def read(path: ModelSource) -> Any:
+def read(path: ModelSource, n_columns: int | None = None) -> Any:
     """Read a text model of CRF++: return a fitted ChainCRF, its weights multiplied by the model's cost factor.
 
     Features are named as CRF++'s observations are (`U00:hello`). The model makes them of columns of tokens by its
     templates (also in `extra_["templates"]`).
 
+    Parameters
+    ----------
+    path : str or path-like, bytes, or a file open in binary mode
+    n_columns : int, optional
+        How many columns the files to be labelled have before the label. By default there may be more behind those that
+        the templates use; they are not read, and none of them is taken for the label by `crfqn predict`.
+
     Raises
     ------
+    InputError
+        Fewer columns than the model uses.
     ModelFileError
         Anything but such a file, also CRF++'s binary models.
     """
     path = at_hand(path)
     shown = shown_source(path)
-    weights, templates, n_columns = _weights(_Lines(read_whole(path), shown))
-    source = template_source(templates, weights.attributes, CRFPP, shown, n_columns) if templates else None
+    weights, templates, n_used = _weights(_Lines(read_whole(path), shown))
+    source = None
+    if templates:
+        source = template_source(templates, weights.attributes, CRFPP, shown, n_columns, n_used)
     return chain_estimator(weights, shown, {IMPORTED_FROM: NAME, TEMPLATES: templates}, source)
 
 
@@ -70,7 +81,7 @@ class _Lines:
 
 
 def _weights(lines: _Lines) -> tuple[ChainWeights, list[str], int]:
-    """Return the weights, the templates, and the number of columns before the label."""
+    """Return the weights, the templates, and the number of columns that these use."""
     factor, n_weights, n_columns = _settings(lines)
     labels = list(lines.paragraph())
     templates = list(lines.paragraph())

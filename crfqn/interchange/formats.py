@@ -54,7 +54,7 @@ class Format:
     title : str, in a few words whose it is
     suffixes : tuple of str, by which a file that is written is known
     begins : callable or None: whether a file begins like one of the format
-    read : callable or None: path or bytes -> fitted estimator
+    read : callable or None: path or bytes, and options -> fitted estimator
     write : callable or None: model, path and options -> None
     """
 
@@ -62,7 +62,7 @@ class Format:
     title: str
     suffixes: tuple[str, ...]
     begins: Callable[[bytes], bool] | None = None
-    read: Callable[[StrPath | bytes], Any] | None = None
+    read: Callable[..., Any] | None = None
     write: Callable[..., None] | None = None
 
 
@@ -94,7 +94,7 @@ FORMATS: dict[str, Format] = {
 }
 
 
-def read(path: ModelSource, format: str | None = None) -> Any:
+def read(path: ModelSource, format: str | None = None, **options: Any) -> Any:
     """Read a model file of any format: return a fitted estimator.
 
     Parameters
@@ -103,18 +103,22 @@ def read(path: ModelSource, format: str | None = None) -> Any:
         The bytes of a model file do as well as its path.
     format : {"crfqn", "crfsuite", "wapiti", "crfpp", "json"}, optional
         By default told by how the file begins.
+    **options
+        Of the format: `n_columns` of wapiti and crfpp, the number of columns before the label in the files that the
+        model is for; without it there may be more than its templates use.
 
     Raises
     ------
     InputError
-        Another format.
+        Another format or option.
     ModelFileError
         Anything but a whole and undamaged file of the format; a FileNotFoundError, too, where there is none.
     """
     source = at_hand(path)
     entry = _named(format, "read") if format is not None else _recognised(source)
     assert entry.read is not None
-    return entry.read(source)
+    _check_options(entry, entry.read, options, n_own=1)
+    return entry.read(source, **options)
 
 
 def write(model: Any, path: StrPath, format: str | None = None, **options: Any) -> None:
@@ -139,10 +143,7 @@ def write(model: Any, path: StrPath, format: str | None = None, **options: Any) 
     """
     entry = _named(format, "write") if format is not None else _by_suffix(path)
     assert entry.write is not None
-    known = [*inspect.signature(entry.write).parameters][2:]
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        raise InputError(f"{entry.name}: {unknown[0]}: expected one of the options {known}")
+    _check_options(entry, entry.write, options, n_own=2)
     entry.write(model, path, **options)
 
 
@@ -151,13 +152,23 @@ def convert(
     target: StrPath,
     source_format: str | None = None,
     target_format: str | None = None,
+    *,
+    n_columns: int | None = None,
     **options: Any,
 ) -> Any:
     """Read a model file and write it in another format; return the model. Parameters and errors as of both."""
     entry = _named(target_format, "write") if target_format is not None else _by_suffix(target)
-    model = read(source, source_format)
+    model = read(source, source_format, **({} if n_columns is None else {"n_columns": n_columns}))
     write(model, target, entry.name, **options)
     return model
+
+
+def _check_options(entry: Format, function: Callable[..., Any], options: dict[str, Any], n_own: int) -> None:
+    """Raise InputError for options that a format's function does not have behind the first `n_own` parameters."""
+    known = [*inspect.signature(function).parameters][n_own:]
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise InputError(f"{entry.name}: {unknown[0]}: expected one of the options {known}")
 
 
 def _named(name: str, verb: str) -> Format:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from crfqn.data.templates.vocabulary import TemplateSource
 from crfqn.errors import InputError, ModelFileError, warn_caller
+from crfqn.messages import describe
 from crfqn.readers.conll import usual_names
 from crfqn.tagging.chain_weights import ChainWeights, SparseTable
 
@@ -113,13 +114,25 @@ COLUMN = re.compile(r"%[a-zA-Z]\[[@*]?[+-]?\d+,(\d{1,4})[,\]]")
 
 
 def template_source(
-    templates: Sequence[str], attributes: Sequence[str], dialect: str, path: str, n_columns: int = 1
+    templates: Sequence[str],
+    attributes: Sequence[str],
+    dialect: str,
+    path: str,
+    n_columns: int | None,
+    least: int = 1,
 ) -> TemplateSource | None:
     """Return the templates of a model, lines of a pattern file; None, with a warning, where they do not make
-    `attributes`. `n_columns` are those before the label, if the file knows them."""
+    `attributes`. `n_columns` are those before the label in the files to be labelled, None if there may be more than the
+    templates use, or than the `least` number that the model's file knows. InputError for fewer."""
     numbers = [int(number) for template in templates for number in COLUMN.findall(template)]
-    columns = tuple(usual_names(max([n_columns, *(number + 1 for number in numbers)])))
-    source = TemplateSource(columns, "\n".join(templates) + "\n", dialect)
+    n_used = max([least, *(number + 1 for number in numbers)])
+    if n_columns is not None and (type(n_columns) is not int or n_columns < n_used):
+        raise InputError(
+            f"{path}: n_columns: expected at least {n_used} columns, which the model uses, got {describe(n_columns)}"
+        )
+    columns = tuple(usual_names(n_columns or n_used))
+    patterns = "\n".join(templates) + "\n"
+    source = TemplateSource(columns, patterns, dialect, has_more_columns=n_columns is None)
     try:
         source.vocabulary(attributes)
     except InputError as error:

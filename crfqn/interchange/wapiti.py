@@ -16,7 +16,7 @@ import numpy as np
 
 from crfqn.data.model_file import ModelSource, at_hand, read_whole, shown_source
 from crfqn.data.templates.patterns import BIGRAM, BOTH, UNIGRAM, WAPITI  # first letters of observations, too
-from crfqn.errors import ModelFileError
+from crfqn.errors import InputError, ModelFileError
 from crfqn.interchange.chain_weights import IMPORTED_FROM, TEMPLATES, chain_estimator
 from crfqn.interchange.observations import (
     Observations,
@@ -36,14 +36,23 @@ WEIGHT = re.compile(rb"(\d{1,18})=(\S+)")
 MOST_LABELS = 100_000  # whose pairs can still be numbered by int64, for any number of observations in a file
 
 
-def read(path: ModelSource) -> Any:
+def read(path: ModelSource, n_columns: int | None = None) -> Any:
     """Read a model of Wapiti, or a dump of one: return a fitted ChainCRF.
 
     Features are named as Wapiti's observations are (`u:hello`). The model makes them of columns of tokens by the
     templates of a model file (also in `extra_["templates"]`); that of a dump, which has none, takes lists of names.
 
+    Parameters
+    ----------
+    path : str or path-like, bytes, or a file open in binary mode
+    n_columns : int, optional
+        How many columns the files to be labelled have before the label. By default there may be more behind those that
+        the templates use; they are not read, and none of them is taken for the label by `crfqn predict`.
+
     Raises
     ------
+    InputError
+        Fewer columns than the templates use, or columns of a dump.
     ModelFileError
         Anything but such a file; a maximum-entropy Markov model.
     """
@@ -52,8 +61,12 @@ def read(path: ModelSource) -> Any:
     content = read_whole(path)
     if content.startswith(MAGIC):
         weights, templates = _Model(content, shown).weights()
-        source = template_source(templates, weights.attributes, WAPITI, shown) if templates else None
+        source = (
+            template_source(templates, weights.attributes, WAPITI, shown, n_columns) if templates else None
+        )
         return chain_estimator(weights, shown, {IMPORTED_FROM: NAME, TEMPLATES: templates}, source)
+    if n_columns is not None:
+        raise InputError(f"{shown}: n_columns: expected None, as a dump has no templates, which read columns")
     return chain_estimator(_read_dump(content, shown), shown, {IMPORTED_FROM: NAME})
 
 

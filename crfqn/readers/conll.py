@@ -38,6 +38,7 @@ def read_conll(
     is_labeled: bool = True,
     comment: str | None = None,
     separator: str | None = None,
+    has_more: bool = False,
 ) -> Labeled:
     """Read a file of columns.
 
@@ -48,12 +49,14 @@ def read_conll(
     columns : sequence of str, or None
         Names of the columns before the label. None: as many as the first line has, called w, pos, chunk, column3, ...
     is_labeled : bool, default True
-        With `columns=None`, whether the last column is the label; otherwise a line may have it or not.
+        With `columns=None` or `has_more`, whether the last column is the label; otherwise a line may have it or not.
     comment : str, optional
         Lines that begin with it are skipped. None: there are no comments, as in CoNLL-2000, where "#" is a word.
     separator : str, optional
         What stands between columns; None: tabs where all of the first lines have as many, so that words may have
         blanks, else any number of blanks and tabs.
+    has_more : bool, default False
+        Whether there may be others behind `columns`, as many as the first line has.
 
     Returns
     -------
@@ -65,12 +68,12 @@ def read_conll(
     DataError
         A line with another number of columns, bad UTF-8 (file and line are named), no items at all.
     """
-    table = _Table(shown_name(path), columns, is_labeled)
+    table = _Table(shown_name(path), columns, is_labeled, has_more)
     items: list[int] = [0]
     lines = array("q")
     numbered = text_lines(path)
     first = list(itertools.islice(numbered, FIRST))
-    if separator is None and splits_at_tabs([line for _, line in first], columns):
+    if separator is None and splits_at_tabs([line for _, line in first], None if has_more else columns):
         separator = TAB
     for number, line in itertools.chain(first, numbered):
         fields = fields_of(line, separator)
@@ -174,20 +177,20 @@ def columns_of(lines: Sequence[str]) -> list[str]:
 class _Table:
     """Columns that grow line by line."""
 
-    def __init__(self, shown: str, columns: Sequence[str] | None, is_labeled: bool) -> None:
-        self.shown, self.names, self.is_labeled = (
-            shown,
-            None if columns is None else list(columns),
-            is_labeled,
-        )
-        self.is_given = columns is not None
+    def __init__(
+        self, shown: str, columns: Sequence[str] | None, is_labeled: bool, has_more: bool = False
+    ) -> None:
+        self.shown, self.is_labeled = shown, is_labeled
+        self.is_given = columns is not None and not has_more
+        self.names = list(columns or ()) if self.is_given else None
+        self.least = list(columns or ())  # of the columns that there have to be
         self.labels: list[str] = []
         self._columns: list[list[str]] = [[] for _ in self.names or ()]
         self._first = 0
 
     def add(self, number: int, fields: list[str]) -> None:
         if self.names is None:
-            self.names = usual_names(len(fields) - self.is_labeled)
+            self.names = [*self.least, *usual_names(len(fields) - self.is_labeled)[len(self.least) :]]
             self._columns, self._first = [[] for _ in self.names], number
         n = len(self.names)
         if not (n <= len(fields) <= n + 1 if self.is_given else len(fields) == n + self.is_labeled):
@@ -201,11 +204,12 @@ class _Table:
 
     def _wrong(self, number: int, fields: list[str]) -> str:
         n = len(self.names or ())
-        expected = (
-            f"{n} columns ({', '.join(self.names or ())}) and perhaps a label"
-            if self.is_given
-            else f"{n + self.is_labeled} columns, as in line {self._first}"
-        )
+        if self.is_given:
+            expected = f"{n} columns ({', '.join(self.names or ())}) and perhaps a label"
+        elif number == self._first:
+            expected = f"at least {n} columns ({', '.join(self.least)})" + " and a label" * self.is_labeled
+        else:
+            expected = f"{n + self.is_labeled} columns, as in line {self._first}"
         line = " ".join(fields)
         hint = "; if it is a comment, say so with comment='#'" if line.startswith("#") else ""
         return f"{self.shown}, line {number}: expected {expected}, got {len(fields)}: {line[:60]!r}{hint}"
@@ -224,8 +228,11 @@ def _any_columns(
     is_labeled: bool = True,
     comment: str | None = None,
     separator: str | None = None,
+    has_more: bool = False,
 ) -> Labeled:
-    return read_conll(path, columns, is_labeled=is_labeled, comment=comment, separator=separator)
+    return read_conll(
+        path, columns, is_labeled=is_labeled, comment=comment, separator=separator, has_more=has_more
+    )
 
 
 def _columns_like(names: tuple[str, ...]) -> Callable[..., Labeled]:

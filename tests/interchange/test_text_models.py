@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from command_line import run_here
 
-from crfqn import Tagger, interchange
-from crfqn.errors import ModelFileError
+from crfqn import Tagger, interchange, load
+from crfqn.errors import InputError, ModelFileError
 
 LABELS = ["N", "V", "#"]
 UNIGRAMS = ["u:the", "u:dog", "u:é , x", "*01"]
@@ -296,6 +296,89 @@ def test_a_converted_model_labels_columns_on_the_command_line(tmp_path, monkeypa
     assert run("convert", "model.crfqn", "model.json").returncode == 0
     again = interchange.read(tmp_path / "model.json")
     assert again.predict([[("the", "DT"), ("dog", "NN")]])[0] == ["B", "I"]
+
+
+class TestColumnsThatNoTemplateUses:
+    WORDS = ("the", "dog", "new")
+
+    @pytest.fixture
+    def run(self, tmp_path, monkeypatch):
+        (tmp_path / "model.wapiti").write_bytes(wapiti_model())
+
+        def run(*arguments, **options):
+            return run_here(monkeypatch, tmp_path, *arguments, **options)
+
+        assert run("convert", "model.wapiti", "model.crfqn", "-q").returncode == 0
+        return run
+
+    @pytest.fixture
+    def best(self):
+        return best_labels([[f"u:{word}", "*01"] for word in self.WORDS])
+
+    @pytest.mark.parametrize("others", [(), ("N",), ("X", "V")])
+    def test_they_are_kept_and_no_label(self, run, best, others):
+        rows = [[word, *others] for word in self.WORDS]
+        text = "".join(" ".join(row) + "\n" for row in rows) + "\n"
+        assert run("predict", "model.crfqn", input=text).stdout.split() == best
+        labelled = [[*row, label] for row, label in zip(rows, best, strict=True)]
+        for format, separator, last in (("conll", " ", " "), ("crfpp", "\t", "\t"), ("wapiti", " ", "\t")):
+            expected = "".join(f"{separator.join(row[:-1])}{last}{row[-1]}\n" for row in labelled) + "\n"
+            assert run("predict", "model.crfqn", "--to", format, input=text).stdout == expected
+
+    @pytest.mark.parametrize("others", [(), ("X",), ("X", "V")])
+    def test_the_last_one_is_what_is_evaluated_against(self, run, tmp_path, best, others):
+        rows = [[word, *others, label] for word, label in zip(self.WORDS, best, strict=True)]
+        (tmp_path / "gold").write_text("".join(" ".join(row) + "\n" for row in rows))
+        done = run("evaluate", "model.crfqn", "gold", "--json")
+        assert json.loads(done.stdout)["accuracy"] == 1.0
+        assert "gold: the last column is taken for the label; `crfqn convert --n-columns N`" in done.stderr
+        (tmp_path / "words").write_text("the\ndog\n")
+        done = run("evaluate", "model.crfqn", "words")
+        assert "words, line 1: expected at least 1 columns (w) and a label, got 1: 'the'" in done.stderr
+
+    def test_their_number_may_be_said(self, run, tmp_path, best):
+        assert run("convert", "model.wapiti", "two.crfqn", "-q", "--n-columns", 2).returncode == 0
+        rows = [f"{word} X" for word in self.WORDS]
+        given, expected = ("".join(f"{row} {label}\n" for row, label in zip(rows, labels, strict=True))
+                           for labels in ("NVN", best))  # fmt: skip
+        done = run("predict", "two.crfqn", "--to", "conll", input=given)
+        assert (done.stdout, done.stderr) == (expected, "")
+        (tmp_path / "gold").write_text(expected)
+        done = run("evaluate", "two.crfqn", "gold", "--json")
+        assert (json.loads(done.stdout)["accuracy"], done.stderr) == (1.0, "")
+        done = run("predict", "two.crfqn", input="the X N Y\n")
+        assert "expected 2 columns (w, pos) and perhaps a label, got 4" in done.stderr
+
+    @pytest.mark.parametrize("content", [wapiti_model(), crfpp_model()], ids=["wapiti", "crf++"])
+    def test_in_python(self, read, tmp_path, content):
+        model = read(content)
+        for name in ("model.crfqn", "model.json"):
+            interchange.write(model, tmp_path / name)
+        models = [model, load(tmp_path / "model.crfqn"), interchange.read(tmp_path / "model.json")]
+        wide = [[(word, "X", "N") for word in item] for item in WORDS]
+        for one in models:
+            assert lists(one.predict(wide)) == lists(one.predict(WORDS)) == [best_labels(i) for i in ITEMS]
+        assert Tagger(tmp_path / "model.crfqn").tag_items(wide) == [best_labels(item) for item in ITEMS]
+        with pytest.raises(InputError, match="item 0, position 1: expected a list of 1 texts or more"):
+            model.predict([[("the",), ()]])
+        with pytest.raises(InputError, match="expected a list of 2 texts, one a column"):
+            read(content, n_columns=2).predict(wide)
+        for wrong in (0, 1.0, "2"):
+            with pytest.raises(
+                InputError, match="n_columns: expected at least 1 columns, which the model uses"
+            ):
+                read(content, n_columns=wrong)
+
+    def test_files_without_templates_have_none(self, read, tmp_path):
+        with pytest.raises(InputError, match="n_columns: expected None, as a dump has no templates"):
+            read(wapiti_dump(), n_columns=2)
+        interchange.write(read(wapiti_model()), tmp_path / "model.crfqn")
+        with pytest.raises(InputError, match="crfqn: n_columns: expected one of the options"):
+            interchange.read(tmp_path / "model.crfqn", n_columns=2)
+
+
+def lists(paths):
+    return [list(path) for path in paths]
 
 
 @pytest.mark.parametrize("whole", [wapiti_model(), wapiti_dump().encode(), crfpp_model().encode()])

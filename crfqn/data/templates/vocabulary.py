@@ -27,7 +27,12 @@ from crfqn.errors import InputError
 from crfqn.messages import describe
 
 LARGEST_WIDTH = 2**31 - 1
-OF_OLD_FILES = {"words": "", "tokens": LETTERS, "transitions": False}  # settings that there were not at first
+OF_OLD_FILES = {
+    "words": "",
+    "tokens": LETTERS,
+    "transitions": False,
+    "has_more_columns": False,
+}  # settings that there were not at first
 
 
 class TemplateVocabulary(Vocabulary):
@@ -88,7 +93,8 @@ class TemplateVocabulary(Vocabulary):
 
     def _columns(self, items: Any) -> TokenColumns:
         names, used = self.source["columns"], self.encoder.settings.columns
-        return TokenColumns.from_items(items, names, names if used is None else used)
+        used = names if used is None else used
+        return TokenColumns.from_items(items, names, used, has_more=self.source["has_more_columns"])
 
     def stored_source(self) -> dict[str, Any]:
         """Return the source; InputError where there are functions, whose code a model file does not keep."""
@@ -128,6 +134,9 @@ class TemplateSource:
     )
     tokens: str = UNICODE  # the rules by which raw text becomes words, as of `crfqn.tokenize`
     transitions: bool = False  # pairs of neighbouring labels have weights also if the patterns have no `B`
+    has_more_columns: bool = (
+        False  # items may have others behind `columns`, which nothing says of other tools' models
+    )
 
     @classmethod
     def from_dict(cls, table: Any) -> TemplateSource:
@@ -150,9 +159,9 @@ class TemplateSource:
             raise InputError(
                 f"templates: tokens: expected {UNICODE} or {LETTERS}, got {describe(found['tokens'])}"
             )
-        if type(found["transitions"]) is not bool:
-            shown = describe(found["transitions"])
-            raise InputError(f"templates: transitions: expected true or false, got {shown}")
+        for name in ("transitions", "has_more_columns"):
+            if type(found[name]) is not bool:
+                raise InputError(f"templates: {name}: expected true or false, got {describe(found[name])}")
         return cls(**found)
 
     def as_dict(self) -> dict[str, Any]:
