@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crfqn.cli.dense import beside_input
-from crfqn.cli.loading import Labeller, check_labelled, open_input
+from crfqn.cli.loading import KnownItems, Labeller, check_labelled, open_input
 from crfqn.cli.output import to_json
 from crfqn.data.files import shown_name
 from crfqn.errors import InputError
@@ -37,10 +37,12 @@ def evaluate(
     name = shown_name(source or path)
     input = open_input(model, path, source, format=format, encoding=encoding, is_labeled=True)
     input = beside_input(input, model, path, dense)
+    known = KnownItems(model, path, name, input.format)
     likelihoods: list[float] | None = [] if has_probabilities(model) else None  # of probabilities
 
     def compared(observed: Observed) -> tuple[Any, list[Any]]:
-        return observed, predict_labels(labeller.model_for(observed.X), observed.X)
+        with known.counted(observed):
+            return observed, predict_labels(labeller.model_for(observed.X), observed.X)
 
     def parts() -> Iterator[tuple[Any, list[Any]]]:
         for part, _, found in input.parts(compared):
@@ -50,6 +52,7 @@ def evaluate(
                 if likelihoods is not None:
                     likelihoods.append(log_likelihood(labeller.model, observed.X, observed.y))
                 yield observed.y, predicted
+        known.check()
 
     try:
         scores = score_parts(model, parts())

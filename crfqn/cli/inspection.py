@@ -9,7 +9,15 @@ import numpy as np
 import crfqn
 from crfqn.arrays import NO_WEIGHTS
 from crfqn.atomic_write import check_writable
-from crfqn.cli.loading import check_labelled, feature_names, load_model, read_input, recipe_of, restored
+from crfqn.cli.loading import (
+    KnownItems,
+    check_labelled,
+    feature_names,
+    load_model,
+    read_input,
+    recipe_of,
+    restored,
+)
 from crfqn.cli.output import say, to_json
 from crfqn.data.files import shown_name
 from crfqn.data.model_file import ModelFile
@@ -238,6 +246,11 @@ def report(
     check_writable(output)
     observed, name = _labelled(model, path, source, is_quiet)
     data = None if observed is None else (observed.X, observed.y)
+    if observed is not None:
+        known = KnownItems(model, path, name, None)
+        with known.counted(observed):
+            model.predict(observed.X)
+        known.check()
     write_report(
         path,
         output,

@@ -1,6 +1,8 @@
 """Model files for the commands: the estimator, its recipe, the features of new files."""
 
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,8 +16,8 @@ from crfqn.data.files import STANDARD_INPUT, Part, Source, shown_name
 from crfqn.data.label_texts import label_text
 from crfqn.data.model_file import ModelFile
 from crfqn.data.templates.vocabulary import TemplateVocabulary
-from crfqn.errors import InputError, ModelFileError, RecipeError
-from crfqn.messages import describe
+from crfqn.errors import InputError, ModelFileError, RecipeError, UnknownFeaturesWarning
+from crfqn.messages import describe, shorten
 from crfqn.readers.conll import STYLES
 from crfqn.readers.items import Documents
 from crfqn.readers.registry import FORMATS, find_format, read
@@ -254,6 +256,51 @@ def open_input(
         return Observed(labeled.inputs, labeled.known_labels(), labeled)
 
     return Input(source, name, observe_labeled, _cut(name, **options), encoding)
+
+
+class KnownItems:
+    """Count of the items of a file that have features which a model knows; none is a mistake, and its scores would say
+    nothing."""
+
+    def __init__(self, model: Any, path: Path, name: str, format: str | None) -> None:
+        self._model, self._path, self._name, self._format = model, path, name, format
+        self._n_items = self._n_unknown = 0
+        self._first: Any = None
+
+    @contextmanager
+    def counted(self, observed: Observed) -> Iterator[None]:
+        """Count items while they are labelled; those without positions do not count."""
+        show = warnings.showwarning
+
+        def count(message: Warning | str, *where: Any, **how: Any) -> None:
+            if isinstance(message, UnknownFeaturesWarning):
+                self._n_unknown += message.n_items
+            show(message, *where, **how)
+
+        items = observed.y or ()
+        self._n_items += sum(map(bool, items)) if self._model.LABELS_SEQUENCES else len(items)
+        if self._first is None and observed.data is not None and not hasattr(observed.data.inputs, "tocsr"):
+            self._first = next((item for item in observed.data.inputs if len(item)), None)
+        warnings.showwarning = count  # type: ignore[assignment]
+        try:
+            yield
+        finally:
+            warnings.showwarning = show
+
+    def check(self) -> None:
+        """Raise InputError, with features of the model and of the file, where no item had one that is known."""
+        if not 0 < self._n_items == self._n_unknown:
+            return
+        names = feature_names(self._model, self._path) or getattr(self._model, "names", None)
+        some = (
+            [names[f] for f in np.asarray(getattr(self._model, "kept_features_", []), int)[:3].tolist()]
+            if names
+            else []
+        )
+        knows = f" (such as {', '.join(map(shorten, some))})" if some else ""
+        first = "" if self._first is None else f"; the first one is {shorten(self._first)}"
+        how = "" if self._format is None else f", read as {self._format} (--format names another format)"
+        raise InputError(f"{self._name}: no item has a feature that the model knows{knows}{first}{how}")
 
 
 def check_labelled(observed: Observed, name: str, is_first: bool = True) -> None:

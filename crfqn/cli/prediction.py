@@ -27,7 +27,7 @@ from crfqn.messages import printable
 from crfqn.metrics.evaluation import predict_labels
 from crfqn.readers.format import Format
 from crfqn.readers.items import Documents
-from crfqn.readers.registry import FORMATS, find_format, rewritten, written_batches
+from crfqn.readers.registry import FORMATS, can_be_rewritten, find_format, rewritten, written_batches
 from crfqn.tagging.answers import add_tokens, answer_parts, has_probabilities, plain_label, scheme_of
 
 BLOCK = 1000  # documents at a time
@@ -74,7 +74,11 @@ def _predictions(labeller: Labeller, input: Input, options: PredictOptions) -> I
     if (
         input.cut is not None and own is not None and own.write is format.write is not None
     ):  # conll and conll2000 are one
-        yield from (rewritten(part, data, labels or ()) for part, data, labels in parts if part is not None)
+        for part, data, labels in parts:
+            if part is not None and (data is None or can_be_rewritten(data)):
+                yield rewritten(part, data, labels or ())
+            elif data is not None:  # an array of JSON
+                yield from written_batches([(data, labels)], format)
     else:
         batches = ((data, labels) for _, data, labels in parts if data is not None)
         yield from written_batches(batches, format)
@@ -189,7 +193,8 @@ def _json_texts(labeller: Labeller, input: Input, options: PredictOptions) -> It
         if data is None or answers is None:
             continue
         if options.to is not None:
-            answers = [*_with_input(part, data, answers, is_json=input.format == JSON_LINES)]
+            is_json = input.format == JSON_LINES and part is not None and can_be_rewritten(data)
+            answers = [*_with_input(part if is_json else None, data, answers)]
         for item, answer in enumerate(answers):
             try:
                 yield strict_json(answer, ensure_ascii=False) + "\n"
@@ -198,21 +203,19 @@ def _json_texts(labeller: Labeller, input: Input, options: PredictOptions) -> It
                 raise InputError(f"{where}: {error}") from None
 
 
-def _with_input(
-    part: Part | None, data: Any, answers: list[dict[str, Any]], is_json: bool
-) -> Iterator[dict[str, Any]]:
-    """Yield answers within the items of the input, whose labels they replace in JSON lines (`is_json`). In other
-    formats known labels stay, and the model's are `predicted`."""
+def _with_input(part: Part | None, data: Any, answers: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield answers within the items of the input, whose labels they replace in a part of JSON lines. In other formats
+    (`part` is None) known labels stay, and the model's are `predicted`."""
     place = "label" if isinstance(data, Documents) else "labels"
     labels = [answer.pop("labels" if "labels" in answer else "label") for answer in answers]
-    if is_json and part is not None:
+    if part is not None:
         texts = [[*map(label_text, one)] if isinstance(one, list) else label_text(one) for one in labels]
         lines = [line for line in rewritten(part, data, texts).split("\n") if not is_blank(line)]
     else:
         lines = "".join(map(str, written_batches([(data, None)], find_format(JSON_LINES)))).split("\n")[:-1]
     for line, label, answer in zip(lines, labels, answers, strict=True):
         item = json.loads(line)
-        if not is_json:
+        if part is None:
             item["predicted" if item.get(place) else place] = label
         yield item | answer
 

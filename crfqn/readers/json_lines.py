@@ -1,4 +1,4 @@
-"""Reader and writer of JSON lines: an object a line, an item each.
+"""Reader and writer of JSON lines: an object a line, an item each; one array of such objects is read as well.
 
 `{"tokens": [...], "labels": [...]}` are columns (any other list of as many texts is one more; so are tokens that are
 objects, `{"word": ..., "tag": ...}`), `{"features": [{...}, ...], "labels": [...]}` attributes, `{"text": "...",
@@ -11,23 +11,26 @@ from __future__ import annotations
 import json
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import accumulate, filterfalse
 from typing import Any
 
 import numpy as np
 
+from crfqn.data.file_parts import Cut
 from crfqn.data.files import Readable, is_blank, shown_name, strict_json, text_lines
 from crfqn.data.label_texts import label_text, number_of
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.messages import describe, shorten
-from crfqn.readers.format import DOCUMENTS, SEQUENCES, Format, by_lines, each
+from crfqn.readers.format import DOCUMENTS, SEQUENCES, Format, each
 from crfqn.readers.items import Documents, Labeled, Places, in_line
 
 FIRST_COLUMN = "w"
 SEVERAL = ","  # between the labels of a document
-SPACE, OBJECT = re.compile(r"\s*"), re.compile(r'\s*\{\s*"')
+SPACE, OBJECT = re.compile(r"\s*"), re.compile(r'\s*(\[\s*)?\{\s*"')
 
 
 def read_json_lines(
@@ -43,20 +46,18 @@ def read_json_lines(
     sequences (words, which are the column "w", attributes, labels) and documents (text, label). Labels not there are
     empty texts; DataError for no JSON object, no such key, lists of different lengths (file and line named), none."""
     shown = shown_name(path)
-    numbers: list[int] = []
-    records: list[dict[str, Any]] = []
-    for number, line in text_lines(path):
-        if not is_blank(line):
-            records.append(_parsed(f"{shown}, line {number}", line))
-            numbers.append(number)
-    if not records:
-        raise EmptyDataError(f"{shown}: no items; expected a JSON object a line")
+    lines = [(number, line) for number, line in text_lines(path) if not is_blank(line)]
+    numbered = [*_records(shown, lines)]
+    if not numbered:
+        raise EmptyDataError(f"{shown}: no items; expected a JSON object a line, or an array of objects")
+    numbers, records = [number for number, _ in numbered], [record for _, record in numbered]
+    is_array = _is_array(lines[0][1])
     kind = _kind(f"{shown}, line {numbers[0]}", records[0], (features, tokens, text), (labels, label))
     where = [f"{shown}, line {number}" for number in numbers]
     if kind == text:
         contents = [_text(place, record, text) for place, record in zip(where, records, strict=True)]
         names = [_label(place, record.get(label, "")) for place, record in zip(where, records, strict=True)]
-        relabel = in_line(partial(_relabelled, key=label, is_list=False))
+        relabel = None if is_array else in_line(partial(_relabelled, key=label, is_list=False))
         places = Places(shown, np.array(numbers, np.int64), relabel=relabel)
         has_numbers = _are_numbers(labels for record in records for labels in _several(record.get(label)))
         return Documents(contents, names, places=places, has_numbers=has_numbers)
@@ -65,12 +66,12 @@ def read_json_lines(
         _labels(place, record.get(labels), len(item))
         for place, record, item in zip(where, records, items, strict=True)
     ]
-    relabel = in_line(partial(_relabelled, key=labels, is_list=True))
+    relabel = None if is_array else in_line(partial(_relabelled, key=labels, is_list=True))
     lengths = [*map(len, items)]
     item_lines, offsets = np.array(numbers, np.int64), np.cumsum([0, *lengths], dtype=np.int64)
     places = Places(shown, item_lines.repeat(lengths), offsets, relabel, item_lines=item_lines)
     has_numbers = _are_numbers(found for record in records for found in record.get(labels) or ())
-    if kind == features:
+    if kind == features or _have_numbers(items):
         return Labeled(items, known, places=places, has_numbers=has_numbers)
     first = next(filter(None, items), [""])
     made = _columns_of_objects if isinstance(first[0], dict) else _columns
@@ -78,10 +79,74 @@ def read_json_lines(
     return Labeled(columns, known, places=places, has_numbers=has_numbers)
 
 
-def kind_of_line(where: str, line: str) -> str:
-    """Return what lines hold by the first one, sequences or documents; DataError where it does not tell."""
-    kind = _kind(where, _parsed(where, line), ("features", "tokens", "text"), ("labels", "label"))
-    return DOCUMENTS if kind == "text" else SEQUENCES
+def kind_of_lines(shown: str, lines: Sequence[str]) -> tuple[str, bool]:
+    """Return what the first lines of a file hold, sequences or documents, and whether positions have features of their
+    own names, and not columns, as far as these lines tell; DataError where the first object does not tell."""
+    records: list[dict[str, Any]] = []
+    try:
+        for _, record in _records(
+            shown, [pair for pair in enumerate(lines, start=1) if not is_blank(pair[1])]
+        ):
+            records.append(record)
+    except DataError:  # of lines that are cut, or that reading refuses
+        if not records:
+            raise
+    kind = _kind(f"{shown}, line 1", records[0], ("features", "tokens", "text"), ("labels", "label"))
+    items = [item for record in records if isinstance(item := record.get(kind), list)]
+    keys = {frozenset(position) for item in items for position in item if isinstance(position, dict)}
+    return DOCUMENTS if kind == "text" else SEQUENCES, _have_numbers(items) or len(keys) > 1
+
+
+def _have_numbers(items: Sequence[Sequence[Any]]) -> bool:
+    """Return whether positions are objects with other values than texts."""
+    values = (
+        v for item in items for position in item if isinstance(position, dict) for v in position.values()
+    )
+    return any(not isinstance(value, str) for value in values)
+
+
+def _is_array(line: str) -> bool:
+    return line.lstrip().startswith("[")
+
+
+def _records(shown: str, lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of numbered lines that are not blank, each with its line, on which it begins in an array."""
+    if not lines or not _is_array(lines[0][1]):
+        for number, line in lines:
+            yield number, _parsed(f"{shown}, line {number}", line)
+        return
+    text = "\n".join(line for _, line in lines)
+    ends = [*accumulate(len(line) + 1 for _, line in lines)]
+    decode = json.JSONDecoder().raw_decode
+
+    def skip(at: int) -> int:
+        return SPACE.match(text, at).end()  # type: ignore[union-attr]
+
+    def line_at(at: int) -> int:
+        return lines[min(bisect_right(ends, at), len(lines) - 1)][0]
+
+    def wrong(at: int, expected: str) -> DataError:
+        return DataError(f"{shown}, line {line_at(at)}: expected {expected}, got {text[at : at + 60]!r}")
+
+    at = skip(text.index("[") + 1)
+    while text[at : at + 1] != "]":
+        try:
+            end = decode(text, at)[1]
+        except (ValueError, RecursionError) as error:
+            raise wrong(at, f"a JSON object in the array ({error})") from error
+        yield line_at(at), _parsed(f"{shown}, line {line_at(at)}", text[at:end])
+        at = skip(end)
+        if text[at : at + 1] == ",":
+            at = skip(at + 1)
+        elif text[at : at + 1] != "]":
+            raise wrong(at, "a comma or ] behind an object of the array")
+    if skip(at + 1) < len(text):
+        raise wrong(skip(at + 1), "nothing behind the array")
+
+
+def _cut(**_: Any) -> Cut:
+    """Return how lines are cut: an array is read as a whole."""
+    return lambda lines: (0, 0 if _is_array(next(filterfalse(is_blank, lines), "")) else len(lines))
 
 
 def _kind(where: str, record: dict[str, Any], kinds: Sequence[str], known: tuple[str, str]) -> str:
@@ -279,12 +344,12 @@ def _columns_of_objects(
 
 FORMAT = Format(
     "jsonl",
-    "a JSON object a line: tokens or features with labels, or text and label",
-    (".jsonl", ".ndjson"),
+    "a JSON object a line, or an array of them: tokens or features with labels, or text and label",
+    (".jsonl", ".ndjson", ".json"),
     (SEQUENCES, DOCUMENTS),
     read_json_lines,
     each(json_lines),
-    by_lines,
-    begins=lambda lines: OBJECT.match(lines[0]) is not None,
+    _cut,
+    begins=lambda lines: OBJECT.match("\n".join(lines)) is not None,
     holds_nested=True,
 )

@@ -214,6 +214,11 @@ def _check_options(what: str, reader: Callable[..., Data], options: dict[str, An
 # ---- writing an input again with other labels
 
 
+def can_be_rewritten(data: Data) -> bool:
+    """Return whether a part of its file can be written again with other labels, by `rewritten`."""
+    return data.places is not None and data.places.relabel is not None
+
+
 def rewritten(part: Part, data: Data | None, predicted: Sequence[Any] = ()) -> str:
     """Return a part's text with `predicted` for the labels (a list for each sequence of `data`, one or several a
     document) and nothing else changed; InputError, naming the line, for a label that the format cannot hold."""

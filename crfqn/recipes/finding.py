@@ -16,7 +16,7 @@ from crfqn.datasets.registry import bundled
 from crfqn.errors import InputError, RecipeError
 from crfqn.readers.conll import TAB, columns_of, splits_at_tabs
 from crfqn.readers.format import DOCUMENTS, SEQUENCES, Format
-from crfqn.readers.json_lines import kind_of_line
+from crfqn.readers.json_lines import kind_of_lines
 from crfqn.readers.registry import FORMATS, find_format
 from crfqn.readers.sniffing import first_lines, sniff
 from crfqn.readers.tables import DELIMITERS, OF_ROWS, TEXTS, are_texts, has_header, parquet_titles, titles
@@ -90,13 +90,15 @@ def recipe_of_options(
     data = str(files["train"][0])
     lines = first_lines(data, keys.get("encoding", "utf-8"))
     found = _format_of(data, format, lines)
-    structure = structure or _structure_of(found, taxonomy, features, lines, f"{shown_name(data)}, line 1")
+    structure = structure or _structure_of(found, taxonomy, features, lines, shown_name(data))
     named = {name: keys.pop(name) for name in OF_DATA if name in keys} | (
         {"drop": ",".join(dropped)} if dropped else {}
     )
     is_table = found.name in TABLES and structure != "chain"
     header = _titles(data, found.name, lines) if is_table else []
     by_format = OF_FORMAT.get(found.name, "words" if structure == "chain" else "text")
+    if found.name == "jsonl" and by_format == "words" and lines and kind_of_lines(shown_name(data), lines)[1]:
+        by_format = "attributes"
     if is_table and not header:
         raise InputError(f"{data}: empty; expected a table, and a column of labels in it")
     if is_table and not {title.lower() for title in header} & {*TEXTS}:
@@ -174,7 +176,7 @@ def _kind_of_templates(templates: str) -> str:
 
 
 def _structure_of(
-    format: Format, taxonomy: str | None, features: str | None, lines: Sequence[str], where: str
+    format: Format, taxonomy: str | None, features: str | None, lines: Sequence[str], shown: str
 ) -> str:
     """Return the structure of the labels in a format, of a tree that of such, of features of single items and JSON
     lines of texts flat; InputError where it may be several, DataError for the first of JSON lines that tells none."""
@@ -184,7 +186,7 @@ def _structure_of(
     if len(kinds) > 1 and features is not None:
         kinds = (DOCUMENTS if features in FEATURES_OF["flat"] else SEQUENCES,)
     elif format.name == "jsonl" and lines:
-        kinds = (kind_of_line(where, lines[0]),)
+        kinds = (kind_of_lines(shown, lines)[0],)
     if len(kinds) > 1:
         raise InputError(
             f"format {format.name} holds sequences or documents; say --structure chain, flat, taxonomy or ranking"

@@ -115,7 +115,13 @@ def _columns(recipe: Recipe, labeled: Labeled) -> TokenColumns:
             f'{recipe.source}: [features] kind = "{recipe.features.kind}": the dataset {recipe.data.dataset!r} has '
             'images; use "pixel-pairs"'
         )
-    return TokenColumns.from_items(inputs)
+    try:
+        return TokenColumns.from_items(inputs)
+    except InputError as error:
+        raise RecipeError(
+            f'{recipe.source}: [features] kind = "{recipe.features.kind}": {error}; for positions that name their own '
+            "features choose attributes (--features attributes)"
+        ) from error
 
 
 def observe_sequences(recipe: Recipe, path: Origin, columns: Sequence[str] | None = None) -> Observed:

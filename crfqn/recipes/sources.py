@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crfqn.data.files import STANDARD_INPUT, check_regular, shown_name
+from crfqn.data.token_columns import TokenColumns
 from crfqn.datasets import Dataset, dataset
 from crfqn.errors import DataError, DataUnavailableError, InputError, RecipeError
 from crfqn.readers import conll
@@ -38,6 +39,7 @@ OF_FEATURES = {
     "words": "conll",
     "text": "text",
     "given": "svmlight",
+    "table": "csv",
 }
 TABLES = ("csv", "tsv", "parquet")
 OF_NEW = {
@@ -261,7 +263,23 @@ def read_items(
         raise RecipeError(
             f'{recipe.source}: [structure] kind = "{recipe.structure.kind}": {path} holds {has}; use {fitting}'
         )
+    if isinstance(data, Documents):
+        _check_kind(recipe, data, path, is_new)
     return data
+
+
+def _check_kind(recipe: Recipe, documents: Documents, path: str | Path, is_new: bool) -> None:
+    """Raise DataError, for data to train on RecipeError, where documents have other inputs than the features need."""
+    inputs, kind = documents.inputs, recipe.features.kind
+    has = "text" if isinstance(inputs, list) else "table" if isinstance(inputs, TokenColumns) else "given"
+    if has == kind:
+        return
+    words = {"text": "texts", "table": "rows of a table", "given": "numbers as svmlight has them"}
+    if is_new:
+        raise DataError(f"{shown_name(path)}: holds {words[has]}, and the model reads {words[kind]}")
+    raise RecipeError(
+        f'{recipe.source}: [features] kind = "{kind}": {shown_name(path)} holds {words[has]}; use "{has}"'
+    )
 
 
 def reading_options(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import accumulate, pairwise
@@ -214,7 +215,7 @@ def read_taxonomy_file(path: str | Path, separator: str = "/") -> LabelTree:
     names hold. Otherwise, if any line holds the separator, every line is a path and a node's name is the path to it:
     `a/b` has the nodes `a` and `a/b`. Otherwise the fields of a line are the names of nodes from parent to child, a
     path of names that are unique in the whole file, as the LSHTC challenges have it. Blank lines and comments (`# ...`)
-    are skipped.
+    are skipped. A file that begins as JSON does is an object of nodes with lists or objects of their children.
 
     Raises
     ------
@@ -222,11 +223,39 @@ def read_taxonomy_file(path: str | Path, separator: str = "/") -> LabelTree:
         The file cannot be read, or holds no taxonomy: file, nodes and, but for a cycle over several lines, the line.
     """
     lines = [(number, line.strip(" \t")) for number, line in text_lines(path)]
+    text = "\n".join(line for _, line in lines).lstrip("\n")
+    if text.startswith(("{", "[")):
+        return _of_json(path, text)
     lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
     try:
         return LabelTree.from_edges(_file_edges(path, lines, separator))
     except InputError as error:
         raise DataError(f"{path}: {error}") from error
+
+
+def _of_json(path: str | Path, text: str) -> LabelTree:
+    """Return the tree of a JSON object: nodes with lists or objects of their children; DataError for anything else."""
+    expected = f'{path}: expected a JSON object of nodes and their children, {{"a": ["b", ...], ...}}, or lines of text'
+
+    def edges(parent: str | None, children: Any) -> Iterator[tuple[str | None, str]]:
+        if not isinstance(children, (dict, list)):
+            raise DataError(f"{expected}, got {describe(children)}")
+        for name in children:
+            if not isinstance(name, str):
+                raise DataError(f"{expected}, got {describe(name)} among the nodes under {parent!r}")
+            yield parent, name
+            if isinstance(children, dict) and children[name] is not None:
+                yield from edges(name, children[name])
+
+    try:
+        tree = json.loads(text)
+        if not isinstance(tree, dict):
+            raise DataError(f"{expected}, got {describe(tree)}")
+        return LabelTree.from_edges(edges(None, tree))
+    except InputError as error:
+        raise DataError(f"{path}: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{expected}: {error}") from error
 
 
 def _file_edges(

@@ -128,7 +128,7 @@ class TestTraining:
             "features.jsonl: expected columns, as in the files before, got features",
         ),
         (("t1.labels", "t3.labels"), "t3.labels, line 2: no label"),
-        (("t1.labels", "n.svmlight"), "n.svmlight: "),
+        (("t1.labels", "n.svmlight"), "n.svmlight holds numbers"),
         (("a.conll", "none.conll"), "none.conll: no such file"),
         (("a.conll", "none*"), "none*: there is no such file"),
         (("a.conll", "hollow"), "hollow: a folder without files"),

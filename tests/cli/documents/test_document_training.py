@@ -87,7 +87,7 @@ class TestInferred:
         content = json.loads(run.stdout)
         assert (content["accuracy"], content["log_likelihood"]) == (15 / 17, None)
         assert 15 / 17 < content["hierarchy"]["f1"] < 1
-        assert here("evaluate", "own.crfqn", "--json", "-", input="zoo/gnu\tMoo\n").returncode == 0
+        assert here("evaluate", "own.crfqn", "--json", "-", input="zoo/gnu\tMoo miaow\n").returncode == 0
 
     def test_models_without_intercepts_have_none_to_count(self, here, tmp_path):
         self.train(here, tmp_path, self.LINES)
