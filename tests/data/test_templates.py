@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from template_strings import features_of, match
 
 from crfqn.data.templates import batch as combinations
+from crfqn.data.templates import patterns
 from crfqn.data.templates.encoder import Encoder, Settings
-from crfqn.data.templates.patterns import Pattern, View, parse_patterns
+from crfqn.data.templates.patterns import Macro, Pattern, View, parse_patterns
 from crfqn.data.templates.vocabulary import TemplateSource, TemplateVocabulary
 from crfqn.data.templates.windows import parse_windows, word_shapes
 from crfqn.data.token_columns import TokenColumns
@@ -248,6 +249,19 @@ def test_order_of_items_does_not_matter():
 def test_names_of_no_template():
     with pytest.raises(InputError, match="no template has a feature 'V'"):
         Encoder.from_names(Settings((Pattern(("U",)),)), ["U", "V"])
+
+
+def test_names_that_can_be_read_in_too_many_ways_are_refused(monkeypatch):
+    macros = (Macro(View("w"), 0),) * 20
+    for end in (("b",), ("b", "")):  # which no name has: no attempt at the literals before it is made
+        literals = ("u:", *("a" * (20 - len(end))), *end)
+        with pytest.raises(InputError, match="no template has a feature"):
+            Encoder.from_names(Settings((Pattern(literals, macros),)), ["u:" + "a" * 60])
+    monkeypatch.setattr(patterns, "MOST_READINGS", 100)
+    source = TemplateSource(("w",), "U:%x[0,0]%x[1,0]%x[2,0]")
+    assert len(source.vocabulary(["U:" + "a" * 12])) == 1  # 14 * 13 / 2 = 91 ways
+    with pytest.raises(InputError, match="can be read in more than 100 ways as 'U:%%%'"):
+        source.vocabulary(["U:" + "a" * 13])
 
 
 def test_word_shapes():

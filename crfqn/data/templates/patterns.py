@@ -252,6 +252,7 @@ def _one(piece: str) -> str:
 # What the weights of a feature are for: a label, a pair of neighbouring labels, or both.
 UNIGRAM, BIGRAM, BOTH = "u", "b", "*"
 FIRST_POSITION, LAST_POSITION, EVERYWHERE = "first", "last", ""
+MOST_READINGS = 1_000_000  # of a name: some seconds
 
 
 class Macro(NamedTuple):
@@ -285,25 +286,37 @@ class Pattern:
         return "".join(pieces)
 
     def readings(self, name: str) -> Iterator[tuple[str, ...]]:
-        """Yield all values of the macros that have this name; usually one, more where values hold the literals."""
-        if name.startswith(self.literals[0]):
-            yield from self._rest(name, len(self.literals[0]), 1)
-
-    def _rest(self, name: str, start: int, number: int) -> Iterator[tuple[str, ...]]:
-        """Yield the values of the macros from `number` on that name[start:] can be read as."""
-        if number == len(self.literals):
-            if start == len(name):
-                yield ()
+        """Yield all values of the macros that have this name; usually one, more where values hold the literals.
+        InputError for more than MOST_READINGS."""
+        first, *others = self.literals
+        if not name.startswith(first):
             return
-        literal = self.literals[number]
-        is_last = number == len(self.macros)
-        if is_last:
-            if name.endswith(literal) and len(name) - len(literal) >= start:
-                yield (name[start : len(name) - len(literal)],)
+        if not others:
+            yield from [()] * (name == first)
+            return
+        # Where each literal may begin at the latest: before that each choice leads to a reading.
+        latest = [len(name) - len(others[-1])] if name.endswith(others[-1]) else [-1]
+        for literal in reversed(others[:-1]):
+            latest.append(name.rfind(literal, 0, max(latest[-1], 0)))
+        if min(latest) < len(first):
+            return
+        for n, values in enumerate(self._rest(name, len(first), 1, latest[::-1])):
+            if n == MOST_READINGS:
+                raise InputError(
+                    f"the name {shorten(name)} can be read in more than {MOST_READINGS:,} ways as "
+                    f"{shorten('%'.join(self.literals))}, % being any text: put other literals between the macros"
+                )
+            yield values
+
+    def _rest(self, name: str, start: int, number: int, latest: list[int]) -> Iterator[tuple[str, ...]]:
+        """Yield the values of the macros from `number` on that name[start:] can be read as."""
+        literal, last = self.literals[number], latest[number - 1]
+        if number == len(self.macros):
+            yield (name[start:last],)
             return
         at = name.find(literal, start)
-        while at >= 0:
-            for values in self._rest(name, at + len(literal), number + 1):
+        while 0 <= at <= last:
+            for values in self._rest(name, at + len(literal), number + 1, latest):
                 yield (name[start:at], *values)
             at = name.find(literal, at + 1) if at < len(name) else -1
 
