@@ -103,6 +103,18 @@ def test_against_the_rules(items):
         assert counts[kind] == SpanCounts(*map(len, sets))
 
 
+def test_of_3000_random_pairs_none_differs_from_the_rules():
+    random = np.random.default_rng(0)
+    for n in random.integers(1, 15, size=3000):
+        true, predicted = ([LABELS[k] for k in random.integers(len(LABELS), size=n)] for _ in range(2))
+        predicted = [
+            a if same else b for a, b, same in zip(true, predicted, random.random(n) < 0.7, strict=True)
+        ]
+        ours, theirs = chunk_counts([true], [predicted]), [chunks_of(true), chunks_of(predicted)]
+        totals = [sum(getattr(c, f) for c in ours.values()) for f in ("n_true", "n_predicted", "n_right")]
+        assert totals == [*map(len, theirs), len(theirs[0] & theirs[1])], (true, predicted)
+
+
 def test_averages_and_arrays():
     true = [np.array(["B-A", "I-A", "O", "B-B"]), np.array(["B-A"])]
     predicted = [np.array(["B-A", "I-A", "O", "B-A"]), np.array(["B-A"])]

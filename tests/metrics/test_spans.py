@@ -99,6 +99,40 @@ def test_strict_is_seqevals_strict_mode(scheme, average):
     check_strict(true, predicted, given, guessed, scheme, oracle, average)
 
 
+def counts_of(true: set, predicted: set) -> dict[str, SpanCounts]:
+    """Counts by type of two sets of (type, ...)."""
+    return {
+        kind: SpanCounts(*(sum(span[0] == kind for span in s) for s in (true, predicted, true & predicted)))
+        for kind in sorted({span[0] for span in true | predicted})
+    }
+
+
+@pytest.mark.parametrize(
+    ("scheme", "is_strict"),
+    [
+        *((scheme, False) for scheme in SCHEMES),
+        *((scheme, True) for scheme in SCHEMES if scheme not in ("IOB1", "IOE1")),  # of which see below
+    ],
+)
+def test_of_3000_pairs_of_items_none_differs_from_seqeval(scheme, is_strict):
+    lengths = np.random.default_rng(7).integers(1, 12, size=3000).tolist()
+    kind = getattr(seqeval_scheme, ORACLES.get(scheme, "IOBES"))
+
+    def spans_by_seqeval(labels):
+        labels = labels if is_strict and scheme != "BMES" else as_bies([labels])[0]
+        if not is_strict:
+            return set(seqeval_metrics.sequence_labeling.get_entities(labels))
+        (found,) = seqeval_scheme.Entities([labels], kind).entities
+        return {(span.tag, span.start, span.end) for span in found}
+
+    legal = perturbed(legal_labels(scheme, lengths, 3), random_labels(scheme, lengths, 1))
+    for true, predicted in zip(legal, perturbed(legal, random_labels(scheme, lengths, 2)), strict=True):
+        found = span_counts([true], [predicted], scheme=scheme, strict=is_strict)
+        expected = counts_of(spans_by_seqeval(true), spans_by_seqeval(predicted))
+        found = {name: count for name, count in found.items() if count.n_true or count.n_predicted}
+        assert found == expected, (true, predicted)
+
+
 @pytest.mark.parametrize("scheme", ["IOB1", "IOE1"])
 def test_strict_is_seqevals_strict_mode_where_labels_are_legal(scheme):
     # seqeval takes an I behind an illegal B of IOB1 for the beginning of a span, and knows no single position in IOE1
