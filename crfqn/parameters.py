@@ -4,10 +4,11 @@ The estimators' checks, the keys of recipes, the options of the command line and
 (docs/estimators.md) are made of these rows. Defaults stand in the estimators, whose signatures they are.
 """
 
+import difflib
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 from types import MappingProxyType
@@ -233,3 +234,55 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
         "cache_size": Parameter("megabytes for values of the kernel", float, above=0.0),
     }
 )
+
+# Of parameters that other libraries have: ours, where the class has it, and in words.
+NAMES_ELSEWHERE: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        **dict.fromkeys(("c1", "rho1"), ("l1", "l1, the same number")),
+        **dict.fromkeys(("c2", "rho2"), ("l2", "l2, twice the number: the penalty is l2/2 |w|^2")),
+        "C": ("l1", "l1 or l2, which are 1 / C"),
+        **dict.fromkeys(("alpha", "reg_param", "lambda_", "penalty"), ("l1", "l1, l2 and group_l1")),
+        "l1_ratio": ("l1", "l1 and l2"),
+        **dict.fromkeys(
+            ("max_iterations", "maxiter", "n_iter", "n_epochs", "epochs"), ("max_iter", "max_iter")
+        ),
+        **dict.fromkeys(("delta", "epsilon", "eps", "stopeps"), ("tol", "tol, relative to the objective")),
+        **dict.fromkeys(("algorithm", "algo", "optimizer"), ("solver", "solver")),
+        "loss_function": ("loss", "loss"),
+        **dict.fromkeys(("n_jobs", "num_threads", "nthread"), ("n_threads", "n_threads")),
+        **dict.fromkeys(("seed", "random_seed"), ("random_state", "random_state")),
+        "possible_states": ("all_possible_states", "all_possible_states"),
+        "possible_transitions": ("all_possible_transitions", "all_possible_transitions"),
+        **dict.fromkeys(
+            ("min_freq", "minfreq"),
+            ("constraints", "Templates(..., min_count=) for features that are made of columns"),
+        ),
+        "class_weight": ("constraints", "fit(sample_weight=), how often each item counts"),
+        "fit_intercept": ("constraints", "a feature that every position has"),
+        **dict.fromkeys(
+            ("early_stopping", "validation_fraction", "n_iter_no_change"),
+            ("patience", "fit(validation=(X, y)), with scoring and patience"),
+        ),
+        "model_filename": ("checkpoint", "save(path) of the fitted model"),
+        "n_estimators": ("n_rounds", "n_rounds"),
+        # of those that have CRFsuite's names, or scikit-learn's
+        "l1": ("c1", "c1"),
+        "l2": ("c2", "c2, half the number"),
+        "max_iter": ("max_iterations", "max_iterations"),
+        "tol": ("delta", "delta"),
+        "solver": ("algorithm", "algorithm"),
+    }
+)
+
+
+def refuse_unknown(name: str, known: Collection[str], given: Iterable[str]) -> None:
+    """Raise TypeError for the first parameter given to the class `name` that is not `known`: which of its own stands
+    for it, by the names that other libraries have, else by the letters."""
+    for parameter in given:
+        if parameter in known:
+            continue
+        own, words = NAMES_ELSEWHERE.get(parameter, ("", ""))
+        if own not in known:
+            close = difflib.get_close_matches(parameter, known, n=1)
+            words = close[0] if close else f"one of {', '.join(known)}"
+        raise TypeError(f"{name}() got an unexpected keyword argument {parameter!r}; expected {words}")

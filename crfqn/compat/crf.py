@@ -27,6 +27,7 @@ from crfqn.data.sequences import Sequences
 from crfqn.data.token_rows import PLAIN_TYPES, growing_rows
 from crfqn.errors import InputError
 from crfqn.estimators.chain import ChainCRF
+from crfqn.estimators.checks import NamedParameters
 from crfqn.interchange import crfsuite
 from crfqn.messages import describe
 from crfqn.result import Status
@@ -35,7 +36,7 @@ LISTS = (list, tuple)
 
 
 @dataclass(eq=False, repr=False)
-class CRF(BaseEstimator):
+class CRF(NamedParameters, BaseEstimator):
     """Chain CRF under the names of sklearn-crfsuite, trained by crfqn.
 
     Parameters

@@ -29,7 +29,7 @@ from crfqn.estimators.automatic_solver import AUTO, SOLVERS, named_solver
 from crfqn.estimators.blocks import Block, Blocks
 from crfqn.estimators.callbacks import Callbacks, CallbackSupportMixin
 from crfqn.estimators.checkpoint import Checkpoint
-from crfqn.estimators.checks import check_parameters
+from crfqn.estimators.checks import NamedParameters, check_parameters
 from crfqn.estimators.storage import keep_parameters, save, stored_strengths
 from crfqn.estimators.strengths import Strengths, chosen_strengths, is_auto, print_strengths
 from crfqn.estimators.validation import OWN_SCORE, named_scorer
@@ -105,7 +105,7 @@ def within(support: Support | None, start: SparseWeights | None) -> SparseWeight
 
 
 @dataclass(eq=False, repr=False)
-class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
+class SparseLinearModel(NamedParameters, CallbackSupportMixin, BaseEstimator):
     """Base class of the estimators: they minimise a loss of scores and a penalty that keeps most weights zero.
 
     The parameters of an estimator are the fields of its class and of those above it: `__init__` is made of them, with

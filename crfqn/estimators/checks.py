@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import fields
 from numbers import Real
@@ -14,6 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from crfqn.data.values import check_values
 from crfqn.errors import InputError
+from crfqn.parameters import refuse_unknown
 
 
 class AvailableIf:
@@ -28,6 +30,16 @@ class AvailableIf:
         if not self.check(model):
             raise AttributeError(f"{type(model).__name__} has no {self.method.__name__}")
         return MethodType(self.method, model)
+
+
+class NamedParameters:
+    """Mixin of dataclasses of parameters: a name that none of them has is told with the one that they have for it."""
+
+    def __new__(cls, *values: Any, **named: Any) -> Any:
+        own = [*inspect.signature(cls.__init__).parameters.values()][1:]
+        if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in own):  # as a subclass may have
+            refuse_unknown(cls.__name__, [parameter.name for parameter in own], named)
+        return super().__new__(cls)
 
 
 def available_if(check: Callable[[Any], object]) -> Any:

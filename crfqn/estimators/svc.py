@@ -24,7 +24,7 @@ from crfqn.data.matrices import canonical
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.base import pass_on_interrupt
-from crfqn.estimators.checks import check_parameters, is_number, validated
+from crfqn.estimators.checks import NamedParameters, check_parameters, is_number, validated
 from crfqn.estimators.labels import share_right
 from crfqn.estimators.storage import keep_parameters, save
 from crfqn.estimators.weights import read_matrix
@@ -118,7 +118,7 @@ def resolve_gamma(gamma: Any, X: Any, weights: Vector | None = None) -> float:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MulticlassSVC(ClassifierMixin, BaseEstimator):
+class MulticlassSVC(NamedParameters, ClassifierMixin, BaseEstimator):
     """A multiclass support vector machine with a kernel, one problem for all classes, trained to a certified gap.
 
     Minimises over functions f_k of the kernel's space, one a class (Crammer and Singer 2002),
