@@ -293,10 +293,7 @@ def recipe_facts(recipe: Recipe, prepared: Prepared, model: Any) -> dict[str, An
     }
     if model.LABELS_SEQUENCES:
         extra["n_weights"] = model._n_weights
-    if model.LABELS_SEQUENCES:
-        extra["tokens"] = (
-            UNICODE  # by which raw text is cut; files without it are from before there were these rules
-        )
+        extra["tokens"] = UNICODE  # cuts raw text; files without are of earlier rules
     if prepared.features is not None:
         extra["features"] = prepared.features.as_dict(used_features(model))
     if not recipe.data.dataset:  # its data files lie beside the recipe

@@ -35,10 +35,8 @@ from crfqn.objectives.unpenalised_reach import unpenalised_reach
 from crfqn.penalties.penalty import LossBudget
 from crfqn.threads import Pool
 
-LONGEST, SEGMENT = (
-    256,
-    32,
-)  # positions of an item that is learned from as a whole, and else of its segments, about
+LONGEST = 256  # positions of an item that is learned from as a whole
+SEGMENT = 32  # positions, about, of the segments that longer items are cut into
 SMALLEST_WEIGHT = float(np.finfo(np.float64).tiny)  # of an item that counts
 REFUSALS = {
     "has_curvature": "a metric of second order needs a loss with curvature",
