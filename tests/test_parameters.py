@@ -74,7 +74,11 @@ def test_keys_of_recipes_and_options_are_of_the_table():
         for name, key in keys_in(section).items():
             assert key.rule.says == PARAMETERS[own.get(name, name)].says
     says = {name: rule.says[1:] for name, rule in PARAMETERS.items()}
-    for group, others in ((TrainOverrides, set()), (PathOverrides, set()), (DevOptions, {"dev", "metric"})):
+    for group, others in (
+        (TrainOverrides, set()),
+        (PathOverrides, set()),
+        (DevOptions, {"start", "dev", "metric"}),
+    ):
         for rule in fields(group):
             assert rule.name in others or says[rule.name] in rule.metadata["option"].help
 

@@ -116,14 +116,6 @@ def train(
     cluster: ClusterOptions,
     overrides: TrainOverrides,
     dense: DenseOption = None,
-    start: Annotated[
-        Path | None,
-        typer.Option(
-            "--start",
-            help="Go on from the weights of this model file, crfqn's or another tool's, of the labels and features (by "
-            "name) in common; others start from zero.",
-        ),
-    ] = None,
     is_float32: Annotated[
         bool, typer.Option("--float32", help="Store weights in 4 bytes instead of 8.")
     ] = False,
@@ -139,7 +131,7 @@ def train(
     dtype = "float32" if is_float32 else "float64"
     settings = asdict(overrides) | {"scoring": dev.metric, "patience": dev.patience}
     how: dict[str, Any] = {"dtype": dtype, "as_json": as_json, "is_quiet": is_quiet}
-    return train(recipe, data, output, settings, dev.dev, dense, start, cluster=cluster, **how)
+    return train(recipe, data, output, settings, dev, dense, cluster=cluster, **how)
 
 
 @app.command(cls=Command)

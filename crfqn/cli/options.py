@@ -133,8 +133,12 @@ class DataOptions:
 
 @dataclass(frozen=True)
 class DevOptions:
-    """Items that a training is scored on while it runs, in `crfqn train`."""
+    """The model that a training starts from, and items that it is scored on while it runs, in `crfqn train`."""
 
+    start: Path | None = option(
+        "Go on from the weights of this model file, crfqn's or another tool's, of the labels and features (by name) in "
+        "common; others start from zero."
+    )
     dev: list[str] | None = option(
         "A labelled file in the format of the training data: the model has the weights that score best on it, "
         "and the training stops when they get no better."

@@ -16,7 +16,7 @@ from crfqn.atomic_write import check_writable
 from crfqn.cli.cluster import cluster_of
 from crfqn.cli.exits import ExitCode, Interrupts
 from crfqn.cli.loading import check_labelled, feature_names, tree_of
-from crfqn.cli.options import ClusterOptions, DataOptions
+from crfqn.cli.options import ClusterOptions, DataOptions, DevOptions
 from crfqn.cli.output import say, to_json
 from crfqn.data.hybrid import sparse_of
 from crfqn.data.label_texts import labels_like
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from crfqn.metrics.evaluation import Scores
 
 FIRST_CHOICE = "ocr"
-HERE = ClusterOptions()
+HERE, ALONE = ClusterOptions(), DevOptions()
 MANY_LINES = 1_000  # of the only item of a file: more than sentences have, and few files hold one document
 FETCH_TIMEOUT, FETCH_LIMIT = 3.0, 20.0  # seconds for a sign of life, and for the whole download
 
@@ -46,9 +46,8 @@ def train(
     data: DataOptions,
     output: Path | None,
     settings: Mapping[str, Any],
-    dev: list[str] | None = None,
+    dev: DevOptions = ALONE,
     dense: Path | None = None,
-    start: Path | None = None,
     *,
     cluster: ClusterOptions = HERE,
     dtype: str = "float64",
@@ -56,9 +55,9 @@ def train(
     is_quiet: bool,
 ) -> int:
     """Train from a recipe, `settings` other than None in the place of its parameters; return the exit code. `dev` names
-    the files that the training is stopped by, `dense` that of a dense block, `start` that of the model to start from,
+    the files that the training is stopped by, and the model that it starts from, `dense` the file of a dense block,
     `cluster` who holds the data."""
-    is_alone = bool(data.data) and not (data.test or dev) and cluster == HERE
+    is_alone = bool(data.data) and not (data.test or dev.dev) and cluster == HERE
     if dense is not None and not is_alone:
         raise InputError(
             "--dense: expected --data FILE alone, without --test and --dev; then `crfqn evaluate`"
@@ -74,8 +73,8 @@ def train(
 
             prepared.X_train = beside(dense, prepared.X_train, recipe.structure.kind == "chain")
         beside_items = {
-            "validation": dev_items(recipe, prepared, dev),
-            "start": None if start is None else model_to_start_from(start, prepared),
+            "validation": dev_items(recipe, prepared, dev.dev),
+            "start": None if dev.start is None else model_to_start_from(dev.start, prepared),
         }
         return _fit_and_save(
             recipe, prepared, output, settings, interrupts, is_quiet, dtype, as_json, beside_items
