@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from crfqn.errors import InputError
 from crfqn.messages import describe
 
 
+@dataclass(eq=False, repr=False)
 class Templates(TransformerMixin, BaseEstimator):
     r"""Features of token columns by templates, as arithmetic on integers: no text is made for a token.
 
@@ -74,32 +76,18 @@ class Templates(TransformerMixin, BaseEstimator):
     ['U0:a', 'U0:cat']
     """
 
-    def __init__(
-        self,
-        patterns: Any = None,
-        *,
-        windows: str | None = None,
-        shapes: Any = None,
-        words: str | None = None,
-        functions: Any = None,
-        columns: Sequence[str] | None = None,
-        dialect: str | None = None,
-        has_ends: bool = True,
-        min_count: int = 1,
-        n_hashed: int | None = None,
-        transitions: bool = False,
-    ) -> None:
-        self.patterns = patterns
-        self.windows = windows
-        self.shapes = shapes
-        self.words = words
-        self.functions = functions
-        self.columns = columns
-        self.dialect = dialect
-        self.has_ends = has_ends
-        self.min_count = min_count
-        self.n_hashed = n_hashed
-        self.transitions = transitions
+    patterns: Any = None
+    _: KW_ONLY
+    windows: str | None = None
+    shapes: Any = None
+    words: str | None = None
+    functions: Any = None
+    columns: Sequence[str] | None = None
+    dialect: str | None = None
+    has_ends: bool = True
+    min_count: int = 1
+    n_hashed: int | None = None
+    transitions: bool = False
 
     def __sklearn_tags__(self) -> Tags:
         """Return scikit-learn's tags: token columns are no 2-D arrays."""
