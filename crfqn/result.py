@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 OPTIMAL = 1e-3  # the tolerance of those who want the optimum itself: of proofs, of paths
+INFORMATIVE = 0.1  # the certified gap that is worth showing beside an estimate
+REMEDY = "scale the features to similar sizes, and look for items that are far larger than the others"
 
 
 class Status(Enum):
@@ -152,6 +154,7 @@ class Result:
         where the run was stopped before its end
     excess : where the loss has a bound, how far it is above, as a share of the bound; `value` is the penalty then
     tol : the tolerance that was asked for, nan where it is not known
+    is_doubtful : whether the certificate or another look spoke against the estimate, which then ends nothing
     held_out : scores of the validation items, None without any. Weights, value, gap and violation are those of the best
         score, whatever the reason for the end; passes, n_iter and seconds those of the whole run
     """
@@ -171,6 +174,7 @@ class Result:
     excess: float | None = None
     held_out: HeldOutScores | None = None
     tol: float = float("nan")
+    is_doubtful: bool = False
 
     def __repr__(self) -> str:
         """Return the outcome in a line, without the weights and the trace."""
@@ -181,11 +185,20 @@ class Result:
         )
 
     @property
+    def has_informative_gap(self) -> bool:
+        """Whether the certified gap says something to people: that the optimum is near."""
+        return self.gap <= INFORMATIVE
+
+    @property
     def message(self) -> str:
         """The reason for which the run ended, for people."""
         if self.status is Status.ESTIMATED and self.tol > 0:
             within = self.status.value.replace("the tolerance", f"{100 * self.tol:.2g} %")
             return within + ("; tol=1e-3 for more" if self.tol > OPTIMAL else "")
+        if self.status is Status.CONVERGED and not self.gap <= self.tol and self.violation > 0:
+            return "converged: what is left of the objective is next to nothing beside what it is without weights"
+        if self.is_doubtful:
+            return f"{self.status.value}; it may be far from the optimum: {REMEDY}"
         if self.status is not Status.HELD_OUT or self.held_out is None:
             return self.status.value
         how = "stopped" if self.held_out.is_patience_over else "chosen"

@@ -3,8 +3,10 @@
     python scripts/claims.py --fits 2000 --seed 0
 
 Each fit is an estimator with a solver on a generated problem with a difficulty: features far from the origin or of
-scales 1e-6 to 1e6, columns that are constant or twice there, data that can be separated, one class that dominates, one
-item of each class, item weights of 1e-6 to 1e6, strengths of 1e-6 to 1e4. The objective is computed anew from what the
+scales 1e-6 to 1e6, one item of a scale up to 1e6, columns that are constant or twice there, data that can be separated,
+one class that dominates, one item of each class, item weights of 1e-6 to 1e6, up to 40 classes, strengths of 1e-6 to
+1e4. A third start from zero, a third at a model of another strength, a third at the end of a row of strengths that are
+walked down with `warm_start`. The objective is computed anew from what the
 manual says, with numpy and all label sequences written out, and its optimum is found by an interior-point method, whose
 distance to it is bounded. Where that bound is above a tenth of the tolerance the optimum counts as not known, and the
 distance is a lower bound. Half of the fits go without the Newton steps that solve small problems: they are judged as
@@ -38,6 +40,7 @@ import typer
 from harness.options import command
 from harness.report import Table
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, MulticlassSVC, MultilabelRanker, TaxonomyCRF
 from crfqn.solvers.minimize import minimize
@@ -47,7 +50,7 @@ Places = NDArray[np.integer]
 MAX_ITER = 300
 TROUBLES = (
     "none", "shift", "scale", "scales", "constant", "twice", "separable", "one class", "single items", "weights",
-    "sparse",
+    "sparse", "huge item",
 )  # fmt: skip
 MARGINS = ("squared-hinge", "multitask-squared-hinge")
 KINKED = ("auto", "prox-qn", "owl-qn", "spa-rsa", "fista", "prox-gd", "bcd")
@@ -59,7 +62,19 @@ FLAT_PENALTIES = {
     "l1/linf": ("auto", "spa-rsa"), "sparse-group": ("auto", "prox-qn"),
 }  # fmt: skip
 TREE = {"a1": "a", "a2": "a", "b1": "b", "b2": "b"}  # child -> parent
-LEAVES, LENGTH, CLASSES = tuple(TREE), 3, 3  # of sequences, and the classes of all but taxonomies
+LEAVES, LENGTH, CLASSES = tuple(TREE), 3, 3  # of sequences, and the classes of most but taxonomies
+# Of the others, one in eight: pairs of labels, and slacks, are what the judge can bear.
+MANY_CLASSES = {
+    "crf": 40,
+    "squared-hinge": 40,
+    "multitask-squared-hinge": 40,
+    "ranker": 10,
+    "hinge": 10,
+    "svc": 10,
+}
+FROM_ZERO = ("svc", "hinge")
+STARTS = ("zero", "other", "walk")
+STRENGTHS = ("l1", "l2", "group_l1")
 
 
 @dataclass
@@ -237,6 +252,25 @@ class Case:
     problem: Problem
     read: Any
     is_solved_on: bool = True
+    before: list[dict[str, float]] = field(
+        default_factory=list
+    )  # strengths of the fits that lead to the start
+    is_walk: bool = False
+
+    def fit(self) -> Any:
+        """The fitted model, after the fits that lead to its start."""
+        X, y = self.data
+        if self.is_walk:
+            last = {name: getattr(self.model, name) for name in self.before[0]}
+            self.model.set_params(warm_start=True)
+            for strengths in self.before:
+                self.model.set_params(**strengths).fit(X, y, sample_weight=self.weights)
+            return self.model.set_params(**last).fit(X, y, sample_weight=self.weights)
+        start = None
+        for strengths in self.before:
+            start = clone(self.model).set_params(**strengths).fit(X, y, sample_weight=self.weights)
+        given = {} if start is None else {"start": start}
+        return self.model.fit(X, y, sample_weight=self.weights, **given)
 
     def minimize(self, *given: Any, **settings: Any) -> Any:
         """The library's, with or without the steps that solve small problems."""
@@ -252,6 +286,8 @@ def features(random: np.random.Generator, trouble: str, n_items: int, n_features
         x *= 10.0 ** random.uniform(-6, 6)
     elif trouble == "scales":
         x *= 10.0 ** random.uniform(-6, 6, n_features)
+    elif trouble == "huge item":
+        x[0] *= 10.0 ** random.uniform(1, 6)
     elif trouble == "constant":
         x[:, 0] = 10.0 ** random.uniform(-3, 3)
     elif trouble == "twice":
@@ -296,7 +332,8 @@ def problem_of(
 def flat_case(random: np.random.Generator, kind: str) -> Case:
     """One label an item, or sets of them, or leaves of a tree."""
     trouble, n_classes = str(random.choice(TROUBLES)), len(LEAVES) if kind == "taxonomy" else CLASSES
-    n_items = n_classes if trouble == "single items" else int(random.integers(20, 60))
+    n_classes = MANY_CLASSES.get(kind, n_classes) if random.random() < 1 / 8 else n_classes
+    n_items = n_classes if trouble == "single items" else n_classes + int(random.integers(20, 60))
     x = features(random, trouble, n_items, int(random.integers(2, 6)))
     y = labels_of(random, trouble, x, n_classes)
     c = 10.0 ** random.uniform(-6, 6, n_items) if trouble == "weights" else np.ones(n_items)
@@ -373,6 +410,7 @@ def flat_case(random: np.random.Generator, kind: str) -> Case:
         return np.hstack([m.coef_.toarray(), m.intercept_[:, None]])[:, : full.shape[1]].ravel()
 
     name = f"{kind} {penalty} {settings['solver']} {settings['stop']}, {trouble}, {intercept}"
+    name += f", {n_classes} classes" if n_classes > len(LEAVES) else ""
     return Case(name, model, (given, y_given), c, problem, read)
 
 
@@ -429,7 +467,21 @@ def cases(n_fits: int, seed: int) -> Iterator[Case]:
         random, kind = np.random.default_rng([seed, i]), kinds[i % len(kinds)]
         case = chain_case(random) if kind == "chain" else flat_case(random, kind)
         case.is_solved_on = bool(random.random() < 0.5)
-        yield case
+        yield case if kind in FROM_ZERO else started(random, case)
+
+
+def started(random: np.random.Generator, case: Case) -> Case:
+    """The case with its start: zero, a model of other strengths, or the last of strengths that are walked down."""
+    name = str(random.choice(STARTS))
+    given = {name: value for name in STRENGTHS if (value := getattr(case.model, name, None))}
+    if name == "other":
+        case.before = [{name: value * 10.0 ** random.uniform(-2, 2) for name, value in given.items()}]
+    elif name == "walk":
+        steps = 10.0 ** np.linspace(random.uniform(0.3, 2), 0, int(random.integers(2, 6)))[:-1]
+        case.before = [{name: float(value * step) for name, value in given.items()} for step in steps]
+        case.is_walk = True
+    case.name += "" if name == "zero" else f", start {name}"
+    return case
 
 
 @dataclass
@@ -447,9 +499,10 @@ def judged(case: Case) -> Judged:
     """Fit, and compare the objective of the weights that came back with the optimum."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = case.model.set_params(n_threads=1) if "n_threads" in case.model.get_params() else case.model
+        if "n_threads" in case.model.get_params():
+            case.model.set_params(n_threads=1)
         with patch("crfqn.estimators.base.minimize", case.minimize):
-            model.fit(*case.data, sample_weight=case.weights)
+            model = case.fit()
     found = case.problem.value(case.read(model))
     with np.errstate(all="ignore"):
         best, bound = case.problem.optimum()

@@ -3,10 +3,12 @@
 
     python scripts/tolerances.py --data companies --data entities --draws 10
     python scripts/tolerances.py --items 500          # all sets, smaller
+    python scripts/tolerances.py --data dna --penalty l2 --penalty rows --strength 0.1 --strength 1 --strength 10
 
 Each draw trains on some of a set's items, to every tolerance with all other settings as they are by default, and scores
 the models on up to as many others. Differences are those to the score at 1e-3 on the same draw, in points, their mean
-with its standard error; seconds are the processor's, as shares of those at 1e-3.
+with its standard error; seconds are the processor's, as shares of those at 1e-3. Under a penalty that is named the
+strengths are multiples of the default: 1 of l2, what "auto" stands for of l1 and of rows.
 """
 
 from __future__ import annotations
@@ -14,23 +16,46 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from itertools import product
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 from defaults import take
-from harness.default_sets import MULTILABEL, QUICK, SETS, TunedSet
+from harness.default_sets import MANY_OR_FEW, MULTILABEL, QUICK, SETS, TunedSet
 from harness.measuring import say
 from harness.options import command, some_of
 from harness.report import Table
 from sklearn.exceptions import ConvergenceWarning
 
-TOLERANCES = (0.3, 0.1, 0.03, 0.01, 1e-3)  # the last is what the others are compared with
+from crfqn import MulticlassCRF, TaxonomyCRF
+from crfqn.estimators.automatic_solver import AUTO
+
+TOLERANCES = (0.1, 0.03, 0.01, 3e-3, 1e-3)  # the last is what the others are compared with
+DEFAULT = "default"
+PENALTIES = (DEFAULT, "l1", "l2", "rows")
 
 app = command()
 
 
-def measure(source: TunedSet, n_items: int, draws: int) -> np.ndarray:
+def penalised(source: TunedSet, penalty: str, strength: float, X: Any, y: Any) -> dict[str, Any]:
+    """The parameters of a penalty at a multiple of its default strength for these items."""
+    is_flat = source.estimator is MulticlassCRF
+    if penalty == DEFAULT:
+        return {}
+    if penalty == "l2":
+        return {"l2": strength} | ({"penalty": "l2"} if is_flat else {"l1": 0.0})
+    name = "group_l1" if penalty == "rows" else "l1"
+    kind: dict[str, Any] = {"penalty": "l1/l2" if penalty == "rows" else "l1"} if is_flat else {}
+    if penalty == "rows" and source.estimator is TaxonomyCRF:
+        kind |= {"l1": 0.0}
+    automatic = source.model(**kind, **{name: AUTO}).prepare(X, y).model
+    return kind | {name: strength * getattr(automatic, f"{name}_")}
+
+
+def measure(
+    source: TunedSet, n_items: int, draws: int, penalty: str = DEFAULT, strength: float = 1.0
+) -> np.ndarray:
     """Score, seconds and ConvergenceWarnings of each draw and tolerance, (draws, tolerances, 3)."""
     items, found = source.items, np.zeros((draws, len(TOLERANCES), 3))
     for draw in range(draws):
@@ -38,8 +63,10 @@ def measure(source: TunedSet, n_items: int, draws: int) -> np.ndarray:
         n_train = min(n_items, int(0.8 * source.n_items))
         train, test = np.sort(order[:n_train]), np.sort(order[n_train : 2 * n_train])
         X, y = take(items.X_train, train), take(items.y_train, train)
+        settings = penalised(source, penalty, strength, X, y)
         for i, tol in enumerate(TOLERANCES):
-            model, began = source.model(tol=tol, n_threads=1), time.process_time()
+            model = source.model(tol=tol, n_threads=1, **settings)
+            began = time.process_time()
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 model.fit(X, y)
@@ -49,10 +76,11 @@ def measure(source: TunedSet, n_items: int, draws: int) -> np.ndarray:
     return found
 
 
-def row_of(name: str, source: TunedSet, found: np.ndarray) -> dict[str, str]:
+def row_of(name: str, source: TunedSet, found: np.ndarray, penalty: str = DEFAULT) -> dict[str, str]:
     """The cells of a set."""
     score, seconds, warned = (found[:, :, i] for i in range(3))
-    cells = {"set": name, "estimator": source.estimator.__name__, "at 1e-3": f"{score[:, -1].mean():.2f}"}
+    cells = {"set": name, "estimator": source.estimator.__name__, "penalty": penalty}
+    cells |= {"at 1e-3": f"{score[:, -1].mean():.2f}"}
     for i, tol in enumerate(TOLERANCES[:-1]):
         lost = score[:, i] - score[:, -1]
         error = lost.std(ddof=1) / np.sqrt(len(lost)) if len(lost) > 1 else np.nan
@@ -63,17 +91,23 @@ def row_of(name: str, source: TunedSet, found: np.ndarray) -> dict[str, str]:
 
 @app.command()
 def main(
-    data: Annotated[list[str] | None, some_of([*SETS, *MULTILABEL, *QUICK])] = None,
+    data: Annotated[list[str] | None, some_of([*SETS, *MULTILABEL, *MANY_OR_FEW, *QUICK])] = None,
     items: Annotated[int, typer.Option(min=10, help="To train on, at most.")] = 1000,
     draws: Annotated[int, typer.Option(min=1, help="Of items, a set.")] = 10,
+    penalty: Annotated[list[str] | None, some_of(PENALTIES)] = None,
+    strength: Annotated[
+        list[float] | None, typer.Option(help="Times the default, of named penalties.")
+    ] = None,
 ) -> None:
     """Print the table, a set a row."""
-    known: dict[str, Callable[[], Any]] = SETS | MULTILABEL | QUICK
+    known: dict[str, Callable[[], Any]] = SETS | MULTILABEL | MANY_OR_FEW | QUICK
     rows = []
     for name in data or [*SETS, *MULTILABEL]:
         source = known[name]()
-        rows.append(row_of(name, source, measure(source, items, draws)))
-        say(" | ".join(rows[-1].values()))
+        for kind, factor in product(penalty or [DEFAULT], strength or [1.0]):
+            words = kind if kind == DEFAULT else f"{kind} x {factor:g}"
+            rows.append(row_of(name, source, measure(source, items, draws, kind, factor), words))
+            say(" | ".join(rows[-1].values()))
     head = [*rows[0]]
     print(Table("Accuracy by tolerance", head, [[*row.values()] for row in rows]).markdown())
 

@@ -211,6 +211,12 @@ def _number(value: Any) -> float | None:
     return None if value is None else float(value)
 
 
+def _estimated(facts: dict[str, Any]) -> str:
+    """Return words that tell bound and estimate apart, where the estimate is the smaller one."""
+    is_closer = facts["estimated_gap"] is not None and facts["estimated_gap"] < facts["gap"]
+    return f" certified, {facts['estimated_gap']:.1e} by estimate" if is_closer else ""
+
+
 def _fact_lines(facts: dict[str, Any]) -> list[str]:
     labels = " ".join(facts["labels"])
     settings = ", ".join(f"{name} = {value}" for name, value in facts["settings"].items())
@@ -229,7 +235,7 @@ def _fact_lines(facts: dict[str, Any]) -> list[str]:
         "settings": settings,
         "status": facts["status"],
         "objective": None if facts["objective"] is None else f"{facts['objective']:,.3f} nats",
-        "gap": None if facts["gap"] is None else f"{facts['gap']:.2e}",
+        "gap": None if facts["gap"] is None else f"{facts['gap']:.2e}{_estimated(facts)}",
         "proved": facts["n_proved_zeros"]
         and f"{facts['n_proved_zeros']:,} of the zeros are zero at the optimum",
     }

@@ -338,7 +338,7 @@ def _summary(model: Any, output: Path, scores: "Scores | None", is_interrupted: 
     rows = [
         ("status", message),
         ("objective", f"{result.value:,.3f} nats"),
-        ("gap", _gap(result) + _proved(result.n_proved_zeros) + _estimated(result)),
+        ("gap", _gap(result)),
         ("non-zeros", f"{result.n_nonzero:,} of {_weights(model)}"),
         *([("dev", str(result.held_out))] if result.held_out and str(result.held_out) not in message else []),
         ("time", f"{result.seconds:.2f} s, {result.passes:.1f} passes over the data"),
@@ -397,21 +397,19 @@ def describe_accuracy(scores: "Scores") -> str:
 
 
 def _gap(result: Result) -> str:
-    gap = result.gap
-    if not math.isnan(gap):
-        return f"{gap:.2e}, certified: the optimum is at most {100 * gap:.3g} % lower"
+    """Return words for the distance to the optimum: the bound where it says something, and what an estimate says."""
+    gap, estimate = result.gap, result.estimated_gap
+    zeros = f"; {result.n_proved_zeros:,} zeros proved" if result.n_proved_zeros else ""
+    if result.has_informative_gap:
+        closer = f"; {estimate:.1e} by estimate" if estimate < gap else ""
+        return f"{gap:.2e}, certified: the optimum is at most {100 * gap:.3g} % lower{zeros}{closer}"
+    if not math.isnan(estimate) and not estimate >= gap:
+        return f"{estimate:.1e} by estimate{zeros}"
     if math.isnan(result.violation):
         return "unknown: stopped before the first look at all weights"
-    return "unknown: no certificate exists for this objective"
-
-
-def _estimated(result: Result) -> str:
-    estimate = result.estimated_gap
-    return "" if math.isnan(estimate) or estimate >= result.gap else f"; {estimate:.1e} by estimate"
-
-
-def _proved(n_proved_zeros: int | None) -> str:
-    return f"; {n_proved_zeros:,} zeros proved" if n_proved_zeros else ""
+    if math.isnan(gap):
+        return "unknown: no certificate exists for this objective"
+    return f"unknown: no estimate holds, and what is proved leaves most of the objective open{zeros}"
 
 
 def _silent(message: str = "") -> None:

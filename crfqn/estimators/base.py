@@ -300,7 +300,17 @@ class SparseLinearModel(NamedParameters, CallbackSupportMixin, BaseEstimator):
     @property
     def tol_(self) -> float:
         """Relative distance from the optimum that ends a fit: `tol`, or what "auto" stands for."""
-        return self._tol_to(self.ENOUGH if self.stop == "estimate" else OPTIMAL)
+        return self._tol_to(OPTIMAL if self.stop != "estimate" or self._asks_for_optimum else self.ENOUGH)
+
+    @property
+    def _asks_for_optimum(self) -> bool:
+        """Whether a looser tolerance may cost accuracy: of flat labels and taxonomies where rows are penalised, or a
+        strength is a number. A strong penalty keeps the objective near that of no weights, so that a share of it may be
+        most of what there is to win. A hinge has no estimate, and its proofs are dear."""
+        strengths = self._strengths
+        is_chosen = any(not is_auto(value) and value > 0 for value in strengths.values())
+        is_smooth = self._loss_form.loss_class.has_curvature
+        return (is_chosen or is_auto(strengths["group_l1"])) and bool(is_smooth) and not self.LABELS_SEQUENCES
 
     def _tol_to(self, automatic: float) -> float:
         return automatic if is_auto(self.tol) else float(self.tol)

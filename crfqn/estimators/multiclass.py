@@ -81,8 +81,9 @@ class MulticlassClassifier(ItemClassifier):
     class_weight : None, "balanced" or dict of label -> weight, optional
         As in `MulticlassCRF`.
     tol : float or "auto", default "auto"
-        Stop when objective - optimum <= tol * objective. "auto" is 1e-2, the loosest that costs no accuracy
-        (docs/numerics.md), and 1e-3 with stop="certificate" and along a path. Small problems are solved on by Newton's
+        Stop when objective - optimum <= tol * objective. "auto" is the loosest that costs no accuracy
+        (docs/numerics.md): 1e-2 under an automatic l1 and for the hinge, and 1e-3 over rows, under chosen strengths,
+        with stop="certificate" and along a path. Small problems are solved on by Newton's
         method, until rounding is all that is left.
     stop : {"estimate", "certificate"}, default "estimate"
         What has to say so: an estimate from what the steps have won, or the certified duality gap, a proof.
@@ -270,8 +271,9 @@ class MulticlassCRF(MulticlassClassifier):
         A factor to `sample_weight`. "balanced" lets every class count the same in total; labels that a dict leaves
         out have 1.
     tol : float or "auto", default "auto"
-        Stop when objective - optimum <= tol * objective. "auto" is .03, the loosest that costs no accuracy
-        (docs/numerics.md), and 1e-3 with stop="certificate" and along a path. Small problems are solved on by Newton's
+        Stop when objective - optimum <= tol * objective. "auto" is the loosest that costs no accuracy
+        (docs/numerics.md): .03 under an automatic l1, and 1e-3 over rows, under chosen strengths, with
+        stop="certificate" and along a path. Small problems are solved on by Newton's
         method, until rounding is all that is left.
     stop : {"estimate", "certificate"}, default "estimate"
         What has to say so: an estimate from what the steps have won, or the certified duality gap, a proof.

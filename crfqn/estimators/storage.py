@@ -63,6 +63,7 @@ def whole_content(model: Any, extra: dict[str, Any] | None = None, dtype: str = 
         "n_nonzero": model._all_weights().coords.size,
         "result": {name: getattr(result, name) for name in (*SUMMARY, "n_iter", "n_proved_zeros")}
         | {"status": result.status.name}
+        | ({"is_doubtful": True} if result.is_doubtful else {})
         | ({} if result.held_out is None else {"held_out": held_out_content(result.held_out)}),
         "extra": extra or {},
     }

@@ -322,6 +322,11 @@ class Objective(InMemory):
         return self.loss.is_convex and getattr(self.map, "is_definite", True)
 
     @property
+    def is_nonnegative(self) -> bool:
+        """Whether 0 is the smallest loss."""
+        return self.loss.has_dual
+
+    @property
     def total_weight(self) -> float:
         """The sum of the items' weights."""
         return float(self.weights.sum())

@@ -191,6 +191,7 @@ class Objective(Protocol):
     mean_occurrence : float, the positions that have a feature, on average over the features
     total_weight : float, the sum of the items' weights
     is_convex : bool; of a loss that is not, nothing is proved, and its runs end at stationary points
+    is_nonnegative : bool; whether 0 is the smallest loss
     has_curvature, has_hessian_bound, has_gram, proves_zeros : bool, whether it has second-order information at points,
         a bound on it everywhere, that bound as a matrix over the features, and proofs that zeros are the optimum's
     is_roundable : bool, whether float32 products, and the proof that they will do, cost less than this matrix
@@ -235,6 +236,9 @@ class Objective(Protocol):
 
     @property
     def is_convex(self) -> bool: ...
+
+    @property
+    def is_nonnegative(self) -> bool: ...
 
     @property
     def has_curvature(self) -> bool: ...

@@ -116,6 +116,11 @@ class SumObjective(InMemory):
         """Whether the loss is convex."""
         return self.first.is_convex
 
+    @property
+    def is_nonnegative(self) -> bool:
+        """Whether 0 is the smallest loss."""
+        return self.first.is_nonnegative
+
     @cached_property
     def facts(self) -> list[Facts]:
         """The facts of each part."""

@@ -209,6 +209,12 @@ def headline(subject: Subject) -> list[Fact]:
         Fact("labels", f"{len(subject.labels):,}"),
         Fact("passes over the data", _number(result.passes, ",.1f"), f"{result.seconds:.2f} s of wall time"),
     ]
+    if (
+        isfinite(result.estimated_gap)
+        and result.gap > result.estimated_gap
+        and not result.has_informative_gap
+    ):
+        del facts[1]  # `ending` has it
     return [fact for fact in facts if fact.value != UNKNOWN or fact.name.endswith("gap")]
 
 
@@ -237,10 +243,13 @@ def ending(result: Result, stop: str | None) -> str:
     else:
         who = f"Neither the certificate nor the estimate ended the run; it {result.message}."
     known = []
-    if isfinite(result.gap):
-        known.append(f"proved: the optimum is at most {100 * result.gap:.3g} % lower")
     if isfinite(result.estimated_gap):
         known.append(f"by estimate: {100 * result.estimated_gap:.3g} % lower")
+    if isfinite(result.gap):
+        known.insert(
+            0 if result.has_informative_gap else 1,
+            f"proved: the optimum is at most {100 * result.gap:.3g} % lower",
+        )
     if isfinite(result.tol):
         known.append(f"asked for: {100 * result.tol:.3g} %" + (f', by stop="{stop}"' if stop else ""))
     text = "; ".join(known)

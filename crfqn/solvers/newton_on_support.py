@@ -49,9 +49,7 @@ def newton_on_support(objective: Objective, penalty: Penalty, point: Point) -> S
     That is where the problem is not small, the objective has no Hessian or the penalty no derivatives (the largest size
     of a row), and where the point cannot be improved.
     """
-    is_inside = np.isin(point.coords[point.weights != 0], penalty.unpenalised, invert=True)
-    n_inside = int(is_inside.sum()) + penalty.unpenalised.size
-    if not objective.has_curvature or price_of_step(objective, n_inside) > MOST_OPERATIONS:
+    if not is_small(objective, penalty, point):
         return None
     here, found = screen_point(penalty, point), None
     for _ in range(MOST_STEPS):
@@ -60,6 +58,13 @@ def newton_on_support(objective: Objective, penalty: Penalty, point: Point) -> S
             return found
         here = found = there
     return found
+
+
+def is_small(objective: Objective, penalty: Penalty, point: Point) -> bool:
+    """Return whether Newton steps on the support of a point may be taken."""
+    is_inside = np.isin(point.coords[point.weights != 0], penalty.unpenalised, invert=True)
+    n_inside = int(is_inside.sum()) + penalty.unpenalised.size
+    return objective.has_curvature and price_of_step(objective, n_inside) <= MOST_OPERATIONS
 
 
 def newton_step(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | None:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from crfqn.arrays import NO_WEIGHTS
-from crfqn.result import HeldOutScores, Progress, Result, Status, Trace
+from crfqn.result import OPTIMAL, HeldOutScores, Progress, Result, Status, Trace
 from crfqn.solvers.certificate import PRICE, BoundSchedule, best_dual_value, count_proved_zeros
-from crfqn.solvers.newton_on_support import newton_on_support, second_look, steps_worth_taking
+from crfqn.solvers.newton_on_support import is_small, newton_on_support, second_look, steps_worth_taking
 from crfqn.solvers.protocols import Objective, Penalty, Point, SparseWeights, State
 from crfqn.solvers.screened_point import screen_point
 from crfqn.solvers.stopping import DistanceEstimate, Estimated, as_tolerance, promise_of_zeros, relative_gap
@@ -26,10 +26,13 @@ from crfqn.solvers.validation import ValidationMonitor, ValidationSet
 
 logger = logging.getLogger("crfqn.training")
 Callback = Callable[[Progress], object]
+# Of these a run has converged after all where nothing is left of its objective.
+CUT_OFF = (Status.STALLED, Status.LINE_SEARCH_FAILED, Status.STATIONARY, Status.MAX_ITER, Status.MAX_SECONDS)
 # Others are asked to stop at once.
 ENDS = (Status.CONVERGED, Status.ESTIMATED, Status.STALLED, Status.LINE_SEARCH_FAILED, Status.STATIONARY)
 # Of the violation at the last bound with unpenalised coordinates: when to prove another.
 SOONEST, LATEST = 0.25, 0.9
+NOTHING_LEFT = 1e-5  # of the objective without weights, to OPTIMAL and looser tolerances
 # Times the tolerance may an estimate be contradicted, where kinks or rounding hide what else a look would find.
 GROSS = 10.0
 RARELY = 2.0  # times as many steps until the next attempt to solve a small problem that only a proof may end
@@ -39,7 +42,7 @@ MOST_SHARE = 10.0  # times its price must a run have cost that ends with a bound
 # What a run remembers as it is, and of a `ValidationMonitor`.
 REMEMBERED = (
     "best", "latest", "value", "excess", "dual_value", "violation", "estimate", "is_near", "is_discredited",
-    "may_estimate", "solves_below", "n_iter", "is_cold", "scale", "passes_before",
+    "is_doubted", "may_estimate", "solves_below", "n_iter", "is_cold", "scale", "passes_before", "value_of_zero",
 )  # fmt: skip
 WATCHED = ("best", "value", "violation", "best_look", "_due")
 COLUMNS = [column.name for column in fields(Progress) if column.name != "n_wrong"]
@@ -69,6 +72,7 @@ class RunRecord:
         self.distance = DistanceEstimate(objective, penalty, self.tol)
         self.estimate, self.is_near = np.nan, False  # is_near: all coordinates have been looked at
         self.is_discredited = False  # the estimate, grossly: then only a proof ends the run
+        self.is_doubted = False  # the estimate, once it would have ended the run
         self.callback = callback
         self.trace = Trace()
         self.value, self.best, self.latest = np.inf, start, start
@@ -80,6 +84,8 @@ class RunRecord:
         self.solves_unpenalised = penalty.unpenalised.size > 0 and objective.has_curvature
         self.n_iter = 0
         self.is_cold = start.coords.size == 0
+        self.value_of_zero = np.nan  # the objective without weights, once it is known
+        self.is_nonnegative = getattr(objective, "is_nonnegative", False)
         self.scale = (
             np.nan if self.is_cold or penalty.dual_radius == 0 else penalty.dual_radius
         )  # nan: not known yet
@@ -130,6 +136,8 @@ class RunRecord:
         if not np.isfinite(state.value):
             return Status.DIVERGED
         self._keep_if_better(state)
+        if np.isnan(self.value_of_zero) and state.point.sparse_weights.n_nonzero == 0:
+            self.value_of_zero = state.value
         is_step = state.is_step or not state.is_screening
         if is_step:
             state = self._estimated(state)
@@ -187,8 +195,9 @@ class RunRecord:
 
         What a solver has left out of its working set shows in no value, nor what its steps cannot win: before the
         estimate ends a run, what the violating zeros promise is added, and a second look must not find the objective
-        lower; where the last steps have won nothing at all, the certificate, which is tight at an optimum, must not say
-        otherwise either. Small problems are solved from there, whatever may end the run.
+        lower; where the last steps have won nothing at all, or Newton's method has come to its end, the certificate,
+        which is tight at an optimum, must not say otherwise either. Small problems are solved from there, whatever may
+        end the run.
         """
         estimate = self.distance.after_step(self.value)
         self.is_near, solves = False, self.to_rounding and self.is_convex
@@ -199,6 +208,7 @@ class RunRecord:
             return state
         point = state.point if state.value == self.value else self._best_point()
         solved = newton_on_support(self.objective, self.penalty, point) if solves else None
+        is_solved = solves and is_small(self.objective, self.penalty, point)
         seen = solved or screen_point(self.penalty, point)
         if not self.may_estimate:
             self.distance.put_off(RARELY)
@@ -210,8 +220,9 @@ class RunRecord:
         further = promise_of_zeros(seen) / abs(self.value) + found
         self.estimate += further
         gap = relative_gap(seen.value, max(self.dual_value, seen.dual_value))
-        is_contradicted = self.distance.gains.are_rounding() and gap > GROSS * self.tol
+        is_contradicted = (is_solved or self.distance.gains.are_rounding()) and gap > GROSS * self.tol
         self.is_near = estimate + further <= self.tol and not is_contradicted
+        self.is_doubted |= is_contradicted or found > GROSS * self.tol
         self.distance.put_off()
         if found > GROSS * self.tol and self.penalty.dual_radius > 0:
             self.is_discredited, self.may_estimate, self.estimate = True, False, np.nan
@@ -315,6 +326,11 @@ class RunRecord:
         return progress
 
     def _verdict(self, state: State, progress: Progress, asked_to_stop: bool) -> Status | None:
+        status = self._reason_to_stop(state, progress, asked_to_stop)
+        is_end = status in CUT_OFF or (status is None and self.is_doubted)
+        return Status.CONVERGED if is_end and self._is_nothing_left() else status
+
+    def _reason_to_stop(self, state: State, progress: Progress, asked_to_stop: bool) -> Status | None:
         # At the end of all steps the penalty's strength is the measure: a run may have started at its optimum.
         scale = max(self.scale, self.penalty.dual_radius) if state.is_final else self.scale
         if self.gap <= self.tol:
@@ -327,8 +343,10 @@ class RunRecord:
             )
             if state.is_final or not can_tell:
                 return Status.STATIONARY
-        if self.is_near and not self._is_contradicted:
-            return Status.ESTIMATED if self.is_convex else Status.STATIONARY
+        if self.is_near:
+            if not self._is_contradicted:
+                return Status.ESTIMATED if self.is_convex else Status.STATIONARY
+            self.is_doubted = True
         if asked_to_stop:
             return Status.CALLBACK
         if state.meets_rule:
@@ -339,11 +357,26 @@ class RunRecord:
 
     @property
     def _is_contradicted(self) -> bool:
-        """Whether all steps from zero have won less than the certificate leaves open: they may have gone nowhere."""
+        """Whether all that has been won from zero is less than the certificate leaves open: the steps may have gone
+        nowhere, from zero or from a start that is as far from the optimum."""
         left = self.gap * abs(self.value)
-        if not self.is_cold or not left > self.trace.rows[0].value - self.value:
+        if not left > 0 or (self.is_cold and left <= self.trace.rows[0].value - self.value):
             return False
-        return left > self.objective.at(*NO_WEIGHTS).value - self.value  # samples may have won most of it
+        return left > self._without_weights() - self.value  # samples may have won most of it
+
+    def _without_weights(self) -> float:
+        """Return the objective without weights: a pass over the data, once."""
+        if np.isnan(self.value_of_zero):
+            self.value_of_zero = self.objective.at(*NO_WEIGHTS).value
+        return self.value_of_zero
+
+    def _is_nothing_left(self) -> bool:
+        """Whether the objective is next to nothing beside that without weights, and nothing can be below 0. The hinge's
+        is the penalty alone where data can be separated, and its direction is all that matters."""
+        is_bounded = self.is_nonnegative and self.distance.can_tell and self.excess is None
+        return (
+            is_bounded and self.value <= NOTHING_LEFT * min(self.tol / OPTIMAL, 1.0) * self._without_weights()
+        )
 
     def _limit(self, progress: Progress) -> Status | None:
         if self.watch is not None and self.watch.is_over:
@@ -405,6 +438,7 @@ class RunRecord:
             seconds=last.seconds,
             trace=self.trace,
             tol=self.tol,
+            is_doubtful=self.is_doubted and not status.is_success,
             held_out=None if self.watch is None or self.watch.best is None else self.watch.record(),
         )
 

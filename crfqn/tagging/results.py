@@ -35,16 +35,18 @@ def held_out_content(held_out: HeldOutScores) -> dict[str, Any]:
 def read_result(file: ModelFile, weights: SparseWeights) -> Result:
     """Return the result of the training that found these weights; ModelFileError for what is none."""
     saved = file.table("result")
+    numbers: dict[str, Any] = {name: _number(file, name, saved.get(name)) for name in SUMMARY}
     return Result(
         coords=weights.coords,
         weights=weights.weights,
         status=_status(file, saved["status"]),
         trace=_trace(file),
-        **{name: _number(file, name, saved.get(name)) for name in SUMMARY},
+        **numbers,
         n_iter=_whole_number(file, "n_iter", saved["n_iter"]),
         n_proved_zeros=None
         if saved.get("n_proved_zeros") is None
         else _whole_number(file, "n_proved_zeros", saved["n_proved_zeros"]),
+        is_doubtful=saved.get("is_doubtful") is True,
         held_out=_held_out(file, saved["held_out"]) if "held_out" in saved else None,
     )
 

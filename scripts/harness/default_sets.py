@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_svmlight_file
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.metrics import label_ranking_average_precision_score
 
@@ -127,6 +127,29 @@ def tree_of_recipe(name: str) -> TunedSet:
     return TunedSet(items, TaxonomyCRF, {"taxonomy": items.taxonomy})
 
 
+def dna() -> TunedSet:
+    """Splice junctions of DNA, 180 binary features and 3 classes, from the folder `libsvm_dna` below CRFQN_DATA."""
+    folder, parts = Path(os.environ.get("CRFQN_DATA", "")) / "libsvm_dna", []
+    for name in ("dna.scale.gz", "dna.scale.t.gz"):
+        parts += load_svmlight_file(str(folder / name), n_features=180)
+    return TunedSet(Problem(*parts), MulticlassCRF)
+
+
+def intents(n_classes: int = 150, n_items: int = 12, n_words: int = 3000) -> TunedSet:
+    """Made-up short questions of many classes, TF-IDF: words of the class, of another one for a tenth, and any."""
+    random = np.random.default_rng(0)
+    frequency = 1.0 / np.arange(1, n_words + 1)
+    frequency /= frequency.sum()
+    topics = [random.choice(n_words, 8, replace=False) for _ in range(n_classes)]
+    split: list[Any] = []
+    for n in (n_items, 10):
+        y = np.repeat(np.arange(n_classes), n)
+        topic = [topics[random.integers(n_classes) if random.random() < 0.1 else label] for label in y]
+        words = [[*random.choice(own, 3), *random.choice(n_words, 6, p=frequency)] for own in topic]
+        split += [[" ".join(f"w{word}" for word in each) for each in words], y]
+    return TunedSet(data.vectorised(Problem(*split), TfidfVectorizer()), MulticlassCRF)
+
+
 def mnist() -> TunedSet:
     """The first 10,000 of MNIST's training images, grey values from 0 to 1, and all that test."""
     return TunedSet(data.split_of("mnist").part(MNIST_ITEMS), MulticlassCRF)
@@ -216,6 +239,8 @@ MULTILABEL: dict[str, Callable[[], TunedSet]] = {
     "yeast": lambda: TunedSet(read_mulan("yeast"), MultilabelRanker, measure=RANKS),
     "bibtex": lambda: TunedSet(read_mulan("bibtex"), MultilabelRanker, measure=RANKS),
 }
+# Few and many classes.
+MANY_OR_FEW: dict[str, Callable[[], TunedSet]] = {"dna": dna, "intents": intents}
 # Small parts of what comes with scikit-learn, for --quick.
 QUICK: dict[str, Callable[[], TunedSet]] = {
     "few-digits": lambda: digits(240),

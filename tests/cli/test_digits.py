@@ -22,16 +22,32 @@ class TestTrain:
         rows = dict(line.split(maxsplit=1) for line in run.stdout.splitlines())
         assert rows.keys() == {"status", "objective", "gap", "non-zeros", "time", "accuracy", "model"}
         assert rows["status"].startswith("converged")
-        proved = float(rows["gap"].split(",")[0])
+        distance = float(rows["gap"].replace(",", " ").split()[0])
         is_estimated = "by estimate" in rows["status"]
-        assert is_estimated == (proved > 1e-2)
-        assert not is_estimated or float(rows["gap"].split("; ")[-1].removesuffix(" by estimate")) <= 1e-2
+        assert is_estimated == ("certified" not in rows["gap"] or distance > 1e-2)
+        assert not is_estimated or re.search(r"(\S+) by estimate", rows["gap"])
         assert float(rows["accuracy"].split()[0]) > 0.8
         assert "digits.crfqn" in rows["model"]
         assert "objective" in run.stderr
         assert "\x1b" not in run.stderr
         assert len(run.stderr.splitlines()) < 60
         assert sorted(path.name for path in folder.iterdir()) == ["digits.crfqn"]
+
+    def test_a_bound_that_says_nothing_is_left_to_inspect(self, here):
+        """Of an estimate the summary says the estimate; the bound is in the model and in the JSON."""
+        run = here("train", "digits", "--l1", 0.1, "--tol", 0.1, "--threads", 1, "-q", "-o", "m")
+        rows = dict(line.split(maxsplit=1) for line in run.stdout.splitlines())
+        assert "by estimate" in rows["status"]
+        assert re.match(r"\S+ by estimate", rows["gap"])
+        assert "lower" not in run.stdout
+        facts = json.loads(here("inspect", "m", "--json").stdout)
+        assert facts["gap"] > 0.1 > facts["estimated_gap"]
+        line = next(line for line in here("inspect", "m").stdout.splitlines() if line.startswith("gap"))
+        assert re.search(r"certified, \S+ by estimate$", line)
+
+    def test_a_bound_that_says_something_is_told(self, here):
+        run = here("train", "digits", "--l1", 100, "--tol", 1e-3, "--threads", 1, "-q", "-o", "m")
+        assert re.search(r"^gap .* certified: the optimum is at most \S+ % lower", run.stdout, re.MULTILINE)
 
     def test_quiet(self, here):
         run = here("train", "digits", *QUICK, "--quiet", "-o", "m")

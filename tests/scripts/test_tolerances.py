@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import tolerances
 from harness.default_sets import QUICK
 
@@ -17,7 +18,19 @@ def test_looser_fits_take_less_and_score_alike():
     assert not warned.any()
     row = tolerances.row_of("few-digits", source, found)
     assert row["at 1e-3"] == f"{score[:, -1].mean():.2f}"
-    lost = score[:, 2] - score[:, -1]
+    lost = score[:, 1] - score[:, -1]
     assert row["0.03: difference, time"].startswith(
         f"{lost.mean():+.2f} ± {np.abs(np.diff(lost))[0] / 2:.2f}, "
     )
+
+
+@pytest.mark.parametrize("penalty", ["l1", "l2", "rows"])
+def test_strengths_are_multiples_of_the_default(penalty):
+    source = QUICK["few-digits"]()
+    X, y = source.items.X_train, source.items.y_train
+    one, ten = (tolerances.penalised(source, penalty, strength, X, y) for strength in (1.0, 10.0))
+    name = {"rows": "group_l1"}.get(penalty, penalty)
+    assert ten[name] == pytest.approx(10.0 * one[name])
+    fitted = source.model(**one).fit(X, y)
+    automatic = source.model(**one | {name: 1.0 if penalty == "l2" else "auto"}).fit(X, y)
+    assert getattr(automatic, f"{name}_") == pytest.approx(getattr(fitted, f"{name}_"))

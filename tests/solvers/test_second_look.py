@@ -9,7 +9,7 @@ from margin_references import optimum
 from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
 
-from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF
+from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, load
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.newton_on_support import second_look
@@ -121,6 +121,50 @@ def test_an_estimate_does_not_end_what_the_largest_sizes_of_rows_hide():
         found, other = (fit.fit(X, y).result_ for fit in fits)
     for result in (found, other):
         assert not result.status.is_success or result.value <= (1 + 2 * TOL) * min(found.value, other.value)
+
+
+def one_huge_item():
+    """Items of three classes, one of them 1e5 times as large as the others."""
+    random = np.random.default_rng(0)
+    X = random.standard_normal((40, 5))
+    y = (X @ random.standard_normal((5, 3)) + random.gumbel(size=(40, 3))).argmax(axis=1)
+    X[0] *= 1e5
+    return X, y
+
+
+def rows(group_l1, **settings):
+    return MulticlassClassifier(penalty="l1/linf", group_l1=group_l1, max_iter=100, **settings)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_start_from_another_model_is_no_reason_to_believe_an_estimate():
+    """ESTIMATED at 62.45 from the model of another strength, where 44.71 is to be had."""
+    X, y = one_huge_item()
+    result = rows(3.0, tol=1e-3).fit(X, y, start=rows(24.0).fit(X, y)).result_
+    assert not result.status.is_success or result.value <= (1 + 2e-3) * 44.71
+    assert not result.estimated_gap <= 1e-3
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_strengths_walked_down_claim_no_more_than_there_is():
+    X, y = one_huge_item()
+    model = rows(24.0, tol=1e-3, warm_start=True)
+    for strength in (24.0, 12.0, 6.0, 3.0):
+        result = model.set_params(group_l1=strength).fit(X, y).result_
+    assert not result.status.is_success or result.value <= (1 + 2e-3) * 44.71
+
+
+def test_where_nothing_is_claimed_the_warning_says_what_helps(tmp_path):
+    X, y = one_huge_item()
+    with pytest.warns(ConvergenceWarning, match="scale the features"):
+        model = rows(3.0, tol=1e-3).fit(X, y)
+    model.save(tmp_path / "m")
+    for each in (model, load(tmp_path / "m")):
+        assert "scale the features" in each.result_.message
+    X[0] /= 1e5
+    model = rows(3.0, tol=1e-3).fit(X, y)
+    assert model.result_.status.is_success
+    assert "scale the features" not in model.result_.message
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
