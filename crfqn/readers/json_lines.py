@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from crfqn.data.file_parts import Cut
-from crfqn.data.files import Readable, is_blank, shown_name, strict_json, text_lines
+from crfqn.data.files import Part, Readable, is_blank, shown_name, source_of, strict_json, text_lines
 from crfqn.data.label_texts import label_text, number_of
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError, InputError
@@ -47,11 +47,13 @@ def read_json_lines(
     empty texts; DataError for no JSON object, no such key, lists of different lengths (file and line named), none."""
     shown = shown_name(path)
     lines = [(number, line) for number, line in text_lines(path) if not is_blank(line)]
-    numbered = [*_records(shown, lines)]
+    origin = source_of(path).origin
+    is_later = isinstance(origin, Part) and origin.first > 1  # than where an array begins
+    is_array = bool(lines) and not is_later and _is_array(lines[0][1])
+    numbered = [*(_of_array if is_array else _of_lines)(shown, lines)]
     if not numbered:
         raise EmptyDataError(f"{shown}: no items; expected a JSON object a line, or an array of objects")
     numbers, records = [number for number, _ in numbered], [record for _, record in numbered]
-    is_array = _is_array(lines[0][1])
     kind = _kind(f"{shown}, line {numbers[0]}", records[0], (features, tokens, text), (labels, label))
     where = [f"{shown}, line {number}" for number in numbers]
     if kind == text:
@@ -84,9 +86,8 @@ def kind_of_lines(shown: str, lines: Sequence[str]) -> tuple[str, bool]:
     own names, and not columns, as far as these lines tell; DataError where the first object does not tell."""
     records: list[dict[str, Any]] = []
     try:
-        for _, record in _records(
-            shown, [pair for pair in enumerate(lines, start=1) if not is_blank(pair[1])]
-        ):
+        numbered = [pair for pair in enumerate(lines, start=1) if not is_blank(pair[1])]
+        for _, record in (_of_array if _is_array(lines[0]) else _of_lines)(shown, numbered):
             records.append(record)
     except DataError:  # of lines that are cut, or that reading refuses
         if not records:
@@ -109,12 +110,14 @@ def _is_array(line: str) -> bool:
     return line.lstrip().startswith("[")
 
 
-def _records(shown: str, lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects of numbered lines that are not blank, each with its line, on which it begins in an array."""
-    if not lines or not _is_array(lines[0][1]):
-        for number, line in lines:
-            yield number, _parsed(f"{shown}, line {number}", line)
-        return
+def _of_lines(shown: str, lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of numbered lines that are not blank, each with its line."""
+    for number, line in lines:
+        yield number, _parsed(f"{shown}, line {number}", line)
+
+
+def _of_array(shown: str, lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of an array over numbered lines, each with the line on which it begins."""
     text = "\n".join(line for _, line in lines)
     ends = [*accumulate(len(line) + 1 for _, line in lines)]
     decode = json.JSONDecoder().raw_decode
