@@ -105,6 +105,11 @@ def is_interval(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
 
 
+def is_seed(value: Any) -> bool:
+    """Return whether a value is a seed of numpy's, or draws numbers itself."""
+    return 0 <= int(value) < 2**32 if isinstance(value, Integral) else hasattr(value, "randint")
+
+
 _STRENGTH: dict[str, Any] = {"kind": float, "low": 0.0}
 
 PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
@@ -175,7 +180,10 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
         ),
         "n_threads": Parameter("threads; default: all cores", int, low=1, is_optional=True),
         "random_state": Parameter(
-            "seed of what is drawn at random", expects="an integer or a RandomState", is_optional=True
+            "seed of what is drawn at random",
+            expects="an integer or a RandomState",
+            accepts=is_seed,
+            is_optional=True,
         ),
         "verbose": Parameter(
             "1 shows progress on stderr",
@@ -233,6 +241,38 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
         "coef0": Parameter("of the kernels poly and sigmoid", float),
         "cache_size": Parameter("megabytes for values of the kernel", float, above=0.0),
     }
+)
+
+# Parameters that are options of the command line, by the headings of `crfqn train --help`: those without a heading are
+# changed first. All others need Python, or have an option or a key of a recipe by another name.
+OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "": ("l1", "l2", "loss", "tol", "max_seconds", "n_threads"),
+        "Loss and penalty": (
+            *(
+                "group_l1",
+                "group_norm",
+                "dense_l2",
+                "penalty",
+                "feature_groups",
+                "constraint",
+                "margin",
+                "link",
+            ),
+            *("all_possible_states", "all_possible_transitions", "fit_intercept", "penalize_intercept"),
+            *("class_weight", "threshold", "cv"),
+        ),
+        "Rules of a chain's labels": ("scheme", "constraints", "constrain", "on_violation"),
+        "Solver": ("solver", "stop", "max_iter", "random_state", "checkpoint", "checkpoint_every"),
+        "Stages of least squares": (
+            *("early_stopping", "validation_fraction", "n_iter_no_change", "basis", "generator"),
+            *("batch_size", "update", "n_rounds", "inner_iter"),
+        ),
+    }
+)
+# Names of options that are not the parameter's own.
+OPTION_NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"max_seconds": ("--max-time", "--max-seconds"), "n_threads": ("--threads",)}
 )
 
 # Of parameters that other libraries have: ours, where the class has it, and in words.

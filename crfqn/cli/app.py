@@ -1,7 +1,6 @@
 """Commands and their options; each is carried out by a module of this package, imported when it runs."""
 
 import os
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -114,7 +113,7 @@ def train(
     data: DataOptions,
     dev: DevOptions,
     cluster: ClusterOptions,
-    overrides: TrainOverrides,
+    overrides: Annotated[dict[str, Any], TrainOverrides],
     dense: DenseOption = None,
     is_float32: Annotated[
         bool, typer.Option("--float32", help="Store weights in 4 bytes instead of 8.")
@@ -129,7 +128,7 @@ def train(
     from crfqn.cli.training import train
 
     dtype = "float32" if is_float32 else "float64"
-    settings = asdict(overrides) | {"scoring": dev.metric, "patience": dev.patience}
+    settings = overrides | {"scoring": dev.metric, "patience": dev.patience}
     how: dict[str, Any] = {"dtype": dtype, "as_json": as_json, "is_quiet": is_quiet}
     return train(recipe, data, output, settings, dev, dense, cluster=cluster, **how)
 
@@ -161,7 +160,7 @@ def path(
     ] = None,
     data: DataOptions,
     options: PathOptions,
-    overrides: PathOverrides,
+    overrides: Annotated[dict[str, Any], PathOverrides],
     is_quiet: QuietOption = False,
 ) -> int:
     """Train a recipe for many strengths of the L1 penalty, at hardly more than the cost of the last; score each.
@@ -170,7 +169,7 @@ def path(
     """
     from crfqn.cli.tuning import path
 
-    return path(recipe, data, output, asdict(overrides), options, is_quiet=is_quiet)
+    return path(recipe, data, output, overrides, options, is_quiet=is_quiet)
 
 
 @app.command(cls=Command)
@@ -183,14 +182,14 @@ def cv(
         int, typer.Option("--folds", "-k", min=2, help=f"So many parts of the training items, {FOLDS}.")
     ] = 5,
     data: DataOptions,
-    overrides: TrainOverrides,
+    overrides: Annotated[dict[str, Any], TrainOverrides],
     as_json: JsonOption = False,
     is_quiet: QuietOption = False,
 ) -> int:
     """Score a recipe by cross-validation: each fold by a model of all others; mean and deviation of the scores."""
     from crfqn.cli.tuning import cross_validate
 
-    return cross_validate(recipe, data, asdict(overrides), folds, as_json=as_json, is_quiet=is_quiet)
+    return cross_validate(recipe, data, overrides, folds, as_json=as_json, is_quiet=is_quiet)
 
 
 @app.command(cls=Command)

@@ -5,18 +5,34 @@ translates. This module loads with every call of `crfqn`, so it imports nothing 
 """
 
 import inspect
-import math
-from collections.abc import Callable
-from dataclasses import Field, dataclass, field, fields, is_dataclass
-from functools import wraps
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import Field, dataclass, field, fields, is_dataclass, make_dataclass, replace
+from functools import partial, wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 from typer.core import TyperCommand
 
-from crfqn.choices import STRUCTURED
-from crfqn.parameters import PARAMETERS
+from crfqn.choices import LOSSES, STRUCTURED
+from crfqn.parameters import OPTION_NAMES, OPTIONS, PARAMETERS, Parameter
+
+METAVARS = {float: "NUMBER", int: "INTEGER", str: "NAME"}
+CHOICES = {"loss": (*LOSSES,)}  # which have estimators of their own
+WORDS = {"true": True, "false": False}
+MORE = {  # what the help says of a parameter besides what the table does
+    **dict.fromkeys(("l1", "group_l1"), "; auto: by the data"),
+    "loss": f"; of chains and taxonomies {' or '.join(STRUCTURED)}, of ranking recipes none; "
+    f"{' and '.join(name for name, form in STRUCTURED.items() if form.solvers)} of these needs L2 only (--l1 0)",
+    "penalty": ", of flat and ranking recipes; strengths of the recipe that it does not have are left out",
+    "tol": "; auto: what predictions need",
+    "scheme": ": IOB2, IOBES and others",
+    "constraints": ": seen, those that neighbours in the training data keep",
+    "solver": "; others: prox-qn, owl-qn, l-bfgs, sgd and those of the manual's page on training",
+    "basis": ": powers, as 1,2,3",
+    "checkpoint_every": "; 30s",
+}
 
 # What `crfqn cv` and `crfqn path` cut the training items into.
 FOLDS = (
@@ -52,32 +68,48 @@ def option(help: str, *names: str, default: Any = None, **limits: Any) -> Any:
     return field(default=default, metadata={"option": typer.Option(*names, help=help, **limits)})
 
 
-def strength(text: str) -> float | str:
-    """Return the strength that a word of the command line means; typer.BadParameter for others."""
-    try:
-        value: float | str = text if text in PARAMETERS["l1"].words else float(text)
-    except ValueError:
-        value = math.nan
-    if not PARAMETERS["l1"].allows(value):
-        raise typer.BadParameter(f"expected auto or a finite number >= 0, got {text!r}")
-    return value
+def value_of(rule: Parameter, text: str) -> Any:
+    """Return the value that a text of the command line stands for: a number, numbers, true or false, or itself;
+    typer.BadParameter where the parameter may have none of these."""
+    readers = (int, float, lambda text: tuple(map(int, text.split(","))), WORDS.__getitem__, str)
+    for read in readers[rule.kind is float :]:
+        with suppress(ValueError, KeyError):
+            if rule.allows(value := read(text)):
+                return value
+    raise typer.BadParameter(f"expected {rule.expected}, got {text!r}")
 
 
-def option_of(name: str, *names: str, more: str = "", is_number: bool = False) -> Any:
-    """Return the option of an estimators' parameter, with its row's help and `more`; `is_number`: no word may stand for
-    it."""
+def parameter(
+    name: str, more: str = "", panel: str | None = None, is_number: bool = False
+) -> tuple[Any, Any]:
+    """Return type and option of an estimators' parameter, with its row's help and `more`; `is_number`: no word may
+    stand for it."""
     rule = PARAMETERS[name]
-    *others, last = rule.choices or ("",)
-    choices = f": {', '.join(others)} or {last}" if rule.choices else ""
-    limits: dict[str, Any] = {"min": rule.above if rule.low is None else rule.low}
-    if rule.words and not is_number:
-        limits = {"parser": strength, "metavar": "NUMBER"}
-    return typer.Option(*names, help=f"{rule.says[:1].upper()}{rule.says[1:]}{choices}{more}.", **limits)
+    texts = () if is_number else rule.words
+    rule = replace(rule, is_optional=False, words=texts, choices=CHOICES.get(name, rule.choices))
+    choices = f": {', '.join(rule.choices[:-1])} or {rule.choices[-1]}" if rule.choices else ""
+    is_flag = rule.kind is bool and not rule.words
+    dashed = f"--{name.replace('_', '-')}"
+    names = OPTION_NAMES.get(name, (f"{dashed}/--no-{dashed[2:]}" if is_flag else dashed,))
+    limits: dict[str, Any] = (
+        {} if is_flag else {"parser": partial(value_of, rule), "metavar": METAVARS.get(rule.kind, "VALUE")}
+    )
+    text = f"{rule.says[:1].upper()}{rule.says[1:]}{choices}{more}."
+    return bool | None if is_flag else Any, typer.Option(*names, help=text, rich_help_panel=panel, **limits)
 
 
-def parameter(name: str, *names: str, **how: Any) -> Any:
-    """Declare an option of a group that replaces a parameter of the recipe; None keeps it."""
-    return field(default=None, metadata={"option": option_of(name, *names, **how)})
+def overrides(name: str, left_out: Collection[str] = (), **how: dict[str, Any]) -> type:
+    """Return the group of all options of parameters but those `left_out`; `how` are arguments of `parameter` by name.
+    None keeps what the recipe says."""
+    made = [
+        (key, *parameter(key, **{"panel": panel or None, "more": MORE.get(key, "")} | how.get(key, {})))
+        for panel, keys in OPTIONS.items()
+        for key in keys
+        if key not in left_out
+    ]
+    return make_dataclass(
+        name, [(key, kind, field(default=None, metadata={"option": made})) for key, kind, made in made]
+    )
 
 
 @dataclass(frozen=True)
@@ -147,7 +179,7 @@ class DevOptions:
         "The score of --dev: accuracy (default), f1 (of chunks; of documents the macro mean), "
         "sequence_accuracy, span_f1:IOB2, hierarchical_f1, ..."
     )
-    patience: int | None = parameter("patience", more="; 10")
+    patience: Any = field(default=None, metadata={"option": parameter("patience", "; 10")[1]})
 
 
 @dataclass(frozen=True)
@@ -161,30 +193,14 @@ class ClusterOptions:
     workers: int | None = option("Train on so many worker processes of this machine.", min=1)
 
 
-@dataclass(frozen=True)
-class TrainOverrides:
-    """Parameters of the estimator that replace the recipe's in `crfqn train`; None keeps what the recipe says."""
-
-    l1: Any = parameter("l1", more="; auto: by the data")
-    l2: float | None = parameter("l2", is_number=True)
-    group_l1: Any = parameter("group_l1", more="; auto: by the data")
-    dense_l2: float | None = parameter("dense_l2")
-    loss: str | None = parameter(
-        "loss",
-        more=f"; of chains and taxonomies {' or '.join(STRUCTURED)}, of ranking recipes none; "
-        f"{' and '.join(name for name, form in STRUCTURED.items() if form.solvers)} of these needs L2 only (--l1 0)",
-    )
-    penalty: str | None = parameter(
-        "penalty",
-        more=", of flat and ranking recipes; strengths of the recipe that it does not have are left out",
-    )
-    tol: Any = parameter("tol", more="; auto: what predictions need")
-    stop: str | None = parameter("stop")
-    max_iter: int | None = parameter("max_iter")
-    max_seconds: float | None = parameter("max_seconds", "--max-time")
-    checkpoint: str | None = parameter("checkpoint")
-    checkpoint_every: str | None = parameter("checkpoint_every", more="; 30s")
-    n_threads: int | None = parameter("n_threads", "--threads")
+# Parameters of the estimator that replace the recipe's, in `crfqn train` and `cv`; `crfqn path` chooses l1 itself.
+TrainOverrides = overrides("TrainOverrides", l2={"is_number": True})
+PathOverrides = overrides(
+    "PathOverrides",
+    ("l1", "group_l1", "cv", "max_seconds", "checkpoint", "checkpoint_every"),
+    l2={"is_number": True},
+    tol={"is_number": True, "more": ", proved of the best model; auto, the default, is 1e-3 for it"},
+)
 
 
 @dataclass(frozen=True)
@@ -210,21 +226,10 @@ class PathOptions:
         "or 1/100 of the largest.",
         min=1,
     )
-    max_seconds: float | None = parameter("max_seconds", "--max-time")
+    max_seconds: Any = field(default=None, metadata={"option": parameter("max_seconds")[1]})
     csv: Path | None = option("Write the table here, as CSV.")
     plot: Path | None = option("Draw accuracy, non-zeros, gap and seconds here (.png, .svg, .pdf).")
     as_json: JsonOption = False
-
-
-@dataclass(frozen=True)
-class PathOverrides:
-    """Parameters of the estimator that replace the recipe's in `crfqn path`; None keeps what the recipe says."""
-
-    l2: float | None = parameter("l2", is_number=True)
-    tol: float | None = parameter(
-        "tol", is_number=True, more=", proved of the best model; auto, the default, is 1e-3 for it"
-    )
-    n_threads: int | None = parameter("n_threads", "--threads")
 
 
 @dataclass(frozen=True)
@@ -276,7 +281,7 @@ class PredictOptions:
     encoding: EncodingOption = "utf-8"
 
 
-ThreadsOption = Annotated[int | None, option_of("n_threads", "--threads")]
+ThreadsOption = Annotated[Any, parameter("n_threads")[1]]
 
 
 class Command(TyperCommand):
@@ -294,18 +299,22 @@ class Command(TyperCommand):
 
 
 def with_option_groups(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Take each dataclass parameter of `function` as its fields, for typer to make an option of each."""
+    """Take each dataclass parameter of `function` as its fields, for typer to make an option of each; a dict that is
+    annotated by one has them by name."""
     signature = inspect.signature(function)
+    kinds = {name: parameter.annotation for name, parameter in signature.parameters.items()}
     groups: dict[str, Any] = {
-        name: parameter.annotation
-        for name, parameter in signature.parameters.items()
-        if is_dataclass(parameter.annotation)
+        name: group
+        for name, kind in kinds.items()
+        for group in (kind, *get_args(kind)[1:])
+        if is_dataclass(group) and isinstance(group, type)
     }
 
     @wraps(function)
     def run(**given: Any) -> Any:
         for name, group in groups.items():
-            given[name] = group(**{rule.name: given.pop(rule.name) for rule in fields(group)})
+            values = {rule.name: given.pop(rule.name) for rule in fields(group)}
+            given[name] = group(**values) if kinds[name] is group else values
         return function(**given)
 
     parameters: list[inspect.Parameter] = []

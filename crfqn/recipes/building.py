@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import crfqn
 from crfqn.choices import LOSSES
 from crfqn.errors import InputError, RecipeError
+from crfqn.parameters import OPTIONS
 from crfqn.recipes.document_features import Features
 from crfqn.recipes.documents import observe_documents, prepare_documents
 from crfqn.recipes.keys import keys_in
@@ -73,9 +74,10 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseLinearModel":
             )
     for name in sorted(given.keys() - parameters - {"loss"}) + ["loss"] * ("loss" in given):
         if name not in keys_in(ObjectiveSection, recipe.structure.kind):
+            taken = ", ".join(name for row in OPTIONS.values() for name in row if name in parameters)
             raise InputError(
                 f'{name}: recipes with [structure] kind = "{recipe.structure.kind}" have none, '
-                f"got {given[name]!r}"
+                f"got {given[name]!r}; {kind.__name__} takes {taken}"
             )
     for name in ("penalty", "l1", "group_l1"):
         if loss in LOSSES and LOSSES[loss].ridge_only and name in (*given, *_given_by(recipe)):

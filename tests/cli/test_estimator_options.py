@@ -1,0 +1,130 @@
+"""Parameters of the estimators as options of `crfqn train`: each arrives, and wrong ones are refused by name."""
+
+import inspect
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+import crfqn
+from crfqn.cli.app import app
+from crfqn.parameters import OPTION_NAMES, OPTIONS, PARAMETERS
+
+TRAINED_BY_RECIPES = [
+    crfqn.ChainCRF, crfqn.TaxonomyCRF, crfqn.MulticlassCRF, crfqn.MulticlassClassifier, crfqn.MultilabelRanker,
+    crfqn.GeneralizedLeastSquares, crfqn.CalibratedLeastSquares, crfqn.StagewiseRegression,
+]  # fmt: skip
+# Python's alone, or options by another name: --metric, --scheduler, --start, --quiet and those of the data.
+NO_OPTIONS = {"callback", "client", "scoring", "verbose", "warm_start", "taxonomy", "labels", "separator"}
+OPTION = {name for names in OPTIONS.values() for name in names}
+SPANS = "John B-PER\nSmith I-PER\nsleeps O\n\nMary B-PER\nruns O\n\nLee B-PER\nKing I-PER\neats O\n\n"
+
+
+@pytest.fixture
+def settings_of(monkeypatch):
+    """Return the settings that `crfqn train` trains with, given its options; or its exit code and message."""
+
+    def run(*options):
+        seen = []
+        monkeypatch.setattr("crfqn.cli.training.train", lambda *given, **how: seen.append(given[3]))
+        result = CliRunner().invoke(app, ["train", "digits", *options], env={"COLUMNS": "300"})
+        return seen[0] if result.exit_code == 0 else (result.exit_code, " ".join(result.output.split()))
+
+    return run
+
+
+def test_every_parameter_of_a_recipes_estimator_is_an_option():
+    taken = {name for kind in TRAINED_BY_RECIPES for name in inspect.signature(kind).parameters}
+    assert taken - NO_OPTIONS == OPTION | {"patience"}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("l1=2", 2.0), ("l1=auto", "auto"), ("l2=0.5", 0.5), ("group_l1=auto", "auto"), ("group_norm=linf", "linf"),
+        ("dense_l2=2", 2.0), ("loss=stagewise-regression", "stagewise-regression"), ("penalty=l1/linf", "l1/linf"),
+        ("feature_groups=3", 3), ("feature_groups=0,0,1", (0, 0, 1)), ("constraint=7", 7.0), ("margin=0.5", 0.5),
+        ("link=softmax", "softmax"), ("class_weight=balanced", "balanced"), ("threshold=label", "label"), ("cv=3", 3),
+        ("scheme=IOB2", "IOB2"), ("constraints=seen", "seen"), ("constrain=decoding", "decoding"),
+        ("on_violation=drop", "drop"), ("solver=owl-qn", "owl-qn"), ("tol=auto", "auto"), ("tol=1e-5", 1e-5),
+        ("stop=certificate", "certificate"), ("max_iter=9", 9), ("max_seconds=2.5", 2.5), ("n_threads=2", 2),
+        ("random_state=0", 0), ("checkpoint=here", "here"), ("checkpoint_every=5", 5), ("checkpoint_every=2s", "2s"),
+        ("early_stopping=true", True), ("early_stopping=auto", "auto"), ("validation_fraction=0.2", 0.2),
+        ("n_iter_no_change=3", 3), ("basis=1,2", (1, 2)), ("generator=fourier", "fourier"), ("batch_size=8", 8),
+        ("update=logistic", "logistic"), ("n_rounds=2", 2), ("inner_iter=4", 4), ("patience=3", 3),
+    ],
+)  # fmt: skip
+def test_a_value_arrives(settings_of, text, value):
+    name, text = text.split("=")
+    for option in OPTION_NAMES.get(name, (f"--{name.replace('_', '-')}",)):
+        settings = settings_of(option, text)
+        assert {key: found for key, found in settings.items() if found is not None} == {name: value}
+        assert type(settings[name]) is type(value)
+
+
+@pytest.mark.parametrize(
+    "name", sorted(name for name in OPTION if PARAMETERS[name].expected == "True or False")
+)
+def test_flags_are_on_and_off_and_else_as_the_recipe_says(settings_of, name):
+    option = name.replace("_", "-")
+    assert settings_of(f"--{option}")[name] is True
+    assert settings_of(f"--no-{option}")[name] is False
+    assert settings_of()[name] is None
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "expected"),
+    [
+        ("--l1", "much", "'auto' or a finite number >= 0, got 'much'"),
+        ("--l2", "auto", "a finite number >= 0, got 'auto'"),
+        ("--max-seconds", "0", "a number > 0, got '0'"),
+        ("--max-iter", "0", "an integer >= 1, got '0'"),
+        ("--max-iter", "2.5", "an integer >= 1, got '2.5'"),
+        (
+            "--penalty",
+            "l9",
+            "one of ['l1/l2', 'l1/linf', 'sparse-group', 'l1', 'elastic-net', 'l2'], got 'l9'",
+        ),
+        ("--random-state", "1.5", "an integer or a RandomState, got '1.5'"),
+        ("--random-state", "-1", "an integer or a RandomState, got '-1'"),
+        ("--checkpoint-every", "0s0", 'an integer >= 1 or seconds such as "30s", got'),
+        ("--class-weight", "much", "None, 'balanced' or a dict label -> weight, got 'much'"),
+        ("--early-stopping", "perhaps", "'auto' or True or False, got 'perhaps'"),
+    ],
+)
+def test_wrong_values_are_refused_by_name(settings_of, option, text, expected):
+    code, message = settings_of(option, text)
+    assert code == 2
+    assert option in message
+    assert f"expected {expected}" in message
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--margin", "1"), "margin: .* have none, got 1.0; ChainCRF takes l1, l2, .*scheme, constraints, "),
+        (("--cv", "3"), "cv: .* have none, got 3; ChainCRF takes "),
+        (("--scheme", "IOB3"), "scheme: expected one of IOB1, IOB2, .*, got 'IOB3'"),
+        (("--constraints", "known"), "constraints: expected .*'seen' or None, got 'known'"),
+        (("--solver", "newton"), r"solver: expected one of \['auto', .*, got 'newton'"),
+    ],
+)  # fmt: skip
+def test_what_the_estimator_refuses(tmp_path, monkeypatch, options, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "names.conll").write_text(SPANS)
+    result = CliRunner().invoke(app, ["train", "--data", "names.conll", *options])
+    assert result.exit_code == 2
+    assert re.search(message, result.output)
+
+
+def test_rules_and_solver_of_the_command_line_are_those_of_python(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "names.conll").write_text(SPANS)
+    options = "--l1 0.1 --scheme IOB2 --constraints seen --solver owl-qn --max-seconds 600 --quiet -o m.crfqn"
+    result = CliRunner().invoke(app, ["train", "--data", "names.conll", *options.split()])
+    assert result.exit_code == 0, result.output
+    model = crfqn.load("m.crfqn")
+    assert (model.scheme, model.constraints, model.solver) == ("IOB2", "seen", "owl-qn")
+    assert model.max_seconds == 600
+    (tmp_path / "new.conll").write_text("Smith\nSmith\n\n")
+    assert CliRunner().invoke(app, ["predict", "m.crfqn", "new.conll"]).output.split()[0] != "I-PER"
