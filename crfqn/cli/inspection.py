@@ -88,7 +88,7 @@ class StoredModel:
 
         predictor = predictor_of(file)
         self.LABELS_SEQUENCES, self.classes_ = predictor.LABELS_SEQUENCES, predictor.classes_
-        self.extra_, self.n_features_in_ = predictor.extra_, predictor.n_features_in_
+        self._training, self.n_features_in_ = predictor._training, predictor.n_features_in_
         self.feature_names_in_, self.vocabulary_ = predictor.names, getattr(predictor, "vocabulary_", None)
         self.kept_features_, self.dense_coef_ = predictor.kept_features_, predictor.dense_coef_
         self.tree_ = getattr(predictor, "tree_", None)
@@ -172,7 +172,7 @@ def _facts(subject: Subject, path: Path, recipe: Recipe | None) -> dict[str, Any
         "bytes": path.stat().st_size,
         "recipe": None if recipe is None else recipe.name,
         "title": None if recipe is None else recipe.title,
-        "data_fingerprint": model.extra_.get("data_fingerprint"),
+        "data_fingerprint": model._training.get("data_fingerprint"),
         "labels": subject.labels,
         **({} if subject.tree is None else {"n_nodes": subject.tree.n_nodes}),
         "n_features": subject.n_features,

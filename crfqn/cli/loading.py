@@ -52,7 +52,7 @@ ADVICE = "`crfqn convert --n-columns N` makes a model that knows how many come b
 
 
 def load_model(path: Path) -> Any:
-    """Return the model of a file, its `extra_` a dict; ModelFileError for anything but a model file."""
+    """Return the model of a file; ModelFileError for anything but a model file."""
     return restored(read_any(path))
 
 
@@ -99,12 +99,12 @@ def tree_of(model: Any) -> "LabelTree | None":
 
 def recipe_of(model: Any, path: Path) -> Recipe | None:
     """Return the recipe that a model was trained by; None if it was trained otherwise."""
-    table = model.extra_.get("recipe")
+    table = model._training.get("recipe")
     if table is None:
         return None
     if not isinstance(table, dict):
         raise ModelFileError(f"{path}: its recipe is not a table")
-    source = model.extra_.get("recipe_source", path)
+    source = model._training.get("recipe_source", path)
     if not isinstance(source, (str, Path)):
         raise ModelFileError(f"{path}: recipe_source: expected the name of a file, got {describe(source)}")
     return parse_recipe(table, source)
@@ -136,7 +136,7 @@ def features_of(model: Any, recipe: Recipe | None, path: Path) -> Features | Non
     """Return the features of documents that the model file keeps; None for sequences, and without a recipe."""
     if recipe is None or model.LABELS_SEQUENCES:
         return None
-    features = restore_features(recipe, model.extra_.get("features"), path)
+    features = restore_features(recipe, model._training.get("features"), path)
     used = getattr(model, "kept_features_", ())
     if features.n_columns != model.n_features_in_ or not np.isin(used, features.columns).all():
         raise ModelFileError(f"{path}: its features are not those that its weights are of")

@@ -114,7 +114,7 @@ def model_to_start_from(path: Path, prepared: Prepared) -> Any:
     model = interchange.read(path)
     if prepared.features is None or not hasattr(model, "coef_"):
         return model
-    named = feature_names(model, path) if "recipe" in getattr(model, "extra_", {}) else None
+    named = feature_names(model, path) if getattr(model, "_training", None) else None
     if named is None:
         raise InputError(
             f"--start {path}: expected a model that `crfqn train` made of such data, which knows its features' names"
@@ -225,7 +225,8 @@ def _fit_and_save(
         say("Interrupted before the first weights; nothing was saved.")
         return interrupts.code
     with interrupts.saving():
-        save_model(model, output, recipe_facts(recipe, prepared, model), dtype)
+        model._training = recipe_facts(recipe, prepared, model)
+        save_model(model, output, dtype)
     if is_interrupted:
         say(f"Interrupted; the best model so far is saved in {output}.")
         code = interrupts.code
@@ -260,12 +261,12 @@ def _fit(model: Any, prepared: Prepared, interrupts: Interrupts, beside_items: M
     model.set_params(verbose=0, callback=None, **shown)  # what showed this training is no part of the model
 
 
-def save_model(model: Any, output: Path, extra: dict[str, Any], dtype: str = "float64") -> None:
+def save_model(model: Any, output: Path, dtype: str = "float64") -> None:
     """Save the model; where that fails, save it to a temporary folder, and say where in a ModelFileError."""
     try:
-        model.save(output, extra=extra, dtype=dtype)
+        model.save(output, dtype=dtype)
     except ModelFileError as error:
-        rescued = _rescue(lambda path: model.save(path, extra=extra, dtype=dtype), output.name)
+        rescued = _rescue(lambda path: model.save(path, dtype=dtype), output.name)
         raise ModelFileError(f"{error}; {rescued}") from error
 
 
@@ -285,19 +286,19 @@ def _rescue(save: Callable[[Path], None], name: str) -> str:
 
 def recipe_facts(recipe: Recipe, prepared: Prepared, model: Any) -> dict[str, Any]:
     """Return the facts that the model file keeps for `evaluate`, `predict` and `inspect`."""
-    extra: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "recipe": recipe.as_dict(),
         "data_fingerprint": prepared.fingerprint,
         "n_features": model.n_features_in_,  # the file itself keeps those with a weight
     }
     if model.LABELS_SEQUENCES:
-        extra["n_weights"] = model._n_weights
-        extra["tokens"] = UNICODE  # cuts raw text; files without are of earlier rules
+        facts["n_weights"] = model._n_weights
+        facts["tokens"] = UNICODE  # cuts raw text; files without are of earlier rules
     if prepared.features is not None:
-        extra["features"] = prepared.features.as_dict(used_features(model))
+        facts["features"] = prepared.features.as_dict(used_features(model))
     if not recipe.data.dataset:  # its data files lie beside the recipe
-        extra["recipe_source"] = str(recipe.source.resolve())
-    return extra
+        facts["recipe_source"] = str(recipe.source.resolve())
+    return facts
 
 
 def used_features(model: Any) -> Any:

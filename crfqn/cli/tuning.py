@@ -65,10 +65,10 @@ def path(
             if output is not None:
                 best = models.best_model
                 best.set_params(callback=None)  # what stopped this training is no part of the model
-                facts = recipe_facts(recipe, prepared, best) | {
+                best._training = recipe_facts(recipe, prepared, best) | {
                     "regularization_path": null_for_nan(models.rows())
                 }
-                save_model(best, output, facts)
+                save_model(best, output)
         print(_json(models) if options.as_json else _table(models, prepared, output), flush=True)
         if not is_quiet:
             _say_end(models)

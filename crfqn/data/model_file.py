@@ -23,7 +23,8 @@ from crfqn.data.files import check_regular, read_bytes, unpack
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError, ModelFileMissingError
 from crfqn.messages import describe
 
-FORMAT_VERSION = 3  # 2: integers in as few bytes as hold them; 3: dense blocks, bigram features
+# 2: integers in as few bytes as hold them; 3: dense blocks, bigram features; 4: `training` beside `extra`
+FORMAT_VERSION = 4
 HEADER_KEY = "crfqn"
 HEADER_LIMIT = 100_000_000  # bytes; the limit of safetensors itself
 # those that both safetensors and numpy know
@@ -83,6 +84,11 @@ class ModelFile:
         if not isinstance(found, dict):
             raise ModelFileError(f"{self.path}: {name}: expected a table, got {describe(found)}")
         return found
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """What `crfqn train` keeps of the data and their features: recipe, features, encoding, ...; {} without it."""
+        return self.table("training") if "training" in self.metadata else {}
 
     def string_list(self, name: str) -> list[str]:
         """Return the list of strings `name`, or raise ModelFileError when there is none."""
@@ -179,7 +185,19 @@ def read_model(source: ModelSource) -> ModelFile:
         raise ModelFileError(f"{shown}: cannot be read: {error.strerror or error}") from error
     except _Damage as damage:
         raise ModelFileError(f"{shown}: {damage}") from damage.__cause__
-    return ModelFile(document["kind"], tensors, strings, document["metadata"], shown)
+    metadata = document["metadata"]
+    if document["format_version"] < 4:
+        metadata = with_training(metadata)
+    return ModelFile(document["kind"], tensors, strings, metadata, shown)
+
+
+def with_training(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata of an older file with a table `training`: it has what `crfqn train` wrote to `extra` then,
+    which is known by the recipe and the fingerprint that it always wrote together."""
+    extra = metadata.get("extra")
+    if not isinstance(extra, dict) or not isinstance(extra.get("recipe"), dict):
+        return metadata
+    return metadata | {"training": extra} if "data_fingerprint" in extra else metadata
 
 
 class _Damage(Exception):

@@ -30,7 +30,7 @@ from crfqn.estimators.blocks import Block, Blocks
 from crfqn.estimators.callbacks import Callbacks, CallbackSupportMixin
 from crfqn.estimators.checkpoint import Checkpoint
 from crfqn.estimators.checks import NamedParameters, check_parameters
-from crfqn.estimators.storage import keep_parameters, save, stored_strengths
+from crfqn.estimators.storage import forget_training, keep_parameters, save, stored_strengths
 from crfqn.estimators.strengths import Strengths, chosen_strengths, is_auto, print_strengths
 from crfqn.estimators.validation import OWN_SCORE, named_scorer
 from crfqn.estimators.weights import as_it_was, dense_if_full
@@ -464,6 +464,7 @@ class SparseLinearModel(NamedParameters, CallbackSupportMixin, BaseEstimator):
         """Train, and set all fitted attributes; KeyboardInterrupt where that ended the training."""
         result = self._minimize(problem)
         self._adopt(problem.model)
+        forget_training(self)
         self._keep(given_result(problem.features, result), problem.objective.is_convex)
         warn_of_empty(problem.reason_of_empty)
         self._finish(problem)

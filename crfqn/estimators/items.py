@@ -42,6 +42,7 @@ from crfqn.estimators.labels import (
     share_right,
 )
 from crfqn.estimators.scoring import Scorer
+from crfqn.estimators.storage import forget_training
 from crfqn.estimators.validation import check_pair, held_out
 from crfqn.estimators.weights import (
     Axes,
@@ -164,7 +165,7 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
         training. Items for a loaded model of a table are its cells, unless they are a sparse matrix of its features."""
         X = canonical(X)
         if not is_new and not hasattr(X, "tocsr"):
-            table = TableColumns.of_model(getattr(self, "extra_", {}))
+            table = TableColumns.of_training(getattr(self, "_training", {}))
             if table is not None:
                 ends, columns, values = table.read(X)
                 X = scipy.sparse.csr_array((values, columns, ends), shape=(ends.size - 1, table.n_features))
@@ -226,7 +227,7 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
         """Return the training that `fit` would do, without doing it; parameters and errors as in `fit`."""
         self._check_parameters()
         model = copy(self)
-        model.__dict__.pop("extra_", None)  # which tells of another training
+        forget_training(model)
         if isinstance(X, Blocks):
             check_alone(X, y, sample_weight, validation)
             return self._prepare_blocks(model, X, start)

@@ -28,13 +28,14 @@ from crfqn.data.model_file import (
     plain_json,
     read_whole,
     shown_source,
+    with_training,
 )
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.storage import restore, whole_content
 from crfqn.messages import describe
 
 NAME = "json"
-FORMAT, VERSION = "crfqn-model", 1
+FORMAT, VERSION = "crfqn-model", 2  # 2: `training` beside `extra`
 VALUE_TYPES: dict[str, set[type]] = {
     "b": {bool},
     "f": {float, int},
@@ -72,14 +73,16 @@ def read(path: ModelSource) -> Any:
         raise ModelFileError(f"{shown}: not a JSON document: {error}") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ModelFileError(f"{shown}: expected a JSON object whose 'format' is {FORMAT!r}")
-    if document.get("version") != VERSION:
-        raise ModelFileError(f"{shown}: version: expected {VERSION}, got {describe(document.get('version'))}")
+    version = document.get("version")
+    if version not in (1, VERSION):
+        raise ModelFileError(f"{shown}: version: expected 1 or {VERSION}, got {describe(version)}")
     _check_parts(document, shown)
     try:
         tables = {name: _array(entry) for name, entry in document["arrays"].items()}
     except InputError as error:
         raise ModelFileError(f"{shown}: arrays: {error}") from None
-    return restore(ModelFile(document["kind"], tables, document["strings"], document["metadata"], shown))
+    metadata = with_training(document["metadata"]) if version == 1 else document["metadata"]
+    return restore(ModelFile(document["kind"], tables, document["strings"], metadata, shown))
 
 
 def _check_parts(document: dict[str, Any], path: str) -> None:

@@ -214,7 +214,7 @@ def _path_rows(subject: Subject, wanted: Contents) -> list[dict[str, Any]]:
     """Return the rows of the regularisation path that was given or kept, checked."""
     rows = wanted.regularization_path
     if rows is None:
-        rows = subject.extra.get("regularization_path") or []
+        rows = subject.training.get("regularization_path") or []
     elif hasattr(rows, "rows"):
         rows = rows.rows()
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):

@@ -55,9 +55,9 @@ class Subject:
             raise NotFittedError(f"expected a fitted estimator of crfqn, got {type(self.model).__name__}")
 
     @property
-    def extra(self) -> dict[str, Any]:
-        """What was kept with the model in its file."""
-        return getattr(self.model, "extra_", None) or {}
+    def training(self) -> dict[str, Any]:
+        """What `crfqn train` kept of the training in the model's file."""
+        return getattr(self.model, "_training", {})
 
     @property
     def is_sequence(self) -> bool:
@@ -180,13 +180,13 @@ class Subject:
     @property
     def n_features(self) -> int:
         """Number of features of the training, where the file says it, else of the model."""
-        known = self.extra.get("n_features")
+        known = self.training.get("n_features")
         return known if type(known) is int else int(self.model.n_features_in_)
 
     @property
     def recipe(self) -> dict[str, Any]:
         """Recipe that the model was trained by, as JSON values; empty if there was none."""
-        found = self.extra.get("recipe")
+        found = self.training.get("recipe")
         return found if isinstance(found, dict) else {}
 
 
@@ -223,7 +223,7 @@ def n_possible(subject: Subject) -> int:
     if subject.weights is None:
         return 0
     n_rows, model = len(subject.rows), subject.model
-    known = getattr(model, "_n_weights", None) or getattr(model, "extra_", {}).get("n_weights")
+    known = getattr(model, "_n_weights", None) or subject.training.get("n_weights")
     if subject.transitions is not None and isinstance(known, int):
         return known
     n_constant = int(bool(getattr(model, "fit_intercept", False)))
@@ -273,7 +273,7 @@ def identity(subject: Subject, file_facts: list[Fact]) -> list[Fact]:
     facts = [Fact("estimator", type(model).__name__), *file_facts]
     if recipe:
         facts.append(Fact("recipe", f"{recipe.get('name', '')}: {recipe.get('title', '')}"))
-    fingerprint = subject.extra.get("data_fingerprint")
+    fingerprint = subject.training.get("data_fingerprint")
     facts.append(Fact("training data", f"sha256 {fingerprint}" if fingerprint else "no fingerprint was kept"))
     names = ", ".join(subject.labels[:30]) + (", …" if len(subject.labels) > 30 else "")
     facts.append(Fact("labels", f"{len(subject.labels):,}: {names}"))

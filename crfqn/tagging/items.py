@@ -170,13 +170,13 @@ class ItemPredictor(Predictor):
 
     def _settings_of(self, kind: str) -> Mapping[str, Any] | None:
         """Return the settings of a recipe's features, None for other models and kinds of features."""
-        recipe = self.extra_.get("recipe")
+        recipe = self._training.get("recipe")
         settings = recipe.get("features") if isinstance(recipe, dict) else None
         return settings if isinstance(settings, dict) and settings.get("kind") == kind else None
 
     def _table_columns(self) -> TableColumns | None:
         """Return the columns of a table that a recipe's features are made of, None for other models."""
-        found = TableColumns.of_model(self.extra_)
+        found = TableColumns.of_training(self._training)
         if found is not None and found.n_features != self.n_features_in_:
             raise ValueError(f"{found.n_features} columns of a table for {self.n_features_in_} features")
         return found
@@ -187,7 +187,7 @@ class ItemPredictor(Predictor):
         if settings is None:
             return None
         how = (settings[name] for name in ("weighting", "norm", "sublinear_tf"))
-        found = WordCounts.from_dict(self.extra_["features"], *how)
+        found = WordCounts.from_dict(self._training["features"], *how)
         if found.n_columns != self.n_features_in_:
             raise ValueError(f"{found.n_columns} columns of words for {self.n_features_in_} features")
         return found

@@ -18,7 +18,7 @@ NO_ENTRIES = Entries(np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 class Predictor:
-    """Base of the predictors: `kind`, labels `classes_`, `n_features_in_`, `weights`, and `extra_` of a model file.
+    """Base of the predictors: `kind`, labels `classes_`, `n_features_in_`, `weights`, and `_training` of a model file.
 
     Methods keep nothing: threads may share one.
     """
@@ -32,7 +32,7 @@ class Predictor:
     bigrams: FeatureWeights | None = None  # of a chain with bigram features, by pairs of labels
 
     def __init__(self, file: ModelFile) -> None:
-        self.kind, self.extra_ = file.kind, file.table("extra")
+        self.kind, self._training = file.kind, file.training
         settings = file.table("settings")
         self.loss = settings.get("loss", "logistic")  # earlier files do not name it
         self.scheme = settings.get("scheme")

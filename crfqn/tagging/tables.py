@@ -116,12 +116,12 @@ class TableColumns:
         return dict(sorted((f, name) for column in self.columns for f, name in column.names().items()))
 
     @classmethod
-    def of_model(cls, extra: Mapping[str, Any]) -> TableColumns | None:
-        """Return the columns of what a model file keeps besides the model, None where no recipe made it of a table."""
-        recipe = extra.get("recipe")
+    def of_training(cls, training: Mapping[str, Any]) -> TableColumns | None:
+        """Return the columns of what a model file keeps of its training, None where no recipe made it of a table."""
+        recipe = training.get("recipe")
         features = recipe.get("features") if isinstance(recipe, dict) else None
         is_table = isinstance(features, dict) and features.get("kind") == "table"
-        return cls.from_dict(extra["features"]) if is_table else None
+        return cls.from_dict(training["features"]) if is_table else None
 
     @property
     def titles(self) -> list[str]:

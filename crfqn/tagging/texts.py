@@ -29,7 +29,7 @@ def token_rules(model: Any) -> str:
     when it was trained."""
     if isinstance(model.vocabulary_, TemplateVocabulary):
         return str(model.vocabulary_.source["tokens"])
-    return LETTERS if "recipe" in model.extra_ and "tokens" not in model.extra_ else UNICODE
+    return LETTERS if model._training and "tokens" not in model._training else UNICODE
 
 
 @dataclass(frozen=True, eq=False)

@@ -77,7 +77,8 @@ class TestFilesThatAModelNames:
             "data": {"train": "train.txt", "test": name},
             "features": {"kind": "attributes"},
         }
-        model.save(folder / "m", extra={"recipe": recipe, "recipe_source": str(folder / "gone.toml")})
+        model._training = {"recipe": recipe, "recipe_source": str(folder / "gone.toml")}
+        model.save(folder / "m")
         with ends_within():
             run = here("evaluate", "m") if name == "pipe" else run_apart("evaluate", "m", cwd=folder)
         assert run.returncode == 2
@@ -92,7 +93,8 @@ class TestFilesThatAModelNames:
             "features": {"kind": "attributes"},
         }
         for source, words in ((7, "recipe_source: expected the name of a file"), ("\x00", "is not there")):
-            model.save(folder / "m", extra={"recipe": recipe, "recipe_source": source})
+            model._training = {"recipe": recipe, "recipe_source": source}
+            model.save(folder / "m")
             run = here("evaluate", "m")
             assert run.returncode == 2
             assert words in run.stderr
@@ -155,7 +157,7 @@ class TestControlCodes:
         marginals = self.run(here, "predict", "m", "--marginals", input="\tb\n").stdout
         assert f"\t{shown}:0." in marginals
         assert self.run(here, "inspect", "m", "--label", EVIL + "z").returncode == 2
-        labelled = self.run(here, "evaluate", "m", "-", input="z\x1b[2J\tb\n")
+        labelled = self.run(here, "evaluate", "m", "-", input="z\x1b[2J\tb\n\ny\tb\n")
         assert "z\\x1b[2J" in labelled.stdout
 
     def test_of_documents(self, here, tmp_path):

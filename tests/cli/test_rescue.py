@@ -26,7 +26,7 @@ def spare(tmp_path, monkeypatch):
 def test_it_is_saved_elsewhere(tmp_path, spare):
     gone = tmp_path / "gone" / "m"
     with pytest.raises(ModelFileError) as info:
-        save_model(Model(), gone, {})
+        save_model(Model(), gone)
     (rescue,) = spare.glob("*/m")
     assert str(info.value).startswith(f"cannot write {gone}: ")
     assert str(info.value).endswith(f"; the model is in {rescue} instead")
@@ -41,7 +41,7 @@ def test_it_cannot_be_saved_elsewhere_either(tmp_path, spare, monkeypatch, error
     kind = ModelFileError if isinstance(error, OSError) else KeyboardInterrupt
     words = f"^cannot write {tmp_path / 'm'}: No space.*; nor can it be saved elsewhere: cannot write {spare}"
     with pytest.raises(kind, match=words if kind is ModelFileError else None):
-        save_model(Model(), tmp_path / "m", {})
+        save_model(Model(), tmp_path / "m")
     assert list(spare.iterdir()) == []
 
 
@@ -49,4 +49,4 @@ def test_there_is_no_place_for_temporary_folders(tmp_path, spare):
     spare.rmdir()
     gone = tmp_path / "gone" / "m"
     with pytest.raises(ModelFileError, match=f"^cannot write {gone}: .*; nor can it be saved elsewhere: "):
-        save_model(Model(), gone, {})
+        save_model(Model(), gone)

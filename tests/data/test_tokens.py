@@ -119,9 +119,9 @@ class TestWordsOfTexts:
 def without_rules(path):
     """The model file as it was before there were Unicode's rules: nothing in it says how texts are cut."""
     file = read_model(path)
-    extra = file.metadata["extra"]
-    extra.pop("tokens", None)
-    extra.get("features", {}).pop("rules", None)
+    training = file.metadata["training"]
+    training.pop("tokens", None)
+    training.get("features", {}).pop("rules", None)
     file.metadata.get("templates", {}).pop("tokens", None)
     write_model(path, file.kind, file.arrays, file.strings, file.metadata)
 
@@ -200,4 +200,4 @@ class TestModels:
         without_rules(old)
         with pytest.warns(UnknownFeaturesWarning):
             Tagger(old).tag("हिन्दी")
-        assert "हिन्दी" in crfqn.load(folder / "texts.crfqn").extra_["features"]["words"][0][1].split()
+        assert "हिन्दी" in crfqn.load(folder / "texts.crfqn")._training["features"]["words"][0][1].split()

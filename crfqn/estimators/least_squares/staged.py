@@ -44,7 +44,7 @@ from crfqn.estimators.least_squares.transformers import (
     restored_basis,
     stored_basis,
 )
-from crfqn.estimators.storage import keep_parameters
+from crfqn.estimators.storage import forget_training, keep_parameters
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.tagging.content import ModelContent, finite
 from crfqn.threads import Pool
@@ -284,6 +284,7 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         """
         self._check_parameters()
         checked = copy(self)
+        forget_training(checked)
         X, targets = self._read(checked, X, y, sample_weight)
         space, whole = targets.space, (X, targets)
         held = None if validation is None else Held.of(checked, space, *validation)
@@ -321,6 +322,7 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
             raise InputError("early_stopping: expected validation=(X, y) beside blocks, got none")
         check_blocks(blocks)
         checked = copy(self)
+        forget_training(checked)
         sets = read_labels(blocks, checked)
         space = LabelSpace.flat(sets.classes, sets.form)
         held = None if validation is None else Held.of(checked, space, *validation)

@@ -119,9 +119,9 @@ class TestData:
 
 def test_features_that_the_weights_are_not_of(here, numbers, tmp_path):
     file = read_model(numbers[0] / "own.crfqn")
-    extra = file.metadata["extra"]
+    training = file.metadata["training"]
     for change in ({"n_columns": 99}, {"columns": [], "sources": [], "names": None, "scales": None}):
-        metadata = file.metadata | {"extra": extra | {"features": extra["features"] | change}}
+        metadata = file.metadata | {"training": training | {"features": training["features"] | change}}
         write_model(tmp_path / "m.crfqn", file.kind, file.arrays, file.strings, metadata)
         for command in ("inspect", "predict"):
             run = here(command, tmp_path / "m.crfqn", input="0 2:8\n")

@@ -189,10 +189,9 @@ def test_a_model_of_texts_from_before(here, tmp_path, accuracy, train):
     """A model whose labels are texts of numbers, as they were kept once, knows those of a file of numbers."""
     svmlight(tmp_path / "train.svm", spelled("+1", "-1"))
     train("train.svm")
-    extra = load(tmp_path / "m.crfqn").extra_
     model = load(tmp_path / "m.crfqn")
     model.classes_ = np.array(["-1", "+1"])
     model._space = type(model._space).flat(model.classes_)
-    model.save(tmp_path / "old.crfqn", extra=extra)
+    model.save(tmp_path / "old.crfqn")
     assert accuracy("old.crfqn", "train.svm") == accuracy("m.crfqn", "train.svm") > 0.9
     assert set(here("predict", "old.crfqn", "train.svm").stdout.split()) == {"+1", "-1"}
