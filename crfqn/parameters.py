@@ -247,23 +247,29 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
 # changed first. All others need Python, or have an option or a key of a recipe by another name.
 OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "": ("l1", "l2", "loss", "tol", "max_seconds", "n_threads"),
+        "": ("l1", "l2", "max_seconds", "n_threads"),
         "Loss and penalty": (
             *(
+                "loss",
+                "penalty",
                 "group_l1",
                 "group_norm",
                 "dense_l2",
-                "penalty",
                 "feature_groups",
                 "constraint",
                 "margin",
-                "link",
             ),
-            *("all_possible_states", "all_possible_transitions", "fit_intercept", "penalize_intercept"),
+            *(
+                "link",
+                "all_possible_states",
+                "all_possible_transitions",
+                "fit_intercept",
+                "penalize_intercept",
+            ),
             *("class_weight", "threshold", "cv"),
         ),
         "Rules of a chain's labels": ("scheme", "constraints", "constrain", "on_violation"),
-        "Solver": ("solver", "stop", "max_iter", "random_state", "checkpoint", "checkpoint_every"),
+        "Solver": ("solver", "tol", "stop", "max_iter", "random_state", "checkpoint", "checkpoint_every"),
         "Stages of least squares": (
             *("early_stopping", "validation_fraction", "n_iter_no_change", "basis", "generator"),
             *("batch_size", "update", "n_rounds", "inner_iter"),

@@ -8,6 +8,7 @@ import typer
 
 from crfqn.cli.exits import ExitCode, command
 from crfqn.cli.options import (
+    DENSE,
     FOLDS,
     ClusterOptions,
     Command,
@@ -112,13 +113,16 @@ def train(
     ] = None,
     data: DataOptions,
     dev: DevOptions,
-    cluster: ClusterOptions,
     overrides: Annotated[dict[str, Any], TrainOverrides],
-    dense: DenseOption = None,
+    cluster: ClusterOptions,
+    dense: Annotated[Path | None, typer.Option(help=DENSE, rich_help_panel="Features")] = None,
     is_float32: Annotated[
-        bool, typer.Option("--float32", help="Store weights in 4 bytes instead of 8.")
+        bool,
+        typer.Option("--float32", help="Store weights in 4 bytes instead of 8.", rich_help_panel="Output"),
     ] = False,
-    as_json: JsonOption = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON instead of a table.", rich_help_panel="Output")
+    ] = False,
     is_quiet: QuietOption = False,
 ) -> int:
     """Train a model from a recipe, whose settings options override, or on a file (--data).

@@ -4,6 +4,7 @@ A dataclass here is one argument of a command, and its fields are the options th
 translates. This module loads with every call of `crfqn`, so it imports nothing heavy.
 """
 
+import difflib
 import inspect
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -16,10 +17,20 @@ import typer
 from typer.core import TyperCommand
 
 from crfqn.choices import LOSSES, STRUCTURED
-from crfqn.parameters import OPTION_NAMES, OPTIONS, PARAMETERS, Parameter
+from crfqn.parameters import NAMES_ELSEWHERE, OPTION_NAMES, OPTIONS, PARAMETERS, Parameter
 
 METAVARS = {float: "NUMBER", int: "INTEGER", str: "NAME"}
 CHOICES = {"loss": (*LOSSES,)}  # which have estimators of their own
+# Of names that there are elsewhere and that no option has: the argument of the command.
+ARGUMENTS = {
+    **dict.fromkeys(("min_freq", "minfreq"), ("min_count", "")),
+    **{
+        "scoring": ("metric", ""),
+        "client": ("scheduler", ""),
+        "verbose": ("is_quiet", ""),
+        "warm_start": ("start", ""),
+    },
+}
 WORDS = {"true": True, "false": False}
 MORE = {  # what the help says of a parameter besides what the table does
     **dict.fromkeys(("l1", "group_l1"), "; auto: by the data"),
@@ -41,23 +52,17 @@ FOLDS = (
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and messages, errors only.")]
-FormatOption = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        help="Of the files: conll, conll2003, conllu, crfsuite, svmlight, jsonl, csv, tsv, parquet, text, ...; "
-        "default: what their names tell.",
-    ),
-]
+FORMAT = (
+    "Of the files: conll, conll2003, conllu, crfsuite, svmlight, jsonl, csv, tsv, parquet, text, ...; default: what "
+    "their names tell."
+)
+FormatOption = Annotated[str | None, typer.Option("--format", help=FORMAT)]
 
-DenseOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--dense",
-        help="A .npy or .npz file of a dense block of features beside the data file's: a row an item, of sequences a "
-        "row a position.",
-    ),
-]
+DENSE = (
+    "A .npy or .npz file of a dense block of features beside the data file's: a row an item, of sequences a row a "
+    "position."
+)
+DenseOption = Annotated[Path | None, typer.Option("--dense", help=DENSE)]
 EncodingOption = Annotated[
     str, typer.Option("--encoding", help="Of the input: utf-8, latin-1, utf-16, cp1252, ...")
 ]
@@ -121,7 +126,7 @@ class DataOptions:
         "folder, or a pattern in quotes."
     )
     test: list[str] | None = option("A file to score the model on, with --data; several as of --data.")
-    format: FormatOption = None
+    format: str | None = option(FORMAT, rich_help_panel="Data")
     structure: str | None = option(
         "What the labels are, with --data: chain, flat, taxonomy or ranking; default: by format."
     )
@@ -130,36 +135,53 @@ class DataOptions:
         "with --data; default: label, tag, ..., where rows are items class, target or the last one; upos."
     )
     drop: list[str] | None = option(
-        "Columns of a table that are left out, with --data: A,B by names or numbers."
+        "Columns of a table that are left out, with --data: A,B by names or numbers.", rich_help_panel="Data"
     )
     header: bool | None = option(
         "Whether the first line of a table names its columns, with --data; default: unless a cell of it is a number, "
         "is empty, or comes again beside or below it.",
         "--header/--no-header",
+        rich_help_panel="Data",
     )
     taxonomy: str | None = option(
-        "A file with the tree of the labels, with --data: `parent child` a line; without it labels are paths a/b/c."
+        "A file with the tree of the labels, with --data: `parent child` a line; without it labels are paths a/b/c.",
+        rich_help_panel="Data",
     )
-    encoding: str | None = option("Of the files, with --data: utf-8 (default), latin-1, utf-16, cp1252, ...")
+    encoding: str | None = option(
+        "Of the files, with --data: utf-8 (default), latin-1, utf-16, cp1252, ...", rich_help_panel="Data"
+    )
     sentence: str | None = option(
-        "The column of a table that tells the items apart, with --data; or blank lines do."
+        "The column of a table that tells the items apart, with --data; or blank lines do.",
+        rich_help_panel="Data",
     )
-    columns: str | None = option('Names of the columns before the label, with --data: "w pos".')
+    columns: str | None = option(
+        'Names of the columns before the label, with --data: "w pos".', rich_help_panel="Data"
+    )
     features: str | None = option(
         "How observations become numbers, with --data: words (default of sequences: word forms, other "
         "columns, neighbours), windows (--templates), templates (--templates FILE), attributes, text, given, table "
         "(default of tables without texts: numbers as they are, each text of another column a feature)."
     )
     words: str | None = option(
-        "How texts are cut into words, with --data: unicode (default), or blanks where that has been done."
+        "How texts are cut into words, with --data: unicode (default), or blanks where that has been done.",
+        rich_help_panel="Features",
     )
-    templates: str | None = option('Features of the columns, with --data: "w[-1] w[0] w[1] w[-1]|w[0]".')
+    templates: str | None = option(
+        'Features of the columns, with --data: "w[-1] w[0] w[1] w[-1]|w[0]".', rich_help_panel="Features"
+    )
     transitions: bool | None = option(
-        "Weights of neighbouring labels also if a pattern file has no `B`, with --data.", "--transitions"
+        "Weights of neighbouring labels also if a pattern file has no `B`, with --data.",
+        "--transitions",
+        rich_help_panel="Features",
     )
-    min_count: int | None = option("Leave out features at fewer positions, with --data.", min=1)
+    min_count: int | None = option(
+        "Leave out features at fewer positions, with --data.", min=1, rich_help_panel="Features"
+    )
     n_hashed: int | None = option(
-        "So many columns for all features, by hashing, with --data: less memory, no names.", "--hashed", min=1
+        "So many columns for all features, by hashing, with --data: less memory, no names.",
+        "--hashed",
+        min=1,
+        rich_help_panel="Features",
     )
 
 
@@ -169,7 +191,8 @@ class DevOptions:
 
     start: Path | None = option(
         "Go on from the weights of this model file, crfqn's or another tool's, of the labels and features (by name) in "
-        "common; others start from zero."
+        "common; others start from zero.",
+        rich_help_panel="Start, and score on --dev",
     )
     dev: list[str] | None = option(
         "A labelled file in the format of the training data: the model has the weights that score best on it, "
@@ -177,9 +200,12 @@ class DevOptions:
     )
     metric: str | None = option(
         "The score of --dev: accuracy (default), f1 (of chunks; of documents the macro mean), "
-        "sequence_accuracy, span_f1:IOB2, hierarchical_f1, ..."
+        "sequence_accuracy, span_f1:IOB2, hierarchical_f1, ...",
+        rich_help_panel="Start, and score on --dev",
     )
-    patience: Any = field(default=None, metadata={"option": parameter("patience", "; 10")[1]})
+    patience: Any = field(
+        default=None, metadata={"option": parameter("patience", "; 10", "Start, and score on --dev")[1]}
+    )
 
 
 @dataclass(frozen=True)
@@ -188,9 +214,12 @@ class ClusterOptions:
 
     scheduler: str | None = option(
         "Train on the workers of the Dask cluster that has its scheduler here, tcp://...; they read the files of "
-        "--data, a shard each."
+        "--data, a shard each.",
+        rich_help_panel="Cluster",
     )
-    workers: int | None = option("Train on so many worker processes of this machine.", min=1)
+    workers: int | None = option(
+        "Train on so many worker processes of this machine.", min=1, rich_help_panel="Cluster"
+    )
 
 
 # Parameters of the estimator that replace the recipe's, in `crfqn train` and `cv`; `crfqn path` chooses l1 itself.
@@ -285,17 +314,35 @@ ThreadsOption = Annotated[Any, parameter("n_threads")[1]]
 
 
 class Command(TyperCommand):
-    """A command that takes an option once, unless several values of it are one set."""
+    """A command that takes an option once, unless several values of it are one set, and knows what is meant by others
+    than its own."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the command line; a usage error for an option that is given twice."""
-        _, _, occurrences = self.make_parser(ctx).parse_args([*args])
+        """Parse the command line; a usage error for an option that is given twice, or that there is not."""
+        try:
+            _, _, occurrences = self.make_parser(ctx).parse_args([*args])
+        except Exception as error:  # whose class has no public name in typer
+            if not hasattr(error, "possibilities"):
+                raise
+            name: str = getattr(error, "option_name", "")
+            ctx.fail(f"no option {name}; {self._hint(ctx, name)}")
         for option in occurrences:
             if occurrences.count(option) > 1 and option.param_type_name == "option" and not option.multiple:
                 ctx.fail(
                     f"{'/'.join([*option.opts[:1], *option.secondary_opts])} given twice; expected it once"
                 )
         return super().parse_args(ctx, args)
+
+    def _hint(self, ctx: Any, name: str) -> str:
+        """Return what stands for an option that there is not: by the names of other libraries and of Python, else by
+        the letters."""
+        options = {param.name: param.opts[0] for param in self.get_params(ctx) if param.opts[0][:1] == "-"}
+        key = name.lstrip("-").replace("-", "_")
+        parameter, words = ARGUMENTS.get(key) or NAMES_ELSEWHERE.get(key, (key, ""))
+        if parameter in options and (not words or words.startswith(parameter)):
+            return f"expected {options[parameter]}" + f" ({words})" * (words not in ("", parameter))
+        close = difflib.get_close_matches(name, options.values(), n=3)
+        return f"did you mean {' or '.join(close)}?" if close else f"{ctx.command_path} --help lists all"
 
 
 def with_option_groups(function: Callable[..., Any]) -> Callable[..., Any]:

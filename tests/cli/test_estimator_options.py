@@ -128,3 +128,35 @@ def test_rules_and_solver_of_the_command_line_are_those_of_python(tmp_path, monk
     assert model.max_seconds == 600
     (tmp_path / "new.conll").write_text("Smith\nSmith\n\n")
     assert CliRunner().invoke(app, ["predict", "m.crfqn", "new.conll"]).output.split()[0] != "I-PER"
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [
+        ("--c1", "expected --l1 (l1, the same number)"),
+        ("--n-jobs", "expected --threads"),
+        ("--min-freq", "expected --min-count"),
+        ("--scoring", "expected --metric"),
+        ("--warm_start", "expected --start"),
+        ("--schem", "did you mean --scheme"),
+        ("--max-secs", "did you mean --max-time"),
+        ("--qwzx", "crfqn train --help lists all"),
+    ],
+)
+def test_an_option_that_there_is_not_gets_a_hint(settings_of, option, hint):
+    for given in ((option, "1"), (f"{option}=1",)):
+        code, message = settings_of(*given)
+        assert code == 2
+        assert f"no option {option}; {hint}" in message
+
+
+def test_the_help_has_the_dozen_first_and_groups(monkeypatch):
+    text = CliRunner().invoke(app, ["train", "--help"], env={"COLUMNS": "160"}).output
+    panels = re.findall(r"─ ([A-Z][^─]*) ─", text)
+    assert panels[:2] == ["Arguments", "Options"]
+    assert [*OPTIONS][1:] == [panel for panel in panels if panel in OPTIONS]
+    first = text[text.index("─ Options ─") : text.index(f"─ {panels[2]} ─")]
+    options = re.findall(r"^│ (--[\w-]+)", first, re.M)
+    assert len(options) == 13  # --help among them
+    assert {"--data", "--test", "--dev", "--output", "--l1", "--l2", "--max-time", "--quiet"} < {*options}
+    assert len(set(re.findall(r"^│ (--[\w-]+)", text, re.M))) > 60
