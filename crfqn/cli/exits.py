@@ -173,6 +173,8 @@ def command(function: Callable[..., int | None]) -> Callable[..., None]:
                 sys.stdout.flush()
         except BrokenPipeError:
             code = ExitCode.OK
+        except CrfqnError as error:  # before OSError, as a missing model file is both
+            code = _report(error)
         except OSError as error:
             say(f"crfqn: cannot write: {error.strerror or error}")
             code = ExitCode.WRONG_INPUT

@@ -18,7 +18,6 @@ from crfqn.data.model_file import ModelFile
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.errors import InputError, ModelFileError, RecipeError, UnknownFeaturesWarning
 from crfqn.messages import describe, shorten
-from crfqn.readers.conll import STYLES
 from crfqn.readers.items import Documents
 from crfqn.readers.registry import FORMATS, find_format, read
 from crfqn.readers.sniffing import first_lines, sniff, word_rows
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 # Positions: numpy takes 3 to 13 us more for each, of 7 to 41 labels, and an estimator 2 s to be imported.
 MOST_LIGHT = 200_000
-OF_WORDS = ("conll", *STYLES, "conllu")  # formats
 OF_ANY_COLUMNS = ("conll", "crfpp", "wapiti")  # formats that do not say how many columns there are
 OF_TITLES = ("jsonl", "conllu", *TABLES)  # formats that say what is in a column
 ADVICE = "`crfqn convert --n-columns N` makes a model that knows how many come before it"
@@ -241,13 +239,15 @@ def open_input(
             if is_labeled:
                 say(f"{shown_name(source)}: the last column is taken for the label; {ADVICE}")
     else:
-        if format is None and _holds_words(source, encoding):
+        told = format or _format_of_attributes(source, encoding)
+        if told is None:
             raise InputError(
                 f"{path}: takes features (dicts or lists of each position, as crfqn.word_features makes them), "
-                f"and {shown_name(source)} has columns of words; label it from Python (crfqn.load), or give a "
-                "model of columns (crfqn train --data)"
+                f"and {shown_name(source)} has columns of words; say --format crfsuite or jsonl if it has "
+                "features, label it from Python (crfqn.load), or give a model of columns (crfqn "
+                "train --data)"
             )
-        name, options = find_format(format or "crfsuite").name, {}
+        name, options = find_format(told).name, {}
         if name == "raw":
             raise InputError(f"{path}: raw text is for models of words; this one reads attributes")
 
@@ -318,12 +318,14 @@ def check_labelled(observed: Observed, name: str, is_first: bool = True) -> None
         raise InputError(f"{place}: no label to compare with")
 
 
-def _holds_words(source: str, encoding: str) -> bool:
-    """Return whether a file has columns of words, by its name, or as blanks alone part its first line."""
-    lines = first_lines(source, encoding)
-    if told_format(source) in OF_WORDS and sniff(lines, ("crfsuite",)) is None:
-        return True
-    return bool(lines) and "\t" not in lines[0] and " " in lines[0].strip()
+def _format_of_attributes(source: str, encoding: str) -> str | None:
+    """Return the format of a file of features, by its name or first lines; None for columns of words and tables."""
+    lines, told = first_lines(source, encoding), told_format(source)
+    if told == "jsonl" or sniff(lines, ("jsonl",)):
+        return "jsonl"
+    is_of_words = bool(lines) and "\t" not in lines[0] and " " in lines[0].strip()
+    is_told = told in (None, "crfsuite") or sniff(lines, ("crfsuite",)) is not None
+    return "crfsuite" if is_told and not is_of_words else None
 
 
 def _label_names(model: Any) -> set[str]:

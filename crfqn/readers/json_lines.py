@@ -52,7 +52,7 @@ def read_json_lines(
     is_array = bool(lines) and not is_later and _is_array(lines[0][1])
     numbered = [*(_of_array if is_array else _of_lines)(shown, lines)]
     if not numbered:
-        raise EmptyDataError(f"{shown}: no items; expected a JSON object a line, or an array of objects")
+        raise _no_items(shown)
     numbers, records = [number for number, _ in numbered], [record for _, record in numbered]
     kind = _kind(f"{shown}, line {numbers[0]}", records[0], (features, tokens, text), (labels, label))
     where = [f"{shown}, line {number}" for number in numbers]
@@ -92,10 +92,16 @@ def kind_of_lines(shown: str, lines: Sequence[str]) -> tuple[str, bool]:
     except DataError:  # of lines that are cut, or that reading refuses
         if not records:
             raise
+    if not records:
+        raise _no_items(shown)
     kind = _kind(f"{shown}, line 1", records[0], ("features", "tokens", "text"), ("labels", "label"))
     items = [item for record in records if isinstance(item := record.get(kind), list)]
     keys = {frozenset(position) for item in items for position in item if isinstance(position, dict)}
     return DOCUMENTS if kind == "text" else SEQUENCES, _have_numbers(items) or len(keys) > 1
+
+
+def _no_items(shown: str) -> EmptyDataError:
+    return EmptyDataError(f"{shown}: no items; expected a JSON object a line, or an array of objects")
 
 
 def _have_numbers(items: Sequence[Sequence[Any]]) -> bool:

@@ -188,6 +188,8 @@ def _structure_of(
     elif format.name == "jsonl" and lines:
         kinds = (kind_of_lines(shown, lines)[0],)
     if len(kinds) > 1:
+        if not lines and not Path(shown).is_fifo():
+            raise InputError(f"{shown}: empty; expected items to train on")
         raise InputError(
             f"format {format.name} holds sequences or documents; say --structure chain, flat, taxonomy or ranking"
         )

@@ -38,7 +38,7 @@ class TestMistakes:
             (".", "not a file"),
         ):
             run = here(name, path, cwd=tmp_path, input="")
-            self.assert_mistake(run, 2, f"{path}: ", words)
+            self.assert_mistake(run, 2, f"crfqn: {path}: ", words)
 
     @pytest.mark.parametrize(
         "arguments",

@@ -234,3 +234,61 @@ class TestSetsWithoutKnownFeatures:
         (tmp_path / "t.crfsuite").write_text(self.CASES["attributes"][0])
         assert run("train", "--data", "t.crfsuite", "-q", "--l1", 1000, "-o", "m.crfqn").returncode == 0
         assert run("evaluate", "m.crfqn", "t.crfsuite").returncode == 0
+
+
+class TestFeaturesForAModelWithoutRecipe:
+    """Models of features that were trained in Python, or by CRFsuite, say nothing of files."""
+
+    @pytest.fixture
+    def model(self, tmp_path):
+        X = [[{"a": 1}, {"b": 1}], [{"b": 1}, {"a": 1}], [{"b": 1}]]
+        crfqn.ChainCRF(l1=0.01).fit(X, [["p", "q"], ["q", "p"], ["q"]]).save(tmp_path / "m.crfqn")
+
+    ITEMS: ClassVar = [
+        {"features": [{"b": 1}, {"a": 1}], "labels": ["q", "p"]},
+        {"features": [{"b": 1}], "labels": ["q"]},
+    ]
+
+    @pytest.mark.parametrize("name", ["new.jsonl", "new.json", "new.txt", "-"])
+    @pytest.mark.parametrize("as_array", [False, True])
+    def test_are_read_as_json(self, model, run, tmp_path, name, as_array):
+        content = json.dumps(self.ITEMS) if as_array else lines(self.ITEMS)
+        (tmp_path / "new.txt" if name == "-" else tmp_path / name).write_text(content)
+        done = run("predict", "m.crfqn", name, "--json", input=content)
+        assert [json.loads(line)["labels"] for line in done.stdout.splitlines()] == [["q", "p"], ["q"]]
+
+    def test_attributes_are_the_default(self, model, run, tmp_path):
+        (tmp_path / "new").write_text("q\tb\np\ta\n")
+        assert run("predict", "m.crfqn", "new").stdout.split() == ["q", "p"]
+
+    @pytest.mark.parametrize(
+        ("name", "content"),
+        [("t.csv", "a,b,label\n1,2,p\n"), ("t.tsv", "p\ta\nq\tb\n"), ("t.conll", "one p\ntwo q\n")],
+    )
+    def test_tables_and_columns_are_refused(self, model, run, tmp_path, name, content):
+        (tmp_path / name).write_text(content)
+        for command in ("predict", "evaluate"):
+            done = run(command, "m.crfqn", name)
+            assert (done.returncode, done.stdout) == (2, "")
+            assert name in done.stderr
+            assert "--format crfsuite" in done.stderr
+        assert run("predict", "m.crfqn", "t.tsv", "--format", "crfsuite").returncode == (
+            2 if name != "t.tsv" else 0
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.json", "[]", "a.json: no items"),
+        ("a.json", "\n[\n]\n", "a.json: no items"),
+        ("a.json", "", "a.json: empty"),
+        ("a.jsonl", "\n\n", "a.jsonl: empty"),
+        ("a.csv", "", "a.csv: empty"),
+    ],
+)
+def test_files_without_items_to_train_on(run, tmp_path, name, content, message):
+    (tmp_path / name).write_text(content)
+    done = run("train", "--data", name)
+    assert done.returncode == 2
+    assert message in done.stderr
