@@ -1,15 +1,16 @@
 """Data and estimator of a recipe, ready to train, and new files with the same features."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import crfqn
 from crfqn.choices import LOSSES
 from crfqn.errors import InputError, RecipeError
-from crfqn.parameters import OPTIONS
+from crfqn.parameters import OPTIONS, Parameter
 from crfqn.recipes.document_features import Features
 from crfqn.recipes.documents import observe_documents, prepare_documents
-from crfqn.recipes.keys import keys_in
+from crfqn.recipes.keys import KINDS, check_names, keys_in, shown
 from crfqn.recipes.schema import STRENGTHS, ObjectiveSection, Recipe
 from crfqn.recipes.sequences import observe_sequences, prepare_sequences
 from crfqn.recipes.sources import Observed, Origin, Prepared
@@ -66,7 +67,7 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseLinearModel":
     loss = given.get("loss", recipe.objective.loss)
     kind, settings = _kind(recipe, loss), _settings(recipe)
     parameters = kind().get_params().keys()
-    allowed = sorted(parameters - ELSEWHERE)
+    allowed = sorted(parameters - ELSEWHERE | {"settings"})
     for name in recipe.solver.settings:
         if name not in allowed:
             raise RecipeError(
@@ -85,7 +86,48 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseLinearModel":
     if "penalty" in given:
         settings = _with_strengths_of(given["penalty"], settings)
     both = {**settings, **recipe.solver.settings, **given}
+    changes = both.pop("settings", None)
+    if changes and both["solver"] == recipe.solver.name:
+        both["solver"] = _solver_with(changes, kind, both, str(recipe.source))
     return kind(**{name: value for name, value in both.items() if name in parameters})
+
+
+def _solver_with(changes: Mapping[str, Any], kind: Any, settings: Mapping[str, Any], source: str) -> Any:
+    """Return the solver that a recipe names, with settings of its own; RecipeError for those that it does not have."""
+    from crfqn.estimators.automatic_solver import AUTO, named_solver
+
+    where, name = "[solver.settings]", settings["solver"]
+    if name == AUTO or "solver" not in kind().get_params():
+        names = ", ".join(sorted({*getattr(kind, "SOLVERS", ())} - {AUTO})) or f"{kind.__name__} has one only"
+        raise RecipeError(
+            f"{source}: {where} needs [solver] name, the solver that has them; expected {names}"
+        )
+    return _changed(named_solver(name, kind.SOLVERS, settings.get("random_state")), changes, source, where)
+
+
+def _changed(part: Any, changes: Mapping[str, Any], source: str, where: str) -> Any:
+    """Return a solver, or a part of one, with the fields of a table in the place of its own."""
+    names = tuple(rule.name for rule in fields(part))
+    check_names(source, where, changes, names)
+    values = {}
+    for name, value in changes.items():
+        default = getattr(part, name)
+        has_fields = is_dataclass(default)
+        rule = (
+            Parameter("", type(default))
+            if type(default) in KINDS
+            else Parameter("", expects="number or text")
+        )
+        if has_fields != isinstance(value, Mapping) or not (has_fields or rule.allows(value)):
+            expected = (
+                f"a section [{where[1:-1]}.{name}]" if has_fields else KINDS.get(rule.kind, rule.expects)
+            )
+            raise RecipeError(f"{source}: {where} {name} = {shown(value)}: expected {expected}")
+        values[name] = _changed(default, value, source, f"[{where[1:-1]}.{name}]") if has_fields else value
+    try:
+        return replace(part, **values)
+    except InputError as error:
+        raise RecipeError(f"{source}: {where} {error}") from error
 
 
 def _kind(recipe: Recipe, loss: str) -> "type[SparseLinearModel]":

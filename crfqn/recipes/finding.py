@@ -294,6 +294,10 @@ def skeleton(structure: str = "chain") -> str:
             text = f"{name} = {'...' if value is None else json.dumps(value)}"
             choices = f": {' | '.join(key['choices'])}" if key["choices"] else ""
             lines += [f"# {key['says']}{choices}", text if name in examples.get(section, {}) else f"# {text}"]
+        if section == "solver":
+            lines.append(
+                "# A section [solver.settings] has settings of the solver that is named: memory = 20, ..."
+            )
         lines.append("")
     return "\n".join(lines)
 

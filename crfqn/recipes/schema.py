@@ -198,7 +198,8 @@ class ObjectiveSection:
 
 @dataclass(frozen=True)
 class SolverSection:
-    """Solver and when it stops; keys beyond these (`settings`) are parameters of the estimator, which checks them."""
+    """Solver and when it stops; keys beyond these (`settings`) are parameters of the estimator, which checks them, and
+    a table `settings` of the solver's own."""
 
     name: str = parameter("solver", "auto", kind=str)
     tol: float | str = parameter("tol", "auto", low=None, above=0.0)
@@ -282,7 +283,9 @@ def parse_recipe(table: Mapping[str, Any], source: str | Path = "recipe") -> Rec
     for text in _mistakes_in_templates(recipe.features, "templates" in parts["features"]):
         raise RecipeError(f"{source}: {text}")
     for name, value in settings.items():
-        if not isinstance(value, (str, int, float, bool)):
+        if name == "settings":
+            read_table(source, "[solver.settings]", value)
+        elif not isinstance(value, (str, int, float, bool)):
             found = f"[solver] {name} = {shown(value)}"
             raise RecipeError(f"{source}: {found}: expected a number, a text, true or false")
     return recipe

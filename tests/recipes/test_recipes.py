@@ -16,7 +16,7 @@ import pytest
 
 from crfqn.datasets import list_datasets
 from crfqn.datasets.registry import bundled
-from crfqn.errors import DataError, DataUnavailableError, InputError, RecipeError
+from crfqn.errors import CrfqnError, DataError, DataUnavailableError, InputError, RecipeError
 from crfqn.readers.images import make_digit_strings
 from crfqn.recipes import build_estimator, find_recipe, list_recipes, load_recipe, observe, prepare
 from crfqn.recipes.finding import skeleton
@@ -273,6 +273,50 @@ def test_the_estimator_takes_the_settings(recipe_file):
     recipe = load_recipe(recipe_file(DIGITS + "[solver]\nspeed = 3"))
     with pytest.raises(RecipeError, match=r"\[solver\] has an unknown key: speed; allowed: name, "):
         build_estimator(recipe)
+
+
+SOLVER = "[solver]\nname = 'prox-qn'\n[solver.settings]\nmemory = 20\n[solver.settings.entry]\nmost = 7\n"
+
+
+def test_settings_of_the_solver(recipe_file):
+    recipe = load_recipe(recipe_file(DIGITS + SOLVER))
+    assert parse_recipe(json.loads(json.dumps(recipe.as_dict())), recipe.source) == recipe
+    model = build_estimator(recipe)
+    assert (type(model.solver).__name__, model.solver.memory, model.solver.entry.most) == ("ProxQN", 20, 7)
+    assert (model.solver.entry.outside, model.solver.cooling) == (0.5, 0.1)  # the defaults
+    assert build_estimator(recipe, solver="owl-qn").solver == "owl-qn"
+    sgd = SOLVER.replace("prox-qn", "sgd").split("memory")[0] + "eta0 = 1\ncalibration_items = 5"
+    seeds = [
+        build_estimator(load_recipe(recipe_file(DIGITS + sgd)), random_state=s).solver.random_state
+        for s in (1, 1, 2)
+    ]
+    assert seeds[0] == seeds[1] != seeds[2]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        ("memory = 20", "memry = 20", r"\[solver\.settings\] has an unknown key: memry = 20 \(did you mean memory"),
+        ("memory = 20", "memory = 0", r"\[solver\.settings\] memory"),
+        ("memory = 20", "memory = 2.5", r"\[solver\.settings\] memory = 2\.5: expected integer"),
+        ("memory = 20", "memory = true", r"\[solver\.settings\] memory = true: expected integer"),
+        ("memory = 20", "entry = 3", r"\[solver\.settings\] entry = 3: expected a section \[solver\.settings\.entry\]"),
+        ("most = 7", "least = 7", r"\[solver\.settings\.entry\] has an unknown key: least = 7.*allowed: most, outside"),
+        ("'prox-qn'", "'auto'", r"\[solver\.settings\] needs \[solver\] name, .*expected .*prox-qn, "),
+        ("'prox-qn'", "'newton'", "solver: expected one of .*, got 'newton'"),
+    ],
+)  # fmt: skip
+def test_wrong_settings_of_the_solver_are_named(recipe_file, right, wrong, message):
+    text = SOLVER.replace(right, wrong)
+    if wrong == "entry = 3":
+        text = text.split("[solver.settings.entry]")[0]
+    with pytest.raises(CrfqnError, match=message):
+        build_estimator(load_recipe(recipe_file(DIGITS + text)))
+
+
+def test_settings_of_the_solver_are_a_section(recipe_file):
+    with pytest.raises(RecipeError, match=r"expected a section \[solver\.settings\], got 3"):
+        load_recipe(recipe_file(DIGITS + "[solver]\nsettings = 3"))
 
 
 def test_recipes_travel_in_the_wheel(tmp_path):
