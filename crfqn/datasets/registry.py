@@ -305,7 +305,7 @@ def _joined(*files: Any) -> Data:
 
 
 def _svmlight(path: Path, taxonomy: Any = None) -> Documents:
-    found = read_svmlight(path, allows_several=False)
+    found = read_svmlight(path, ignore_features=(0,), allows_several=False)
     return Documents(found.inputs, found.labels, taxonomy)
 
 

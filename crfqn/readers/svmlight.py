@@ -27,14 +27,14 @@ LARGEST_ID = 2**31 - 2  # the number of columns fits 32 bits
 
 
 def read_svmlight(
-    path: Readable, ignore_features: Collection[int] = (0,), allows_several: bool = True
+    path: Readable, ignore_features: Collection[int] = (), allows_several: bool = True
 ) -> Documents:
     """Read a file in svmlight's format: float64 csr_array (I, largest id + 1), columns ascending, a value of 0 no
     entry; labels are the lines' first fields, several ("12,57") if `allows_several`.
 
-    The id 0 is left out by default: LSHTC's files use it for a number of their own, and files that count from 1 do not
-    use it. DataError for a field that is not `id:value`, an id that is negative, too large or comes twice, a value that
-    is not finite, several labels (file, line and field named); no lines.
+    `ignore_features` are ids to leave out, such as the 0 that LSHTC's files have for a number of their own. DataError
+    for a field that is not `id:value`, an id that is negative, too large or comes twice, a value that is not finite,
+    several labels (file, line and field named); no lines.
     """
     from scipy.sparse import csr_array
 

@@ -310,7 +310,7 @@ def reading_options(
     elif format == "text":
         options["keeps_blank"] = keeps_blank
     elif format == "svmlight":
-        options |= {"ignore_features": (), "allows_several": recipe.structure.kind == "ranking"}
+        options |= {"allows_several": recipe.structure.kind == "ranking"}
     return options
 
 

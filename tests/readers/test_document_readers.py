@@ -20,6 +20,7 @@ from scipy.sparse import csr_array
 
 from crfqn.datasets.registry import read_files
 from crfqn.errors import DataError, DataUnavailableError, InputError
+from crfqn.readers import read
 from crfqn.readers.arff import read_hierarchical_arff
 from crfqn.readers.images import PIXELS, read_cifar, read_idx, read_labelled_images
 from crfqn.readers.items import Documents, concatenate, drop_unseen_columns
@@ -158,7 +159,7 @@ def test_drop_unseen_columns():
 # svmlight
 
 
-def read_rows(path, ignore_features=(0,)):
+def read_rows(path, ignore_features=()):
     found = read_svmlight(path, ignore_features, allows_several=False)
     return found.inputs, found.labels
 
@@ -166,15 +167,15 @@ def read_rows(path, ignore_features=(0,)):
 @pytest.mark.parametrize("name", ["docs.txt", "docs.txt.gz"])
 def test_svmlight(write, name):
     text = "1139 0:7 12:3 4:2.5 # a comment with 5:6\r\n\n# nothing else\n01 3:1e-1 7:0\n2\n"
-    matrix, labels = read_rows(write(name, text))
+    matrix, labels = read_rows(write(name, text), ignore_features={0})
     assert labels == ["1139", "01", "2"]
     assert (matrix.shape, matrix.dtype, matrix.nnz) == ((3, 13), np.float64, 3)
     assert [matrix[0, 4], matrix[0, 12], matrix[1, 3]] == [2.5, 3, 0.1]
     assert matrix.indices.tolist() == [4, 12, 3]
-    with_zero, _ = read_rows(write(name, text), ignore_features=())
+    with_zero, _ = read_rows(write(name, text))
     assert (with_zero.nnz, with_zero[0, 0]) == (4, 7)
     assert read_rows(write(name, text), ignore_features={0, 12})[0].shape == (3, 5)
-    assert read_rows(write(name, "1 0:5\n2\n"))[0].shape == (2, 0)
+    assert read_rows(write(name, "1 0:5\n2\n"), {0})[0].shape == (2, 0)
 
 
 def test_svmlight_agrees_with_scikit_learn(write):
@@ -186,7 +187,8 @@ def test_svmlight_agrees_with_scikit_learn(write):
     dump_svmlight_file(matrix, np.arange(40), stream, zero_based=True)
     path = write("docs.txt", stream.getvalue())
     theirs, _ = load_svmlight_file(str(path), zero_based=True)
-    ours, labels = read_rows(path, ignore_features=())
+    ours, labels = read_rows(path)
+    assert abs(read(path, "svmlight").inputs - theirs).max() == 0  # the id 0 is one as others are
     assert abs(ours - theirs).max() == 0
     assert labels == [str(i) for i in range(40)]
 
@@ -238,7 +240,7 @@ def test_bad_svmlight_files_are_named(write, tmp_path):
 )  # fmt: skip
 def test_real_lshtc(train, test, n_items, n_features, n_entries):
     """The published counts have the internal feature 0 in them, which every document has once."""
-    parts = [Documents(*read_rows(real(f"{name}.txt.gz"))) for name in (train, test)]
+    parts = [Documents(*read_rows(real(f"{name}.txt.gz"), ignore_features={0})) for name in (train, test)]
     assert [part.n_items for part in parts] == n_items
     assert [part.inputs.nnz + part.n_items for part in parts] == n_entries
     assert parts[0].inputs.indices.dtype == np.int32
@@ -247,7 +249,7 @@ def test_real_lshtc(train, test, n_items, n_features, n_entries):
     assert np.diff(whole.inputs[: whole.n_train].tocsc().indptr).min() == 1
     assert list(map(int, whole.feature_names)) == sorted(map(int, whole.feature_names))
     assert (whole.n_train, len(whole.distinct_labels())) == (n_items[0], 1139)
-    with_zero = [Documents(*read_rows(real(f"{name}.txt.gz"), ignore_features=())) for name in (train, test)]
+    with_zero = [Documents(*read_rows(real(f"{name}.txt.gz"))) for name in (train, test)]
     assert drop_unseen_columns(concatenate(*with_zero)).feature_names == ["0", *whole.feature_names]
 
 
