@@ -181,6 +181,12 @@ def subtract_targets(targets, start, stop, scores, edges, weight, residual, edge
         for k in range(scores.shape[0]):
             for t in range(start, stop):
                 residual[k, t] *= weight
+    return subtract_observed(targets, start, stop, scores, edges, weight, residual, edge_counts)
+
+
+@subkernel
+def subtract_observed(targets, start, stop, scores, edges, weight, residual, edge_counts):
+    """Subtract an item's observed counts, times its weight; returns the targets' score."""
     score = 0.0
     if targets.size > 0:
         for t in range(start, stop):
@@ -190,6 +196,54 @@ def subtract_targets(targets, start, stop, scores, edges, weight, residual, edge
                 edge_counts[targets[t - 1], targets[t]] -= weight
                 score += edges[targets[t - 1], targets[t]]
     return score
+
+
+@kernel
+def subtract_all_observed(offsets, targets, scores, edges, weights, residual, edge_counts, target_scores):
+    """Subtract the observed counts of all items, times their weights; writes the targets' scores, float64 (I,)."""
+    for i in range(offsets.size - 1):
+        target_scores[i] = subtract_observed(
+            targets, offsets[i], offsets[i + 1], scores, edges, weights[i], residual, edge_counts
+        )
+
+
+@kernel
+def segment_messages(cuts, scores, edges, is_backward, before, entering):
+    """Run one of the recursions through the segments cuts[s] ... cuts[s + 1] - 1 of an item, the backward one from its
+    end, and write what reaches each segment. float64 (S, K) each, out:
+
+    before : the message of the position next to the segment where it comes from, a or psi b, its sum 1
+    entering : the same after the transition, before' M or M before; 1 for the segment where the recursion begins
+    """
+    m, m_transposed, _, _ = padded_edges(edges)
+    if is_backward:
+        m = m_transposed
+    n_states, width, n_segments, longest = edges.shape[0], m.shape[0], cuts.size - 1, 0
+    for s in range(n_segments):
+        longest = max(longest, cuts[s + 1] - cuts[s])
+    psi, alpha = aligned_rows(longest, width), aligned_rows(longest, width)
+    centred = aligned_rows(longest, width)
+    shift, spread, scale = np.empty(longest), np.empty(longest), np.empty(longest)
+    message = aligned_rows(1, width)[0]
+    message[:] = 1.0
+    for number in range(n_segments):
+        s = n_segments - 1 - number if is_backward else number
+        length = cuts[s + 1] - cuts[s]
+        for k in range(n_states):
+            entering[s, k] = message[k]
+        load_scores(scores, cuts[s], length, centred, psi, shift, spread)
+        if is_backward:
+            for t in range(length // 2):
+                for k in range(width):
+                    psi[t, k], psi[length - 1 - t, k] = psi[length - 1 - t, k], psi[t, k]
+        for k in range(width):
+            psi[0, k] *= message[k]
+            message[k] = 0.0
+        forward(psi[:length], m, n_states, alpha, scale)
+        add_products(message, m, 0, n_states, alpha[length - 1], 0, 1)
+        if number < n_segments - 1:
+            for k in range(n_states):
+                before[s + (-1 if is_backward else 1), k] = alpha[length - 1, k]
 
 
 @subkernel
@@ -235,13 +289,18 @@ def longest_item(items, offsets):
 
 @subkernel
 def close_edges(raw, m, edges, edge_counts):
-    """edge_counts += raw * M; returns the expected edge score <edges, raw * M>."""
-    expected = 0.0
-    for j in range(edges.shape[0]):
-        for k in range(edges.shape[0]):
-            count = raw[j, k] * m[j, k]
-            edge_counts[j, k] += count
-            expected += edges[j, k] * count if m[j, k] > 0.0 else 0.0
+    """raw *= M and edge_counts += raw; returns the expected edge score <edges, raw * M>."""
+    expected, n_states = 0.0, edges.shape[0]
+    for j in range(n_states):
+        for k in range(n_states):
+            raw[j, k] *= m[j, k]
+    for j in range(n_states):
+        for k in range(n_states):
+            edge_counts[j, k] += raw[j, k]
+    # Not in the loop above: a sum beside a store is taken in another order where arrays lie close together in memory.
+    for j in range(n_states):
+        for k in range(n_states):
+            expected += edges[j, k] * raw[j, k] if m[j, k] > 0.0 else 0.0
     return expected
 
 
@@ -272,10 +331,11 @@ def forward_backward(items, offsets, scores, edges, targets, weights, residual, 
         start, length = offsets[chunk], offsets[stop] - offsets[chunk]
         load_scores(scores, start, length, centred, psi, shift, spread)
         for i in range(chunk, stop):
-            a, b, widest, sums[i, 0] = offsets[i] - start, offsets[i + 1] - start, 0.0, 0.0
+            a, b, widest, total = offsets[i] - start, offsets[i + 1] - start, 0.0, 0.0
             for t in range(a, b):
                 widest = spread[t] if spread[t] > widest else widest
-                sums[i, 0] += shift[t]
+                total += shift[t]
+            sums[i, 0] = total
             if a == b:
                 continue
             if widest + 2 * edge_range < LARGEST_RANGE:
@@ -294,9 +354,10 @@ def forward_backward(items, offsets, scores, edges, targets, weights, residual, 
         store_marginals(p, start, length, residual)
         expected_scores(p, centred, shift, length, scale)
         for i in range(chunk, stop):
-            sums[i, 1] = 0.0
+            total = 0.0
             for t in range(offsets[i] - start, offsets[i + 1] - start):
-                sums[i, 1] += scale[t]
+                total += scale[t]
+            sums[i, 1] = total
             sums[i, 2] = subtract_targets(
                 targets, offsets[i], offsets[i + 1], scores, edges, weights[i], residual, edge_counts
             )

@@ -115,19 +115,22 @@ def log_item(scores, edges, table_of, start, weight, psi, alpha, beta, edge_coun
         table = table_at(edges, table_of, start + t + 1)
         counts = table_at(edge_counts, table_of, start + t + 1)
         log_pairs(scores, table, start + t + 1, alpha[t], beta[t + 1], pairs)
+        # A sum beside a store is taken in another order where arrays happen to lie close together in memory.
         for j in range(n_states):
             for k in range(n_states):
-                if pairs[j, k] > 0.0:
-                    counts[j, k] += weight * pairs[j, k]
-                    expected += weight * pairs[j, k] * table[j, k]
+                expected += weight * pairs[j, k] * table[j, k] if pairs[j, k] > 0.0 else 0.0
+        for j in range(n_states):
+            for k in range(n_states):
+                counts[j, k] += weight * pairs[j, k]
     for t in range(length):
         for k in range(n_states):
             beta[t, k] += alpha[t, k]
         normalise(beta[t], n_states)
         for k in range(n_states):
             beta[t, k] = np.exp(beta[t, k])
-            alpha[t, k] = 0.0
-            psi[t, k] = 0.0
+        beta[t, n_states:] = 0.0  # recursions that have failed may have left NaN
+        alpha[t] = 0.0
+        psi[t] = 0.0
     return log_partition, expected
 
 

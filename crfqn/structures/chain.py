@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
-from crfqn.kernels.forward_backward import CHUNK, forward_backward
+from crfqn.kernels.forward_backward import CHUNK, forward_backward, subtract_all_observed
 from crfqn.kernels.item_lanes import forward_backward_lanes
 from crfqn.kernels.logarithms import NO_TABLES
 from crfqn.kernels.rows import LANES
 from crfqn.kernels.viterbi import TransitionMask, viterbi
+from crfqn.structures.segments import Segments
 from crfqn.structures.structure import NO_TARGETS, Ancestors, Decoded, Inference
 from crfqn.structures.transition_rules import TransitionRules
 from crfqn.threads import N_PARTS, Pool, cut_into_parts
@@ -29,6 +30,7 @@ MOST_STATES = 64  # more: the pair sums of eight lanes, K x K x 64 bytes, leave 
 LARGEST = 16 * CHUNK  # positions x states of the longest item: three arrays of eight such items are 786 KB
 FEWEST_LANES = 3  # of eight: a row of lanes costs up to two and a half positions one by one
 GROUPS = 16  # of eight items a part: cut finer, items sorted by length are no longer like their neighbours
+TOGETHER = 2 * LANES  # segments of a part
 PASS = 4  # operations of an inference pass for each product of Viterbi's
 
 
@@ -112,8 +114,30 @@ class Chain:
 
     @cached_property
     def _cuts(self) -> NDArray[np.int64]:
-        """The first item of each part, and the number of items."""
-        return cut_into_parts(self.offsets, self.n_parts or count_parts(self.n_items, self.n_states, LANES))
+        """The first item of each part, and the number of items: long ones that fill no lanes are parts of their own."""
+        lengths = np.diff(self.offsets)
+        alone = lengths[(lengths > CHUNK) & (lengths * self.n_states > LARGEST)].sum() // CHUNK
+        n_parts = max(count_parts(self.n_items, self.n_states, LANES), min(int(alone), N_PARTS))
+        return cut_into_parts(self.offsets, self.n_parts or n_parts)
+
+    @cached_property
+    def _segments(self) -> Segments | None:
+        """The segments of items that are long, and so large a share of all that threads would wait for them; their
+        number fills the lanes of whole parts."""
+        lengths = np.diff(self.offsets)
+        is_long = lengths > max(CHUNK, self.offsets[-1] // N_PARTS)
+        if not is_long.any():
+            return None
+        size = CHUNK if self.n_states > MOST_STATES else min(CHUNK, LARGEST // self.n_states)
+        n_groups = -(-lengths // (size * TOGETHER))
+        return Segments.of(self.offsets, np.where(is_long, n_groups * TOGETHER, 1))
+
+    @cached_property
+    def _chain_of_segments(self) -> Chain:
+        """The segments as items of their own."""
+        assert self._segments is not None
+        n_parts = max(1, min(self._segments.item_of.size // TOGETHER, N_PARTS))
+        return Chain(self._segments.offsets, self.n_states, n_parts)
 
     @cached_property
     def _item_parts(self) -> list[ItemPart]:
@@ -141,6 +165,35 @@ class Chain:
         scores, edges = self.ruled(scores, edges)
         if weights is None:
             weights = np.ones(self.n_items)
+        if self._segments is not None:
+            found = self._infer_segments(self._segments, scores, edges, targets, weights, pool or Pool(1))
+            if found is not None:
+                return found
+        return self._infer_items(scores, edges, targets, weights, pool)
+
+    def _infer_segments(
+        self, segments: Segments, scores: Vector, edges: Vector, targets: Labels, weights: Vector, pool: Pool
+    ) -> Inference | None:
+        """Return what `infer` does, by segments of long items; None where their messages underflow."""
+        messages, by_segment = segments.messages(scores, edges, pool), weights[segments.item_of]
+        closed = segments.closed(scores, messages)
+        found = self._chain_of_segments._infer_items(closed, edges, NO_TARGETS, by_segment, pool)
+        residual = found.residual
+        if not segments.agree(messages, residual, by_segment):
+            return None
+        crossings = segments.crossings(messages, edges, by_segment)
+        counts = found.edge_residual.reshape(edges.shape) + crossings
+        expected = found.expected_score - segments.added_score(messages, residual)
+        expected += float((crossings * np.where(crossings > 0, edges, 0.0)).sum())
+        target_score = np.empty(self.n_items)
+        subtract_all_observed(self.offsets, targets, scores, edges, weights, residual, counts, target_score)
+        log_partition = segments.by_item(found.log_partition, messages, float(edges.max()))
+        return Inference(log_partition, target_score, expected, residual, counts.reshape(-1))
+
+    def _infer_items(
+        self, scores: Vector, edges: Vector, targets: Labels, weights: Vector, pool: Pool | None
+    ) -> Inference:
+        """Return what `infer` does, item by item; scores and edges keep the rules."""
         parts = self._item_parts
         residual = np.empty_like(scores)
         sums = np.zeros((self.n_items, 3))
