@@ -230,7 +230,7 @@ def by_options(message: str) -> str:
     _, is_of_options, told = message.partition(f"{OF_OPTIONS}: ")
     if not is_of_options or "\n" in message.partition(OF_OPTIONS)[0]:
         return message
-    told = KEY.sub(_option, told)
+    told = re.sub(r"has an unknown key: (\w+) = ([^;(]+)(.*)", _refused, KEY.sub(_option, told))
     return re.sub(r'"([\w.-]+)"', r"\1", told) if told.startswith("--") else told
 
 
@@ -238,6 +238,11 @@ def _option(found: re.Match[str]) -> str:
     section, name, value = found.groups()
     name = section if name in (None, "kind") else OPTION_OF.get(name, name.replace("_", "-"))
     return f"--{name}" + (f" {value}" if value else "")
+
+
+def _refused(found: re.Match[str]) -> str:
+    name = OPTION_OF.get(found[1], found[1]).replace("_", "-")
+    return f"does not take --{name} {found[2].strip()}"
 
 
 def end_process(code: int) -> None:

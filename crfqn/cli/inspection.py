@@ -119,7 +119,10 @@ def _weights_of(path: Path) -> Any:
     if file.kind in PREDICTORS and is_named and file.metadata.get("crfqn_version") == crfqn.__version__:
         with suppress(KeyError, TypeError, ValueError, OverflowError, MemoryError, CrfqnError):
             return StoredModel(file)
-    return restored(file)
+    model = restored(file)
+    if not is_named:
+        model.solver = solver  # as it was, in words: a file makes no solver object
+    return model
 
 
 def _print_weights(content: dict[str, Any]) -> None:

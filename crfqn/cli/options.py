@@ -147,6 +147,10 @@ class DataOptions:
         "A file with the tree of the labels, with --data: `parent child` a line; without it labels are paths a/b/c.",
         rich_help_panel="Data",
     )
+    labels: Any = field(default=None, metadata={"option": parameter("labels", ", of a taxonomy", "Data")[1]})
+    separator: Any = field(
+        default=None, metadata={"option": parameter("separator", " in a taxonomy; /", "Data")[1]}
+    )
     encoding: str | None = option(
         "Of the files, with --data: utf-8 (default), latin-1, utf-16, cp1252, ...", rich_help_panel="Data"
     )

@@ -82,7 +82,7 @@ def recipe_of_options(
 ) -> Recipe:
     """Return the recipe of a training on files (`files_named`), `-` for standard input, the first of which tells by its
     name or content the format by default, and this the structure (chain for sequences, flat for documents) and
-    features; `keys` are of [features] and [data]."""
+    features; `keys` are of [features], [data] and [structure]."""
     given, tested, dropped = ([names] if isinstance(names, str) else names for names in (data, test, drop))
     files = {
         part: files_named(names, Path()) for part, names in (("train", given), ("test", tested)) if names
@@ -130,7 +130,8 @@ def recipe_of_options(
     paths = {part: [*map(_whole_path, map(str, names))] for part, names in files.items()}
     named |= {part: names[0] if len(names) == 1 else names for part, names in paths.items()}
     name = Path(given[0] if Path(given[0]).is_dir() else data).name.split(".")[0]
-    tree = {} if taxonomy is None else {"taxonomy": _whole_path(taxonomy)}
+    tree: dict[str, Any] = {name: keys.pop(name) for name in ("labels", "separator") if name in keys}
+    tree |= {} if taxonomy is None else {"taxonomy": _whole_path(taxonomy)}
     table = {
         "name": "model" if data == STANDARD_INPUT else name or "model",
         "title": f"{', '.join(given)}: {title or found.title}",

@@ -117,6 +117,46 @@ def test_what_the_estimator_refuses(tmp_path, monkeypatch, options, message):
     assert re.search(message, result.output)
 
 
+def test_parameters_of_a_taxonomy_are_those_of_the_recipe(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop.txt").write_text("a\tred\na.b\tgreen\na.c\tblue\nd\tred green\n")
+    options = [
+        "train",
+        "--data",
+        "shop.txt",
+        "--format",
+        "text",
+        "--structure",
+        "taxonomy",
+        "--separator",
+        ".",
+    ]
+    result = CliRunner().invoke(app, options)
+    assert result.exit_code == 2  # the label a is an inner node
+    assert "the label 'a' is an inner node" in result.output
+    result = CliRunner().invoke(
+        app, [*options, "--labels", "nodes", "--quiet", "--l1", "0.1", "-o", "m.crfqn"]
+    )
+    assert result.exit_code == 0, result.output
+    model = crfqn.load("m.crfqn")
+    assert (model.labels, model.separator) == ("nodes", ".")
+    assert {"a", "a.b", "a.c", "d"} <= {*model.tree_.names}
+    result = CliRunner().invoke(app, ["train", "--data", "shop.txt", "--format", "text", "--labels", "nodes"])
+    assert result.exit_code == 2
+    assert "does not take --labels nodes" in result.output
+
+
+def test_inspect_shows_the_solver_with_its_settings(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "names.conll").write_text(SPANS)
+    (tmp_path / "recipe.toml").write_text(
+        'name = "n"\ntitle = "N"\n[data]\ntrain = "names.conll"\n[features]\nkind = "words"\n[objective]\nl1 = 0.1\n'
+        '[solver]\nname = "owl-qn"\n[solver.settings]\nmemory = 3\n'
+    )
+    assert CliRunner().invoke(app, ["train", "recipe.toml", "--quiet", "-o", "m.crfqn"]).exit_code == 0
+    assert "solver = OWLQN(memory=3," in CliRunner().invoke(app, ["inspect", "m.crfqn"]).output
+
+
 def test_rules_and_solver_of_the_command_line_are_those_of_python(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "names.conll").write_text(SPANS)
