@@ -100,7 +100,7 @@ def tokenize(text: str, rules: str = UNICODE) -> list[str]:
     Raises
     ------
     InputError
-        Other rules.
+        Other rules, and anything but a text.
 
     Examples
     --------
@@ -109,6 +109,8 @@ def tokenize(text: str, rules: str = UNICODE) -> list[str]:
     """
     if rules not in (UNICODE, LETTERS):
         raise InputError(f"rules: expected {UNICODE!r} or {LETTERS!r}, got {describe(rules)}")
+    if not isinstance(text, str):
+        raise InputError(f"expected a text, got {describe(text)}")
     if rules == LETTERS or text.isascii():
         return TOKEN.findall(text)
     return [text[start:stop] for start, stop in token_spans(text, rules)]

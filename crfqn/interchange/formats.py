@@ -168,7 +168,8 @@ def _check_options(entry: Format, function: Callable[..., Any], options: dict[st
     known = [*inspect.signature(function).parameters][n_own:]
     unknown = sorted(set(options) - set(known))
     if unknown:
-        raise InputError(f"{entry.name}: {unknown[0]}: expected one of the options {known}")
+        expected = f"one of the options {known}" if known else "no option, as this format has none"
+        raise InputError(f"{entry.name}: {unknown[0]}: expected {expected}")
 
 
 def _named(name: str, verb: str) -> Format:
@@ -181,7 +182,8 @@ def _named(name: str, verb: str) -> Format:
 
 
 def _recognised(source: StrPath | bytes) -> Format:
-    """Return the format that a file begins like; crfqn's own for any other, whose reader says what is wrong."""
+    """Return the format that a file begins like or is named as, crfqn's own for one that is empty or cannot be read,
+    whose reader says so; ModelFileError for others."""
     try:
         start = start_of(source, SNIFFED)
     except (OSError, ValueError):
@@ -197,7 +199,10 @@ def _recognised(source: StrPath | bytes) -> Format:
     named = next((entry for entry in FORMATS.values() if suffix in entry.suffixes), None)
     if named is not None and named.read is None:
         raise ModelFileError(f"{shown_source(source)}: {named.title} are written only")
-    return named or FORMATS[OWN]
+    if named is None:
+        known = ", ".join(entry.title for entry in FORMATS.values() if entry.read is not None)
+        raise ModelFileError(f"{shown_source(source)}: expected one of {known}; it begins like none of them")
+    return named
 
 
 def _by_suffix(path: StrPath) -> Format:

@@ -96,6 +96,12 @@ def test_rules_that_there_are_not():
         tokenize("a", "words")
 
 
+@pytest.mark.parametrize("value", [None, b"a word", 3, ["a", "word"]])
+def test_what_is_no_text(value):
+    with pytest.raises(InputError, match="expected a text, got"):
+        tokenize(value)
+
+
 class TestWordsOfTexts:
     @pytest.mark.parametrize(
         ("text", "words"),

@@ -173,6 +173,13 @@ class TestFormats:
             interchange.read(tmp_path / "missing")
         with pytest.raises(ModelFileError, match="a folder"):
             interchange.read(tmp_path, "crfsuite")
+        for content in (b"lala", b"\0" * 50, b"a,b\n1,2\n"):
+            (tmp_path / "foreign").write_bytes(content)
+            for source, shown in ((tmp_path / "foreign", "foreign"), (content, "<bytes>")):
+                with pytest.raises(
+                    ModelFileError, match=rf"{shown}: expected one of .*Wapiti's.*begins like none"
+                ):
+                    interchange.read(source)
 
 
 class TestCommand:

@@ -373,7 +373,7 @@ class TestColumnsThatNoTemplateUses:
         with pytest.raises(InputError, match="n_columns: expected None, as a dump has no templates"):
             read(wapiti_dump(), n_columns=2)
         interchange.write(read(wapiti_model()), tmp_path / "model.crfqn")
-        with pytest.raises(InputError, match="crfqn: n_columns: expected one of the options"):
+        with pytest.raises(InputError, match="crfqn: n_columns: expected no option"):
             interchange.read(tmp_path / "model.crfqn", n_columns=2)
 
 
