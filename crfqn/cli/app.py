@@ -231,7 +231,7 @@ def evaluate(
     ] = None,
     format: FormatOption = None,
     dense: DenseOption = None,
-    encoding: EncodingOption = "utf-8",
+    encoding: EncodingOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure a model on labelled items: accuracy, precision, recall and F1 of each label, log-likelihood.

@@ -25,7 +25,7 @@ def evaluate(
     source: str | None,
     *,
     format: str | None = None,
-    encoding: str = "utf-8",
+    encoding: str | None = None,
     dense: Path | None = None,
     as_json: bool,
 ) -> None:

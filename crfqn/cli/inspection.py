@@ -175,6 +175,7 @@ def _facts(subject: Subject, path: Path, recipe: Recipe | None) -> dict[str, Any
         "bytes": path.stat().st_size,
         "recipe": None if recipe is None else recipe.name,
         "title": None if recipe is None else recipe.title,
+        "encoding": None if recipe is None or recipe.data.dataset else recipe.data.encoding,
         "data_fingerprint": model._training.get("data_fingerprint"),
         "labels": subject.labels,
         **({} if subject.tree is None else {"n_nodes": subject.tree.n_nodes}),
@@ -230,6 +231,7 @@ def _fact_lines(facts: dict[str, Any]) -> list[str]:
         "model": f"{facts['path']} ({facts['bytes']:,} bytes)",
         "recipe": facts["recipe"] and f"{facts['recipe']}: {facts['title']}",
         "data": facts["data_fingerprint"] and f"sha256 {facts['data_fingerprint']}",
+        "encoding": facts["encoding"] != "utf-8" and facts["encoding"],
         "labels": f"{len(facts['labels'])}{nodes}: {labels if len(labels) <= 70 else labels[:67] + '...'}",
         "features": f"{facts['n_features']:,}, of which {facts['n_features_used']:,} are used",
         "dense": "n_dense" in facts

@@ -1,8 +1,9 @@
 """Model files for the commands: the estimator, its recipe, the features of new files."""
 
+import codecs
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 
 from crfqn.cli.output import say
 from crfqn.data.file_parts import Cut, read_parts
-from crfqn.data.files import STANDARD_INPUT, Part, Source, shown_name
+from crfqn.data.files import STANDARD_INPUT, Part, Source, read_start, shown_name
 from crfqn.data.label_texts import label_text
 from crfqn.data.model_file import ModelFile
 from crfqn.data.templates.vocabulary import TemplateVocabulary
@@ -28,6 +29,7 @@ from crfqn.recipes.sequences import OF_TEMPLATES, holds_letters, pixel_map
 from crfqn.recipes.sources import (
     TABLES,
     column_options,
+    format_of,
     format_of_columns,
     format_of_new,
     reading_options,
@@ -45,6 +47,7 @@ Result = TypeVar("Result")
 # Positions: numpy takes 3 to 13 us more for each, of 7 to 41 labels, and an estimator 2 s to be imported.
 MOST_LIGHT = 200_000
 OF_ANY_COLUMNS = ("conll", "crfpp", "wapiti")  # formats that do not say how many columns there are
+OF_UNICODE = ("jsonl", "conllu")  # formats that are UTF-8 by definition
 OF_TITLES = ("jsonl", "conllu", *TABLES)  # formats that say what is in a column
 ADVICE = "`crfqn convert --n-columns N` makes a model that knows how many come before it"
 
@@ -177,15 +180,16 @@ def open_input(
     source: str | None,
     *,
     format: str | None = None,
-    encoding: str = "utf-8",
+    encoding: str | None = None,
     keeps_blank: bool = False,
     is_labeled: bool = False,
 ) -> Input:
     """Return how a file or standard input (-) is read, in `format`, by default what its name or first lines tell, or
     the test part of the model's own data; `keeps_blank`: a blank line among texts is a document without words;
     `is_labeled`: labels are needed, and the last of columns of which the model does not know how many there are is
-    taken for them, which is said."""
+    taken for them, which is said; `encoding` is by default that of the files trained on (of JSON and CoNLL-U UTF-8)."""
     recipe = recipe_of(model, path)
+    is_named, encoding = encoding is not None, encoding or (recipe.data.encoding if recipe else "utf-8")
     if source is not None and source != STANDARD_INPUT:
         if not Path(source).exists():
             raise InputError(f"{source}: there is no such file")
@@ -200,9 +204,15 @@ def open_input(
             columns = recipe.features.column_names
         if source is not None and recipe.features.kind != "pixel-pairs":
             lines = first_lines(source, encoding)
-            name = format or format_of_new(recipe, source, lines, columns, _label_names(model))
+            name = find_format(
+                format or format_of_new(recipe, source, lines, columns, _label_names(model))
+            ).name
+            if not is_named and name in OF_UNICODE and name != format_of(recipe):
+                encoding = "utf-8"
+            elif not is_named and source is not None:
+                _warn_of_utf8(source, encoding)
             separator = separator_of_new(recipe, lines, columns, _label_names(model))
-            data = replace(recipe.data, format=find_format(name).name, encoding=encoding, separator=separator)
+            data = replace(recipe.data, format=name, encoding=encoding, separator=separator)
             data = replace(data, tokens=token_rules(model)) if model.LABELS_SEQUENCES else data
             recipe = replace(recipe, data=data)
         observed = partial(observe, recipe, features=features, keeps_blank=keeps_blank, columns=columns)
@@ -326,6 +336,19 @@ def _format_of_attributes(source: str, encoding: str) -> str | None:
     is_of_words = bool(lines) and "\t" not in lines[0] and " " in lines[0].strip()
     is_told = told in (None, "crfsuite") or sniff(lines, ("crfsuite",)) is not None
     return "crfsuite" if is_told and not is_of_words else None
+
+
+def _warn_of_utf8(source: str, encoding: str) -> None:
+    """Say that a file looks like UTF-8 where the files trained on had another encoding, which it is read in."""
+    start = read_start(source)[0]
+    if "utf" in codecs.lookup(Source(source, encoding).codec).name or start.isascii():
+        return
+    with suppress(UnicodeDecodeError):
+        codecs.getincrementaldecoder("utf-8")().decode(start)  # its last character may be cut
+        say(
+            f"Warning: {shown_name(source)} looks like UTF-8 and is read as {encoding}, the encoding of the training "
+            "files; --encoding utf-8 reads it as such"
+        )
 
 
 def _label_names(model: Any) -> set[str]:

@@ -64,7 +64,12 @@ DENSE = (
 )
 DenseOption = Annotated[Path | None, typer.Option("--dense", help=DENSE)]
 EncodingOption = Annotated[
-    str, typer.Option("--encoding", help="Of the input: utf-8, latin-1, utf-16, cp1252, ...")
+    str | None,
+    typer.Option(
+        "--encoding",
+        help="Of the input, and of what is written but JSON: utf-8, latin-1, utf-16, bytes (UTF-8 with other bytes "
+        "between, as they are), ...; default: that of the files trained on, UTF-8 of JSON and CoNLL-U.",
+    ),
 ]
 
 
@@ -152,7 +157,9 @@ class DataOptions:
         default=None, metadata={"option": parameter("separator", " in a taxonomy; /", "Data")[1]}
     )
     encoding: str | None = option(
-        "Of the files, with --data: utf-8 (default), latin-1, utf-16, cp1252, ...", rich_help_panel="Data"
+        "Of the files, with --data: utf-8 (default), latin-1, utf-16, cp1252, ..., or bytes: UTF-8 with other bytes "
+        "between, which are kept as they are. The model remembers it.",
+        rich_help_panel="Data",
     )
     sentence: str | None = option(
         "The column of a table that tells the items apart, with --data; or blank lines do.",
@@ -311,7 +318,7 @@ class PredictOptions:
         "--text",
         default=False,
     )
-    encoding: EncodingOption = "utf-8"
+    encoding: EncodingOption = None
 
 
 ThreadsOption = Annotated[Any, parameter("n_threads")[1]]

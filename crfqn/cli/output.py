@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from crfqn.atomic_write import replace_file
-from crfqn.data.files import STANDARD_INPUT, pack
+from crfqn.data.files import BYTES, STANDARD_INPUT, Source, pack
 from crfqn.errors import InputError
 from crfqn.messages import CONTROL, written_out
 
@@ -32,6 +32,7 @@ def to_json(content: Any) -> str:
     from crfqn.data.model_file import null_for_nan
 
     text = json.dumps(null_for_nan(content), indent=2, ensure_ascii=False, allow_nan=False)
+    text = text.encode("utf-8", "backslashreplace").decode()  # lone surrogates
     return CONTROL_BUT_LINES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
@@ -41,23 +42,22 @@ def say(message: str = "") -> None:
         print(printable_lines(message), file=sys.stderr, flush=True)
 
 
-def write_text(output: Path | None, parts: str | Iterable[str | bytes]) -> None:
-    """Write text to a file, compressed as its name says, or part by part to standard output (None and `-`)."""
+def write_text(output: Path | None, parts: str | Iterable[str | bytes], encoding: str = BYTES) -> None:
+    """Write text in an encoding to a file, compressed as its name says, or part by part to standard output (None and
+    `-`); a terminal has an encoding of its own."""
     parts = [parts] if isinstance(parts, str) else parts
+    source = Source(None, encoding)
     if output is None or str(output) == STANDARD_INPUT:
-        _print(parts)
+        takes_bytes = hasattr(sys.stdout, "buffer") and not sys.stdout.isatty()
+        _print(source.encoded(parts) if takes_bytes and source.codec != "utf-8" else parts)
         return
-    pieces = map(_encoded, parts)
+    pieces = source.encoded(parts)
     if output.exists() and not (output.is_file() or output.is_dir()):  # a pipe or a device
         _feed(output, pieces)
         return
     replace_file(
         output, (pack(piece, str(output)) for piece in pieces)
     )  # each packing allows for several streams
-
-
-def _encoded(part: str | bytes) -> bytes:
-    return part if isinstance(part, bytes) else part.encode("utf-8", "surrogateescape")
 
 
 def _print(parts: Iterable[str | bytes]) -> None:
@@ -84,9 +84,13 @@ def _feed(output: Path, pieces: Iterator[bytes]) -> None:
 
 
 def prepare_stdout() -> None:
-    """Write UTF-8 into files and pipes, as the readers expect it, whatever the system's locale is."""
-    if sys.stdout is not None and not sys.stdout.isatty() and hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
+    """Write UTF-8 into files and pipes, as the readers expect it, whatever the system's locale is, and bytes that are
+    none as they were read; a terminal shows these by their numbers."""
+    if sys.stdout is not None and hasattr(sys.stdout, "reconfigure"):
+        if sys.stdout.isatty():
+            sys.stdout.reconfigure(errors="backslashreplace")
+        else:
+            sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
 
 
 def close_stdout() -> None:

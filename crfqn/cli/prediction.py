@@ -19,7 +19,7 @@ from crfqn.cli.dense import beside_input
 from crfqn.cli.loading import Input, Labeller, open_input, tree_of
 from crfqn.cli.options import PredictOptions
 from crfqn.cli.output import say, write_text
-from crfqn.data.files import STANDARD_INPUT, Part, is_blank, strict_json
+from crfqn.data.files import BYTES, STANDARD_INPUT, Part, is_blank, strict_json
 from crfqn.data.label_texts import label_text
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError, UnknownFeaturesWarning
@@ -49,7 +49,11 @@ def predict(path: Path, source: str, output: Path | None, options: PredictOption
         format = "raw" if model.LABELS_SEQUENCES else "text"
     input = open_input(model, path, source, format=format, encoding=options.encoding, keeps_blank=True)
     input = beside_input(input, model, path, options.dense)
-    write_text(output, _predictions(labeller, input, options))
+    is_json = options.as_json or (options.to == JSON_LINES and input.format != JSON_LINES)
+    encoding = (
+        BYTES if is_json or "utf-8" in input.encoding.lower() else input.encoding
+    )  # JSON is always UTF-8
+    write_text(output, _predictions(labeller, input, options), encoding)
 
 
 def _predictions(labeller: Labeller, input: Input, options: PredictOptions) -> Iterator[str | bytes]:

@@ -177,7 +177,7 @@ def _lines(origin: str | Path | Source) -> Iterator[list[str]]:
 def _decoded(source: Any, number: int, content: bytes) -> Iterator[list[str]]:
     """Yield lines as text; where one is none, those before it come first."""
     try:
-        yield _with_ends(content.decode("utf-8"))
+        yield _with_ends(content.decode("utf-8", source.errors))
     except UnicodeDecodeError:
         for line in content.split(b"\n")[:-1]:
             yield [decode_line(source, number, line + b"\n")]
@@ -192,7 +192,7 @@ def _with_ends(text: str) -> list[str]:
 def _text_pieces(origin: str | Path | Source) -> Iterator[bytes]:
     """Yield the content of a file as `_pieces` does, as UTF-8 whatever its encoding is."""
     source = source_of(origin)
-    if "utf-8" in codecs.lookup(source.encoding).name:
+    if "utf-8" in codecs.lookup(source.codec).name:
         yield from _pieces(source)
         return
     decoder = codecs.getincrementaldecoder(source.encoding)()

@@ -17,7 +17,7 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from io import BytesIO
@@ -25,6 +25,7 @@ from pathlib import Path, PurePath
 from typing import IO, Any, BinaryIO, NamedTuple
 
 from crfqn.errors import DataError, DataUnavailableError, InputError
+from crfqn.messages import shorten
 
 LARGEST_SIZE = 4 << 30  # bytes of an unpacked file, unless the caller says otherwise
 PIECE = 1 << 20  # bytes unpacked at a time
@@ -145,6 +146,9 @@ def pack(content: bytes, name: str) -> bytes:
 
 
 STANDARD_INPUT = "-"
+# An encoding: UTF-8 where the bytes are such, and any other byte is kept (`surrogateescape`), so that what is read is
+# written as it was. CRF++, CRFsuite and Wapiti read bytes, and their users cut words anywhere in a character.
+BYTES = "bytes"
 RETURN_WITHIN = (
     "a carriage return (CR) within the line; expected lines that end with LF or CR LF (of CR alone, `tr '\\r' '\\n'` "
     "makes them)"
@@ -157,12 +161,12 @@ class Source:
     """Where to read from, and how: a path, `-` for standard input, or a stream of bytes or text, read to its end."""
 
     origin: Any
-    encoding: str = "utf-8"  # of the text; this one takes a byte-order mark as such
+    encoding: str = "utf-8"  # of the text, or BYTES; this one takes a byte-order mark as such
     largest_size: int = LARGEST_SIZE  # bytes that a compressed file may unpack to
 
     def __post_init__(self) -> None:
         try:
-            codecs.lookup(self.encoding)
+            codecs.lookup(self.codec)
         except (LookupError, TypeError):
             raise InputError(
                 f"encoding: expected the name of an encoding such as 'utf-8', got {self.encoding!r}"
@@ -172,6 +176,27 @@ class Source:
 
     def __str__(self) -> str:
         return shown_name(self)
+
+    @property
+    def codec(self) -> str:
+        """Name of Python's codec of the encoding."""
+        return "utf-8" if self.encoding == BYTES else self.encoding
+
+    @property
+    def errors(self) -> str:
+        """What becomes of bytes that are no text: an error, or of BYTES a lone surrogate each."""
+        return "surrogateescape" if self.encoding == BYTES else "strict"
+
+    def encoded(self, parts: Iterable[str | bytes]) -> Iterator[bytes]:
+        """Yield the parts of a text as bytes, those that are bytes as they are; InputError for a character that the
+        encoding does not have."""
+        encoder = codecs.getincrementalencoder(self.codec)(self.errors)  # one mark of utf-16, not one a part
+        for part in parts:
+            try:
+                yield part if isinstance(part, bytes) else encoder.encode(part)
+            except UnicodeEncodeError as error:
+                wrong = shorten(error.object[error.start : error.end])
+                raise InputError(f"{self.encoding!r} cannot encode {wrong}, which is in the data") from None
 
 
 Readable = str | Path | IO[Any] | Source
@@ -293,7 +318,7 @@ def _decoded_lines(source: Source) -> Iterator[tuple[int, str]]:
         yield from source.origin.numbered_lines()
         return
     content = read_bytes(source)
-    if "utf-8" in codecs.lookup(source.encoding).name:
+    if "utf-8" in codecs.lookup(source.codec).name:
         check_utf8(source, content)
         for number, raw in enumerate(content.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
             yield number, decode_line(source, number, raw)
@@ -323,12 +348,12 @@ def check_utf8(source: Source, content: bytes) -> None:
 def decode_line(origin: Readable, number: int, line: bytes) -> str:
     """Return a line as text. No byte of a character is a line's end, and so the DataError can say which line it is."""
     try:
-        return line.decode("utf-8")
+        return line.decode("utf-8", source_of(origin).errors)
     except UnicodeDecodeError as error:
         raise DataError(
             f"{shown_name(origin)}, line {number}: not UTF-8 text: byte 0x{line[error.start]:02x} behind "
             f"{error.start} others ({error.reason}); another encoding can be named (--encoding latin-1, "
-            "encoding='latin-1')"
+            f"encoding='latin-1'), or {BYTES}, which keeps all bytes as they are"
         ) from error
 
 
@@ -336,7 +361,7 @@ def _raw_bytes(source: Source) -> bytes:
     origin = source.origin
     if hasattr(origin, "read"):
         content = origin.read()
-        return content.encode(source.encoding) if isinstance(content, str) else bytes(content)
+        return b"".join(source.encoded([content])) if isinstance(content, str) else bytes(content)
     with opened(origin) as stream:
         return stream.read()
 
@@ -359,8 +384,9 @@ def opened(origin: str | Path) -> Iterator[IO[bytes]]:
 
 
 def strict_json(content: Any, **how: Any) -> str:
-    """Return JSON; InputError for NaN and infinite numbers, which it does not have."""
+    """Return JSON, lone surrogates escaped; InputError for NaN and infinite numbers, which it does not have."""
     try:
-        return json.dumps(content, allow_nan=False, **how)
+        text = json.dumps(content, allow_nan=False, **how)
+        return text.encode("utf-8", "backslashreplace").decode()
     except ValueError as error:
         raise InputError(f"expected finite numbers, as JSON has no others: {error}") from None

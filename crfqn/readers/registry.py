@@ -19,7 +19,7 @@ from crfqn.data.files import LARGEST_SIZE, STANDARD_INPUT, SUFFIXES, Part, Sourc
 from crfqn.data.label_texts import are_equal, label_text
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError
-from crfqn.messages import describe, shorten
+from crfqn.messages import describe
 from crfqn.readers import conll, conllu, crfsuite_text, json_lines, labelled_text, raw_text, svmlight, tables
 from crfqn.readers.format import DOCUMENTS, ROWS, SEQUENCES, Batches, Data, Format, options_of, relabeled
 from crfqn.readers.items import Documents
@@ -75,6 +75,7 @@ def read(
     format : str, optional
         A name out of `FORMATS`; by default what the extension says.
     encoding : str, default "utf-8"
+        A codec of Python's, or "bytes": UTF-8, and any byte that is none is kept (`surrogateescape`).
     largest_size : int, default 4 GiB
         Bytes that a compressed file may unpack to.
     **options
@@ -129,7 +130,7 @@ def write(
         columns, tables, `predicted` in JSON), or in formats without room for it (crfsuite, conllu, svmlight, text)
         the labels.
     encoding : str, default "utf-8"
-        Of a file; a stream of text has its own.
+        Of a file, as of `read`; a stream of text has its own.
 
     Raises
     ------
@@ -138,19 +139,14 @@ def write(
     DataError
         The file cannot be written.
     """
-    encoding = Source(target, encoding).encoding
-    try:
-        written = list(written_batches([(data, predicted)], find_format(format, target)))
-        content = b"".join(piece if isinstance(piece, bytes) else piece.encode(encoding) for piece in written)
-    except UnicodeEncodeError as error:
-        wrong = shorten(error.object[error.start : error.end])
-        raise InputError(f"{encoding!r} cannot encode {wrong}, which is in the data") from None
+    source = Source(target, encoding)
+    content = b"".join(source.encoded(written_batches([(data, predicted)], find_format(format, target))))
     if hasattr(target, "write"):
-        _to_stream(target, content, encoding)
+        _to_stream(target, content, source)
     elif str(target) == STANDARD_INPUT:
         sys.stdout.flush()
         stream = getattr(sys.stdout, "buffer", sys.stdout)  # a text in its place, where somebody listens
-        _to_stream(stream, content, encoding)
+        _to_stream(stream, content, source)
         stream.flush()
     else:
         replace_data_file(target, pack(content, str(target)))
@@ -197,11 +193,11 @@ def _check_content(format: Format, data: Data) -> None:
                     )
 
 
-def _to_stream(target: Any, content: bytes, encoding: str) -> None:
+def _to_stream(target: Any, content: bytes, source: Source) -> None:
     try:
         target.write(content)
     except TypeError:  # a stream of text
-        target.write(content.decode(encoding))
+        target.write(content.decode(source.codec, source.errors))
 
 
 def _check_options(what: str, reader: Callable[..., Data], options: dict[str, Any]) -> None:

@@ -13,7 +13,9 @@ def first_lines(origin: Readable, encoding: str = "utf-8") -> list[str]:
     """Return the first lines of a file or of standard input, without blank ones at their beginning, and leave them to
     be read; [] for a pipe by name, which could not be read again, and for what is not there."""
     raw, is_whole = read_start(origin)
-    lines = raw.decode(Source(origin, encoding).encoding, "replace").removeprefix("\ufeff").split("\n")
+    source = Source(origin, encoding)
+    errors = "replace" if source.errors == "strict" else source.errors
+    lines = raw.decode(source.codec, errors).removeprefix("\ufeff").split("\n")
     if not is_whole and len(lines) > 1:
         lines.pop()  # which may go on
     lines = [line.removesuffix("\r") for line in lines]

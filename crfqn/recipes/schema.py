@@ -74,7 +74,7 @@ class DataSection:
     separator: str = key(
         "", "between the columns of CoNLL's files; default: tabs where all lines have as many, else blanks"
     )
-    encoding: str = key("utf-8", "of the files")
+    encoding: str = key("utf-8", "of the files; bytes: UTF-8 with other bytes between, as they are")
     split: SplitSection = SplitSection("given")
     tokens: str | None = None  # no key: the rules by which the recipe's model cuts raw text
 

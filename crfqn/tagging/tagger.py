@@ -208,7 +208,11 @@ class Tagger:
         """Write labels, features and weights as text, in the form of CRFsuite's `dump`, to a file or by default to
         standard output."""
         info = self.info()
-        with nullcontext(sys.stdout) if path is None else open(path, "w", encoding="utf-8") as stream:
+        with (
+            nullcontext(sys.stdout)
+            if path is None
+            else open(path, "w", encoding="utf-8", errors="surrogateescape") as stream
+        ):
             stream.writelines(info.lines())
 
     def info(self) -> ModelInfo:

@@ -309,14 +309,14 @@ def test_whatever_comes_is_read(folder, monkeypatch, new):
 
 
 def test_raw_text_and_encodings(folder, monkeypatch):
-    done = run_here(
-        monkeypatch, folder, "predict", "m.crfqn", "--text", "--to", "jsonl", input="Paris café\n"
-    )
+    as_json = "--text", "--to", "jsonl", "--encoding", "utf-8"
+    done = run_here(monkeypatch, folder, "predict", "m.crfqn", *as_json, input="Paris café\n")
     found = json.loads(done.stdout)
     assert (found["start"], found["end"], len(found["labels"])) == ([0, 6], [5, 10], 2)
-    done = run_here(monkeypatch, folder, "evaluate", "m.crfqn", "train.txt", "--encoding", "latin-1")
-    assert "accuracy, positions    1.0000  of 7" in done.stdout
-    done = run_here(monkeypatch, folder, "evaluate", "m.crfqn", "train.txt")
+    for options in ((), ("--encoding", "latin-1")):  # the first is that of the training
+        done = run_here(monkeypatch, folder, "evaluate", "m.crfqn", "train.txt", *options)
+        assert "accuracy, positions    1.0000  of 7" in done.stdout
+    done = run_here(monkeypatch, folder, "evaluate", "m.crfqn", "train.txt", "--encoding", "utf-8")
     assert (done.returncode, "--encoding latin-1" in done.stderr) == (2, True)
 
 
