@@ -53,13 +53,13 @@ class TestInterrupts:
 
         prepared = Prepared([[1.0, 0], [0, 1]] * 3, ["a", "b"] * 3, None, [], None, "")
         model = MulticlassCRF(l1=0.1, callback=interrupt)
-        _fit(model, prepared, Interrupts())
+        _fit(model, prepared, Interrupts(), {})
         assert model.result_.status.name == "INTERRUPTED"
         model = MulticlassCRF(l1=0.1)
         model._learn_labels = interrupt  # before the training begins
         prepared.X_train = [[1.0, 0], [0, 1]] * 3
         with pytest.raises(KeyboardInterrupt):
-            _fit(model, prepared, Interrupts())
+            _fit(model, prepared, Interrupts(), {})
 
     @pytest.mark.parametrize(
         ("number", "kind"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)]

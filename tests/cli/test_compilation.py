@@ -11,11 +11,11 @@ from crfqn.cli.compilation import FIRST_FITS
 def test_what_was_compiled_is_not_compiled_again(tmp_path):
     found, folder = [], str(tmp_path)
     for given, settings in (["--to", folder], {}), ([], {"CRFQN_CODE": folder}):
-        done = crfqn("compile", "StagewiseRegression", "-q", "--json", *given, **settings)
+        done = crfqn("compile", "CalibratedLeastSquares", "-q", "--json", *given, **settings)
         assert done.returncode == 0, done.stderr
         assert not done.stderr
         (row,) = json.loads(done.stdout)
-        assert row["name"] == "StagewiseRegression"
+        assert row["name"] == "CalibratedLeastSquares"
         assert row["seconds"] > 0
         found.append(row["n_compiled"])
     assert found[0] > 0

@@ -57,7 +57,7 @@ def test_mistakes_are_named(run):
         (["evaluate", "m.crfqn", "s.conll", "--dense", "two.npz"], "two.npz: expected one array, got 2"),
         (
             ["evaluate", "m.crfqn", "s.conll", "--dense", "nan.npy"],
-            "nan.npy: dense: expected finite numbers, but item 0",
+            "nan.npy: item 0, position 0: dense column 0: expected a finite number of at most 1e+12",
         ),
         (
             ["evaluate", "m.crfqn", "s.conll", "--dense", "s.conll"],
