@@ -45,14 +45,14 @@ from crfqn.objectives import objective as objectives
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge, MultitaskSquaredHinge
 from crfqn.objectives.losses.likelihood import MultinomialLogistic
+from crfqn.papers.blondel2013.fobos import FOBOS
+from crfqn.papers.zhong2014.prox_gd import FISTA
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Result
 from crfqn.solvers.coordinate.row_descent import RowDescent
-from crfqn.solvers.first_order.prox_gd import FISTA
-from crfqn.solvers.first_order.sparsa import SpaRSA
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
-from crfqn.solvers.stochastic.fobos import FOBOS
+from crfqn.solvers.sparsa import SpaRSA
 from crfqn.threads import Pool
 
 OF_THE_PAPER = [name for name in DATA if name != "news20-counts"]

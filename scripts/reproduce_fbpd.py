@@ -35,9 +35,9 @@ from sklearn.svm import LinearSVC
 
 from crfqn import MulticlassClassifier
 from crfqn.errors import InputError
-from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
-from crfqn.solvers.primal_dual.constrained import ConstrainedFBPD
-from crfqn.solvers.primal_dual.regularised import FBPD
+from crfqn.papers.chierchia2015.constrained import ConstrainedFBPD
+from crfqn.papers.chierchia2015.regularised import FBPD
+from crfqn.papers.zhong2014.prox_gd import FISTA, ProxGD
 from crfqn.solvers.protocols import Requirements, State, requirements
 
 LOSSES = {

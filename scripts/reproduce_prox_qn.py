@@ -41,10 +41,10 @@ from crfqn.datasets import dataset
 from crfqn.errors import DataUnavailableError
 from crfqn.objectives.blocks import likelihood
 from crfqn.objectives.objective import Objective
+from crfqn.papers.zhong2014.feature_bcd import FeatureBCD
+from crfqn.papers.zhong2014.prox_gd import FISTA, ProxGD
 from crfqn.penalties import ElasticNet
 from crfqn.result import Result
-from crfqn.solvers.coordinate.block_cd import FeatureBCD
-from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.protocols import Requirements
 from crfqn.solvers.prox_qn import AllCoordinates, ByShareOfBound, PricedSweeps, ProxQN

@@ -10,27 +10,24 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from crfqn.choices import load_class
 from crfqn.errors import InputError
 from crfqn.objectives.protocols import has_state
-from crfqn.solvers.coordinate.block_cd import FeatureBCD
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.coordinate.row_state import RowBlocks
 from crfqn.solvers.dual.block_frank_wolfe import BlockFrankWolfe
 from crfqn.solvers.dual.decomposition import DualDecomposition
 from crfqn.solvers.dual.decomposition_state import DualItems
-from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
-from crfqn.solvers.first_order.sparsa import SpaRSA
-from crfqn.solvers.least_squares.generalized import GLS
-from crfqn.solvers.primal_dual.regularised import FBPD
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, Solver, State, requirements
 from crfqn.solvers.prox_qn import PricedSweeps, ProxQN, TokenWise, TopViolators
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
-from crfqn.solvers.stochastic.fobos import FOBOS
+from crfqn.solvers.sparsa import SpaRSA
 from crfqn.solvers.stochastic.perceptron import AveragedPerceptron, PassiveAggressive
 from crfqn.solvers.stochastic.sgd import SGDL1
 
 AUTO = "auto"
+PAPERS = "crfqn.papers"  # methods that only reproduce a paper stand as names, and are imported when asked for
 # Weights. scikit-learn's digits (640): Prox-QN 0.6 s, block coordinate descent 0.8 s, or 2.1 s and 1,000 sweeps without
 # an end with intercepts; iris and wine: 20 to 80 steps, 500 to 1,000 sweeps; 20 newsgroups (2.6 million): 60 s, 10 s.
 FEW = 2000
@@ -150,44 +147,52 @@ def for_items(
     )
 
 
-SOLVERS: dict[str, Callable[[], Any]] = {
+SolverTable = dict[
+    str, Callable[[], Any] | str
+]  # a class or function that makes a solver, or its dotted name
+SOLVERS: SolverTable = {
     AUTO: AutoSolver,
     "prox-qn": ProxQN,
     "prox-qn-paper": ProxQN.paper,
     "owl-qn": OWLQN,
-    "prox-gd": ProxGD,
-    "fista": FISTA,
+    "prox-gd": f"{PAPERS}.zhong2014.prox_gd.ProxGD",
+    "fista": f"{PAPERS}.zhong2014.prox_gd.FISTA",
     "spa-rsa": SpaRSA,
     "l-bfgs": LBFGS,
     "sgd": SGDL1,
     "averaged-perceptron": AveragedPerceptron,
     "passive-aggressive": PassiveAggressive,
-    "bcd": FeatureBCD,
+    "bcd": f"{PAPERS}.zhong2014.feature_bcd.FeatureBCD",
 }
-STRUCTURED_SOLVERS: dict[str, Callable[[], Any]] = {**SOLVERS, "block-frank-wolfe": BlockFrankWolfe}
-LINEAR_SOLVERS: dict[str, Callable[[], Any]] = {
+STRUCTURED_SOLVERS: SolverTable = {**SOLVERS, "block-frank-wolfe": BlockFrankWolfe}
+LINEAR_SOLVERS: SolverTable = {
     **SOLVERS,
     AUTO: for_items,
     "prox-qn": lambda: FOR_FLAT,
     "bcd": RowDescent,
     "bcd-constant": partial(RowDescent, step="constant"),
-    "bcd-single": FeatureBCD,
+    "bcd-single": f"{PAPERS}.zhong2014.feature_bcd.FeatureBCD",
     "dual": DualDecomposition,
-    "fbpd": FBPD,
-    "fobos": FOBOS,
+    "fbpd": f"{PAPERS}.chierchia2015.regularised.FBPD",
+    "fobos": f"{PAPERS}.blondel2013.fobos.FOBOS",
     "l-bfgs": partial(LBFGS, warm_up=False),
-    "gls": GLS,
+    "gls": f"{PAPERS}.agarwal2014.gls.GLS",
 }
 SEEDS = ("random_state", "seed")  # what solvers call theirs
 
 
-def named_solver(solver: Any, known: dict[str, Callable[[], Any]], random_state: Any) -> Any:
+def solver_maker(row: Callable[[], Any] | str) -> Any:
+    """Return the class or function that a row of a table of solvers names or is."""
+    return load_class(row) if isinstance(row, str) else row
+
+
+def named_solver(solver: Any, known: SolverTable, random_state: Any) -> Any:
     """Return the solver that one of the `known` names stands for, or a solver object; InputError for anything else."""
     if hasattr(solver, "steps"):
         return solver
     if not isinstance(solver, str) or solver not in known:
         raise InputError(f"solver: expected one of {sorted(known)} or a solver object, got {solver!r}")
-    return seeded(known[solver](), random_state)
+    return seeded(solver_maker(known[solver])(), random_state)
 
 
 def seeded(solver: Any, random_state: Any) -> Any:

@@ -25,7 +25,7 @@ from crfqn.choices import STRUCTURED, Form
 from crfqn.data.features import FeatureStore
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import EmptyModelWarning, is_called_from, warn_caller
-from crfqn.estimators.automatic_solver import AUTO, SOLVERS, named_solver
+from crfqn.estimators.automatic_solver import AUTO, SOLVERS, SolverTable, named_solver
 from crfqn.estimators.blocks import Block, Blocks
 from crfqn.estimators.callbacks import Callbacks, CallbackSupportMixin
 from crfqn.estimators.checkpoint import Checkpoint
@@ -145,7 +145,7 @@ class SparseLinearModel(NamedParameters, CallbackSupportMixin, BaseEstimator):
     KIND: ClassVar[str]
     LABELS_SEQUENCES: ClassVar[bool] = False  # an item has a label at each position
     RANKS_LABELS: ClassVar[bool] = False  # an item may have several labels
-    SOLVERS: ClassVar[dict[str, Callable[[], Any]]] = SOLVERS
+    SOLVERS: ClassVar[SolverTable] = SOLVERS
     PARAMETERS: ClassVar[Mapping[str, Parameter]] = PARAMETERS
     ENOUGH: ClassVar[float] = 0.01  # the loosest tolerance that costs no accuracy: docs/numerics.md
     RESERVOIR: ClassVar[int] = 10_000  # items that `partial_fit` keeps at most, with solvers that minimise

@@ -22,7 +22,7 @@ import numpy as np
 from crfqn.atomic_write import StrPath, check_writable
 from crfqn.data.model_file import read_model, write_model
 from crfqn.errors import InputError, ModelFileError, warn_caller
-from crfqn.estimators.automatic_solver import SOLVERS, AutoSolver
+from crfqn.estimators.automatic_solver import SOLVERS, AutoSolver, solver_maker
 from crfqn.objectives.fingerprint import fingerprint
 from crfqn.parameters import PARAMETERS
 from crfqn.result import Result, Status
@@ -80,7 +80,9 @@ class Keeper:
         if isinstance(solver, AutoSolver):
             solver = solver.chosen(run.objective, run.penalty)
         if not getattr(solver, "resumes", False):
-            known = ", ".join(name for name, make in SOLVERS.items() if getattr(make, "resumes", False))
+            known = ", ".join(
+                name for name, row in SOLVERS.items() if getattr(solver_maker(row), "resumes", False)
+            )
             raise InputError(
                 f"checkpoint: expected a solver that can go on from one ({known}), got {type(solver).__name__}"
             )

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from crfqn.arrays import Coords, Vector
-from crfqn.choices import FLAT, LOSSES, PENALTIES, UNKNOWN, Form
+from crfqn.choices import FLAT, LOSSES, PENALTIES, UNKNOWN, Form, load_class
 from crfqn.errors import InputError
-from crfqn.estimators.automatic_solver import AUTO, LINEAR_SOLVERS, TUNED, linear_solver, named_solver
+from crfqn.estimators.automatic_solver import AUTO, LINEAR_SOLVERS, PAPERS, TUNED, linear_solver, named_solver
 from crfqn.estimators.item_classifier import ItemClassifier
 from crfqn.estimators.labels import LabelSpace
 from crfqn.estimators.strengths import (
@@ -26,7 +26,6 @@ from crfqn.objectives.objective import BoundedObjective
 from crfqn.objectives.support import Support
 from crfqn.parameters import PARAMETERS
 from crfqn.penalties import ElasticNet, GroupLasso, LossBudget
-from crfqn.solvers.primal_dual.constrained import ConstrainedFBPD
 from crfqn.structures.structure import Structure
 
 
@@ -201,7 +200,7 @@ class MulticlassClassifier(ItemClassifier):
             dense, full = LOSSES[self.loss].dense
             return linear_solver(self, TUNED[dense], TUNED[full])
         if self.constraint is not None:
-            return ConstrainedFBPD()
+            return load_class(f"{PAPERS}.chierchia2015.constrained.ConstrainedFBPD")()
         name = self._trained_by[0] if self.solver == AUTO else self.solver
         return named_solver(name, self.SOLVERS, self.random_state)
 

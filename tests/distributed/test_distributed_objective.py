@@ -18,15 +18,15 @@ from crfqn.distributed.shard import applied, changed
 from crfqn.distributed.workers import WorkersLostError
 from crfqn.errors import InputError, ViewError
 from crfqn.estimators.checkpoint import Checkpoint
+from crfqn.papers.zhong2014.prox_gd import FISTA, ProxGD
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.coordinate.row_descent import RowDescent
-from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
-from crfqn.solvers.first_order.sparsa import SpaRSA
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
+from crfqn.solvers.sparsa import SpaRSA
 from crfqn.solvers.stochastic.sgd import SGDL1
 
 SMALL = {"tol": 1e-4, "max_iter": 60, "max_seconds": 120}

@@ -13,9 +13,9 @@ from crfqn import MulticlassCRF
 from crfqn.data.features import FeatureStore
 from crfqn.objectives.blocks import BlockedObjective, build_objective
 from crfqn.objectives.objective import Objective
+from crfqn.papers.zhong2014.prox_gd import FISTA
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
-from crfqn.solvers.first_order.prox_gd import FISTA
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import Diagonal, ProxQN
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS

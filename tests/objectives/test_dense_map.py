@@ -20,8 +20,8 @@ from crfqn.objectives.linear.tiled_map import FEATURES, POSITIONS
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.objectives.losses.likelihood import Likelihood, MultinomialLogistic
 from crfqn.objectives.objective import Objective
+from crfqn.papers.zhong2014.prox_gd import FISTA
 from crfqn.penalties import ElasticNet, GroupLasso
-from crfqn.solvers.first_order.prox_gd import FISTA
 from crfqn.solvers.minimize import minimize
 from crfqn.structures.chain import Chain
 from crfqn.threads import Pool

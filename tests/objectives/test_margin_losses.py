@@ -24,10 +24,10 @@ from crfqn.objectives.losses.likelihood import MultinomialLogistic
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.losses.score_loss import NO_EDGES
 from crfqn.objectives.protocols import has_state
+from crfqn.papers.zhong2014.feature_bcd_state import BlockState
+from crfqn.papers.zhong2014.prox_gd import FISTA
 from crfqn.penalties import GroupLasso
 from crfqn.result import Status
-from crfqn.solvers.coordinate.block_cd_state import BlockState
-from crfqn.solvers.first_order.prox_gd import FISTA
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.screened_point import screen_point
 from crfqn.solvers.stochastic.state import SGDState

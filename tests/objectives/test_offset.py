@@ -23,15 +23,15 @@ from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.protocols import has_state
+from crfqn.papers.blondel2013.fobos import FOBOS
+from crfqn.papers.zhong2014.feature_bcd import FeatureBCD
+from crfqn.papers.zhong2014.feature_bcd_state import BlockState
+from crfqn.papers.zhong2014.prox_gd import FISTA
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
-from crfqn.solvers.coordinate.block_cd import FeatureBCD
-from crfqn.solvers.coordinate.block_cd_state import BlockState
-from crfqn.solvers.first_order.prox_gd import FISTA
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import Diagonal, ProxQN
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
-from crfqn.solvers.stochastic.fobos import FOBOS
 from crfqn.solvers.stochastic.sgd import SGDL1
 from crfqn.solvers.stochastic.state import FobosState, SGDState
 from crfqn.threads import Pool

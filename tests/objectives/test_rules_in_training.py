@@ -22,16 +22,16 @@ from crfqn.objectives.losses.likelihood import Likelihood, PartialLikelihood
 from crfqn.objectives.losses.structured import StructuralHinge
 from crfqn.objectives.marginals import Marginals
 from crfqn.objectives.objective import Objective
+from crfqn.papers.zhong2014.feature_bcd import FeatureBCD
+from crfqn.papers.zhong2014.prox_gd import FISTA, ProxGD
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
-from crfqn.solvers.coordinate.block_cd import FeatureBCD
 from crfqn.solvers.dual.block_frank_wolfe import BlockFrankWolfe
-from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
-from crfqn.solvers.first_order.sparsa import SpaRSA
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
+from crfqn.solvers.sparsa import SpaRSA
 from crfqn.solvers.stochastic.perceptron import AveragedPerceptron, PassiveAggressive
 from crfqn.solvers.stochastic.sgd import SGDL1
 from crfqn.solvers.stochastic.state import SGDState

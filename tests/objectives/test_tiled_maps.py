@@ -8,8 +8,9 @@ from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.objectives.linear import gram
 from crfqn.objectives.linear.coordinates import split_coords
-from crfqn.objectives.linear.dense_map import DenseMap, GeneratedMap, JoinedMap
+from crfqn.objectives.linear.dense_map import DenseMap, JoinedMap
 from crfqn.objectives.linear.sparse_map import SparseMap
+from crfqn.papers.agarwal2014.generated_map import GeneratedMap
 from crfqn.threads import Pool
 
 OFFSETS = np.array([0, 2, 2, 7, 30])

@@ -11,10 +11,10 @@ from problems import objective_of as tree_objective
 from references import Penalised
 
 from crfqn.objectives.blocks import BlockedObjective
-from crfqn.objectives.losses.link import Link
 from crfqn.objectives.losses.potentials import LINKS
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.unpenalised_reach import relabelling_reach
+from crfqn.papers.agarwal2014.link import Link
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.certificate import best_bound, unpenalised_charge

@@ -15,14 +15,14 @@ from crfqn.data.model_file import write_model
 from crfqn.errors import InputError
 from crfqn.estimators.checkpoint import Checkpoint
 from crfqn.objectives.blocks import BlockedObjective
+from crfqn.papers.zhong2014.prox_gd import FISTA, ProxGD
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
-from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
-from crfqn.solvers.first_order.sparsa import SpaRSA
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import Constants, ProxQN, Stage, TopViolators, WarmStart
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
+from crfqn.solvers.sparsa import SpaRSA
 from crfqn.solvers.stopping import Estimated
 from crfqn.solvers.validation import ValidationSet
 

@@ -29,17 +29,17 @@ from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHinge
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.objective import Objective
+from crfqn.papers.agarwal2014.gls import GLS
+from crfqn.papers.blondel2013.fobos import FOBOS
+from crfqn.papers.chierchia2015.regularised import FBPD
+from crfqn.papers.zhong2014.feature_bcd import FeatureBCD
 from crfqn.penalties import ElasticNet, FeatureBlocks
-from crfqn.solvers.coordinate.block_cd import FeatureBCD
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.dual.block_frank_wolfe import BlockFrankWolfe
 from crfqn.solvers.dual.decomposition import DualDecomposition
-from crfqn.solvers.least_squares.generalized import GLS
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.primal_dual.regularised import FBPD
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.screening.strong_rule import StrongRule
-from crfqn.solvers.stochastic.fobos import FOBOS
 from crfqn.structures.chain import Chain
 from crfqn.threads import Pool
 

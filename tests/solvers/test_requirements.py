@@ -18,18 +18,18 @@ from crfqn.estimators.automatic_solver import AutoSolver
 from crfqn.objectives import protocols
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.protocols import has_state
+from crfqn.papers.blondel2013.fobos import FOBOS
+from crfqn.papers.zhong2014.feature_bcd import FeatureBCD
+from crfqn.papers.zhong2014.feature_bcd_state import BlockState
+from crfqn.papers.zhong2014.prox_gd import FISTA, ProxGD
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
-from crfqn.solvers.coordinate.block_cd import FeatureBCD
-from crfqn.solvers.coordinate.block_cd_state import BlockState
-from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
-from crfqn.solvers.first_order.sparsa import SpaRSA
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
 from crfqn.solvers.screening.strong_rule import StrongRule
-from crfqn.solvers.stochastic.fobos import FOBOS
+from crfqn.solvers.sparsa import SpaRSA
 from crfqn.solvers.stochastic.sgd import SGDL1
 from crfqn.solvers.stochastic.state import FobosState, SGDState
 

@@ -20,11 +20,9 @@ from sklearn.linear_model import LogisticRegression
 from crfqn import ChainCRF, MulticlassCRF
 from crfqn.errors import InputError, ViewError
 from crfqn.objectives.blocks import BlockedObjective
+from crfqn.papers.zhong2014.prox_gd import FISTA, ProxGD
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
-from crfqn.solvers.first_order import prox_gd
-from crfqn.solvers.first_order.prox_gd import FISTA, ProxGD
-from crfqn.solvers.first_order.sparsa import SpaRSA
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.quasi_newton import lbfgs
@@ -32,6 +30,7 @@ from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN, pseudo_gradient
 from crfqn.solvers.quasi_newton.secant_pairs import SecantPairs
 from crfqn.solvers.screened_point import entries, screen_point
+from crfqn.solvers.sparsa import SpaRSA
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
@@ -415,9 +414,7 @@ class TestFISTA:
 
     def test_without_momentum_it_is_prox_gd(self, monkeypatch):
         """A momentum that is dropped at each step leaves the same iterates."""
-        monkeypatch.setattr(
-            prox_gd.FISTA, "extrapolation", lambda self, here, step, *_, **__: (step.point, 1.0)
-        )
+        monkeypatch.setattr(FISTA, "extrapolation", lambda self, here, step, *_, **__: (step.point, 1.0))
         plain, other = (
             run("chain", ElasticNet(0.6), kind(lipschitz=20.0), max_iter=30) for kind in (ProxGD, FISTA)
         )

@@ -12,12 +12,12 @@ from margin_problems import NAMES, make_problem, objective_of
 from margin_references import optimum, penalty_value, row_prox
 
 from crfqn.errors import InputError
+from crfqn.papers.zhong2014.prox_gd import first_length
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
-from crfqn.solvers.first_order.prox_gd import first_length
-from crfqn.solvers.first_order.sparsa import SpaRSA
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.screened_point import screen_point
+from crfqn.solvers.sparsa import SpaRSA
 
 F, K = 6, 4
 PENALTIES = {  # (l1, l2, group), norm

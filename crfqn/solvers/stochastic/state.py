@@ -1,4 +1,4 @@
-"""Dense weights, a row a feature, that learn item by item: the states of SGD, perceptrons and FOBOS.
+"""Dense weights, a row a feature, that learn item by item: the states of SGD and perceptrons.
 
 Only the rows of the features that an item has are touched, so they are kept feature by feature: the only arrays of F x
 K numbers in the library; a problem for which they are too large is refused. Shapes: I items, F features, K states, E
@@ -20,9 +20,6 @@ from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.protocols import MethodState, Point
-from crfqn.penalties import ElasticNet, GroupLasso
-from crfqn.solvers.coordinate.row_state import RowPenalty
-from crfqn.solvers.stochastic import fobos_kernels as fobos
 from crfqn.solvers.stochastic.item_kernels import (
     ETA0,
     ItemData,
@@ -292,66 +289,6 @@ class PerceptronState(LearnedRows):
             return self.owner.later(*self.sparse(self.rows.weights))
         share = 1.0 / max(self.rows.counters[N_SEEN], 1.0)
         return self.owner.later(*self.sparse(self.rows.weights, self.rows.corrections, share))
-
-
-class FobosState(LearnedRows):
-    """Weights of a flat objective of margins under a penalty, changed by `learn` (`fobos_kernels.py`).
-
-    InputError for other penalties.
-    penalty : ElasticNet or GroupLasso, of which L1 or the groups' norm is zero; what is unpenalised must be whole rows
-    share : of the items that the penalty is meant for: a step takes 1 / N of it, N = n_items / share
-    """
-
-    takes_blocks = False
-
-    def __init__(
-        self,
-        objective: Objective,
-        start: tuple[Coords, Vector],
-        penalty: ElasticNet | GroupLasso,
-        share: float = 1.0,
-    ) -> None:
-        super().__init__(objective)
-        local = RowPenalty.of(penalty, self.n_features, self.n_states)
-        if local.l1 > 0 and local.group_l1 > 0:
-            raise InputError(
-                "learning item by item shrinks a row by one norm, whose skipped steps add up: expected l1 = 0 or "
-                f"group_l1 = 0, got {local.l1:g} and {local.group_l1:g}"
-            )
-        self.rows = fobos.ShrunkRows(
-            untouched_rows(self.n_rows, self.width),
-            np.tile([0.0, 1.0], (self.n_features, 1)),
-            local.is_unpenalised(np.arange(self.n_features)),
-            local.is_linf,
-            np.array([0.0, 0.0, 1.0]),
-            np.array([0.0, local.l1, local.l2, local.group_l1]) * (share / max(self.n_items, 1)),
-        )
-        self.rows.table[self.places(start[0])] = start[1]
-
-    @classmethod
-    def check(cls, objective: Objective | BlockedObjective) -> None:
-        """Raise ViewError for losses without margins and for offsets."""
-        part = objective.parts[0]
-        if not part.loss.has_margins:
-            raise ViewError(f"learning rows needs a loss of margins; {type(part.loss).__name__} has none")
-        if part.offset is not None:
-            raise ViewError("learning rows knows scores of the weights alone; this objective has an offset")
-
-    def learn(self, order: NDArray[np.integer], eta0: float) -> None:
-        """Take a step on each of the items `order`, with eta_t = eta0 / sqrt(t), t the steps since the start, from 1.
-        Sequential, whatever the number of threads. Afterwards no penalty is outstanding."""
-        self.rows.rates[fobos.ETA0] = eta0
-        owner: Objective = self.parts[0]
-        rest, loss = self.items[order], owner.loss
-        data = fobos.RowData(*owner.map.store.by_position(), loss.labels, *loss.label_sets, owner.weights)
-        while rest.size:
-            rest = rest[fobos.learn_rows(loss.code, rest, data, self.n_states, self.rows) :]
-            fobos.apply_lazy_penalty_to_rows(self.rows)
-        owner.n_passes += order.size / self.n_items
-
-    def weights(self) -> tuple[Coords, Vector]:
-        """Return the sorted coordinates of the weights that are not 0, and their values."""
-        return self.sparse(self.rows.table)
 
 
 def untouched_rows(n_rows: int, width: int) -> Vector:

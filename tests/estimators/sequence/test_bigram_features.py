@@ -14,8 +14,8 @@ from crfqn.errors import InputError
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.objective import Objective
+from crfqn.papers.zhong2014.prox_gd import FISTA
 from crfqn.penalties import ElasticNet
-from crfqn.solvers.first_order.prox_gd import FISTA
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS

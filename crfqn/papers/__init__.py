@@ -1,0 +1,1 @@
+"""Algorithms that exist to reproduce a paper, a folder a paper; nothing else of the library imports them."""

@@ -1,0 +1,161 @@
+"""Calibrated least squares: Agarwal et al. (2014), Algorithm 2, whose link is learnt along with the weights.
+
+    y~ = y^ + W_t x          W_t fits the residual y - y^ (equation 10)
+    y^ = clip(B_t G(y~))     B_t fits y to functions of the predictions (equation 11)
+
+Each of the three can only lower the squared error. Shapes: K labels, I items, F features, m functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.linalg import lstsq
+
+from crfqn.arrays import Vector
+from crfqn.data.model_file import ModelFile
+from crfqn.errors import ModelFileError
+from crfqn.estimators.automatic_solver import AUTO
+from crfqn.estimators.features import item_features
+from crfqn.objectives.linear.feature_map import FeatureMap, scores_of
+from crfqn.papers.agarwal2014.base import clipped
+from crfqn.papers.agarwal2014.items import ItemStream
+from crfqn.papers.agarwal2014.staged import StagedModel, StageList
+from crfqn.papers.agarwal2014.updates import PartMaps
+from crfqn.threads import Pool
+
+SMALLEST = 1e-6  # singular value of the functions, in units of the largest: powers of 0 and 1 are the same
+
+
+@dataclass(eq=False, kw_only=True)
+class Calibration(StageList):
+    """Stages of calibrated least squares: lists of W_t, float64 (K, F), and of B_t, float64 (K, m)."""
+
+    TABLES: ClassVar[dict[str, str]] = {"residual": "residual_tables", "calibration": "calibration_tables"}
+
+    residual_tables: list[Vector] = field(default_factory=list)
+    calibration_tables: list[Vector] = field(default_factory=list)
+
+    @property
+    def n_features(self) -> int:
+        return self.residual_tables[0].shape[1] if self.residual_tables else 0
+
+    def prepare(self, rows: Any, pool: Pool) -> FeatureMap:
+        return item_features(rows, self.has_constant, pool)
+
+    def advance(self, prepared: FeatureMap, number: int, predictions: Vector) -> Vector:
+        between = predictions + scores_of(prepared, self.residual_tables[number])
+        return clipped(self.calibration_tables[number] @ self.basis(between), self.is_exclusive)
+
+    def learn(self, items: ItemStream, predictions: Vector) -> Iterator[Vector]:
+        """Fit stages with one factorisation of sum_i c_i x_i x_i' + l2 for all, if any."""
+        maps = PartMaps(items, lambda rows, part: self.prepare(rows, items.pool))
+        solve = maps.solver(self.l2, self.is_constant_free)
+        roots = np.sqrt(items.weights)
+        while True:
+            table = solve(*maps.sums(partial(maps.residual, predictions)))
+            functions = self.basis(maps.advanced(predictions, table))
+            # Powers are nearly dependent: their second moments would lose half of the digits.
+            calibration = lstsq((functions * roots).T, (items.targets * roots).T, cond=SMALLEST)[0].T
+            self.calibration_tables.append(calibration)
+            self.residual_tables.append(table)  # with which the stage counts
+            predictions = clipped(calibration @ functions, self.is_exclusive)
+            del functions  # several times as large as the predictions, and of no use to the next stage
+            yield predictions
+
+    def probabilities(self, predictions: Vector) -> Vector:
+        return predictions  # within 0 and 1 already
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class CalibratedLeastSquares(StagedModel[Calibration]):
+    """Least squares with a link that is learnt: residual fits and calibrations in turns (Algorithm 2).
+
+    A stage fits weights to what the predictions so far have left over, refits the labels to functions of the
+    predictions, and projects onto the simplex (with several labels an item, the hypercube). Each can only lower the
+    squared error on the training items, all stages use one factorisation of the features' second moments.
+
+    Parameters
+    ----------
+    l2 : float >= 0, default 1.0
+        Ridge of the residual fits: 1/2 sum_i c_i ||y_i - predictions - W x_i||^2 + l2/2 ||W||^2.
+    basis : sequence of int, or scikit-learn transformer, default (1, 2, 3)
+        The functions: powers of every prediction, 1 among them; or the predictions, and what a transformer makes of
+        them (items x labels).
+    max_iter : int, default 100
+        Stages at most.
+    tol : float, default 1e-3
+        The training ends with a stage that lowers the squared error by this share of it, or less.
+    early_stopping : bool or "auto", default "auto"
+        Let held-out items tell how many stages are best: they go on until `n_iter_no_change` of them have not raised
+        the score; then as many as were best are learnt from all items. "auto" does so with 1,000 items or more, or with
+        `validation` given.
+    validation_fraction : float, default 0.1
+        Of the items, held out for `early_stopping` unless `fit` is given some.
+    n_iter_no_change : int, default 5
+    fit_intercept : bool, default True
+    penalize_intercept : bool, default False
+    class_weight : None, "balanced" or dict of label -> weight, optional
+        A factor to `sample_weight`: the mean over the item's labels.
+    warm_start : bool, default False
+        Go on from the stages of the last fit, if labels and columns are the same.
+    random_state : int, RandomState or None
+        Draws the held-out items.
+    max_seconds, n_threads, verbose, callback
+        As in `ChainCRF`; a stage counts as an iteration.
+    stop : {"estimate", "certificate"}
+        Without effect: stages have no certificate.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (n_labels,), sorted; of a table of 0 and 1 the numbers of its columns
+    stages_ : the weights of each stage, `residual_tables` (labels x features, intercepts last) and
+        `calibration_tables` (labels x functions)
+    validation_score_ : ndarray, shape (stages tried + 1,): the score before any stage and after each, where items
+        were held out
+    n_iter_ : int, the stages
+    n_features_in_, feature_names_in_, result_, extra_
+        As in `MulticlassCRF`; there is no certificate, as the problem is not convex.
+
+    Examples
+    --------
+    >>> from crfqn import CalibratedLeastSquares
+    >>> X = [[2.0, 0.1], [1.0, 0.3], [0.2, 2.0], [0.1, 1.0]]
+    >>> model = CalibratedLeastSquares(l2=0.1).fit(X, ["a", "a", "b", "b"])
+    >>> model.predict([[1.5, 0.2], [0.0, 1.5]]).tolist()
+    ['a', 'b']
+
+    References
+    ----------
+    Agarwal, Kakade, Karampatziakis, Song, Valiant: Least squares revisited: scalable approaches for multi-class
+    prediction. ICML 2014, Algorithm 2.
+    """
+
+    KIND = "calibrated-least-squares"
+
+    max_iter: int = 100
+    early_stopping: bool | str = AUTO
+
+    def _new_stages(self, blocks: Iterable[Any], is_exclusive: bool) -> Calibration:
+        return Calibration(**self._stage_settings, is_exclusive=is_exclusive)
+
+    @property
+    def _stopping_tolerance(self) -> float:
+        return self.tol
+
+    def _read_weights(self, file: ModelFile, n_nodes: int, n_features: int) -> None:
+        stages = self._new_stages((), self._is_exclusive)
+        stages.read_from(file, n_nodes)
+        widths = {table.shape[1] for table in stages.residual_tables}
+        functions = {table.shape[1] for table in stages.calibration_tables}
+        expected = {n_features + bool(self.fit_intercept)}, {n_nodes * len(self.basis)}
+        is_whole = len(stages.residual_tables) == len(stages.calibration_tables)
+        if not (is_whole and widths <= expected[0] and functions <= expected[1]):
+            raise ModelFileError(
+                f"{file.path}: the weights of the stages do not fit the features or the basis"
+            )
+        self.stages_ = stages

@@ -1,0 +1,500 @@
+"""Models that are made of stages: their list of stages, training with a monitor, predictions that replay the stages.
+
+Shapes: I items, K labels; tables are float64 (K, I), a column an item.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from crfqn.arrays import SparseWeights, Vector
+from crfqn.blas import single_threaded_blas
+from crfqn.data.items import set_weights
+from crfqn.data.model_file import ModelFile
+from crfqn.errors import InputError, ModelFileError, warn_caller
+from crfqn.estimators.automatic_solver import AUTO
+from crfqn.estimators.base import Problem, pass_on_interrupt
+from crfqn.estimators.callbacks import Callbacks, with_tasks
+from crfqn.estimators.items import Targets, adopt_columns
+from crfqn.estimators.labels import LabelSpace
+from crfqn.estimators.storage import forget_training, keep_parameters
+from crfqn.papers.agarwal2014.base import LeastSquaresModel
+from crfqn.papers.agarwal2014.items import (
+    Blocks,
+    Held,
+    ItemStream,
+    check_blocks,
+    checked_rows,
+    read_labels,
+    split_off,
+)
+from crfqn.papers.agarwal2014.transformers import CUBIC, Basis, check_basis, restored_basis, stored_basis
+from crfqn.result import Progress, Result, Status, Trace
+from crfqn.tagging.content import ModelContent, finite
+from crfqn.threads import Pool
+
+ROWS = 1 << 15  # predicted at a time
+# Items of which "auto" holds some out: the score of fewer than a hundred of them tells too little.
+FEWEST_SPLIT = 1000
+SOLVED = 1e-6  # of the first loss: what is left over is no matter for another stage
+
+
+@dataclass(eq=False, kw_only=True)
+class StageList(ABC):
+    """Stages: their weights, and how predictions go through them."""
+
+    # Lists of tables (K, ...), one a stage: name in model files -> attribute.
+    TABLES: ClassVar[dict[str, str]]
+
+    l2: float  # ridge of a stage's weights
+    has_constant: bool  # the last feature is a constant 1
+    is_constant_free: bool  # not penalised
+    basis: Basis  # functions of the predictions
+    is_exclusive: bool  # an item has one label, so that predictions lie on the simplex
+
+    @property
+    @abstractmethod
+    def n_features(self) -> int:
+        """Number of features in use."""
+
+    @abstractmethod
+    def prepare(self, rows: Any, pool: Pool) -> Any:
+        """Return what `advance` takes of rows."""
+
+    @abstractmethod
+    def advance(self, prepared: Any, number: int, predictions: Vector) -> Vector:
+        """Return the predictions (or margins) after stage `number`, (K, N), given those before it."""
+
+    @abstractmethod
+    def learn(self, items: ItemStream, predictions: Vector) -> Iterator[Vector]:
+        """Fit stages to items without end; yield the predictions after each, (K, I), from those so far."""
+
+    @abstractmethod
+    def probabilities(self, predictions: Vector) -> Vector:
+        """Return probabilities, (K, N), from predictions or margins."""
+
+    @property
+    def _lists(self) -> list[list[Vector]]:
+        return [getattr(self, name) for name in self.TABLES.values()]
+
+    @property
+    def n_stages(self) -> int:
+        """Number of stages so far: a stage counts with its first table."""
+        return len(self._lists[0])
+
+    @property
+    def tables(self) -> list[Vector]:
+        """The weights of all stages."""
+        return [table for tables in self._lists for table in tables]
+
+    def keep(self, n_stages: int) -> None:
+        """Drop all stages but the first `n_stages`."""
+        for tables in self._lists:
+            del tables[n_stages:]
+
+    def copied(self) -> Self:
+        """Return a copy whose stages can be dropped and added to."""
+        twin = copy(self)
+        for name, tables in zip(self.TABLES.values(), self._lists, strict=True):
+            setattr(twin, name, [*tables])
+        return twin
+
+    def replay(self, rows: Any, n_labels: int, pool: Pool) -> Iterator[Vector]:
+        """Yield the predictions before any stage and after each, (K, rows)."""
+        predictions = np.zeros((n_labels, rows.shape[0]))
+        yield predictions
+        prepared = self.prepare(rows, pool) if self.n_stages else None
+        for number in range(self.n_stages):
+            predictions = self.advance(prepared, number, predictions)
+            yield predictions
+
+    def loss(self, items: ItemStream, predictions: Vector) -> float:
+        """Return the squared error of predictions (K, I), 1/2 sum_i c_i ||y_i - y^_i||^2."""
+        return 0.5 * float(np.square(items.targets - predictions).sum(axis=0) @ items.weights)
+
+    def add_to(self, content: ModelContent) -> None:
+        """Add the tables to what a model file holds: of each list the widths, and all numbers in a row."""
+        for name, tables in zip(self.TABLES, self._lists, strict=True):
+            numbers = [np.empty(0), *(table.ravel() for table in tables)]
+            content.arrays[f"{name}_widths"] = np.array([table.shape[1] for table in tables], np.int64)
+            content.arrays[f"{name}_weights"] = np.concatenate(numbers)
+
+    def read_from(self, file: ModelFile, n_labels: int) -> None:
+        """Take the tables that `add_to` stored; ModelFileError if they do not fit."""
+        for name, attribute in self.TABLES.items():
+            numbers = finite(file, f"{name}_weights", (None,))
+            widths = file.integers(f"{name}_widths", (None,), numbers.size + 1)
+            if int(widths.sum()) * n_labels != numbers.size:
+                raise ModelFileError(
+                    f"{file.path}: {name}: expected {int(widths.sum()) * n_labels} weights, found {numbers.size}"
+                )
+            parts = np.split(numbers, np.cumsum(widths[:-1]) * n_labels) if widths.size else []
+            setattr(self, attribute, [part.reshape(n_labels, -1) for part in parts])
+
+
+StagesT = TypeVar("StagesT", bound=StageList)
+
+
+def _stream(X: Any, targets: Targets, pool: Pool) -> ItemStream:
+    """Return items in one piece."""
+    weights = np.ones(X.shape[0]) if targets.weights is None else targets.weights
+    return ItemStream(lambda: iter([X]), targets.labels, weights, True, pool)
+
+
+@dataclass(eq=False)
+class Monitor:
+    """Record of a staged training, and the rules by which it ends."""
+
+    most_stages: int
+    seconds: float | None  # limit of time
+    patience: int | None  # stages in succession without a better held-out score
+    tol: float | None  # relative decrease of the training loss below which a stage is the last
+    callback: Callable[[Progress], object]  # a true answer stops the training
+    first: int  # stages before this training (warm start)
+    trace: Trace = field(default_factory=Trace)  # a row for each stage, and one before them
+    scores: list[float] = field(default_factory=list)  # held-out, one for each row of the trace, or none
+    started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def n_stages(self) -> int:
+        """Number of stages so far."""
+        return self.first + len(self.trace) - 1
+
+    @property
+    def best(self) -> int:
+        """Number of stages to keep: up to the best held-out score if there is patience, else all."""
+        if self.patience is None or not self.scores:
+            return self.n_stages
+        return max(1, self.first + int(np.argmax(self.scores)))
+
+    def again(self, first: int) -> Monitor:
+        """Return the monitor of a training of as many stages as are to be kept, `first` of them there already."""
+        twin = Monitor(self.best, self.seconds, None, None, self.callback, first)
+        twin.scores, twin.started = self.scores, self.started
+        return twin
+
+    def record(self, value: float, n_features: int, n_weights: int, score: float | None) -> Status | None:
+        """Add the figures after a stage; return the status to stop with, or None to go on."""
+        before = self.trace.rows[-1].value if len(self.trace) else np.inf
+        seconds = time.perf_counter() - self.started
+        number = self.first + len(self.trace)
+        row = Progress(number, value, np.nan, np.nan, n_features, n_weights, float(number), seconds, False)
+        self.trace.rows.append(row)
+        if score is not None:
+            self.scores.append(score)
+        asked_to_stop = bool(self.callback(row))
+        return self._verdict(value, before, asked_to_stop)
+
+    def _verdict(self, value: float, before: float, asked_to_stop: bool) -> Status | None:
+        if not np.isfinite(value):
+            return Status.DIVERGED
+        if asked_to_stop:
+            return Status.CALLBACK
+        if self.patience is not None and self.scores and self.n_stages - self.best >= self.patience:
+            return Status.STAGES_MADE
+        if self.tol is not None:
+            is_fitted = value <= SOLVED * self.trace.rows[0].value
+            if is_fitted or (np.isfinite(before) and before - value <= self.tol * before):
+                return Status.STAGES_MADE
+        if self.n_stages >= self.most_stages:  # where nothing else is asked for, that is what was asked for
+            return Status.STAGES_MADE if self.tol is None else Status.MAX_ITER
+        if self.seconds is not None and self.trace.rows[-1].seconds >= self.seconds:
+            return Status.MAX_SECONDS
+        return None
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class StagedModel(LeastSquaresModel, Generic[StagesT]):
+    """Base of the estimators whose predictions are corrected stage by stage."""
+
+    solver: Any = field(default="auto", init=False)
+    scoring: Any = field(default=None, init=False)
+    patience: int = field(default=10, init=False)
+    checkpoint: Any = field(default=None, init=False)
+    checkpoint_every: Any = field(default="30s", init=False)
+    early_stopping: bool | str = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 5
+    basis: Any = CUBIC
+
+    IS_LINEAR: ClassVar[bool] = False
+    SOLVERS: ClassVar[dict[str, Any]] = {}
+    NOT_SAVED: ClassVar[tuple[str, ...]] = (*LeastSquaresModel.NOT_SAVED, "basis")
+
+    @abstractmethod
+    def _new_stages(self, blocks: Iterable[Any], is_exclusive: bool) -> StagesT:
+        """Return a model without stages, for rows that come in blocks."""
+
+    @property
+    def _stage_settings(self) -> dict[str, Any]:
+        """What all lists of stages are made with."""
+        return {
+            "l2": self._strengths["l2"],
+            "has_constant": bool(self.fit_intercept),
+            "is_constant_free": bool(self._has_free_intercept),
+            "basis": Basis(self.basis),
+        }
+
+    @property
+    def _stopping_tolerance(self) -> float | None:
+        """The relative decrease of the training loss below which a stage is the last, or None."""
+        return None
+
+    def prepare(
+        self, X: Any, y: Any = None, sample_weight: Any = None, start: Any = None, *, validation: Any = None
+    ) -> Problem:
+        """Refuse: stages are one problem after the other."""
+        raise InputError(f"prepare: a {type(self).__name__} has a problem for every stage, none for all")
+
+    @with_tasks
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, validation: Any = None) -> Self:
+        """Train.
+
+        Parameters
+        ----------
+        X : array-like or scipy.sparse matrix, shape (n_items, n_features)
+        y : array-like of labels, shape (n_items,), a table of 0 and 1, or label sets
+        sample_weight : array-like, shape (n_items,), optional
+            How often each item counts; 0 is the same as leaving it out.
+        validation : tuple (X, y), optional
+            Items on which every stage is scored (`validation_score_`); with `early_stopping` they decide how many
+            stages are kept, instead of a part of the training items.
+
+        Raises
+        ------
+        InputError, or another ValueError of scikit-learn's checks
+        KeyboardInterrupt
+            Ctrl-C; the model has the stages so far, and is usable.
+        """
+        self._check_parameters()
+        checked = copy(self)
+        forget_training(checked)
+        X, targets = self._read(checked, X, y, sample_weight)
+        space, whole = targets.space, (X, targets)
+        held = None if validation is None else Held.of(checked, space, *validation)
+        is_split = held is None and self._stops_early(X.shape[0])
+        if is_split:
+            X, targets, held = split_off(X, targets, self.validation_fraction, self._seed)
+        with Pool(self.n_threads) as pool:
+            items = _stream(X, targets, pool)
+            return self._learn_stages(
+                checked, space, items, held, _stream(*whole, pool) if is_split else None
+            )
+
+    def _stops_early(self, n_items: int) -> bool:
+        """Return whether a part of so many items is held out to find the number of stages."""
+        return n_items >= FEWEST_SPLIT if self.early_stopping == AUTO else bool(self.early_stopping)
+
+    def fit_blocks(self, blocks: Blocks, validation: Any = None) -> Self:
+        """Train on data larger than memory.
+
+        Parameters
+        ----------
+        blocks : iterable of (X, y)
+            Is iterated over again and again, with the same blocks each time: a list of memory-mapped parts, say, or an
+            object whose `__iter__` opens files. A generator, which can be read once only, is refused.
+        validation : tuple (X, y), optional
+            As in `fit`; `early_stopping` needs it here.
+
+        Notes
+        -----
+        Memory is O(n_items n_labels), and O(rows of a block x features of a stage). A linear or calibrated stage reads
+        the blocks twice, a logistic one in every step.
+        """
+        self._check_parameters()
+        if self.early_stopping != AUTO and self.early_stopping and validation is None:
+            raise InputError("early_stopping: expected validation=(X, y) beside blocks, got none")
+        check_blocks(blocks)
+        checked = copy(self)
+        forget_training(checked)
+        sets = read_labels(blocks, checked)
+        space = LabelSpace.flat(sets.classes, sets.form)
+        held = None if validation is None else Held.of(checked, space, *validation)
+        weights = set_weights(None, self.class_weight, sets.classes, sets.table)
+        with Pool(self.n_threads) as pool:
+            items = ItemStream(
+                lambda: (checked_rows(checked, X) for X, _ in blocks),
+                self._targets_of(sets),
+                np.ones(sets.table.shape[0]) if weights is None else weights,
+                False,
+                pool,
+            )
+            return self._learn_stages(checked, space, items, held)
+
+    def _learn_stages(
+        self,
+        checked: Any,
+        space: LabelSpace,
+        items: ItemStream,
+        held: Held | None,
+        whole: ItemStream | None = None,
+    ) -> Self:
+        """Learn stages from items; then, if held-out items have told how many, as many from the whole."""
+        stages = self._start_stages(checked, space, items)
+        again = None if whole is None else self._start_stages(checked, space, whole)
+        patience = self.n_iter_no_change if held is not None and self.early_stopping else None
+        callback, tol = Callbacks(self), self._stopping_tolerance
+        monitor = Monitor(self.max_iter, self.max_seconds, patience, tol, callback, stages.n_stages)
+        try:
+            with single_threaded_blas(), callback:
+                status = self._add_stages(stages, items, held, monitor)
+                if (
+                    whole is not None
+                    and again is not None
+                    and status in (Status.STAGES_MADE, Status.MAX_ITER)
+                ):
+                    stages.keep(monitor.best)  # in case of an interrupt
+                    second = monitor.again(again.n_stages)
+                    ended = self._add_stages(again, whole, None, second)
+                    stages, monitor = again, second
+                    status = status if ended is Status.STAGES_MADE else ended
+                if status.is_regular:
+                    self._improve(stages, items if whole is None else whole, monitor)
+            self._keep_stages(checked, space, stages, monitor, status)
+        except KeyboardInterrupt:  # in whatever it was, what has been learnt is kept
+            self._keep_stages(checked, space, stages, monitor, Status.INTERRUPTED)
+        pass_on_interrupt(self.result_)
+        if not status.is_regular:
+            warn_caller(f"{self.result_.message} ({self.n_iter_} stages)", ConvergenceWarning)
+        return self
+
+    def _add_stages(self, stages: StagesT, items: ItemStream, held: Held | None, monitor: Monitor) -> Status:
+        """Learn one stage after the other until the monitor says why it was the last."""
+        predictions = np.zeros(items.targets.shape)
+        if stages.n_stages:
+            for rows, part in items.parts():
+                *_, predictions[:, part] = stages.replay(rows, len(predictions), items.pool)
+        learner = stages.learn(items, predictions)
+        while True:
+            score = None if held is None else held.score(stages, items.pool)
+            n_weights = sum(table.size for table in stages.tables)
+            status = monitor.record(stages.loss(items, predictions), stages.n_features, n_weights, score)
+            if status is not None:
+                return status
+            predictions = next(learner)
+
+    def _improve(self, stages: StagesT, items: ItemStream, monitor: Monitor) -> None:
+        """Improve the weights of the stages that are kept; the record's row of the last one then tells of all."""
+
+    def _keep_stages(
+        self, checked: Any, space: LabelSpace, stages: StagesT, monitor: Monitor, status: Status
+    ) -> None:
+        """Set all fitted attributes."""
+        stages.keep(stages.n_stages if status is Status.INTERRUPTED else monitor.best)
+        self._adopt_labels(space)
+        adopt_columns(self, checked)
+        self.stages_ = stages
+        self._keep_record(monitor, status)
+
+    def _start_stages(self, checked: Any, space: LabelSpace, items: ItemStream) -> StagesT:
+        """A model without stages; with `warm_start` a copy of the last fit's, if it has the same labels and columns."""
+        old = getattr(self, "stages_", None) if self.warm_start else None
+        if old is not None:
+            same = space.form == self._space.form and np.array_equal(space.classes, self.classes_)
+            if same and checked.n_features_in_ == self.n_features_in_:
+                old = old.copied()
+                old.keep(self.max_iter)
+                return old
+        rows = (rows for rows, _ in items.parts())
+        return self._new_stages(rows, space.has_one_label)
+
+    def _keep_record(self, monitor: Monitor, status: Status) -> None:
+        """The result of a training, and the scores on held-out items."""
+        coords, weights = self._weights()
+        rows = monitor.trace.rows
+        last = rows[min(self.stages_.n_stages - monitor.first, len(rows) - 1)] if rows else None
+        self.n_iter_ = self.stages_.n_stages
+        self.result_ = Result(
+            coords=coords,
+            weights=weights,
+            value=np.nan if last is None else last.value,
+            gap=np.nan,
+            violation=np.nan,
+            status=status,
+            passes=0.0 if last is None else rows[-1].passes,
+            n_iter=self.n_iter_,
+            seconds=0.0 if last is None else rows[-1].seconds,
+            trace=monitor.trace,
+        )
+        keep_parameters(self)
+        self.__dict__.pop("validation_score_", None)
+        if monitor.scores:
+            self.validation_score_ = np.array(monitor.scores)
+
+    @property
+    def _seed(self) -> int:
+        """A seed drawn from `random_state`; None is one, too."""
+        if self.random_state is None:
+            return 0
+        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+
+    def _probabilities(self, scores: Vector) -> Vector:
+        return self.stages_.probabilities(scores)
+
+    def _class_scores(self, X: Any) -> Iterator[Vector]:
+        X = self._checked_rows(X)
+        with single_threaded_blas(), Pool(self.n_threads) as pool:
+            for first in range(0, X.shape[0], ROWS):
+                *_, last = self.stages_.replay(X[first : first + ROWS], len(self.classes_), pool)
+                yield last
+
+    def _checked_rows(self, X: Any) -> Any:
+        check_is_fitted(self)
+        X = checked_rows(self, X)
+        return X.tocsr() if hasattr(X, "tocsr") else X
+
+    def _staged_scores(self, X: Any) -> Iterator[Vector]:
+        """Yield the scores of all items after each stage, (K, I)."""
+        X = self._checked_rows(X)
+        with single_threaded_blas(), Pool(self.n_threads) as pool:
+            found = self.stages_.replay(X, len(self.classes_), pool)
+            next(found)
+            yield from found
+
+    def staged_decision_function(self, X: Any) -> Iterator[Vector]:
+        """Yield `decision_function(X)` after each stage."""
+        for scores in self._staged_scores(X):
+            is_binary = self._is_exclusive and len(self.classes_) == 2
+            yield scores[1] - scores[0] if is_binary else scores.T
+
+    def staged_predict(self, X: Any) -> Iterator[Any]:
+        """Yield `predict(X)` after each stage."""
+        for scores in self._staged_scores(X):
+            if self._is_exclusive:
+                yield self.classes_[scores.argmax(axis=0)]
+            else:
+                yield self._as_table(self._chosen(scores.T))
+
+    def staged_predict_proba(self, X: Any) -> Iterator[Vector]:
+        """Yield `predict_proba(X)` after each stage."""
+        for scores in self._staged_scores(X):
+            yield self._shown(scores)
+
+    def _weights(self) -> SparseWeights:
+        """All weights of all stages, one after the other."""
+        weights = np.concatenate([np.empty(0), *(table.ravel() for table in self.stages_.tables)])
+        return SparseWeights(np.arange(weights.size), weights)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_basis(self.basis)
+
+    def _add_weights(self, content: ModelContent) -> None:
+        self.stages_.add_to(content)
+
+    def _settings(self) -> dict[str, Any]:
+        return super()._settings() | {"basis": stored_basis(self.basis)}
+
+    @classmethod
+    def _from_settings(cls, settings: dict[str, Any]) -> Self:
+        return super()._from_settings(settings).set_params(basis=restored_basis(settings["basis"]))

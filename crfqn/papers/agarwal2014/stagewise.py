@@ -1,0 +1,325 @@
+"""Stagewise regression: Agarwal et al. (2014), Algorithm 3.
+
+A stage makes a batch of features x~ and fits what the stages before have left over:
+
+    linear      y^ <- y^ + W x~,   W fits the residual y - y^ (the default)
+    calibrated  y^ <- clip(y^ + W [x~, y^, y^^2, y^^3]),   W fits the residual
+    logistic    f <- f + W x~,   some steps of Algorithm 1 with f as a constant offset;   y^ = g(f)
+
+With a link other than the identity, a residual y - y^ cannot be fitted as if it were a label: margins f are kept.
+Features are made from a seed and the number of the stage when they are asked for. Models in memory keep what makes the
+first stages', as far as there is room; files, pickles and copies do not.
+
+Shapes: K labels, I items, p features of a batch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from crfqn.arrays import NO_COORDS, NO_VALUES, Vector
+from crfqn.data.features import FeatureStore
+from crfqn.data.model_file import ModelFile
+from crfqn.errors import InputError, ModelFileError
+from crfqn.estimators.items import intercept_coords
+from crfqn.objectives.linear.dense_map import DenseMap, JoinedMap
+from crfqn.objectives.linear.feature_map import FeatureMap, scores_of
+from crfqn.objectives.linear.sparse_map import SparseMap
+from crfqn.objectives.losses.potentials import LINKS, Potential
+from crfqn.papers.agarwal2014.base import LINK_OF, clipped
+from crfqn.papers.agarwal2014.generated_map import GeneratedMap
+from crfqn.papers.agarwal2014.generators import restored_source
+from crfqn.papers.agarwal2014.items import ItemStream
+from crfqn.papers.agarwal2014.link import Link
+from crfqn.papers.agarwal2014.sources import Batch, ChosenBatch, Source
+from crfqn.papers.agarwal2014.staged import Monitor, StagedModel, StageList
+from crfqn.papers.agarwal2014.transformers import as_generator, restored_generator, stored_generator
+from crfqn.papers.agarwal2014.updates import PartMaps, fit_margins, fit_residual, ridge_of
+from crfqn.penalties import ElasticNet
+from crfqn.tagging.content import ModelContent
+from crfqn.threads import Pool
+
+UPDATES = ("linear", "calibrated", "logistic")
+MOST_KEPT = (
+    1 << 26
+)  # random numbers of all stages: 512 MB; a prediction takes them in turn, so that the first stay
+SOURCE = "source_"  # before the names of a source's arrays in a model file
+
+
+@dataclass(eq=False, kw_only=True)
+class Stages(StageList):
+    """Stages of stagewise regression."""
+
+    TABLES: ClassVar[dict[str, str]] = {"stage": "weights"}
+
+    source: Source  # makes the features of each stage
+    update: str  # one of UPDATES; a calibrated one has the basis' functions among its features
+    batch_size: int  # features of a batch, p
+    most_steps: int  # of Algorithm 1 in a logistic update
+    tol: float  # decrease of its gradient that ends them sooner
+    weights: list[Vector] = field(default_factory=list)  # (K, p + ...)
+    batches: dict[int, Batch] = field(default_factory=dict, repr=False)  # by stage, those that are kept
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"batches": {}}
+
+    def batch(self, number: int) -> Batch:
+        """Return what makes the features of stage `number`; drawing that takes longer than the features of an item."""
+        found = self.batches.get(number)
+        if found is None:
+            found = self.source.batch(number, self.batch_size)
+            if (len(self.batches) + 1) * self.source.n_inputs * self.batch_size <= MOST_KEPT:
+                self.batches[number] = found
+        return found
+
+    @property
+    def n_features(self) -> int:
+        return sum(table.shape[1] for table in self.weights)
+
+    @property
+    def potential(self) -> Potential:
+        """Phi of logistic updates."""
+        return LINKS[LINK_OF[self.is_exclusive]]
+
+    def prepare(self, rows: Any, pool: Pool) -> tuple[Any, Pool]:
+        return rows, pool
+
+    def features(self, rows: Any, number: int, predictions: Vector, pool: Pool, keeps: bool) -> FeatureMap:
+        """Return the features of stage `number` for rows, functions of the predictions (K, N) included."""
+        offsets, is_plain = np.arange(rows.shape[0] + 1), self.update != "calibrated"
+        batch = self.batch(number)
+        if is_plain and isinstance(batch, ChosenBatch) and hasattr(rows, "tocsr"):  # sparse ones stay sparse
+            store = FeatureStore.from_matrix(rows[:, batch.chosen], offsets, allow_empty=True, pool=pool)
+            return SparseMap(store.with_constant() if self.has_constant else store, pool)
+        made = GeneratedMap(rows, batch, offsets, self.has_constant and is_plain, pool)
+        if is_plain:
+            return made.kept() if keeps else made
+        given = DenseMap(np.ascontiguousarray(self.basis(predictions).T), offsets, pool=pool)
+        return JoinedMap([made.kept() if keeps else made, given], self.has_constant)
+
+    def advance(self, prepared: tuple[Any, Pool], number: int, predictions: Vector) -> Vector:
+        rows, pool = prepared
+        features = self.features(rows, number, predictions, pool, keeps=False)
+        return self._after(predictions + scores_of(features, self.weights[number]))
+
+    def _after(self, predictions: Vector) -> Vector:
+        return clipped(predictions, self.is_exclusive) if self.update == "calibrated" else predictions
+
+    def learn(self, items: ItemStream, predictions: Vector) -> Iterator[Vector]:
+        while True:
+            predictions = self._learn_stage(items, predictions)
+            yield predictions
+
+    def _learn_stage(self, items: ItemStream, predictions: Vector) -> Vector:
+        number, is_free = self.n_stages, self.is_constant_free
+        maps = PartMaps(items, partial(self._features_of, number, predictions, items.pool))
+        if self.update == "logistic":
+            n_columns = next(iter(maps))[0].n_features
+            free = intercept_coords(len(predictions), n_columns) if is_free else NO_COORDS
+            penalty = ElasticNet(0.0, self.l2, free)
+            table = fit_margins(maps, predictions, penalty, self.potential, self.most_steps, self.tol)
+        else:
+            table = fit_residual(maps, predictions, self.l2, is_free)
+        after = maps.advanced(predictions, table)
+        self.weights.append(table)
+        return self._after(after)
+
+    def refit(self, items: ItemStream, n_rounds: int) -> Vector:
+        """Fit each batch's weights anew to what all others leave over, batch after batch, so many times: block
+        coordinate descent on the least squares of all features, with a factor for each batch as far as there is room.
+        Returns the predictions after."""
+        predictions, room = np.zeros(items.targets.shape), float(MOST_KEPT)
+        solvers: dict[int, Callable[[Vector], Vector]] = {}
+        for rows, part in items.parts():
+            *_, predictions[:, part] = self.replay(rows, len(predictions), items.pool)
+        for number in [*range(self.n_stages)] * n_rounds:
+            maps = PartMaps(items, partial(self._features_of, number, predictions, items.pool))
+            solve = solvers.get(number) or maps.solver(self.l2, self.is_constant_free)
+            table = self.weights[number]
+            if number not in solvers and maps.n_numbers + table.shape[1] ** 2 <= room:
+                solvers[number] = solve
+                room -= maps.n_numbers + table.shape[1] ** 2
+            ridge = ridge_of(table.shape[1], self.l2, self.is_constant_free)
+            change = solve(maps.sums(partial(maps.residual, predictions))[0] - ridge * table)
+            predictions = maps.advanced(predictions, change)
+            self.weights[number] = table + change
+        return predictions
+
+    def _features_of(
+        self, number: int, predictions: Vector, pool: Pool, rows: Any, part: slice
+    ) -> FeatureMap:
+        return self.features(rows, number, predictions[:, part], pool, keeps=True)
+
+    def probabilities(self, predictions: Vector) -> Vector:
+        if self.update == "logistic":
+            return self.potential.gradient(predictions)
+        return clipped(predictions, self.is_exclusive)
+
+    def loss(self, items: ItemStream, predictions: Vector) -> float:
+        """Return the squared error of predictions (K, I), or the logistic loss of margins, in nats."""
+        if self.update != "logistic":
+            return super().loss(items, predictions)
+        link = Link(self.potential, items.targets)
+        return float(
+            items.weights @ link.evaluate(predictions, NO_VALUES, items.weights, items.pool).item_losses
+        )
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class StagewiseRegression(StagedModel[Stages]):
+    """A classifier of very many features, made and fitted some hundred at a time (Algorithm 3).
+
+    Each stage makes a batch of features from the rows, random ones for example, and fits them by least squares to what
+    the stages before have left over. Memory is O(items x labels + items x batch_size), whatever the stages; a model
+    keeps weights and a seed, no features.
+
+    Parameters
+    ----------
+    l2 : float >= 0, default 1.0
+        Ridge of each stage's weights.
+    generator : {"fourier", "projections", "subsets", "frequency"}, generator or scikit-learn transformer,
+        default "fourier"
+        Random Fourier features of the Gaussian kernel; random projections through max(x, 0); random subsets of the
+        given features without replacement; the given features, the most frequent first (for text). Objects of
+        `crfqn.papers.agarwal2014.generators` have settings: `RandomFourier(scale=80.0)`, `RandomProjections("tanh")`. A
+        transformer is cloned for each batch, with a `random_state` and `n_components` = batch_size where it has them.
+    batch_size : int, default 512
+        Features of a stage, p.
+    update : {"linear", "calibrated", "logistic"}, default "linear"
+        "linear": least squares. "calibrated": powers of the predictions are among a stage's features, and predictions
+        are projected onto the simplex (with several labels an item, the hypercube). "logistic": some steps of
+        `GeneralizedLeastSquares` with a softmax (sigmoid) link, the margins so far a constant offset.
+    basis : sequence of int, or scikit-learn transformer, default (1, 2, 3)
+        Functions of the predictions, for "calibrated"; as in `CalibratedLeastSquares`.
+    max_iter : int, default 20
+        Stages.
+    n_rounds : int, default 1
+        Over the batches: each but the first fits the weights of every "linear" stage anew to what all others leave
+        over. That leads to the least squares of all features (block coordinate descent), as stages of features that
+        depend on each other do not; `validation_score_` is of the first.
+    inner_iter : int, default 50
+        Steps of a "logistic" stage.
+    tol : float, default 1e-3
+        A "logistic" stage ends sooner when its gradient has fallen to this share of its first size.
+    early_stopping : bool or "auto", default False
+        As in `CalibratedLeastSquares`; it learns twice.
+    validation_fraction, n_iter_no_change, fit_intercept, penalize_intercept, class_weight, warm_start
+        As in `CalibratedLeastSquares`.
+    random_state : int, RandomState or None
+        Seeds features and held-out items; None is a seed too.
+    max_seconds, n_threads, verbose, callback
+        As in `ChainCRF`; a stage counts as an iteration.
+    stop : {"estimate", "certificate"}
+        Without effect: stages have no certificate.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (n_labels,), sorted; of a table of 0 and 1 the numbers of its columns
+    stages_ : the source of the features, and `weights` of each stage (labels x features, powers of the predictions and
+        intercepts last)
+    validation_score_, n_iter_, n_features_in_, feature_names_in_, result_, extra_
+        As in `CalibratedLeastSquares`.
+
+    Notes
+    -----
+    A stage takes O(I p^2 + p^3) time besides its features. float32 rows make float32 features; sums are in float64.
+    `fit_blocks` trains on data larger than memory. Features depend on seed and stage alone, and results do not depend
+    on the number of threads.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from crfqn import StagewiseRegression
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = StagewiseRegression(batch_size=100, max_iter=4).fit(X[:1000] / 16, y[:1000])
+    >>> model.score(X[1000:] / 16, y[1000:]) > 0.9
+    True
+
+    References
+    ----------
+    Agarwal, Kakade, Karampatziakis, Song, Valiant: Least squares revisited: scalable approaches for multi-class
+    prediction. ICML 2014, Algorithm 3. Rahimi, Recht: Random features for large-scale kernel machines. NIPS 2007.
+    """
+
+    KIND = "stagewise-regression"
+    NOT_SAVED: ClassVar[tuple[str, ...]] = (*StagedModel.NOT_SAVED, "generator")
+
+    generator: Any = "fourier"
+    batch_size: int = 512
+    update: str = "linear"
+    inner_iter: int = 50
+    max_iter: int = 20
+    n_rounds: int = 1
+
+    def _new_stages(self, blocks: Iterable[Any], is_exclusive: bool) -> Stages:
+        return self._stages_of(as_generator(self.generator).fit(blocks, self._seed), is_exclusive)
+
+    def _stages_of(self, source: Source, is_exclusive: bool) -> Stages:
+        return Stages(
+            **self._stage_settings,
+            is_exclusive=is_exclusive,
+            source=source,
+            update=self.update,
+            batch_size=int(self.batch_size),
+            most_steps=int(self.inner_iter),
+            tol=float(self.tol),
+        )
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        as_generator(self.generator)
+        if self.n_rounds > 1 and self.update != "linear":
+            raise InputError(f"n_rounds: expected 1 with update={self.update!r}, got {self.n_rounds}")
+
+    def _improve(self, stages: Stages, items: ItemStream, monitor: Monitor) -> None:
+        if self.n_rounds == 1:
+            return
+        stages.keep(monitor.best)
+        value = stages.loss(items, stages.refit(items, self.n_rounds - 1))
+        rows, last = monitor.trace.rows, stages.n_stages - monitor.first
+        rows[last] = replace(rows[last], value=value, seconds=time.perf_counter() - monitor.started)
+
+    def _settings(self) -> dict[str, Any]:
+        return super()._settings() | {"generator": stored_generator(self.generator)}
+
+    @classmethod
+    def _from_settings(cls, settings: dict[str, Any]) -> Self:
+        return (
+            super()._from_settings(settings).set_params(generator=restored_generator(settings["generator"]))
+        )
+
+    def _add_weights(self, content: ModelContent) -> None:
+        super()._add_weights(content)
+        table, arrays = self.stages_.source.content()
+        content.metadata["source"] = {"kind": self.stages_.source.KIND, **table}
+        content.arrays |= {SOURCE + name: array for name, array in arrays.items()}
+
+    def _read_weights(self, file: ModelFile, n_nodes: int, n_features: int) -> None:
+        table = file.table("source")
+        arrays = {
+            name.removeprefix(SOURCE): file.arrays[name] for name in file.arrays if name.startswith(SOURCE)
+        }
+        try:
+            source = restored_source(table["kind"], table, arrays)
+        except (KeyError, ValueError) as error:
+            raise ModelFileError(f"{file.path}: source: {error}") from error
+        if source.n_inputs != n_features:
+            raise ModelFileError(
+                f"{file.path}: source: expected features of {n_features} columns, got {source.n_inputs}"
+            )
+        stages = self._stages_of(source, self._is_exclusive)
+        stages.read_from(file, n_nodes)
+        more = bool(self.fit_intercept) + n_nodes * len(self.basis) * (self.update == "calibrated")
+        for number, weights in enumerate(stages.weights):
+            expected = source.batch_width(number, stages.batch_size) + more
+            if weights.shape[1] != expected:
+                raise ModelFileError(
+                    f"{file.path}: stage {number}: expected weights of {expected} features, got {weights.shape[1]}"
+                )
+        self.stages_ = stages

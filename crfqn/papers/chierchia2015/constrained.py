@@ -1,0 +1,104 @@
+"""FBPD, constrained: Algorithm 2 of Chierchia, Pustelnik, Pesquet and Pesquet-Popescu (2015).
+
+    minimise g(x)   where   sum_i c_i h_i(T_i x) <= eta
+
+Variables zeta_i between the losses and the bound split it into epigraphs, (T_i x, zeta_i) in epi h_i, and a half-space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from crfqn.papers.chierchia2015.regularised import Iterate, Run, StepSizes, forward_backward
+from crfqn.papers.chierchia2015.splitting_state import BoundedSplitting
+from crfqn.solvers.protocols import (
+    Objective,
+    Penalty,
+    Point,
+    Requirements,
+    State,
+    check_integers,
+    check_positive,
+)
+from crfqn.solvers.screened_point import screen_point
+
+
+@dataclass(frozen=True)
+class ConstrainedFBPD:
+    """Settings of the constrained method; an iteration is `n_steps` steps and a bound.
+
+    Parameters
+    ----------
+    omega, change, n_steps, restarts
+        As of `FBPD`. Without restarts, x and zeta have one tau, tau sigma max(||T||^2, 1) <= 1, as printed; else, since
+        T works on x and the identity on zeta, one each: tau sigma ||T||^2 <= 1 and tau_zeta sigma <= 1.
+
+    Notes
+    -----
+    A state's value is g(x), below the optimum perhaps while the loss is above eta: `State.excess` says by how much.
+
+    References
+    ----------
+    Chierchia, Pustelnik, Pesquet, Pesquet-Popescu: A proximal approach for sparse multiclass SVM. 2015.
+    """
+
+    omega: float | None = None
+    change: float | None = None
+    n_steps: int = 10
+    restarts: bool = True
+
+    def __post_init__(self) -> None:
+        check_positive(self, "omega", or_none=True)
+        check_positive(self, "change", or_none=True)
+        check_integers(self, 1, "n_steps")
+
+    def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
+        return Requirements(states=(BoundedSplitting,))
+
+    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
+        """Yield a state, with a bound, every `n_steps` steps."""
+        h = objective.state(BoundedSplitting)
+        x = start.sparse_weights
+        del start
+        images = h.image(x.coords, x.weights), np.zeros(len(h.weights))
+        z = Iterate(x, images, (np.zeros_like(images[0]), np.zeros_like(images[1])))
+        norm = h.norm("differences")
+        run = Run.begin(z, norm if self.restarts else max(norm, 1.0), self.omega, h.weights, self.restarts)
+        while True:
+            yield state(h, penalty, run.moved, run.meets_rule)
+            run.advance(partial(self.step, h, penalty), self.n_steps, self.change)
+
+    def step(self, h: BoundedSplitting, penalty: Penalty, z: Iterate, size: StepSizes) -> Iterate:
+        """Return what a step of Algorithm 2 leads to."""
+        tau, sigma = size.tau, size.sigma
+        tau_zeta = 1.0 / sigma if self.restarts else tau
+        (x, (Tx_before, zeta_before), (y, xi)) = z
+        x = forward_backward(penalty, h.point(x, y), tau)
+        zeta = h.project_budget(zeta_before - tau_zeta * xi)
+        Tx = h.image(x.coords, x.weights)
+        y_hat = y + sigma * (2.0 * Tx - Tx_before)
+        xi_hat = xi + sigma * (2.0 * zeta - zeta_before)
+        p, theta = h.project_epigraphs(y_hat / sigma, xi_hat / sigma)
+        return Iterate(x, (Tx, zeta), (y_hat - sigma * p, xi_hat - sigma * theta))
+
+
+def state(h: BoundedSplitting, penalty: Penalty, z: Iterate, meets_rule: bool) -> State:
+    """Return the state at x: the penalty, how far the loss is above its bound, and what y and xi prove."""
+    x, (Tx, _), (y, xi) = z
+    point = h.priced(x, y, xi, balanced=penalty.unpenalised.size > 0)
+    seen = screen_point(penalty, point)
+    return State(
+        point,
+        penalty.value(x.coords, x.weights),
+        penalty.at(seen.coords).largest_violation(seen.w, seen.g),
+        seen.coords.size,
+        seen.dual_value,
+        is_screening=True,
+        is_step=True,
+        meets_rule=meets_rule,
+        excess=h.excess(Tx),
+    )

@@ -1,0 +1,203 @@
+"""Proximal gradient descent, plain (the paper's Prox-GD) and accelerated: FISTA of Beck and Teboulle (2009).
+
+    x+ = prox(y - t g(y), t penalty)
+
+Prox-GD goes on from y = x+; FISTA extrapolates, y = x+ + beta (x+ - x), and drops its momentum when it points uphill
+(O'Donoghue and Candes 2015). A weight that is zero at y leaves zero only where the penalty's bound is exceeded: the
+iterates are sparse, and so are all vectors here. X (x+ - x) is computed once, y is reached in score space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import ClassVar
+
+import numpy as np
+
+from crfqn.errors import InputError
+from crfqn.solvers.line_search import ROUNDING
+from crfqn.solvers.protocols import (
+    Memory,
+    Objective,
+    Penalty,
+    Point,
+    Requirements,
+    State,
+    check_numbers,
+    check_shares,
+)
+from crfqn.solvers.screened_point import ScreenedPoint, entries, point_of, screen_point
+from crfqn.solvers.sparsa import Predicted, ProximalStep, StepSize, first_length, proximal_step
+
+SCREEN_EVERY = 10  # steps of FISTA between two full gradient scans of its iterate, not of the extrapolation
+RESTARTS = ("function", "gradient", None)
+
+
+@dataclass(frozen=True)
+class ProxGD:
+    """Settings of proximal gradient descent.
+
+    Parameters
+    ----------
+    lipschitz : float, "bound" or None
+        L, with the fixed step 1 / L: a bound on the largest eigenvalue of the loss's Hessian, or "bound" for the one
+        that the objective knows, which holds at all weights and is hence far above what a run meets: it took 40 to 70
+        times the passes on small chains. None finds steps by backtracking.
+    backtrack : float
+        The factor by which a refused step is shortened.
+    growth : float
+        The factor by which an accepted step is lengthened for the next.
+    """
+
+    lipschitz: float | str | None = None
+    backtrack: float = 0.5
+    growth: float = 1.25
+
+    def __post_init__(self) -> None:
+        lipschitz = self.lipschitz
+        is_known = lipschitz in (None, "bound")
+        if not (is_known or (isinstance(lipschitz, (int, float)) and 0 < lipschitz < np.inf)):
+            raise InputError(f'lipschitz: expected a finite number > 0, "bound" or None, got {lipschitz!r}')
+        check_shares(self, "backtrack")
+        check_numbers(self, 1, "growth")
+
+    resumes: ClassVar[bool] = True
+
+    def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
+        return Requirements(("has_hessian_bound",) if self.lipschitz == "bound" else ())
+
+    def steps(
+        self, objective: Objective, penalty: Penalty, start: Point, memory: Memory | None = None
+    ) -> Iterator[State]:
+        """Yield a state a step; each has screened all coordinates."""
+
+        def stepped() -> State:
+            return here.state(is_step=True, memory=lambda: {"here": here.memory(), "size": size})
+
+        if memory is None:
+            here = screen_point(penalty, start)
+            del start
+            yield here.state()
+            size = self.first_size(objective, here)
+        else:
+            del start
+            here, size = ScreenedPoint.of_memory(objective, penalty, memory["here"]), memory["size"]
+            yield stepped()
+        while True:
+            step, has_failed = proximal_step(here, size, here.point, is_below)
+            if step is None:
+                yield here.state(is_final=True, has_failed=has_failed)
+                return
+            here = screen_point(penalty, step.point)
+            size.lengthen()
+            del step
+            yield stepped()
+
+    def first_size(self, objective: Objective, here: ScreenedPoint) -> StepSize:
+        """Return 1 / L, or the length of a step that moves the weights by 1."""
+        if self.lipschitz is None:
+            return StepSize(first_length(here), False, self.backtrack, self.growth)
+        if self.lipschitz != "bound":
+            return StepSize(1.0 / float(self.lipschitz), True, self.backtrack, self.growth)
+        return StepSize(1.0 / max(objective.hessian_bound(), ROUNDING), True, self.backtrack, self.growth)
+
+
+@dataclass(frozen=True)
+class FISTA(ProxGD):
+    """Settings of accelerated proximal gradient descent: those of `ProxGD`, and when to drop the momentum.
+
+    A step costs two inference passes, at the extrapolation and at the iterate. Steps are lengthened at restarts only:
+    within a run of momentum they must not grow.
+
+    Parameters
+    ----------
+    restart : {"gradient", "function", None}
+        Drop the momentum when the step and the momentum point to different sides, or when the objective has risen.
+    """
+
+    restart: str | None = "gradient"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.restart not in RESTARTS:
+            raise InputError(f"restart: expected one of {RESTARTS}, got {self.restart!r}")
+
+    def steps(
+        self, objective: Objective, penalty: Penalty, start: Point, memory: Memory | None = None
+    ) -> Iterator[State]:
+        """Yield a state a step, and one each time all coordinates of an iterate are screened."""
+        if memory is None:
+            here = screen_point(penalty, start)  # at y, which is x without momentum
+            yield here.state()
+            size, x, value, momentum, first = self.first_size(objective, here), start, here.value, 1.0, 1
+        else:
+            here = ScreenedPoint.of_memory(objective, penalty, memory["here"])
+            size, value, momentum, first = memory["numbers"]
+            x = here.point if memory["x"] is None else point_of(objective, memory["x"])
+            objective.asked = memory["asked"]
+        del start
+        for n in count(first):
+            before = {
+                "numbers": [copy(size), value, momentum, n],
+                "asked": objective.asked,
+                "x": None if x is here.point else {"point": [x.coords, x.weights], "told": x.told},
+            }
+            step, has_failed = proximal_step(here, size, x, is_below)
+            if step is None and here.point is not x:
+                here, momentum = screen_point(penalty, x), 1.0
+                continue
+            if step is None:
+                yield here.state(is_final=True, has_failed=has_failed)
+                return
+            new_value = step.point.value + penalty.value(here.coords, step.w)
+            state = iterate_state(here, step, new_value)
+            yield replace(state, memory=lambda: {"here": here.memory(), **before})  # noqa: B023 - asked for at once
+            del state
+            if n % SCREEN_EVERY == 0:
+                yield screen_point(penalty, step.point).state()
+            y, momentum = self.extrapolation(here, step, x, momentum, has_risen=new_value > value, size=size)
+            x, value = step.point, new_value
+            del step
+            here = screen_point(penalty, y)
+
+    def extrapolation(
+        self,
+        here: ScreenedPoint,
+        step: ProximalStep,
+        x: Point,
+        momentum: float,
+        has_risen: bool,
+        size: StepSize,
+    ) -> tuple[Point, float]:
+        """Return y of the next step, and its momentum t_k: Beck and Teboulle's equations 4.2 and 4.3."""
+        if self.restart == "gradient":
+            before = entries(here.coords, (x.coords, x.weights))
+            is_uphill = float((here.w - step.w) @ (step.w - before)) > 0
+        else:
+            is_uphill = self.restart == "function" and has_risen
+        if is_uphill or not size.is_settled:
+            size.lengthen()
+            return step.point, 1.0
+        following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
+        return step.ray.at(1.0 + (momentum - 1.0) / following), following
+
+
+def is_below(here: ScreenedPoint, trial: Point, predicted: Predicted) -> bool:
+    """Return whether the loss has risen by g'd + ||d||^2 / 2t at most; where rounding would decide, whether it must
+    have by convexity: (g(x+) - g)'d is at least what it rises above g'd, without differences of large numbers."""
+    excess = trial.value - here.point.value - predicted.bound
+    if excess > predicted.rounding or not np.isfinite(excess):
+        return False
+    d = predicted.d
+    rise = float((trial.gradient(here.coords) - here.g) @ d) if excess > -predicted.rounding else -np.inf
+    return rise <= 0.5 * float(d @ d) / predicted.t
+
+
+def iterate_state(here: ScreenedPoint, step: ProximalStep, value: float) -> State:
+    """Return the state at x+, as far as the coordinates that could move; the bound is that of y."""
+    gradient = step.point.gradient(here.coords)
+    violation = here.local.largest_violation(step.w, gradient)
+    return State(step.point, value, violation, here.coords.size, here.dual_value)

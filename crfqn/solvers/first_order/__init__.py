@@ -1,1 +1,0 @@
-"""Proximal gradient methods: Prox-GD, FISTA, SpaRSA."""
