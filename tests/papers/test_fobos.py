@@ -16,11 +16,11 @@ from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.papers.blondel2013.fobos import FOBOS, RATES
+from crfqn.papers.blondel2013.fobos_state import FobosState
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.stochastic import fobos_kernels as row_learning
-from crfqn.solvers.stochastic.state import FobosState
 
 F, K, N = 6, 4, 25
 PENALTIES = {  # (l1, l2, group), norm

@@ -19,6 +19,7 @@ from crfqn.objectives import protocols
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.protocols import has_state
 from crfqn.papers.blondel2013.fobos import FOBOS
+from crfqn.papers.blondel2013.fobos_state import FobosState
 from crfqn.papers.zhong2014.feature_bcd import FeatureBCD
 from crfqn.papers.zhong2014.feature_bcd_state import BlockState
 from crfqn.papers.zhong2014.prox_gd import FISTA, ProxGD
@@ -31,7 +32,7 @@ from crfqn.solvers.quasi_newton.owl_qn import OWLQN
 from crfqn.solvers.screening.strong_rule import StrongRule
 from crfqn.solvers.sparsa import SpaRSA
 from crfqn.solvers.stochastic.sgd import SGDL1
-from crfqn.solvers.stochastic.state import FobosState, SGDState
+from crfqn.solvers.stochastic.state import SGDState
 
 CHAIN, FLAT = make_problem(1), make_tree_problem("flat", 3, n_items=60, n_features=8)
 ROWS = GroupLasso(1.0, n_features=8, n_states=4)
