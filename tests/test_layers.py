@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import html
-import importlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -286,10 +285,3 @@ print(sys.modules["scipy.stats"] is before[0], set(before[1]) <= set(sys.meta_pa
         assert all(getattr(crfqn, name) is not None for name in crfqn.__all__)
         with pytest.raises(AttributeError, match="unheard_of"):
             crfqn.unheard_of  # noqa: B018
-
-
-def test_modules_that_moved_are_found_under_their_old_names():
-    for old, new in crfqn.MOVED.items():
-        assert importlib.import_module(old) is importlib.import_module(new)
-    with pytest.raises(ModuleNotFoundError):
-        importlib.import_module("crfqn.data.labels.unheard_of")

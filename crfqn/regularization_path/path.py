@@ -2,7 +2,7 @@
 
 What is to be scored has the strengths around those that `fit` would train with, each from the optimum of a neighbour
 (`Around`). A path has values that descend from l1_max, the smallest under which all weights are zero, each from the
-optimum of the one before, on the weights that the strong rule leaves (`solvers.screening.strong_rule`). The data are
+optimum of the one before, on the weights that the strong rule leaves (`solvers.strong_rule`). The data are
 encoded once, and each fold has one store of them.
 """
 

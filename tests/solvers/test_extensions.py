@@ -39,7 +39,7 @@ from crfqn.solvers.dual.block_frank_wolfe import BlockFrankWolfe
 from crfqn.solvers.dual.decomposition import DualDecomposition
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
-from crfqn.solvers.screening.strong_rule import StrongRule
+from crfqn.solvers.strong_rule import StrongRule
 from crfqn.structures.chain import Chain
 from crfqn.threads import Pool
 
