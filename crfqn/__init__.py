@@ -21,7 +21,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "papers.agarwal2014.calibrated": ["CalibratedLeastSquares"],
         "papers.agarwal2014.generalized": ["GeneralizedLeastSquares"],
         "papers.agarwal2014.stagewise": ["StagewiseRegression"],
-        "estimators.svc": ["MulticlassSVC"],
+        "papers.blondel2014.svc": ["MulticlassSVC"],
         "estimators.multilabel_ranker": ["MultilabelRanker"],
         "estimators.storage": ["load"],
         "estimators.taxonomy": ["TaxonomyCRF"],

@@ -16,13 +16,13 @@ from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError, ViewError
 from crfqn.estimators.automatic_solver import for_items
 from crfqn.estimators.multiclass import MulticlassClassifier
-from crfqn.objectives.linear import gram_map
 from crfqn.objectives.linear.coordinates import Split
 from crfqn.objectives.linear.dense_map import DenseMap
-from crfqn.objectives.linear.gram_map import GramMap
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHinge, MultitaskSquaredHinge
 from crfqn.objectives.objective import Objective
+from crfqn.papers.blondel2014 import gram_map
+from crfqn.papers.blondel2014.gram_map import GramMap
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.dual import decomposition

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from copy import copy
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -23,7 +23,6 @@ from crfqn.kernels.projection import SEED, simplex_rows
 from crfqn.kernels.rows import LANES
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.feature_map import FeatureMap
-from crfqn.objectives.linear.gram_map import GramMap
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
 from crfqn.objectives.protocols import MethodState
@@ -37,6 +36,9 @@ from crfqn.solvers.dual.decomposition_kernels import (
 )
 from crfqn.solvers.stochastic.state import check_memory, untouched_rows
 
+KERNEL_STATE = (
+    "dual_items"  # the attribute by which a map of a kernel's values names the state of its dual variables
+)
 EXACT = ("pivot", "sort")  # methods that squared hinges know
 ACCURACY = 0.1  # of conjugate gradients: what is to be left of the residual
 LEAVING = 0.02  # share of the free variables that may leave their bounds until they end
@@ -100,21 +102,6 @@ def fixed_offsets(objective: Objective) -> Vector:
     """Return the objective's offset by item, (N, K), or zeros for all, (1, K)."""
     offset = objective.offset
     return np.zeros((1, objective.n_states)) if offset is None else np.ascontiguousarray(offset.T)
-
-
-class WorkingSet(NamedTuple):
-    """Items that are worked on, the matrix between them, and copies of their variables and scores.
-
-    items, places : int64 (n,); (N,), where each item is among them
-    square : float64 (at least n, at least n), of which the rest is not theirs
-    """
-
-    items: NDArray[np.int64]
-    places: NDArray[np.int64]
-    square: Vector
-    diagonal: Vector
-    state: DualItemArrays
-    scores: Vector
 
 
 def linear_rows(map: FeatureMap, constant: float) -> DualRows:
@@ -189,7 +176,9 @@ class DualItems(MethodState):
     def check(cls, objective: Objective) -> None:
         """Raise ViewError for other losses than the multiclass hinge and its squares, and for supports."""
         loss, is_of_pairs = objective.loss, objective.loss.has_pair_duals
-        if not (loss.has_label_duals or is_of_pairs) or (is_of_pairs and isinstance(objective.map, GramMap)):
+        if not (loss.has_label_duals or is_of_pairs) or (
+            is_of_pairs and hasattr(objective.map, KERNEL_STATE)
+        ):
             raise ViewError(
                 "dual variables need the multiclass hinge, squared without a kernel only; the loss is "
                 f"{type(loss).__name__}"
@@ -200,7 +189,7 @@ class DualItems(MethodState):
     @classmethod
     def make(cls, objective: Objective, *arguments: Any) -> DualItems:  # type: ignore[override]
         """Return variables of zero, of a kernel's expansion where that is the map."""
-        kind = DualKernelItems if isinstance(objective.map, GramMap) else cls
+        kind = getattr(objective.map, KERNEL_STATE, cls)
         return kind(objective, *arguments)
 
     @property
@@ -345,100 +334,6 @@ class DualItems(MethodState):
         if self.is_free:
             table[-1] = self.multiplier
         return table
-
-
-class DualKernelItems(DualItems):
-    """Dual variables of the items, zero at the start, with a kernel.
-
-    The scores (K, N) of the items of a working set follow every change of a variable, as the weights of `DualItems` do;
-    those of all, with which the next set is chosen by how much each item is violated, are made at the certificate.
-    """
-
-    has_faces = is_free = False  # type: ignore[assignment]
-
-    def __init__(self, objective: Objective, penalty: Any, method: str, tol: float) -> None:
-        self.objective, self.l2 = objective, penalty.l2
-        self.gram = cast(GramMap, objective.map)
-        self.state = starting_items(objective, self.l2, fixed_offsets(objective))
-        self.items = np.flatnonzero(self.state.masses > 0)
-        self.scores = np.zeros((objective.n_states, objective.n_items))
-        self.solver = SubSolver(METHODS[method], tol, np.full(1, SEED, np.uint64))
-        self.working: WorkingSet | None = None
-
-    @property
-    def alpha(self) -> Vector:
-        self._write_back()
-        return dual_variables(self.state)
-
-    def admit(self, items: NDArray[np.int64], slacks: Vector) -> NDArray[np.int64]:
-        """Work on those items that are violated most, or nearest to it, as many as the memory allows; return them."""
-        items = items[np.sort(np.argsort(slacks, kind="stable")[: self.gram.capacity])]
-        self._write_back()
-        square = self.gram.hold(items)
-        held = self.gram.held
-        state = self.state._replace(
-            labels=self.state.labels[held],
-            masses=self.state.masses[held],
-            offsets=self.state.offsets if len(self.state.offsets) == 1 else self.state.offsets[held],
-            b=self.state.b[held],
-            cursors=self.state.cursors[held],
-        )
-        places = np.full(self.objective.n_items, -1)
-        places[held] = np.arange(held.size)
-        self.working = WorkingSet(held, places, square, self.gram.diagonal[held], state, self.scores[:, held])
-        return items
-
-    def _write_back(self) -> None:
-        """Take over the variables of the working set."""
-        if self.working is not None:
-            self.state.b[self.working.items] = self.working.state.b
-            self.state.cursors[self.working.items] = self.working.state.cursors
-
-    def sweep(self, order: NDArray[np.int64], least: float = 0.0) -> ItemSweep:
-        """Solve the sub-problem of one item of the working set after another, where its violation is above `least`."""
-        assert self.working is not None
-        _, places, square, diagonal, state, scores = self.working
-        seen = self._visit_with(places[order], square, diagonal, state, scores, least)
-        self.objective.n_passes += order.size / max(self.items.size, 1)
-        return seen
-
-    def _visit_with(
-        self,
-        order: NDArray[np.int64],
-        rows: Vector,
-        diagonal: Vector,
-        state: DualItemArrays,
-        scores: Vector,
-        least: float,
-    ) -> ItemSweep:
-        slacks, found = np.empty(order.size), np.empty(5)
-        sweep_items(order, None, rows, diagonal, state, scores, self.solver, least, slacks, found)
-        return ItemSweep.of(found, slacks)
-
-    def _objective_value(self) -> float:
-        """Minus l2 times equation 3."""
-        alpha, state = self.alpha, self.state
-        own = np.arange(len(alpha)), state.labels
-        linear = float(alpha.sum() - alpha[own].sum() + np.sum(alpha * state.offsets))
-        return -self.l2 * (0.5 * float(np.vdot(alpha.T, self.scores)) + linear)
-
-    def certify(self, order: NDArray[np.int64]) -> Certified:
-        self._write_back()
-        state, self.working = self.state, None
-        if self.solver.method == METHODS["bisection"]:
-            simplex_rows(state.b, state.masses, METHODS["pivot"], 0.0, state.b)
-        self.scores[:] = 0.0
-        by_state = self.alpha.T.ravel()
-        coords = np.flatnonzero(by_state)
-        self.gram.image(self.objective.split(coords), by_state[coords], self.scores)
-        seen = self._visit_with(order, self.scores, self.gram.diagonal, state, self.scores, np.inf)
-        dual_value = self._objective_value()
-        bound = dual_value if self.gram.is_definite else -np.inf
-        return Certified(dual_value + self.l2 * seen.gap, bound, seen)
-
-    def table(self) -> Vector:
-        """Return the weights of the expansion, (N, K)."""
-        return self.alpha
 
 
 def table_of(rows: DualRows, n_features: int) -> Any:

@@ -29,9 +29,9 @@ from crfqn.estimators.labels import share_right
 from crfqn.estimators.storage import keep_parameters, save
 from crfqn.estimators.weights import read_matrix
 from crfqn.objectives.linear.coordinates import split_coords
-from crfqn.objectives.linear.gram_map import GramMap
 from crfqn.objectives.losses.hinges import MulticlassHinge
 from crfqn.objectives.objective import Objective
+from crfqn.papers.blondel2014.gram_map import GramMap
 from crfqn.parameters import PARAMETERS, Parameter
 from crfqn.penalties.penalty import KernelNorm
 from crfqn.progress import ProgressDisplay

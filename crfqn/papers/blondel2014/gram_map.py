@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
 from crfqn.objectives.linear.coordinates import Split
+from crfqn.papers.blondel2014.kernel_items import DualKernelItems
 from crfqn.threads import Pool
 
 BLOCK = 256  # rows made at a time: a matrix product
@@ -41,6 +43,8 @@ class GramMap:
     whole: NDArray | None = None
     is_definite: bool = True
     pool: Pool = field(default_factory=Pool)
+
+    dual_items: ClassVar = DualKernelItems
 
     def __post_init__(self) -> None:
         wrong = ~(np.isfinite(self.diagonal) & (self.diagonal >= 0))

@@ -1,0 +1,4 @@
+"""Blondel, Fujino, Ueda: Large-scale multiclass SVM training via Euclidean projection onto the simplex.
+
+ICPR 2014. The kernel machine is `svc.py`; Algorithm 1 with linear scores is `crfqn/solvers/dual/decomposition.py`.
+"""
