@@ -20,7 +20,7 @@ from crfqn.papers.blondel2013.fobos_state import FobosState
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.stochastic import fobos_kernels as row_learning
+from crfqn.papers.blondel2013 import fobos_kernels as row_learning
 
 F, K, N = 6, 4, 25
 PENALTIES = {  # (l1, l2, group), norm
