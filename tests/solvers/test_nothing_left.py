@@ -6,12 +6,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from crfqn import MulticlassClassifier, MulticlassCRF
 from crfqn.objectives.linear.dense_map import DenseMap
-from crfqn.objectives.losses.link import Link
 from crfqn.objectives.losses.potentials import SquaredNorm
 from crfqn.objectives.objective import Objective
+from crfqn.papers.agarwal2014.link import Link
+from crfqn.papers.zhong2014.prox_gd import FISTA
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
-from crfqn.solvers.first_order.prox_gd import FISTA
 from crfqn.solvers.minimize import minimize
 
 
