@@ -197,7 +197,7 @@ class Result:
             return within + ("; tol=1e-3 for more" if self.tol > OPTIMAL else "")
         if self.status is Status.CONVERGED and not self.gap <= self.tol and self.violation > 0:
             return "converged: what is left of the objective is next to nothing beside what it is without weights"
-        if self.is_doubtful:
+        if self.is_doubtful and self.status is not Status.HELD_OUT:
             return f"{self.status.value}; it may be far from the optimum: {REMEDY}"
         if self.status is not Status.HELD_OUT or self.held_out is None:
             return self.status.value

@@ -191,12 +191,12 @@ class Source:
         """Yield the parts of a text as bytes, those that are bytes as they are; InputError for a character that the
         encoding does not have."""
         encoder = codecs.getincrementalencoder(self.codec)(self.errors)  # one mark of utf-16, not one a part
-        for part in parts:
-            try:
+        try:
+            for part in parts:  # the formats that make bytes encode texts themselves
                 yield part if isinstance(part, bytes) else encoder.encode(part)
-            except UnicodeEncodeError as error:
-                wrong = shorten(error.object[error.start : error.end])
-                raise InputError(f"{self.encoding!r} cannot encode {wrong}, which is in the data") from None
+        except UnicodeEncodeError as error:
+            wrong = shorten(error.object[error.start : error.end])
+            raise InputError(f"{self.encoding!r} cannot encode {wrong}, which is in the data") from None
 
 
 Readable = str | Path | IO[Any] | Source

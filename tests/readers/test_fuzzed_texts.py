@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import random
 
 import pytest
@@ -93,7 +94,13 @@ def test_numbers_are_no_texts():
             write(numbers, io.BytesIO(), name)
 
 
-@pytest.mark.parametrize("name", ["text", "jsonl", "csv", "parquet"])
+def test_json_escapes_what_cannot_be_encoded():
+    stream = io.BytesIO()
+    write(Documents(["a\ud800"], ["x"]), stream, "jsonl")
+    assert json.loads(stream.getvalue()) == {"text": "a\ud800", "label": "x"}
+
+
+@pytest.mark.parametrize("name", ["text", "csv", "parquet"])
 def test_texts_that_cannot_be_encoded_are_refused(name):
     with pytest.raises(InputError, match=r"'utf-8' cannot encode '\\ud800', which is in the data"):
         write(Documents(["a\ud800"], ["x"]), io.BytesIO(), name)

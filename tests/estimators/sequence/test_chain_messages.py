@@ -56,7 +56,9 @@ class TestMessages:
         assert not hasattr(model, "coef_")
 
     def test_random_state(self):
-        with pytest.raises(ValueError, match="'a' cannot be used to seed"):
+        with pytest.raises(
+            ValueError, match="random_state: expected None or an integer or a RandomState, got 'a'"
+        ):
             fitted(random_state="a")
 
     @pytest.mark.parametrize("kind", [np.int64, np.int32])

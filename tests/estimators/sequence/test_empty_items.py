@@ -8,7 +8,6 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
-import sklearn_crfsuite
 from command_line import run_here
 
 from crfqn import Blocks, ChainCRF, Features, Sequences, Tagger, Templates, TokenColumns, crf_path, load
@@ -266,9 +265,11 @@ def test_marginals_of_transitions_alone():
     total = sum(weights.values())
     expected = [[sum(w for p, w in weights.items() if p[t] == k) / total for k in range(2)] for t in range(3)]
     np.testing.assert_allclose(model.predict_marginals(featureless([3]))[0], expected, atol=1e-10)
-    theirs = sklearn_crfsuite.CRF(
-        c1=0.0, c2=0.1, all_possible_transitions=True, max_iterations=1000, delta=1e-12, epsilon=1e-10
-    ).fit(featureless(LENGTHS), Y)
+    theirs = (
+        pytest.importorskip("sklearn_crfsuite")
+        .CRF(c1=0.0, c2=0.1, all_possible_transitions=True, max_iterations=1000, delta=1e-12, epsilon=1e-10)
+        .fit(featureless(LENGTHS), Y)
+    )
     for (first, second), weight in theirs.transition_features_.items():
         row, column = (model.classes_.tolist().index(label) for label in (first, second))
         assert edges[row, column] == pytest.approx(weight, abs=1e-3)
@@ -276,7 +277,11 @@ def test_marginals_of_transitions_alone():
 
 def test_compat_of_transitions_alone():
     model = CRF(c1=0.0, c2=0.1, all_possible_transitions=True).fit(featureless(LENGTHS), Y)
-    theirs = sklearn_crfsuite.CRF(c1=0.0, c2=0.1, all_possible_transitions=True).fit(featureless(LENGTHS), Y)
+    theirs = (
+        pytest.importorskip("sklearn_crfsuite")
+        .CRF(c1=0.0, c2=0.1, all_possible_transitions=True)
+        .fit(featureless(LENGTHS), Y)
+    )
     assert model.predict(featureless([3, 0, 2])).tolist() == [
         list(item) for item in theirs.predict(featureless([3, 0, 2]))
     ]
