@@ -85,7 +85,7 @@ class RunRecord:
         self.n_iter = 0
         self.is_cold = start.coords.size == 0
         self.value_of_zero = np.nan  # the objective without weights, once it is known
-        self.is_nonnegative = getattr(objective, "is_nonnegative", False)
+        self.has_floor = may_estimate and getattr(objective, "is_nonnegative", False)
         self.scale = (
             np.nan if self.is_cold or penalty.dual_radius == 0 else penalty.dual_radius
         )  # nan: not known yet
@@ -373,7 +373,7 @@ class RunRecord:
     def _is_nothing_left(self) -> bool:
         """Whether the objective is next to nothing beside that without weights, and nothing can be below 0. The hinge's
         is the penalty alone where data can be separated, and its direction is all that matters."""
-        is_bounded = self.is_nonnegative and self.distance.can_tell and self.excess is None
+        is_bounded = self.has_floor and self.distance.can_tell and self.excess is None
         return (
             is_bounded and self.value <= NOTHING_LEFT * min(self.tol / OPTIMAL, 1.0) * self._without_weights()
         )
