@@ -24,6 +24,7 @@ from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.protocols import has_state
 from crfqn.papers.blondel2013.fobos import FOBOS
+from crfqn.papers.blondel2013.fobos_state import FobosState
 from crfqn.papers.zhong2014.feature_bcd import FeatureBCD
 from crfqn.papers.zhong2014.feature_bcd_state import BlockState
 from crfqn.papers.zhong2014.prox_gd import FISTA
@@ -33,7 +34,7 @@ from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import Diagonal, ProxQN
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
 from crfqn.solvers.stochastic.sgd import SGDL1
-from crfqn.solvers.stochastic.state import FobosState, SGDState
+from crfqn.solvers.stochastic.state import SGDState
 from crfqn.threads import Pool
 
 NAMES = ("chain", "flat", "multiclass", "multitask", "ranking")
