@@ -34,6 +34,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "estimators.templates": ["Templates"],
         "distributed.sources": ["Shards"],
         "report": ["write_report"],
-        "tagging.tagger": ["Tagger"],
+        "model.tagger": ["Tagger"],
     },
 )

@@ -11,8 +11,8 @@ from crfqn.cli.output import to_json
 from crfqn.data.files import shown_name
 from crfqn.errors import InputError
 from crfqn.messages import printable
+from crfqn.model.answers import has_probabilities
 from crfqn.recipes import Observed
-from crfqn.tagging.answers import has_probabilities
 
 if TYPE_CHECKING:
     from crfqn.metrics.evaluation import LabelScore, Scores

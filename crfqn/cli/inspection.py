@@ -23,13 +23,13 @@ from crfqn.data.files import shown_name
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import CrfqnError, InputError
 from crfqn.messages import printable
+from crfqn.model.opening import PREDICTORS, predictor_of, read_any
+from crfqn.model.results import read_result
 from crfqn.recipes import Observed
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sequences import pixel_map
 from crfqn.report.subject import Subject
 from crfqn.result import Status
-from crfqn.tagging.opening import PREDICTORS, predictor_of, read_any
-from crfqn.tagging.results import read_result
 
 # Of the estimator's parameters, those that shape a model.
 SETTINGS = ("loss", "penalty", "l1", "l2", "solver", "tol", "stop", "max_iter")

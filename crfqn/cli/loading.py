@@ -19,6 +19,9 @@ from crfqn.data.model_file import ModelFile
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.errors import InputError, ModelFileError, RecipeError, UnknownFeaturesWarning
 from crfqn.messages import describe, shorten
+from crfqn.model.content import CRFSUITE_NAMING
+from crfqn.model.opening import PREDICTORS, predictor_of, read_any
+from crfqn.model.texts import token_rules
 from crfqn.readers.items import Documents
 from crfqn.readers.registry import FORMATS, find_format, read
 from crfqn.readers.sniffing import first_lines, sniff, word_rows
@@ -36,9 +39,6 @@ from crfqn.recipes.sources import (
     separator_of_new,
     told_format,
 )
-from crfqn.tagging.content import CRFSUITE_NAMING
-from crfqn.tagging.opening import PREDICTORS, predictor_of, read_any
-from crfqn.tagging.texts import token_rules
 
 if TYPE_CHECKING:
     from crfqn.taxonomy.tree import LabelTree

@@ -25,10 +25,10 @@ from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError, UnknownFeaturesWarning
 from crfqn.messages import printable
 from crfqn.metrics.evaluation import predict_labels
+from crfqn.model.answers import add_tokens, answer_parts, has_probabilities, plain_label, scheme_of
 from crfqn.readers.format import Format
 from crfqn.readers.items import Documents
 from crfqn.readers.registry import FORMATS, can_be_rewritten, find_format, rewritten, written_batches
-from crfqn.tagging.answers import add_tokens, answer_parts, has_probabilities, plain_label, scheme_of
 
 BLOCK = 1000  # documents at a time
 JSON_LINES = "jsonl"

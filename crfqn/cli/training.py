@@ -354,7 +354,7 @@ def _summary(model: Any, output: Path, scores: "Scores | None", is_interrupted: 
 
 def summary_json(model: Any, output: Path, scores: "Scores | None", is_interrupted: bool) -> str:
     """Return what the summary says as JSON; numbers that are not known are null."""
-    from crfqn.tagging.results import held_out_content
+    from crfqn.model.results import held_out_content
 
     result = model.result_
     status = "INTERRUPTED" if is_interrupted else result.status.name

@@ -19,9 +19,9 @@ from crfqn.data.model_file import ModelSource
 from crfqn.estimators.chain import ChainCRF
 from crfqn.interchange.chain_weights import chain_weights
 from crfqn.interchange.crfsuite import NAME
-from crfqn.tagging import tagger
-from crfqn.tagging.chain_weights import ChainWeights
-from crfqn.tagging.crfsuite_model import encode
+from crfqn.model import tagger
+from crfqn.model.chain_weights import ChainWeights
+from crfqn.model.crfsuite_model import encode
 
 
 class Tagger(tagger.Tagger):

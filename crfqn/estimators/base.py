@@ -34,6 +34,7 @@ from crfqn.estimators.storage import forget_training, keep_parameters, save, sto
 from crfqn.estimators.strengths import Strengths, chosen_strengths, is_auto, print_strengths
 from crfqn.estimators.validation import OWN_SCORE, named_scorer
 from crfqn.estimators.weights import as_it_was, dense_if_full
+from crfqn.model.content import ModelContent
 from crfqn.objectives.blocks import build_objective
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
 from crfqn.objectives.linear.sparse_map import SparseMap
@@ -49,7 +50,6 @@ from crfqn.solvers.stopping import Estimated
 from crfqn.solvers.unpenalised import largest_strength, solve_unpenalised
 from crfqn.solvers.validation import ValidationSet
 from crfqn.structures.structure import Structure
-from crfqn.tagging.content import ModelContent
 from crfqn.threads import Pool
 
 SOLVED = (Status.CONVERGED, Status.ESTIMATED, Status.STATIONARY)

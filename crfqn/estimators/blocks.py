@@ -36,9 +36,9 @@ from crfqn.data.templates.vocabulary import TemplateSource, TemplateVocabulary, 
 from crfqn.data.vocabulary import UNKNOWN_VALUE, Vocabulary
 from crfqn.errors import DataError, InputError
 from crfqn.messages import describe
+from crfqn.model.content import ModelContent, add_labels, add_vocabulary, read_labels, read_vocabulary
 from crfqn.objectives.blocks import BlockedObjective, StoredParts, block_cuts
 from crfqn.objectives.objective import Objective
-from crfqn.tagging.content import ModelContent, add_labels, add_vocabulary, read_labels, read_vocabulary
 from crfqn.threads import Pool
 
 INDEX, KIND = "blocks.crfqn", "blocks"

@@ -68,15 +68,7 @@ from crfqn.estimators.weights import (
     sorted_weights,
     start_model,
 )
-from crfqn.objectives.linear.sparse_map import SparseMap
-from crfqn.objectives.losses.likelihood import PartialLikelihood
-from crfqn.objectives.losses.score_loss import ScoreLoss
-from crfqn.objectives.support import Support, observed_support
-from crfqn.solvers.validation import ValidationSet
-from crfqn.structures.chain import NO_TARGETS, Chain
-from crfqn.structures.structure import Inference, Structure
-from crfqn.structures.transition_rules import TransitionRules
-from crfqn.tagging.content import (
+from crfqn.model.content import (
     BIGRAMS,
     FEATURE,
     FROM,
@@ -91,7 +83,15 @@ from crfqn.tagging.content import (
     add_vocabulary,
     read_axes,
 )
-from crfqn.tagging.unknown_features import warn_of_unknown_names
+from crfqn.model.unknown_features import warn_of_unknown_names
+from crfqn.objectives.linear.sparse_map import SparseMap
+from crfqn.objectives.losses.likelihood import PartialLikelihood
+from crfqn.objectives.losses.score_loss import ScoreLoss
+from crfqn.objectives.support import Support, observed_support
+from crfqn.solvers.validation import ValidationSet
+from crfqn.structures.chain import NO_TARGETS, Chain
+from crfqn.structures.structure import Inference, Structure
+from crfqn.structures.transition_rules import TransitionRules
 from crfqn.threads import Pool
 
 TOKEN_SCORE = "token_accuracy"

@@ -19,8 +19,8 @@ from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
 from crfqn.estimators.base import SparseLinearModel
 from crfqn.estimators.weights import merged
+from crfqn.model.content import DENSE, ModelContent, read_dense
 from crfqn.penalties import Ridge
-from crfqn.tagging.content import DENSE, ModelContent, read_dense
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -35,8 +35,8 @@ from crfqn.estimators.online import (
     learns_online,
 )
 from crfqn.estimators.reservoir import refit
+from crfqn.model.unknown_features import warn_of_empty_rows
 from crfqn.objectives.objective import Objective
-from crfqn.tagging.unknown_features import warn_of_empty_rows
 from crfqn.threads import Pool
 
 

@@ -55,11 +55,11 @@ from crfqn.estimators.weights import (
     sorted_weights,
     start_model,
 )
+from crfqn.model.content import FEATURE, STATE, ModelContent, add_matrix, finite, read_size
+from crfqn.model.tables import TableColumns
+from crfqn.model.unknown_features import warn_of_empty_rows
 from crfqn.solvers.validation import ValidationSet
 from crfqn.structures.taxonomy import Taxonomy
-from crfqn.tagging.content import FEATURE, STATE, ModelContent, add_matrix, finite, read_size
-from crfqn.tagging.tables import TableColumns
-from crfqn.tagging.unknown_features import warn_of_empty_rows
 from crfqn.taxonomy.labels import RowForm
 from crfqn.threads import Pool
 

@@ -24,9 +24,9 @@ from crfqn.data.label_codes import check_any_known, encode_known_labels, encode_
 from crfqn.data.matrices import check_sparse
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
+from crfqn.model.content import ModelContent, add_labels, read_labels
+from crfqn.model.tree import class_names, read_tree
 from crfqn.structures.taxonomy import Taxonomy, flat
-from crfqn.tagging.content import ModelContent, add_labels, read_labels
-from crfqn.tagging.tree import class_names, read_tree
 from crfqn.taxonomy.labels import RowForm
 from crfqn.taxonomy.tree import LabelTree
 from crfqn.threads import Pool

@@ -28,6 +28,7 @@ from crfqn.estimators.base import Problem, given_result, pass_on_interrupt
 from crfqn.estimators.items import ItemModel
 from crfqn.estimators.labels import LabelSets, LabelSpace
 from crfqn.estimators.strengths import LINEAR_PARAMETERS, Strengths, make_penalty, named_penalty, strengths_of
+from crfqn.model.content import ModelContent, finite
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights
 from crfqn.objectives.losses.ranking import MultilabelRanking
@@ -35,7 +36,6 @@ from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.structures.structure import Structure
-from crfqn.tagging.content import ModelContent, finite
 from crfqn.threads import Pool
 
 HALF_MARGIN = (

@@ -20,8 +20,8 @@ from crfqn.data.model_file import ModelFile, ModelSource, read_model, write_mode
 from crfqn.errors import CrfqnError, InputError, ModelFileError
 from crfqn.estimators.checks import check_nonnegative
 from crfqn.estimators.strengths import STRENGTHS, Strengths, is_auto
-from crfqn.tagging.content import ModelContent, narrow_weights
-from crfqn.tagging.results import SUMMARY, TRACE, held_out_content, read_result
+from crfqn.model.content import ModelContent, narrow_weights
+from crfqn.model.results import SUMMARY, TRACE, held_out_content, read_result
 
 # The class of each kind of model, a name of `crfqn`, which imports it when it is asked for.
 KINDS = {

@@ -19,9 +19,9 @@ from crfqn.estimators.item_classifier import ItemClassifier
 from crfqn.estimators.labels import LabelSpace, TreeSpace
 from crfqn.estimators.structured import StructuredEstimator
 from crfqn.messages import shorten
-from crfqn.tagging.content import ModelContent
-from crfqn.tagging.tree import descend, name_array
-from crfqn.tagging.unknown_features import warn_of_empty_rows
+from crfqn.model.content import ModelContent
+from crfqn.model.tree import descend, name_array
+from crfqn.model.unknown_features import warn_of_empty_rows
 from crfqn.taxonomy.labels import PathLabels, RowForm, check_separator
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy
 from crfqn.taxonomy.tree import LabelTree

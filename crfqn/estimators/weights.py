@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from crfqn.arrays import SparseWeights
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
-from crfqn.tagging.content import read_entries
+from crfqn.model.content import read_entries
 
 
 def csr(values: NDArray, rows: NDArray, columns: NDArray, shape: tuple[int, int]) -> Any:

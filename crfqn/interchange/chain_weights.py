@@ -21,11 +21,11 @@ from crfqn.errors import InputError, warn_caller
 from crfqn.estimators.bigrams import refuse_bigram_weights
 from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.storage import restore
+from crfqn.model.chain_weights import ChainWeights, SparseTable
+from crfqn.model.content import LARGEST_WEIGHT
+from crfqn.model.results import SUMMARY, TRACE
 from crfqn.result import Status
 from crfqn.structures.transition_rules import TransitionRules
-from crfqn.tagging.chain_weights import ChainWeights, SparseTable
-from crfqn.tagging.content import LARGEST_WEIGHT
-from crfqn.tagging.results import SUMMARY, TRACE
 
 IMPORTED_FROM = "imported_from"  # name of the format in `extra_`
 # In nats, the weight of a transition that a rule forbids: no sum of scores makes up for it, and sums of it are

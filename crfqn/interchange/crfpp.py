@@ -17,7 +17,7 @@ from crfqn.data.templates.patterns import CRFPP
 from crfqn.errors import ModelFileError
 from crfqn.interchange.chain_weights import IMPORTED_FROM, TEMPLATES, chain_estimator
 from crfqn.interchange.observations import Observations, chain_of, constants_of, template_source
-from crfqn.tagging.chain_weights import ChainWeights
+from crfqn.model.chain_weights import ChainWeights
 
 NAME = "crfpp"
 MAGIC = b"version: "

@@ -1,4 +1,4 @@
-"""CRFsuite's binary model files (`tagging/crfsuite_model.py`) as estimators, and estimators as such files."""
+"""CRFsuite's binary model files (`model/crfsuite_model.py`) as estimators, and estimators as such files."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from crfqn.atomic_write import replace_file
 from crfqn.data.model_file import ModelSource, at_hand, shown_source
 from crfqn.interchange.chain_weights import IMPORTED_FROM, chain_estimator, chain_weights
-from crfqn.tagging.content import CRFSUITE_NAMING
-from crfqn.tagging.crfsuite_model import encode, read_weights
+from crfqn.model.content import CRFSUITE_NAMING
+from crfqn.model.crfsuite_model import encode, read_weights
 
 NAME = "crfsuite"
 

@@ -18,7 +18,7 @@ from crfqn.data.model_file import HEADER_LIMIT, ModelSource, at_hand, read_whole
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.storage import load
 from crfqn.interchange import crfpp, crfsuite, json_file, onnx_file, wapiti
-from crfqn.tagging import crfsuite_model
+from crfqn.model import crfsuite_model
 
 StrPath = str | os.PathLike[str]
 OWN = "crfqn"

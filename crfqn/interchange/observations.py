@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from crfqn.data.templates.vocabulary import TemplateSource
 from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.messages import describe
+from crfqn.model.chain_weights import ChainWeights, SparseTable
 from crfqn.readers.conll import usual_names
-from crfqn.tagging.chain_weights import ChainWeights, SparseTable
 
 # The name of a bigram observation that looks the same at every position, where no templates say so: b, B, *, b01.
 BARE = re.compile(r"[bB*]\w*:?")

@@ -25,7 +25,7 @@ from crfqn.interchange.observations import (
     same_everywhere,
     template_source,
 )
-from crfqn.tagging.chain_weights import ChainWeights, SparseTable
+from crfqn.model.chain_weights import ChainWeights, SparseTable
 
 NAME = "wapiti"
 MAGIC = b"#mdl#"

@@ -20,11 +20,11 @@ from crfqn.data.token_columns import TokenColumns
 from crfqn.data.tokens import find_words
 from crfqn.errors import InputError, TextColumnWarning, warn_caller
 from crfqn.messages import shorten
+from crfqn.model.tables import CellError, NumberColumn, TableColumns, TextColumn, is_missing, numbers_of
+from crfqn.model.texts import WordCounts, ascending_numbers
 from crfqn.readers.items import Documents, drop_unseen_columns
 from crfqn.readers.svmlight import LARGEST_ID
 from crfqn.recipes.schema import FeaturesSection as Settings
-from crfqn.tagging.tables import CellError, NumberColumn, TableColumns, TextColumn, is_missing, numbers_of
-from crfqn.tagging.texts import WordCounts, ascending_numbers
 
 LARGEST = 1e150  # number of a column, whose squares can be summed
 SMALLEST = 1e-12  # deviation, to the largest number of a column, below which all its numbers are one but for rounding

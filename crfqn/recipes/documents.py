@@ -19,6 +19,7 @@ from crfqn.data.matrices import is_number
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, InputError, ModelFileError, RecipeError
 from crfqn.messages import shorten
+from crfqn.model.tables import CellError
 from crfqn.readers.items import Documents, concatenate
 from crfqn.readers.tables import with_point
 from crfqn.recipes.document_features import Features, NumberFeatures, TableFeatures, TextFeatures
@@ -36,7 +37,6 @@ from crfqn.recipes.sources import (
     read_set,
     split,
 )
-from crfqn.tagging.tables import CellError
 from crfqn.taxonomy.reading import open_taxonomy, read_taxonomy_file
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.tokens import token_spans
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
-from crfqn.tagging.answers import add_tokens, answer_parts, scheme_of
-from crfqn.tagging.opening import open_predictor
-from crfqn.tagging.texts import token_rules
+from crfqn.model.answers import add_tokens, answer_parts, scheme_of
+from crfqn.model.opening import open_predictor
+from crfqn.model.texts import token_rules
 
 TOGETHER = 64  # items that are labelled at a time; the clock is looked at between
 MOST_BEST, MOST_FEATURES = 100, 100

@@ -17,7 +17,7 @@ from crfqn import (
     StagewiseRegression,
     TaxonomyCRF,
 )
-from crfqn.tagging.opening import open_predictor
+from crfqn.model.opening import open_predictor
 
 N, F = 60, 8
 RNG = np.random.default_rng(0)

@@ -16,10 +16,10 @@ import crfqn
 from crfqn import ChainCRF, Transitions, interchange
 from crfqn.compat import attributes
 from crfqn.errors import InputError, ModelFileError
+from crfqn.model.chain_weights import ChainWeights, SparseTable
+from crfqn.model.crfsuite_model import HEADER, decode, encode
+from crfqn.model.crfsuite_strings import Damage, hash_strings
 from crfqn.result import Status
-from crfqn.tagging.chain_weights import ChainWeights, SparseTable
-from crfqn.tagging.crfsuite_model import HEADER, decode, encode
-from crfqn.tagging.crfsuite_strings import Damage, hash_strings
 
 WORDS = ["the", "a", "dog", "Cat", "runs", "Sees", "größer", "日本", "x:y", "sp ace", "a" * 40]
 LABELS = ["D", "N", "B-é", "O"]

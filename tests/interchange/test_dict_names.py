@@ -14,7 +14,7 @@ import crfqn
 from crfqn import ChainCRF, Sequences, Templates, interchange
 from crfqn.compat import CRF
 from crfqn.errors import InputError, ModelFileError
-from crfqn.tagging.content import VALUE_STARTS
+from crfqn.model.content import VALUE_STARTS
 
 LABELS = ["D", "N", "V"]
 WORDS = ["the", "dog", "Runs", "größer", "a=b", "c:d", "back\\slash", "q\\:r", "", "日本", "x=", "=y", ":z"]

@@ -19,10 +19,10 @@ from served import Process, saved
 from crfqn import MulticlassCRF, TaxonomyCRF, Templates
 from crfqn.data.model_file import write_model
 from crfqn.errors import InputError, ModelFileError
+from crfqn.model.chain_weights import ChainWeights, SparseTable
 from crfqn.service.application import COUNTS, Counters, RequestLimits, create_app
 from crfqn.service.description import describe_api
 from crfqn.service.labelling import LabelRequest, LabelService, Overdue
-from crfqn.tagging.chain_weights import ChainWeights, SparseTable
 
 pytestmark = pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
 

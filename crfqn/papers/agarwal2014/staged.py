@@ -28,6 +28,7 @@ from crfqn.estimators.callbacks import Callbacks, with_tasks
 from crfqn.estimators.items import Targets, adopt_columns
 from crfqn.estimators.labels import LabelSpace
 from crfqn.estimators.storage import forget_training, keep_parameters
+from crfqn.model.content import ModelContent, finite
 from crfqn.papers.agarwal2014.base import LeastSquaresModel
 from crfqn.papers.agarwal2014.items import (
     Blocks,
@@ -40,7 +41,6 @@ from crfqn.papers.agarwal2014.items import (
 )
 from crfqn.papers.agarwal2014.transformers import CUBIC, Basis, check_basis, restored_basis, stored_basis
 from crfqn.result import Progress, Result, Status, Trace
-from crfqn.tagging.content import ModelContent, finite
 from crfqn.threads import Pool
 
 ROWS = 1 << 15  # predicted at a time

@@ -28,6 +28,7 @@ from crfqn.data.features import FeatureStore
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.items import intercept_coords
+from crfqn.model.content import ModelContent
 from crfqn.objectives.linear.dense_map import DenseMap, JoinedMap
 from crfqn.objectives.linear.feature_map import FeatureMap, scores_of
 from crfqn.objectives.linear.sparse_map import SparseMap
@@ -42,7 +43,6 @@ from crfqn.papers.agarwal2014.staged import Monitor, StagedModel, StageList
 from crfqn.papers.agarwal2014.transformers import as_generator, restored_generator, stored_generator
 from crfqn.papers.agarwal2014.updates import PartMaps, fit_margins, fit_residual, ridge_of
 from crfqn.penalties import ElasticNet
-from crfqn.tagging.content import ModelContent
 from crfqn.threads import Pool
 
 UPDATES = ("linear", "calibrated", "logistic")

@@ -28,6 +28,7 @@ from crfqn.estimators.checks import NamedParameters, check_parameters, is_number
 from crfqn.estimators.labels import share_right
 from crfqn.estimators.storage import keep_parameters, save
 from crfqn.estimators.weights import read_matrix
+from crfqn.model.content import ModelContent, add_labels, add_matrix, finite, read_labels
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.losses.hinges import MulticlassHinge
 from crfqn.objectives.objective import Objective
@@ -38,7 +39,6 @@ from crfqn.progress import ProgressDisplay
 from crfqn.result import Result, Status
 from crfqn.solvers.dual.decomposition import DualDecomposition
 from crfqn.solvers.minimize import minimize
-from crfqn.tagging.content import ModelContent, add_labels, add_matrix, finite, read_labels
 from crfqn.threads import Pool
 
 BLOCK_NUMBERS = 1 << 23  # kernel values of a block of items in prediction: 64 MB

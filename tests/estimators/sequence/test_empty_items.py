@@ -13,7 +13,7 @@ from command_line import run_here
 from crfqn import Blocks, ChainCRF, Features, Sequences, Tagger, Templates, TokenColumns, crf_path, load
 from crfqn.compat import CRF
 from crfqn.errors import InputError
-from crfqn.tagging.opening import open_predictor
+from crfqn.model.opening import open_predictor
 
 X = [[{"a": 1.0}, {"b": 2.0}], [{"b": 1.0}], [{"a": 1.0}, {}, {"b": 1.0}], [{"c": 1.0}]] * 3
 Y = [["x", "y"], ["y"], ["x", "x", "y"], ["x"]] * 3

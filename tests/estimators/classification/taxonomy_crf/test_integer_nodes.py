@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from crfqn import TaxonomyCRF, load
-from crfqn.tagging.opening import open_predictor
+from crfqn.model.opening import open_predictor
 
 RNG = np.random.default_rng(0)
 TOPS, KINDS = np.array([1, 1, 10, 10] * 10), np.array([20, 3, 20, 7] * 10)

@@ -15,7 +15,7 @@ import crfqn
 from crfqn import TaxonomyCRF
 from crfqn.estimators import taxonomy as taxonomy_module
 from crfqn.estimators.labels import TreeSpace
-from crfqn.tagging.tree import descend, name_array
+from crfqn.model.tree import descend, name_array
 from crfqn.taxonomy.tree import LabelTree
 
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from crfqn.data.model_file import ModelSource, at_hand, read_whole, shown_source
 from crfqn.errors import InputError, ModelFileError
-from crfqn.tagging.chain_weights import ChainWeights, SparseTable
-from crfqn.tagging.crfsuite_strings import Damage, decode_strings, encode_strings, words_at
+from crfqn.model.chain_weights import ChainWeights, SparseTable
+from crfqn.model.crfsuite_strings import Damage, decode_strings, encode_strings, words_at
 
 MAGIC, TYPE, VERSION = b"lCRF", b"FOMC", 100
 # Magic, size, type, version; numbers of weights (CRFsuite leaves 0), labels, attributes; positions of the five chunks.

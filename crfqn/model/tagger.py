@@ -17,8 +17,8 @@ from crfqn.data.model_file import ModelSource
 from crfqn.data.tokens import tokenize
 from crfqn.errors import InputError, NotOpenError
 from crfqn.messages import describe, shorten
-from crfqn.tagging.opening import open_predictor
-from crfqn.tagging.texts import token_rules
+from crfqn.model.opening import open_predictor
+from crfqn.model.texts import token_rules
 
 
 class ModelInfo(NamedTuple):

@@ -19,7 +19,7 @@ from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.tokens import BLANKS, LETTERS, UNICODE, find_words
 from crfqn.errors import InputError
 from crfqn.messages import describe
-from crfqn.tagging.scores import Rows
+from crfqn.model.scores import Rows
 
 LARGEST_IDF = 1e12
 

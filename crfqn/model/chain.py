@@ -19,8 +19,7 @@ from crfqn.data.schemes import BORDER, LabelSpan, find_scheme, spans_of
 from crfqn.data.token_rows import TokenRows
 from crfqn.data.vocabulary import KnownNames, Vocabulary
 from crfqn.errors import InputError
-from crfqn.structures.item_chain import BestPath, BigramItemChain, ItemChain
-from crfqn.tagging.content import (
+from crfqn.model.content import (
     BIGRAMS,
     FEATURE,
     FROM,
@@ -32,9 +31,10 @@ from crfqn.tagging.content import (
     read_dense,
     read_entries,
 )
-from crfqn.tagging.predictor import Predictor, check_number
-from crfqn.tagging.scores import FeatureWeights, Rows
-from crfqn.tagging.unknown_features import warn_of_unknown_names
+from crfqn.model.predictor import Predictor, check_number
+from crfqn.model.scores import FeatureWeights, Rows
+from crfqn.model.unknown_features import warn_of_unknown_names
+from crfqn.structures.item_chain import BestPath, BigramItemChain, ItemChain
 
 
 class ChainPredictor(Predictor):

@@ -6,10 +6,10 @@ from typing import Any
 
 from crfqn.data.model_file import ModelFile, ModelSource, at_hand, read_model, shown_source, start_of
 from crfqn.errors import CrfqnError, ModelFileError
-from crfqn.tagging.chain import ChainPredictor
-from crfqn.tagging.content import CHAIN, CLASSIFIER, CRFSUITE_NAMING, FLAT, TAXONOMY
-from crfqn.tagging.crfsuite_model import MAGIC, read_weights
-from crfqn.tagging.items import ItemPredictor
+from crfqn.model.chain import ChainPredictor
+from crfqn.model.content import CHAIN, CLASSIFIER, CRFSUITE_NAMING, FLAT, TAXONOMY
+from crfqn.model.crfsuite_model import MAGIC, read_weights
+from crfqn.model.items import ItemPredictor
 
 PREDICTORS = {CHAIN: ChainPredictor} | dict.fromkeys((FLAT, CLASSIFIER, TAXONOMY), ItemPredictor)
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Vector
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import ModelFileError
-from crfqn.tagging.content import LARGEST_TABLE
+from crfqn.model.content import LARGEST_TABLE
 from crfqn.taxonomy.labels import RowForm, check_separator
 from crfqn.taxonomy.tree import NO_PARENT, LabelTree
 

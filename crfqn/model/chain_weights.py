@@ -14,7 +14,7 @@ from crfqn.data.model_file import ModelFile
 from crfqn.data.templates.vocabulary import TemplateSource
 from crfqn.data.vocabulary import NO_VALUE, UNKNOWN_VALUE
 from crfqn.errors import ModelFileError
-from crfqn.tagging.content import BIGRAMS, CHAIN, FEATURE, FROM, STATE, TO, TRANSITION, VALUE_STARTS
+from crfqn.model.content import BIGRAMS, CHAIN, FEATURE, FROM, STATE, TO, TRANSITION, VALUE_STARTS
 
 
 class SparseTable(NamedTuple):

@@ -21,7 +21,7 @@ from crfqn.data.model_file import ModelFile
 from crfqn.data.values import LARGEST_VALUE, check_values, wrong_value
 from crfqn.errors import InputError, ModelFileError
 from crfqn.messages import describe, shorten
-from crfqn.tagging.content import (
+from crfqn.model.content import (
     FEATURE,
     STATE,
     TAXONOMY,
@@ -31,12 +31,12 @@ from crfqn.tagging.content import (
     read_labels,
     read_size,
 )
-from crfqn.tagging.predictor import Predictor, check_number
-from crfqn.tagging.scores import FeatureWeights, Rows
-from crfqn.tagging.tables import TableColumns
-from crfqn.tagging.texts import WordCounts
-from crfqn.tagging.tree import class_names, descend, name_array, path_sums, read_tree, sum_up
-from crfqn.tagging.unknown_features import warn_of_unknown
+from crfqn.model.predictor import Predictor, check_number
+from crfqn.model.scores import FeatureWeights, Rows
+from crfqn.model.tables import TableColumns
+from crfqn.model.texts import WordCounts
+from crfqn.model.tree import class_names, descend, name_array, path_sums, read_tree, sum_up
+from crfqn.model.unknown_features import warn_of_unknown
 from crfqn.taxonomy.labels import PathLabels
 from crfqn.taxonomy.tree import NO_PARENT
 

@@ -11,7 +11,7 @@ import pytest
 import crfqn
 from crfqn import ChainCRF, Sequences, Tagger, Templates, Transitions, interchange
 from crfqn.errors import InputError, ModelFileError, UnknownFeaturesWarning
-from crfqn.tagging.opening import open_predictor
+from crfqn.model.opening import open_predictor
 
 WORDS = ["the", "dog", "sees", "a", "cat", "and", "The", "Cat", "sees", "it", "under", "a", "tree"]
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from crfqn.arrays import Vector
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
-from crfqn.tagging.content import Entries
-from crfqn.tagging.scores import FeatureWeights, Rows
+from crfqn.model.content import Entries
+from crfqn.model.scores import FeatureWeights, Rows
 
 NO_ENTRIES = Entries(np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64))
 

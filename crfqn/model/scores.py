@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Vector
 from crfqn.data.token_rows import TokenRows
 from crfqn.errors import InputError
-from crfqn.tagging.content import Entries
+from crfqn.model.content import Entries
 
 LOW = 32  # bits of a key that hold the feature; the position stands above
 FEATURE = (1 << LOW) - 1
