@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 import crfqn
-from crfqn.arrays import NO_WEIGHTS
 from crfqn.atomic_write import check_writable
 from crfqn.cli.loading import (
     KnownItems,
@@ -20,11 +19,9 @@ from crfqn.cli.loading import (
 )
 from crfqn.cli.output import say, to_json
 from crfqn.data.files import shown_name
-from crfqn.data.model_file import ModelFile
 from crfqn.errors import CrfqnError, InputError
 from crfqn.messages import printable
-from crfqn.model.opening import PREDICTORS, predictor_of, read_any
-from crfqn.model.results import read_result
+from crfqn.model.opening import MODELS, model_of, read_any
 from crfqn.recipes import Observed
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sequences import pixel_map
@@ -80,45 +77,20 @@ def inspect(path: Path, top: int, label: str | None, *, as_json: bool) -> None:
         print(f"\n{n_left_out:,} more nodes have weights: --label NODE shows one of them, --json all")
 
 
-class StoredModel:
-    """What `inspect` reads of an estimator, from a model file; scikit-learn is not imported."""
-
-    def __init__(self, file: ModelFile) -> None:
-        from scipy.sparse import csr_array
-
-        predictor = predictor_of(file)
-        self.LABELS_SEQUENCES, self.classes_ = predictor.LABELS_SEQUENCES, predictor.classes_
-        self._training, self.n_features_in_ = predictor._training, predictor.n_features_in_
-        self.feature_names_in_, self.vocabulary_ = predictor.names, getattr(predictor, "vocabulary_", None)
-        self.kept_features_, self.dense_coef_ = predictor.kept_features_, predictor.dense_coef_
-        self.tree_ = getattr(predictor, "tree_", None)
-        self.fit_intercept = file.table("settings").get("fit_intercept", False)
-        self.intercept_ = predictor.weights.intercept
-        shape = predictor.weights.n_states, self.n_features_in_
-        values, rows, columns = predictor.weights.entries()
-        self.coef_ = csr_array((values, (rows, columns)), shape=shape)
-        values, rows, columns = predictor.edges
-        self.edge_coef_ = csr_array((values, (rows, columns)), shape=(shape[0], shape[0]))
-        if predictor.bigrams is not None:
-            values, rows, columns = predictor.bigrams.entries()
-            self.bigram_coef_ = csr_array((values, (rows, columns)), shape=(shape[0] ** 2, shape[1]))
-        self.result_ = read_result(file, NO_WEIGHTS)
-        self._settings, self._fitted_strengths = file.table("settings"), file.table("strengths")
-
-    def get_params(self, deep: bool = False) -> dict[str, Any]:
-        """Return the parameters."""
-        return dict(self._settings)
-
-
 def _weights_of(path: Path) -> Any:
     """Return what a model file says of its model; the estimator itself for other kinds, solver objects, files of other
     versions and damaged ones, of which it knows what is wrong."""
     file = read_any(path)
     solver = str(file.metadata.get("settings", {}).get("solver"))
     is_named = solver.replace("-", "").isalpha()
-    if file.kind in PREDICTORS and is_named and file.metadata.get("crfqn_version") == crfqn.__version__:
+    if (
+        file.kind in MODELS
+        and is_named
+        and "strengths" in file.metadata
+        and file.metadata.get("crfqn_version") == crfqn.__version__
+    ):
         with suppress(KeyError, TypeError, ValueError, OverflowError, MemoryError, CrfqnError):
-            return StoredModel(file)
+            return model_of(file)
     model = restored(file)
     if not is_named:
         model.solver = solver  # as it was, in words: a file makes no solver object
@@ -176,7 +148,7 @@ def _facts(subject: Subject, path: Path, recipe: Recipe | None) -> dict[str, Any
         "recipe": None if recipe is None else recipe.name,
         "title": None if recipe is None else recipe.title,
         "encoding": None if recipe is None or recipe.data.dataset else recipe.data.encoding,
-        "data_fingerprint": model._training.get("data_fingerprint"),
+        "data_fingerprint": model.training_.get("data_fingerprint"),
         "labels": subject.labels,
         **({} if subject.tree is None else {"n_nodes": subject.tree.n_nodes}),
         "n_features": subject.n_features,
@@ -204,7 +176,7 @@ def _n_nonzero(subject: Subject) -> dict[str, int]:
     if subject.is_sequence:
         n_bigrams = 0 if subject.bigrams is None else subject.bigrams.nnz
         n_others, name = int(subject.transitions.nnz + n_bigrams), "n_nonzero_transitions"
-    elif not model.fit_intercept:
+    elif not model.get_params(deep=False).get("fit_intercept"):
         return {"n_nonzero": int(model.coef_.nnz)}
     else:
         n_others, name = int(np.count_nonzero(model.intercept_)), "n_nonzero_intercepts"

@@ -20,7 +20,7 @@ from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.errors import InputError, ModelFileError, RecipeError, UnknownFeaturesWarning
 from crfqn.messages import describe, shorten
 from crfqn.model.content import CRFSUITE_NAMING
-from crfqn.model.opening import PREDICTORS, predictor_of, read_any
+from crfqn.model.opening import MODELS, model_of, read_any
 from crfqn.model.texts import token_rules
 from crfqn.readers.items import Documents
 from crfqn.readers.registry import FORMATS, find_format, read
@@ -66,8 +66,8 @@ class Labeller:
     def __init__(self, path: Path) -> None:
         self._file = read_any(path)
         self._n_positions = 0
-        self.is_light = self._file.kind in PREDICTORS
-        self.model = predictor_of(self._file) if self.is_light else restored(self._file)
+        self.is_light = self._file.kind in MODELS
+        self.model = model_of(self._file) if self.is_light else restored(self._file)
 
     def model_for(self, X: Any) -> Any:
         """Return what labels the next items."""
@@ -100,12 +100,12 @@ def tree_of(model: Any) -> "LabelTree | None":
 
 def recipe_of(model: Any, path: Path) -> Recipe | None:
     """Return the recipe that a model was trained by; None if it was trained otherwise."""
-    table = model._training.get("recipe")
+    table = model.training_.get("recipe")
     if table is None:
         return None
     if not isinstance(table, dict):
         raise ModelFileError(f"{path}: its recipe is not a table")
-    source = model._training.get("recipe_source", path)
+    source = model.training_.get("recipe_source", path)
     if not isinstance(source, (str, Path)):
         raise ModelFileError(f"{path}: recipe_source: expected the name of a file, got {describe(source)}")
     return parse_recipe(table, source)
@@ -137,7 +137,7 @@ def features_of(model: Any, recipe: Recipe | None, path: Path) -> Features | Non
     """Return the features of documents that the model file keeps; None for sequences, and without a recipe."""
     if recipe is None or model.LABELS_SEQUENCES:
         return None
-    features = restore_features(recipe, model._training.get("features"), path)
+    features = restore_features(recipe, model.training_.get("features"), path)
     used = getattr(model, "kept_features_", ())
     if features.n_columns != model.n_features_in_ or not np.isin(used, features.columns).all():
         raise ModelFileError(f"{path}: its features are not those that its weights are of")

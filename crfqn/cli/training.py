@@ -114,7 +114,7 @@ def model_to_start_from(path: Path, prepared: Prepared) -> Any:
     model = interchange.read(path)
     if prepared.features is None or not hasattr(model, "coef_"):
         return model
-    named = feature_names(model, path) if getattr(model, "_training", None) else None
+    named = feature_names(model, path) if getattr(model, "training_", None) else None
     if named is None:
         raise InputError(
             f"--start {path}: expected a model that `crfqn train` made of such data, which knows its features' names"
@@ -225,7 +225,7 @@ def _fit_and_save(
         say("Interrupted before the first weights; nothing was saved.")
         return interrupts.code
     with interrupts.saving():
-        model._training = recipe_facts(recipe, prepared, model)
+        model.training_ = recipe_facts(recipe, prepared, model)
         save_model(model, output, dtype)
     if is_interrupted:
         say(f"Interrupted; the best model so far is saved in {output}.")

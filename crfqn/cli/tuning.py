@@ -65,7 +65,7 @@ def path(
             if output is not None:
                 best = models.best_model
                 best.set_params(callback=None)  # what stopped this training is no part of the model
-                best._training = recipe_facts(recipe, prepared, best) | {
+                best.training_ = recipe_facts(recipe, prepared, best) | {
                     "regularization_path": null_for_nan(models.rows())
                 }
                 save_model(best, output)

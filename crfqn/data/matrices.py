@@ -28,6 +28,11 @@ def is_matrix(item: Any) -> bool:
     return hasattr(item, "tocsr") or (hasattr(item, "__array__") and not isinstance(item, np.generic))
 
 
+def is_plain_array(X: Any) -> bool:
+    """Return whether X is a 2-D array of real numbers that float64 can hold."""
+    return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf" and X.dtype.itemsize <= 8
+
+
 def check_matrix(matrix: Any) -> None:
     """Raise InputError for an array or sparse matrix that is not 2-D and real, or that is damaged."""
     if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":

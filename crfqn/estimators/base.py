@@ -11,13 +11,14 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from os import PathLike
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import NO_COORDS, NO_VALUES, NO_WEIGHTS, Coords, SparseWeights, Vector
 from crfqn.blas import single_threaded_blas
@@ -33,7 +34,8 @@ from crfqn.estimators.checks import NamedParameters, check_parameters
 from crfqn.estimators.storage import forget_training, keep_parameters, save, stored_strengths
 from crfqn.estimators.strengths import Strengths, chosen_strengths, is_auto, print_strengths
 from crfqn.estimators.validation import OWN_SCORE, named_scorer
-from crfqn.estimators.weights import as_it_was, dense_if_full
+from crfqn.estimators.weights import FittedMatrix
+from crfqn.model.compiled_engine import CompiledEngine
 from crfqn.model.content import ModelContent
 from crfqn.objectives.blocks import build_objective
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
@@ -61,14 +63,6 @@ def has_probabilities(model: Any) -> bool:
     if not model._loss_form.loss_class.has_marginals:
         raise AttributeError(f"probabilities are those of loss='logistic'; the loss is {model.loss!r}")
     return True
-
-
-class Decoding(NamedTuple):
-    """Best labelling of each item (`labels`: 1-D arrays for sequences, else as `predict`), and the logarithm of its
-    probability, in nats."""
-
-    labels: Any
-    log_probability: NDArray[np.float64]
 
 
 @dataclass(eq=False)
@@ -133,6 +127,7 @@ class SparseLinearModel(NamedParameters, CallbackSupportMixin, BaseEstimator):
     patience: int = 10
 
     # What every estimator has after `fit`.
+    coef_ = FittedMatrix("weights")
     classes_: NDArray = field(init=False)
     n_features_in_: int = field(init=False)
     result_: Result = field(init=False)
@@ -185,10 +180,10 @@ class SparseLinearModel(NamedParameters, CallbackSupportMixin, BaseEstimator):
             map(np.array_equal, self._weights(), (result.coords, result.weights))
         ):
             state[HAS_WEIGHTS] = replace(state.pop("result_"), coords=NO_COORDS, weights=NO_VALUES)
-        return {name: dense_if_full(value) for name, value in state.items()}
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({name: as_it_was(value) for name, value in state.items()})
+        super().__setstate__(state)
         result = self.__dict__.pop(HAS_WEIGHTS, None)
         if result is not None:
             coords, weights = self._weights()
@@ -199,6 +194,19 @@ class SparseLinearModel(NamedParameters, CallbackSupportMixin, BaseEstimator):
         model = object.__new__(type(self))
         model.__dict__.update(self.__dict__)
         return model
+
+    @property
+    def _fitted(self) -> Any:
+        """The fitted model; NotFittedError before a fit."""
+        if "model_" not in self.__dict__:
+            check_is_fitted(self)
+        self.model_: Any = self.model_.current
+        return self.model_
+
+    @property
+    def _engine(self) -> CompiledEngine:
+        """What scores items and infers their labels."""
+        return CompiledEngine(self.n_threads)
 
     @abstractmethod
     def prepare(

@@ -16,12 +16,6 @@ from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError
 from crfqn.estimators.weights import AxisMatch, csr
-from crfqn.structures.bigram_chain import BigramChain, Contexts
-from crfqn.structures.chain import Chain
-from crfqn.structures.transition_rules import TransitionRules
-
-LARGEST_BYTES = 16e9
-PER_WEIGHT, PER_SCORE = 8 * 8, 3 * 8  # bytes: vectors of a training, tables of an inference pass
 
 
 def without_columns(matrix: Any, columns: NDArray[np.int64]) -> Any:
@@ -33,34 +27,6 @@ def without_columns(matrix: Any, columns: NDArray[np.int64]) -> Any:
     stays = ~is_left_out[matrix.indices]
     indptr = np.concatenate([[0], np.cumsum(stays)])[matrix.indptr]
     return scipy.sparse.csr_array((matrix.data[stays], matrix.indices[stays], indptr), matrix.shape)
-
-
-def chain_over(
-    offsets: NDArray[np.int64],
-    n_states: int,
-    rules: TransitionRules | None,
-    matrix: Any,
-    columns: NDArray[np.int64],
-) -> Chain:
-    """Return the chain over items whose bigram features are some columns of a matrix (N, F), a plain one for none;
-    InputError where its weights and tables would be too large."""
-    if not columns.size:
-        return Chain(offsets, n_states, rules=rules)
-    contexts = Contexts.of(scipy.sparse.csr_array(matrix)[:, columns])
-    n_tables, n_features = contexts.rows.shape
-    n_bytes = n_states**2 * (PER_WEIGHT * n_features + PER_SCORE * n_tables)
-    if n_bytes > LARGEST_BYTES:
-        raise InputError(
-            f"bigram features: {n_states**2:,} pairs of labels, {columns.size:,} features and {n_tables:,} different "
-            f"sets of them would take {n_bytes / 1e9:.3g} GB, and at most {LARGEST_BYTES / 1e9:g} GB are allowed; "
-            "min_count leaves out rare features, and unigram patterns (U01:%x[0,0]) have a weight a label"
-        )
-    return BigramChain(offsets, n_states, rules=rules, contexts=contexts)
-
-
-def bigram_edges(bigram_coef: Any, columns: NDArray[np.int64]) -> Vector:
-    """Return the weights of some columns as edge weights, (columns, K K)."""
-    return bigram_coef[:, columns].toarray().T
 
 
 def bigram_matrix(weights: SparseWeights, n_states: int, n_features: int, columns: NDArray[np.int64]) -> Any:

@@ -11,28 +11,18 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.data.items import check_item_weights
-from crfqn.data.label_codes import (
-    check_any_known,
-    encode_constraints,
-    encode_known_labels,
-    encode_labels,
-    flat_partial_labels,
-    is_partial,
-    lists_by_item,
-    split_by_item,
-)
-from crfqn.data.schemes import LabelSpan, find_scheme
+from crfqn.data.label_codes import check_any_known, encode_labels
+from crfqn.data.schemes import LabelSpan
 from crfqn.errors import InputError
-from crfqn.estimators.base import Decoding, has_probabilities
+from crfqn.estimators.base import has_probabilities
 from crfqn.estimators.callbacks import with_tasks
 from crfqn.estimators.chain_model import ChainModel
 from crfqn.estimators.checks import available_if
 from crfqn.estimators.online import learn_online, learns_in_batches, learns_online
 from crfqn.estimators.reservoir import refit
-from crfqn.estimators.transitions import span_rules
 from crfqn.estimators.validation import refuse_scores_of_single_labels
 from crfqn.messages import describe, shorten
-from crfqn.structures.chain_decoding import n_best, pairs_of, span_probabilities
+from crfqn.model.model import Decoding
 from crfqn.threads import Pool
 
 
@@ -276,17 +266,13 @@ class ChainCRF(ChainModel):
             Says what was expected, what came, and where: item, position, feature; also for an item that no labelling is
             left for.
         """
-        states, offsets = self._best_states(X, known)
-        return lists_by_item(self.classes_[states], offsets)
+        refuse_scores_of_single_labels()
+        return self._fitted.predict(X, known, self._engine)
 
     @available_if(has_probabilities)
     def decode(self, X: Any, known: Any = None) -> Decoding:
         """Return the most probable label sequence of each item, with log P(y | x, known); others as in `predict`."""
-        with Pool(self.n_threads) as pool:
-            chain, scores, edges = self._open_known(X, known, pool)
-            best = chain.decode(scores, edges, pool)
-            log_partition = chain.infer(scores, edges, pool=pool).log_partition
-        return Decoding(split_by_item(self.classes_[best.states], chain.offsets), best.score - log_partition)
+        return self._fitted.decode(X, known, self._engine)
 
     @available_if(has_probabilities)
     def predict_marginals(self, X: Any, known: Any = None, pairs: bool = False) -> list[NDArray[np.float64]]:
@@ -295,12 +281,7 @@ class ChainCRF(ChainModel):
         With `pairs` P(y_t = j, y_{t+1} = k | x, known): float64 arrays (positions - 1, classes, classes). Rows and
         pairs of a position sum to 1. Other parameters and errors as in `predict`.
         """
-        with Pool(self.n_threads) as pool:
-            chain, scores, edges = self._open_known(X, known, pool, warns=False)
-            if pairs:
-                return pairs_of(chain, scores, edges, pool)
-            inference = chain.infer(scores, edges, pool=pool)
-        return split_by_item(np.ascontiguousarray(inference.residual.T), chain.offsets)
+        return self._fitted.predict_marginals(X, known, pairs, self._engine)
 
     @available_if(has_probabilities)
     def predict_proba(self, X: Any, known: Any = None) -> list[NDArray[np.float64]]:
@@ -315,16 +296,15 @@ class ChainCRF(ChainModel):
         X, y and errors as in `fit`; labels may be new ones, which count as wrong. InputError without any position, and
         where the model knows none of the labels.
         """
-        check_is_fitted(self)
-        sequences = self._encode(X)
-        if sequences.n_positions == 0:
+        states, offsets = self._fitted.best_states(X, engine=self._engine)
+        if not states.size:
             raise InputError("expected at least one position to score, got none")
-        known, codes = encode_labels(y, sequences.offsets)
-        weights = check_item_weights(sample_weight, len(sequences))
+        known, codes = encode_labels(y, offsets)
+        weights = check_item_weights(sample_weight, offsets.size - 1)
         check_any_known(known, self.classes_)
-        hits = self.classes_[self._best_states(sequences)[0]] == known[codes]
+        hits = self.classes_[states] == known[codes]
         return float(
-            np.average(hits, weights=None if weights is None else np.repeat(weights, sequences.lengths))
+            np.average(hits, weights=None if weights is None else np.repeat(weights, np.diff(offsets)))
         )
 
     @available_if(has_probabilities)
@@ -334,19 +314,7 @@ class ChainCRF(ChainModel):
         X and errors as in `predict`, y as in `fit`: with unknown labels it is the probability of all labellings that
         fit. InputError also for labels that are not among the classes.
         """
-        check_is_fitted(self)
-        sequences = self._encode(X)
-        labels = flat_partial_labels(y, sequences.offsets)
-        with Pool(self.n_threads) as pool:
-            chain, scores, edges = self._open_known(sequences, None, pool, warns=False)
-        if not is_partial(labels):
-            targets = encode_known_labels(labels, sequences.offsets, self.classes_)
-            inference = self._infer(chain, scores, edges, targets)
-            return inference.target_score - inference.log_partition
-        allowed = encode_constraints(labels, chain.offsets, self.classes_)
-        within = self._infer(chain, np.where(allowed, scores, -np.inf), edges).log_partition
-        within[chain.impossible(allowed)] = -np.inf
-        return np.minimum(within - self._infer(chain, scores, edges).log_partition, 0.0)
+        return self._fitted.log_likelihood(X, y, self._engine)
 
     @available_if(has_probabilities)
     def predict_nbest(self, X: Any, n: int = 5, known: Any = None) -> list[list[tuple[list, float]]]:
@@ -372,21 +340,7 @@ class ChainCRF(ChainModel):
         InputError
             As in `predict`; also for n below 1, or so large that memory for the labellings would exceed 8 GB.
         """
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
-            raise InputError(f"n: expected an integer >= 1, got {n!r}")
-        with Pool(self.n_threads) as pool:
-            chain, scores, edges = self._open_known(X, known, pool)
-            best = n_best(chain, scores, edges, int(n), pool)
-            log_partition = chain.infer(scores, edges, pool=pool).log_partition
-        probabilities = np.exp(np.minimum(best.score - log_partition, 0.0))
-        offsets, classes = chain.offsets.tolist(), self.classes_
-        return [
-            [
-                (classes[best.states[r, offsets[i] : offsets[i + 1]]].tolist(), float(probabilities[r, i]))
-                for r in range(best.counts[i])
-            ]
-            for i in range(chain.n_items)
-        ]
+        return self._fitted.predict_nbest(X, n, known, self._engine)
 
     @available_if(has_probabilities)
     def predict_spans(self, X: Any, known: Any = None, scheme: str | None = None) -> list[list[LabelSpan]]:
@@ -416,23 +370,7 @@ class ChainCRF(ChainModel):
         ----------
         Culotta, McCallum: Confidence estimation for information extraction. HLT-NAACL 2004.
         """
-        name = scheme or self._span_scheme
-        if name is None:
-            raise InputError(
-                'scheme: spans need one, such as predict_spans(X, scheme="IOB2"), and the model has none'
-            )
-        with Pool(self.n_threads) as pool:
-            chain, scores, edges = self._open_known(X, known, pool)
-            rules, types = span_rules(find_scheme(name), self.classes_.tolist())
-            spans = rules.find(chain.decode(scores, edges, pool).states, chain.offsets)
-            probabilities = span_probabilities(chain, scores, edges, spans, rules, pool)
-        found: list[list[LabelSpan]] = [[] for _ in range(chain.n_items)]
-        items = np.searchsorted(chain.offsets, spans.starts, side="right") - 1
-        begins = chain.offsets[items]
-        columns = (items, spans.types, spans.starts - begins, spans.stops - begins, probabilities)
-        for i, kind, start, end, probability in zip(*(column.tolist() for column in columns), strict=True):
-            found[i].append(LabelSpan(types[kind], start, end, probability))
-        return found
+        return self._fitted.predict_spans(X, known, scheme, self._engine)
 
     def predict_single(self, x: Any) -> list:
         """Return the labels of one item; x is an item as in `predict`, whose errors it has."""

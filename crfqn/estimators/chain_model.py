@@ -6,126 +6,69 @@ those of B bigram features (B, K, K).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import SparseWeights
 from crfqn.blas import single_threaded_blas
-from crfqn.data.encoding import encode_new, encode_sequences, in_columns_of
+from crfqn.data.encoding import encode_sequences, in_columns_of
 from crfqn.data.features import FeatureStore
 from crfqn.data.hybrid import Features, check_dense, sparse_of
-from crfqn.data.items import Items, check_item_weights
+from crfqn.data.items import check_item_weights
 from crfqn.data.label_codes import (
     PartialLabels,
-    encode_constraints,
     encode_known_labels,
     flat_labels,
     flat_partial_labels,
     lists_by_item,
 )
-from crfqn.data.model_file import ModelFile, narrowed
+from crfqn.data.model_file import ModelFile
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import TemplateVocabulary
-from crfqn.data.token_rows import TokenRows
-from crfqn.data.vocabulary import NO_COLUMNS, KnownNames, Vocabulary
+from crfqn.data.vocabulary import NO_COLUMNS, Vocabulary
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.base import Problem, within
-from crfqn.estimators.bigrams import (
-    bigram_edges,
-    bigram_matrix,
-    bigram_weights,
-    chain_over,
-    matched_bigrams,
-    refuse_bigrams,
-    without_columns,
-)
+from crfqn.estimators.bigrams import bigram_weights, matched_bigrams, refuse_bigrams, without_columns
 from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.chain_training import find_broken, items_that_stay, take_items, training_data
 from crfqn.estimators.features import beside_dense
 from crfqn.estimators.online import known_classes
-from crfqn.estimators.scoring import Scorer, edge_table, names_with_weights
 from crfqn.estimators.structured import StructuredEstimator
 from crfqn.estimators.transitions import Transitions, as_transitions
 from crfqn.estimators.validation import check_pair, held_out, refuse_scores_of_single_labels
 from crfqn.estimators.weights import (
     Axes,
     AxisMatch,
-    csr,
+    FittedMatrix,
     entries,
     match,
     merged,
     print_start,
-    read_matrix,
     sorted_weights,
     start_model,
 )
-from crfqn.model.content import (
-    BIGRAMS,
-    FEATURE,
-    FROM,
-    NODE,
-    STATE,
-    TO,
-    TRANSITION,
-    ModelContent,
-    add_labels,
-    add_matrix,
-    add_rules,
-    add_vocabulary,
-    read_axes,
-)
-from crfqn.model.unknown_features import warn_of_unknown_names
+from crfqn.model.compiled_engine import EncodedItems
+from crfqn.model.content import Entries, ModelContent
+from crfqn.model.sequences import SequenceModel
+from crfqn.model.weights import WeightMatrix
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import PartialLikelihood
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.support import Support, observed_support
 from crfqn.solvers.validation import ValidationSet
-from crfqn.structures.chain import NO_TARGETS, Chain
-from crfqn.structures.structure import Inference, Structure
+from crfqn.structures.bigram_chain import chain_over
+from crfqn.structures.chain import Chain
+from crfqn.structures.structure import Structure
 from crfqn.structures.transition_rules import TransitionRules
 from crfqn.threads import Pool
 
 TOKEN_SCORE = "token_accuracy"
-
-
-@dataclass(eq=False)
-class EncodedItems(Items):
-    """Items whose features and chains are made already."""
-
-    chain: Chain
-    store: FeatureStore
-
-    def __post_init__(self) -> None:
-        self.offsets = self.chain.offsets
-
-    @classmethod
-    def of(cls, sequences: Sequences, chain: Chain) -> Self:
-        """Return sequences that are to be labelled as a chain over them; InputError for no positions."""
-        if sequences.n_positions == 0:
-            raise InputError("validation: expected at least one position, got none")
-        store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, allow_empty=True)
-        return cls(chain, store)
-
-    @property
-    def n_positions(self) -> int:
-        return int(self.offsets[-1])
-
-
-class ScoredItems(NamedTuple):
-    """New items ready for inference: their chain, node scores (K, N), -inf where ruled out, and edge weights (E,)."""
-
-    chain: Chain
-    scores: NDArray[np.float64]
-    edges: NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -143,9 +86,9 @@ class ChainModel(StructuredEstimator):
 
     NOT_SAVED: ClassVar[tuple[str, ...]] = (*StructuredEstimator.NOT_SAVED, "client")
 
-    coef_: scipy.sparse.csr_array = field(init=False)
-    edge_coef_: scipy.sparse.csr_array = field(init=False)
-    bigram_coef_: scipy.sparse.csr_array = field(init=False)
+    model_: SequenceModel = field(init=False)
+    edge_coef_ = FittedMatrix("edges")
+    bigram_coef_ = FittedMatrix("bigrams")
     bigram_columns_: ClassVar[NDArray[np.int64]] = NO_COLUMNS
     vocabulary_: Vocabulary | None = field(init=False)
     rules_: TransitionRules | None = field(init=False)
@@ -319,13 +262,8 @@ class ChainModel(StructuredEstimator):
         model = copy(self)
         model.classes_, model.n_features_in_ = classes, n_features
         model.vocabulary_, model.rules_, model.n_dense_ = vocabulary, rules, 0
-        model._take_bigrams(NO_COLUMNS if vocabulary is None else vocabulary.bigram_columns)
+        model.bigram_columns_ = NO_COLUMNS if vocabulary is None else vocabulary.bigram_columns  # type: ignore[misc]
         return model
-
-    def _take_bigrams(self, columns: NDArray[np.int64]) -> None:
-        """Take the columns of bigram features, whose weights are not known yet."""
-        self.__dict__.pop("bigram_coef_", None)
-        self.bigram_columns_ = columns  # type: ignore[misc]
 
     @property
     def _n_columns(self) -> int:
@@ -358,7 +296,7 @@ class ChainModel(StructuredEstimator):
         X, y = check_pair(validation)
         sequences = self._encode(X)
         chain = self._chain(sequences.offsets, matrix=sparse_of(sequences).matrix)
-        items: Any = EncodedItems.of(sparse_of(sequences), chain)
+        items: Any = EncodedItems.of(sparse_of(sequences), chain, self.bigram_columns_)
         if self.n_dense_:
             items = sequences.beside(items)
         given = lists_by_item(np.asarray(flat_labels(y, sequences.offsets), object), sequences.offsets)
@@ -372,13 +310,6 @@ class ChainModel(StructuredEstimator):
     @property
     def _default_scoring(self) -> str:
         return TOKEN_SCORE if self._span_scheme is None else f"span_f1:{self._span_scheme}"
-
-    def _best_states(self, X: Any, known: Any = None) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the best label's number at each position of all items, and where the items begin and end."""
-        refuse_scores_of_single_labels()
-        with Pool(self.n_threads) as pool:
-            chain, scores, edges = self._open_known(X, known, pool)
-            return chain.decode(scores, edges, pool).states, chain.offsets
 
     def _support(self, store: FeatureStore, targets: NDArray[np.int32], chain: Chain) -> Support:
         """Return the weights that may be other than 0, by what occurs in the training data."""
@@ -451,70 +382,6 @@ class ChainModel(StructuredEstimator):
         X = in_columns_of(X, self.vocabulary_)
         return encode_sequences(X, self.vocabulary_, allow_empty=True, n_features=self.n_features_in_)[0]
 
-    def _open(
-        self, X: Any, pool: Pool, warns: bool
-    ) -> tuple[Chain, NDArray[np.float64], NDArray[np.float64]]:
-        """Return the chain over new items, with the scores of its nodes and the weights of its edges."""
-        if not hasattr(self, "classes_"):  # scikit-learn's check takes a tenth of a sentence's time
-            check_is_fitted(self)
-        if self.n_dense_ or isinstance(X, Features):
-            features = check_dense(X, self.n_dense_)
-            chain, scores, edges = self._open_sparse(features.sparse, pool, warns=False)
-            return chain, scores + self._dense_scores(features.dense), edges
-        return self._open_sparse(X, pool, warns)
-
-    def _open_sparse(
-        self, X: Any, pool: Pool, warns: bool
-    ) -> tuple[Chain, NDArray[np.float64], NDArray[np.float64]]:
-        """Return the same of items without a dense block."""
-        scorer = Scorer(self.coef_, np.zeros(len(self.classes_)), pool)
-        if isinstance(X, EncodedItems):
-            return X.chain, scorer.by_feature(X.store), self._edge_scores(self.bigram_columns_)
-        X = list(X) if isinstance(X, Iterator) else X
-        encoded = encode_new(X, self.vocabulary_, self.n_features_in_, self._known_names)
-        if warns and self.coef_.nnz:  # else nothing depends on features
-            warn_of_unknown_names(encoded, X, self.vocabulary_)
-        if not self.bigram_columns_.size:
-            return self._chain(encoded.offsets), scorer.scores(encoded), edge_table(self.edge_coef_)
-        if isinstance(encoded, TokenRows):  # for good, since the matrix is made in the rows' own memory
-            encoded = Sequences.from_checked(encoded.matrix(), encoded.offsets)
-        matrix = scipy.sparse.csr_array(encoded.matrix)
-        columns = np.intersect1d(self.bigram_coef_.indices, matrix.indices).astype(np.int64)
-        chain = self._chain(encoded.offsets, matrix=matrix, columns=columns)
-        return chain, scorer.scores(encoded), self._edge_scores(columns)
-
-    def _known_names(self, vocabulary: Vocabulary) -> KnownNames:
-        """Return the names of the features that have weights."""
-        if not self.bigram_columns_.size:
-            return names_with_weights(self.coef_, vocabulary)
-        return vocabulary.some(np.union1d(self.coef_.indices, self.bigram_coef_.indices).tolist())
-
-    def _edge_scores(self, columns: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the edge weights of a chain whose bigram features are some columns."""
-        table = edge_table(self.edge_coef_)
-        if not columns.size:
-            return table
-        return np.vstack([table.reshape(1, -1), bigram_edges(self.bigram_coef_, columns)])
-
-    def _infer(
-        self, chain: Chain, scores: NDArray, edges: NDArray, targets: NDArray[np.int32] = NO_TARGETS
-    ) -> Inference:
-        with Pool(self.n_threads) as pool:
-            return chain.infer(scores, edges, targets, pool=pool)
-
-    def _open_known(self, X: Any, known: Any, pool: Pool, warns: bool = True) -> ScoredItems:
-        """Return new items with what is known of their labels; InputError for one that no labelling is left for.
-        `warns` of items without a known feature: where they are labelled, once."""
-        chain, scores, edges = self._open(X, pool, warns)
-        allowed = None if known is None else encode_constraints(known, chain.offsets, self.classes_)
-        impossible = chain.impossible(allowed, pool)
-        if impossible.size:
-            raise InputError(
-                f"item {impossible[0]}: no labelling keeps the rules"
-                + " and what is known" * (known is not None)
-            )
-        return ScoredItems(chain, scores if allowed is None else np.where(allowed, scores, -np.inf), edges)
-
     def _axes(self) -> Axes:
         """Return the names of rows and columns of the node weights."""
         names = None if self.vocabulary_ is None else self.vocabulary_.names
@@ -545,18 +412,32 @@ class ChainModel(StructuredEstimator):
         return weights
 
     def _set_weights(self, weights: SparseWeights) -> None:
-        n_states = len(self.classes_)
-        n_nodes = n_states * self.n_features_in_
-        end = int(np.searchsorted(weights.coords, n_nodes))
-        rows, columns = np.divmod(weights.coords[:end], self.n_features_in_)
-        self.coef_ = csr(weights.weights[:end], rows, columns, (n_states, self.n_features_in_))
+        n_states, n_features = len(self.classes_), self.n_features_in_
+        n_nodes = n_states * n_features
         n_plain = n_nodes + n_states**2
-        behind = int(np.searchsorted(weights.coords, n_plain))
+        end, behind = np.searchsorted(weights.coords, (n_nodes, n_plain)).tolist()
+        rows, columns = np.divmod(weights.coords[:end], n_features)
         first, second = np.divmod(weights.coords[end:behind] - n_nodes, n_states)
-        self.edge_coef_ = csr(weights.weights[end:behind], first, second, (n_states, n_states))
+        edges = Entries(weights.weights[end:behind], first, second)
+        bigrams = None
         if self.bigram_columns_.size:
-            bigrams = SparseWeights(weights.coords[behind:] - n_plain, weights.weights[behind:])
-            self.bigram_coef_ = bigram_matrix(bigrams, n_states, self.n_features_in_, self.bigram_columns_)
+            which, pairs = np.divmod(weights.coords[behind:] - n_plain, n_states**2)
+            entries = Entries(weights.weights[behind:], pairs, self.bigram_columns_[which])
+            bigrams = WeightMatrix.of(entries, (n_states**2, n_features))
+        nodes = Entries(weights.weights[:end], rows, columns)
+        self.model_ = SequenceModel(
+            kind=self.KIND,
+            classes_=self.classes_,
+            n_features_in_=n_features,
+            weights=WeightMatrix.of(nodes, (n_states, n_features)),
+            dense_coef_=self.dense_coef_ if self.n_dense_ else np.empty((n_states, 0)),
+            loss=self.loss,
+            vocabulary_=self.vocabulary_,
+            rules_=self.rules_,
+            edges=WeightMatrix.of(edges, (n_states, n_states)),
+            bigrams=bigrams,
+            scheme=self._span_scheme,
+        )
 
     def _weights(self) -> SparseWeights:
         n_states, n_features = self.coef_.shape
@@ -571,35 +452,19 @@ class ChainModel(StructuredEstimator):
 
     def _content(self) -> ModelContent:
         content = super()._content()
-        add_matrix(content, NODE, self.coef_, STATE, FEATURE)
-        add_matrix(content, "edge", self.edge_coef_, FROM, TO)
-        add_labels(content, self.classes_)
-        add_rules(content, self.rules_)
-        tables = [NODE]
-        if self.bigram_columns_.size:
-            tables.append(BIGRAMS)
-            add_matrix(content, BIGRAMS, self.bigram_coef_, TRANSITION, FEATURE)
-        names = [f"{table}_{FEATURE}" for table in tables]
-        used = np.unique(np.concatenate([content.arrays[name] for name in names]))
-        add_vocabulary(content, self.vocabulary_, used)
-        if "feature_names" in content.strings:
-            for name in names:
-                content.arrays[name] = narrowed(np.searchsorted(used, content.arrays[name]))
-            content.metadata["n_features"] = used.size
+        self._fitted.add_to(content)
         return content
 
     def _restore(self, file: ModelFile) -> None:
         super()._restore(file)
-        self.classes_, self.vocabulary_, self.n_features_in_, self.rules_ = read_axes(file)
-        n_states = len(self.classes_)
-        self.coef_ = read_matrix(file, NODE, STATE, FEATURE, (n_states, self.n_features_in_))
-        self.edge_coef_ = read_matrix(file, "edge", FROM, TO, (n_states, n_states))
-        self._restore_dense(file, n_states)
-        if f"{BIGRAMS}_weight" in file.arrays:
-            found = read_matrix(file, BIGRAMS, TRANSITION, FEATURE, (n_states**2, self.n_features_in_))
+        self.model_ = model = SequenceModel.of_file(file)
+        self.classes_, self.vocabulary_ = model.classes_, model.vocabulary_
+        self.n_features_in_, self.rules_ = model.n_features_in_, model.rules_
+        if model.n_dense_:
+            self.dense_coef_, self.n_dense_ = model.dense_coef_, model.n_dense_
+        if model.bigrams is not None:
             named = NO_COLUMNS if self.vocabulary_ is None else self.vocabulary_.bigram_columns
-            self._take_bigrams(np.union1d(named, found.indices).astype(np.int64))
-            self.bigram_coef_ = found
+            self.bigram_columns_ = np.union1d(named, model.bigrams.columns).astype(np.int64)  # type: ignore[misc]
 
     def _name(self, column: int) -> Any:
         return column if self.vocabulary_ is None else self.vocabulary_.names[column]

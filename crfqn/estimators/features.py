@@ -10,6 +10,7 @@ from crfqn.arrays import Vector
 from crfqn.blas import single_threaded_blas
 from crfqn.data.features import FeatureStore
 from crfqn.data.hybrid import Features
+from crfqn.data.matrices import is_plain_array
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.hybrid_map import HybridMap
 from crfqn.objectives.linear.sparse_map import SparseMap
@@ -40,8 +41,3 @@ def centred(features: Any, weights: Vector | None) -> Any:
     """Return the map with its features centred by the items' weights, for a training whose intercepts are free."""
     with single_threaded_blas():  # sums do not depend on threads
         return features.centred_at(features.means(weights))
-
-
-def is_plain_array(X: Any) -> bool:
-    """Return whether X is a 2-D array of real numbers that float64 can hold."""
-    return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf" and X.dtype.itemsize <= 8

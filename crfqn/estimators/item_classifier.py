@@ -5,15 +5,11 @@ Shapes: I items, F features.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass
-from numbers import Integral
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import log_softmax, softmax
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from crfqn.arrays import Vector
@@ -21,11 +17,11 @@ from crfqn.data.hybrid import Features, check_dense, sparse_of
 from crfqn.data.items import item_weights
 from crfqn.data.label_codes import encode_known_labels
 from crfqn.errors import InputError
-from crfqn.estimators.base import Decoding, has_probabilities
+from crfqn.estimators.base import has_probabilities
 from crfqn.estimators.checks import available_if
 from crfqn.estimators.features import centred, item_features
 from crfqn.estimators.hybrid import HybridModel
-from crfqn.estimators.items import ItemModel, Targets, adopt_columns
+from crfqn.estimators.items import ItemEstimator, Targets, adopt_columns
 from crfqn.estimators.online import (
     is_dual,
     known_classes,
@@ -35,23 +31,18 @@ from crfqn.estimators.online import (
     learns_online,
 )
 from crfqn.estimators.reservoir import refit
+from crfqn.model.items import Ranking
+from crfqn.model.model import Decoding
 from crfqn.model.unknown_features import warn_of_empty_rows
 from crfqn.objectives.objective import Objective
 from crfqn.threads import Pool
 
 
-class Ranking(NamedTuple):
-    """Most probable labels of each item and their probabilities, (I, k), the most probable first."""
-
-    labels: NDArray
-    probabilities: NDArray[np.float64]
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
-class ItemClassifier(ItemModel, HybridModel):
+class ItemClassifier(ItemEstimator, HybridModel):
     """Base class of the classifiers that may be trained by maximum likelihood: P(k | x) ~ exp(score of class k)."""
 
-    def _checked(self, checked: ItemModel, X: Any, *y: Any, is_new: bool = True) -> Any:
+    def _checked(self, checked: ItemEstimator, X: Any, *y: Any, is_new: bool = True) -> Any:
         if is_new:
             checked.n_dense_ = X.n_dense if isinstance(X, Features) else 0
         items = check_dense(X, checked.n_dense_)
@@ -60,46 +51,27 @@ class ItemClassifier(ItemModel, HybridModel):
             return found
         return (items.beside(found[0]), *found[1:]) if y else items.beside(found)
 
-    def _scores(self, X: Any, n_block: int, pool: Pool) -> Iterator[Vector]:
-        first = 0
-        for scores in super()._scores(sparse_of(X), n_block, pool):
-            last = first + scores.shape[1]
-            yield scores + self._dense_scores(X.dense[first:last]) if self.n_dense_ else scores
-            first = last
-
     @available_if(has_probabilities)
     def predict_log_proba(self, X: Any) -> Vector:
         """Return log P(k | x) of each class, float64 (n_items, n_classes), in nats; X and errors as in `predict`."""
-        return np.concatenate([log_softmax(scores, axis=0).T for scores in self._class_scores(X)])
+        return self._fitted.predict_log_proba(self._new(X), self._engine)
 
     @available_if(has_probabilities)
     def predict_proba(self, X: Any) -> Vector:
         """Return P(k | x) of each class, float64 (n_items, n_classes), summing to 1; X and errors as in `predict`."""
-        return np.concatenate([softmax(scores, axis=0).T for scores in self._class_scores(X)])
+        return self._fitted.predict_proba(self._new(X), self._engine)
 
     @available_if(has_probabilities)
     def predict_top(self, X: Any, k: int) -> Ranking:
         """The k most probable labels of each item, the most probable first; ties in the order of `classes_`."""
-        check_is_fitted(self)
-        if not isinstance(k, Integral) or isinstance(k, bool) or not 1 <= k <= len(self.classes_):
-            raise InputError(f"k: expected an integer from 1 to {len(self.classes_)}, got {k!r}")
-        found = []
-        for scores in self._class_scores(X):
-            codes = np.argsort(-scores.T, axis=1, kind="stable")[:, :k]
-            found.append((codes, np.take_along_axis(softmax(scores, axis=0).T, codes, axis=1)))
-        codes, probabilities = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return Ranking(self.classes_[codes], probabilities)
+        return self._fitted.predict_top(self._new(X), k, self._engine)
 
     @available_if(has_probabilities)
     def decode(self, X: Any) -> Decoding:
         """Return the most probable label of each item and its log-probability; X and errors as in `predict`."""
-        found = [
-            (scores.argmax(axis=0), log_softmax(scores, axis=0).max(axis=0))
-            for scores in self._class_scores(X)
-        ]
-        codes, log_probability = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        found = self._fitted.decode(self._new(X), self._engine)
         warn_of_empty_rows(X)
-        return Decoding(self._as_given(self.classes_[codes]), log_probability)
+        return found
 
     @available_if(has_probabilities)
     def log_likelihood(self, X: Any, y: Any) -> Vector:
@@ -110,13 +82,7 @@ class ItemClassifier(ItemModel, HybridModel):
         check_is_fitted(self)
         names = column_or_1d(self._label_names(y)[0])
         check_consistent_length(X, names)
-        codes = encode_known_labels(names, np.arange(names.size + 1), self.classes_)
-        found = []
-        for scores in self._class_scores(X):
-            n = scores.shape[1]
-            found.append(log_softmax(scores, axis=0)[codes[:n], np.arange(n)])
-            codes = codes[n:]
-        return np.concatenate(found)
+        return self._fitted.log_likelihood(self._new(X), names, self._engine)
 
     @available_if(learns_in_batches)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -191,7 +157,7 @@ class ItemClassifier(ItemModel, HybridModel):
         return self
 
     def _read_batch(
-        self, checked: ItemModel, X: Any, y: Any, classes: Any, sample_weight: Any
+        self, checked: ItemEstimator, X: Any, y: Any, classes: Any, sample_weight: Any
     ) -> tuple[Any, Targets]:
         """Return the items of a batch and their labels, checked; `checked` takes the columns' names."""
         if self.class_weight == "balanced":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple, Self
@@ -26,40 +26,33 @@ from crfqn.data.items import item_weights, set_weights
 from crfqn.data.label_codes import encode_labels, item_labels
 from crfqn.data.matrices import canonical
 from crfqn.data.model_file import ModelFile
-from crfqn.errors import InputError, ModelFileError
+from crfqn.errors import InputError
 from crfqn.estimators.base import Problem, SparseLinearModel
 from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.callbacks import with_tasks
 from crfqn.estimators.checks import available_if, check_classes, validated
 from crfqn.estimators.features import centred, item_features
-from crfqn.estimators.labels import (
-    LabelSets,
-    LabelSpace,
-    TreeSpace,
-    are_sets,
-    check_names,
-    check_no_rows,
-    share_right,
-)
-from crfqn.estimators.scoring import Scorer
+from crfqn.estimators.labels import LabelSets, are_sets, check_names, check_no_rows, share_right
 from crfqn.estimators.storage import forget_training
 from crfqn.estimators.validation import check_pair, held_out
 from crfqn.estimators.weights import (
     Axes,
-    csr,
+    FittedArray,
     entries,
     match,
     merged,
     print_start,
-    read_matrix,
     sorted_weights,
     start_model,
 )
-from crfqn.model.content import FEATURE, STATE, ModelContent, add_matrix, finite, read_size
+from crfqn.model.compiled_engine import CompiledEngine
+from crfqn.model.content import Entries, ModelContent
+from crfqn.model.items import ItemModel
+from crfqn.model.labels import LabelSpace, TreeSpace
 from crfqn.model.tables import TableColumns
 from crfqn.model.unknown_features import warn_of_empty_rows
+from crfqn.model.weights import WeightMatrix
 from crfqn.solvers.validation import ValidationSet
-from crfqn.structures.taxonomy import Taxonomy
 from crfqn.taxonomy.labels import RowForm
 from crfqn.threads import Pool
 
@@ -84,15 +77,15 @@ def takes_sets(model: Any) -> bool:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ItemModel(ClassifierMixin, SparseLinearModel):
+class ItemEstimator(ClassifierMixin, SparseLinearModel):
     """Base class of the estimators of single items, which are the rows of a matrix X (items x features)."""
 
     fit_intercept: bool = True
     penalize_intercept: bool = False
     class_weight: Mapping | str | None = None
 
-    coef_: Any = field(init=False)
-    intercept_: Vector = field(init=False)
+    model_: ItemModel = field(init=False)
+    intercept_ = FittedArray("intercept")
     _space: LabelSpace = field(init=False)
 
     TAKES_SETS: ClassVar[bool] = False
@@ -144,7 +137,7 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
         """Return which labels belong to items of these scores, bool (items, K), where items may have several."""
         raise NotImplementedError
 
-    def _read(self, checked: ItemModel, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Targets]:
+    def _read(self, checked: ItemEstimator, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Targets]:
         """Return the items of positive weight and their labels, checked; `checked` takes the columns' names."""
         if self.TAKES_SETS:
             return self._read_sets(checked, X, y, sample_weight)
@@ -160,18 +153,18 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
         space, nodes = self._learn_labels(classes, rows)
         return X, Targets(space, nodes[codes], weights)
 
-    def _checked(self, checked: ItemModel, X: Any, *y: Any, is_new: bool = True) -> Any:
+    def _checked(self, checked: ItemEstimator, X: Any, *y: Any, is_new: bool = True) -> Any:
         """Return items, and labels if given, as scikit-learn checks them; `checked` takes the columns' names of a
         training. Items for a loaded model of a table are its cells, unless they are a sparse matrix of its features."""
         X = canonical(X)
         if not is_new and not hasattr(X, "tocsr"):
-            table = TableColumns.of_training(getattr(self, "_training", {}))
+            table = TableColumns.of_training(getattr(self, "training_", {}))
             if table is not None:
                 ends, columns, values = table.read(X)
                 X = scipy.sparse.csr_array((values, columns, ends), shape=(ends.size - 1, table.n_features))
         return validated(checked, X, *y, reset=is_new, **READ)
 
-    def _read_sets(self, checked: ItemModel, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Targets]:
+    def _read_sets(self, checked: ItemEstimator, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Targets]:
         X = canonical(X)
         if are_sets(y):
             X = validated(checked, X, **READ)
@@ -301,7 +294,9 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
         """
         check_is_fitted(self)
         if self._space.has_one_label:
-            return self._as_given(self.classes_[self._best(X)])
+            best = [scores.argmax(axis=0) for scores in self._class_scores(X)]
+            warn_of_empty_rows(X)
+            return self._space.as_given(self.classes_[np.concatenate(best)])
         table = np.concatenate([self._chosen(scores.T) for scores in self._class_scores(X)])
         warn_of_empty_rows(X)
         return self._as_table(table)
@@ -338,8 +333,10 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
         """Return the share of items whose labels are all right, weighted by `sample_weight`; errors as in `predict`."""
         check_is_fitted(self)
         if self._space.has_one_label:
+            best = [scores.argmax(axis=0) for scores in self._class_scores(X)]
+            warn_of_empty_rows(X)
             return share_right(
-                self._label_names(y)[0], self.classes_[self._best(X)], self.classes_, sample_weight
+                self._label_names(y)[0], self.classes_[np.concatenate(best)], self.classes_, sample_weight
             )
         truth, found = LabelSets.among(y, self.classes_).table, scipy.sparse.csr_array(self.predict(X))
         check_consistent_length(truth, found)
@@ -347,31 +344,19 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
 
         return float(accuracy_score(truth, found, sample_weight=sample_weight))
 
-    def _best(self, X: Any) -> NDArray[np.intp]:
-        """Return the number of the class with the largest score of each item."""
-        best = np.concatenate([scores.argmax(axis=0) for scores in self._class_scores(X)])
-        warn_of_empty_rows(X)
-        return best
+    def _new(self, X: Any) -> Any:
+        """Return items to label, checked."""
+        check_is_fitted(self)
+        return self._checked(self, X, is_new=False)
+
+    @property
+    def _engine(self) -> CompiledEngine:
+        return CompiledEngine(self.n_threads, self.BLOCK_NUMBERS)
 
     def _class_scores(self, X: Any) -> Iterator[Vector]:
         """Yield by blocks of items the score of each class, (n_classes, items): its node's and its ancestors'."""
-        for structure, scores, pool in self._node_scores(X):
-            yield self._space.class_scores(structure, scores, pool)
-
-    def _node_scores(self, X: Any) -> Iterator[tuple[Taxonomy, Vector, Pool]]:
-        """Yield by blocks of items the structure over them, node scores (K, items of the block), and threads; only
-        columns of features with a weight are read."""
-        check_is_fitted(self)
-        X = self._checked(self, X, is_new=False)
-        space = self._space
-        n_block = max(1, self.BLOCK_NUMBERS // space.n_nodes)
-        with Pool(self.n_threads) as pool:
-            for scores in self._scores(X, n_block, pool):
-                yield space.over(scores.shape[1]), scores, pool
-
-    def _scores(self, X: Any, n_block: int, pool: Pool) -> Iterator[Vector]:
-        """Yield the scores of checked items, (K, items of a block)."""
-        yield from Scorer(self.coef_, self.intercept_, pool).blocks(X, n_block)
+        X = self._new(X)
+        return (scores.T for scores in self._engine.class_scores(self._fitted, X))
 
     @property
     def _n_columns(self) -> int:
@@ -381,10 +366,6 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
     @property
     def _n_states(self) -> int:
         return self._space.n_nodes
-
-    def _as_given(self, labels: NDArray) -> NDArray:
-        """Return labels in the form that the labels of the training had."""
-        return labels
 
     @property
     def _has_free_intercept(self) -> bool:
@@ -400,10 +381,10 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
         names = self.feature_names_in_.tolist() if hasattr(self, "feature_names_in_") else None
         return Axes(space.node_names, self.n_features_in_, names)
 
-    def _start(self, checked: ItemModel, new_space: LabelSpace, start: Any) -> SparseWeights | None:
+    def _start(self, checked: ItemEstimator, new_space: LabelSpace, start: Any) -> SparseWeights | None:
         """Return the weights to start from, those of `start` or the last fit for labels and features in common; a flat
         model's scores stay as they are in a taxonomy, but not the other way."""
-        model = start_model(start, self, ItemModel, STARTS)
+        model = start_model(start, self, ItemEstimator, STARTS)
         if model is None:
             return None
         space = model._space
@@ -432,12 +413,24 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
         n_columns = n_features + bool(self.fit_intercept)
         rows, columns = np.divmod(weights.coords, n_columns)
         is_intercept = columns == n_features
-        self.intercept_ = np.zeros(space.n_nodes)
-        self.intercept_[rows[is_intercept]] = weights.weights[is_intercept]
+        intercept = np.zeros(space.n_nodes)
+        intercept[rows[is_intercept]] = weights.weights[is_intercept]
         if not self.penalize_intercept:
-            self.intercept_ = self._centred(space, self.intercept_)
-        node = ~is_intercept
-        self.coef_ = csr(weights.weights[node], rows[node], columns[node], (space.n_nodes, n_features))
+            intercept = self._centred(space, intercept)
+        nodes = Entries(*(part[~is_intercept] for part in (weights.weights, rows, columns)))
+        names = getattr(self, "feature_names_in_", None)
+        self.model_ = ItemModel(
+            kind=self.KIND,
+            classes_=space.classes,
+            n_features_in_=n_features,
+            weights=WeightMatrix.of(nodes, (space.n_nodes, n_features)),
+            intercept=intercept,
+            dense_coef_=self.dense_coef_ if self.n_dense_ else np.empty((space.n_nodes, 0)),
+            loss=getattr(self, "loss", "logistic"),
+            labels=space,
+            feature_names=None if names is None else names.tolist(),
+            has_taxonomy=getattr(self, "taxonomy", None) is not None,
+        )
 
     def _centred(self, space: LabelSpace, intercepts: Vector) -> Vector:
         """Return one of the unpenalised intercepts with the same loss, always the same one whatever the start."""
@@ -467,36 +460,20 @@ class ItemModel(ClassifierMixin, SparseLinearModel):
 
     def _content(self) -> ModelContent:
         content = super()._content()
-        self._add_weights(content)
-        if hasattr(self, "feature_names_in_"):
-            content.strings["feature_names"] = [str(name) for name in self.feature_names_in_]
-        self._space.add_to(content, self.TAKES_SETS)
+        names = getattr(self, "feature_names_in_", None)
+        model = replace(self._fitted, feature_names=None if names is None else [str(name) for name in names])
+        model.add_to(content, self.TAKES_SETS)
         return content
-
-    def _add_weights(self, content: ModelContent) -> None:
-        """Add the weights to what a model file holds."""
-        add_matrix(content, "node", self.coef_, STATE, FEATURE)
-        content.arrays["intercept"] = self.intercept_
-
-    def _read_weights(self, file: ModelFile, n_nodes: int, n_features: int) -> None:
-        """Take the weights from a model file."""
-        self.coef_ = read_matrix(file, "node", STATE, FEATURE, (n_nodes, n_features))
-        self.intercept_ = finite(file, "intercept", (n_nodes,))
 
     def _restore(self, file: ModelFile) -> None:
         super()._restore(file)
-        self._adopt_labels(self.SPACE.of_file(file, self.TAKES_SETS))
-        n_nodes = self._space.n_nodes
-        n_features = read_size(file, n_nodes)
-        self._read_weights(file, n_nodes, n_features)
-        self._restore_dense(file, n_nodes)
-        self.n_features_in_ = n_features
-        if "feature_names" in file.strings:
-            self.feature_names_in_ = np.array(file.string_list("feature_names"), dtype=object)
-            if self.feature_names_in_.size != n_features:
-                raise ModelFileError(
-                    f"{file.path}: {self.feature_names_in_.size} names for {n_features} features"
-                )
+        self.model_ = model = ItemModel.of_file(file, self.TAKES_SETS)
+        self._adopt_labels(model.labels)
+        self.n_features_in_ = model.n_features_in_
+        if model.n_dense_:
+            self.dense_coef_, self.n_dense_ = model.dense_coef_, model.n_dense_
+        if model.feature_names is not None:
+            self.feature_names_in_ = np.array(model.feature_names, dtype=object)
 
 
 def intercept_coords(n_nodes: int, n_columns: int) -> NDArray[np.int64]:
@@ -504,7 +481,7 @@ def intercept_coords(n_nodes: int, n_columns: int) -> NDArray[np.int64]:
     return np.arange(1, n_nodes + 1, dtype=np.int64) * n_columns - 1
 
 
-def adopt_columns(model: ItemModel, checked: Any) -> None:
+def adopt_columns(model: ItemEstimator, checked: Any) -> None:
     """Set the number of columns and their names from `checked`; no names where it has none."""
     for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(checked, name):

@@ -1,14 +1,12 @@
-"""Labels that a model of items chooses from, the node of the structure that each of them is, and their form in `y`.
+"""Labels of items as users give them: one an item, or a set, as a table of 0 and 1, dense or sparse, or a list of sets.
 
-An item has one label, perhaps in a taxonomy, or a set of them: a table of 0 and 1, dense or sparse, or a list of sets.
-
-Shapes: K nodes, I items; classes are the labels that can be predicted.
+Shapes: I items, K labels.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -18,134 +16,11 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from crfqn.arrays import Vector
 from crfqn.data.items import check_item_weights
 from crfqn.data.label_codes import check_any_known, encode_known_labels, encode_labels, item_labels
 from crfqn.data.matrices import check_sparse
-from crfqn.data.model_file import ModelFile
-from crfqn.errors import InputError, ModelFileError
-from crfqn.model.content import ModelContent, add_labels, read_labels
-from crfqn.model.tree import class_names, read_tree
-from crfqn.structures.taxonomy import Taxonomy, flat
-from crfqn.taxonomy.labels import RowForm
-from crfqn.taxonomy.tree import LabelTree
-from crfqn.threads import Pool
-
-ONE_LABEL = "labels"
-FORMS = (ONE_LABEL, "table", "sparse table", "sets")
-
-
-@dataclass(frozen=True, eq=False)
-class LabelSpace:
-    """Classes (n_classes,), the number of each one's node, int32 (n_classes,), a Taxonomy of all K nodes over no items,
-    and the labels' form, one of FORMS."""
-
-    classes: NDArray
-    nodes: NDArray[np.int32]
-    forest: Taxonomy
-    form: str = field(default=ONE_LABEL, kw_only=True)
-
-    @classmethod
-    def flat(cls, classes: NDArray, form: str = ONE_LABEL) -> LabelSpace:
-        """Return the space of labels without a taxonomy: each is a node, none above another."""
-        nodes = np.arange(classes.size, dtype=np.int32)
-        return LabelSpace(classes, nodes, flat(classes.size, 0), form=form)
-
-    @property
-    def has_one_label(self) -> bool:
-        """Whether an item has one label, not a set."""
-        return self.form == ONE_LABEL
-
-    @property
-    def n_nodes(self) -> int:
-        return self.forest.n_states
-
-    @property
-    def node_names(self) -> list:
-        """Names of the nodes, K of them; without a taxonomy the labels."""
-        return self.classes.tolist()
-
-    def add_to(self, content: ModelContent, has_sets: bool) -> None:
-        """Add the labels to what a model file holds; `has_sets`: of a model whose items may have several."""
-        add_labels(content, self.classes)
-        if has_sets:
-            content.metadata["form"] = self.form
-
-    @classmethod
-    def of_file(cls, file: ModelFile, has_sets: bool) -> LabelSpace:
-        """Return the labels that `add_to` has stored; ModelFileError where they do not fit together."""
-        form = file.metadata["form"] if has_sets else ONE_LABEL
-        if form not in FORMS:
-            raise ModelFileError(f"{file.path}: expected a form of labels among {FORMS}, found {form!r}")
-        return cls.flat(read_labels(file, file.count("n_classes", 1)), form)
-
-    def over(self, n_items: int) -> Taxonomy:
-        """Return the structure over `n_items` items."""
-        return self.forest.over(np.arange(n_items + 1))
-
-    def class_scores(self, structure: Taxonomy, scores: Vector, pool: Pool) -> Vector:
-        """Return the score of each class from those of the nodes, (K, items): without a taxonomy the same."""
-        return scores
-
-    def centred(self, intercepts: Vector) -> Vector:
-        """Return the intercepts (K,) of the same probabilities with mean 0 under each node that is no label: what its
-        children share can be its own. Without a penalty to choose, another order of items would end elsewhere."""
-        result, forest = intercepts.copy(), self.forest
-        bounds = np.searchsorted(forest.parents, np.arange(-1, self.n_nodes + 1))
-        for above in range(self.n_nodes - 1, -2, -1):
-            children = slice(bounds[above + 1], bounds[above + 2])
-            if children.start < children.stop and (above < 0 or not forest.is_label[above]):
-                common = result[children].mean()
-                result[children] -= common
-                if above >= 0:
-                    result[above] += common
-        return result
-
-
-@dataclass(frozen=True, eq=False)
-class TreeSpace(LabelSpace):
-    """Labels of a taxonomy and their nodes; `rows` is the form of labels that are rows of parts, None where they are
-    names of parts with a `separator` between."""
-
-    tree: LabelTree
-    rows: RowForm | None
-    separator: str
-
-    @property
-    def node_names(self) -> list:
-        """Names of the nodes, K of them."""
-        return list(self.tree.names)
-
-    def class_scores(self, structure: Taxonomy, scores: Vector, pool: Pool) -> Vector:
-        """Return the sum of the scores on each class's path, (n_classes, items)."""
-        return structure.path_scores(scores, pool)[self.nodes]
-
-    @classmethod
-    def of(
-        cls, tree: LabelTree, nodes: NDArray[np.integer], rows: RowForm | None, separator: str
-    ) -> TreeSpace:
-        """Return the space of these label nodes, classes sorted where they can be; InputError for too deep a tree."""
-        tree.check_depth()
-        classes = class_names(tree, nodes)
-        is_label = np.zeros(tree.n_nodes, bool)
-        is_label[nodes] = True
-        forest = Taxonomy(tree.parents, is_label, 0)
-        return cls(classes, tree.nodes_of(classes), forest, tree, rows, separator)
-
-    def add_to(self, content: ModelContent, has_sets: bool = False) -> None:
-        content.arrays["parents"] = self.tree.parents
-        content.arrays["label_node"] = self.nodes
-        content.metadata |= {
-            "nodes": list(self.tree.names),
-            "label_levels": self.rows.n_levels if self.rows else 0,
-            "label_separator": self.separator,
-        }
-        if self.rows and self.rows.integer_levels:
-            content.metadata["integer_levels"] = list(self.rows.integer_levels)
-
-    @classmethod
-    def of_file(cls, file: ModelFile, has_sets: bool = False) -> TreeSpace:
-        return cls.of(*read_tree(file))
+from crfqn.errors import InputError
+from crfqn.model.labels import ONE_LABEL
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,6 @@ from crfqn.choices import FLAT, LOSSES, PENALTIES, UNKNOWN, Form, load_class
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO, LINEAR_SOLVERS, PAPERS, TUNED, linear_solver, named_solver
 from crfqn.estimators.item_classifier import ItemClassifier
-from crfqn.estimators.labels import LabelSpace
 from crfqn.estimators.strengths import (
     LINEAR_PARAMETERS,
     Strengths,
@@ -21,6 +20,7 @@ from crfqn.estimators.strengths import (
     named_penalty,
     strengths_of,
 )
+from crfqn.model.labels import LabelSpace
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.objective import BoundedObjective
 from crfqn.objectives.support import Support

@@ -25,10 +25,11 @@ from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import FOR_MARGINS, LINEAR_SOLVERS, linear_solver
 from crfqn.estimators.base import Problem, given_result, pass_on_interrupt
-from crfqn.estimators.items import ItemModel
-from crfqn.estimators.labels import LabelSets, LabelSpace
+from crfqn.estimators.items import ItemEstimator
+from crfqn.estimators.labels import LabelSets
 from crfqn.estimators.strengths import LINEAR_PARAMETERS, Strengths, make_penalty, named_penalty, strengths_of
 from crfqn.model.content import ModelContent, finite
+from crfqn.model.labels import LabelSpace
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights
 from crfqn.objectives.losses.ranking import MultilabelRanking
@@ -56,7 +57,7 @@ class Thresholds(NamedTuple):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MultilabelRanker(ItemModel):
+class MultilabelRanker(ItemEstimator):
     """Scores that put the relevant labels of an item above the others, and thresholds for label sets.
 
     Minimises, over weights W (labels x features) and intercepts b (labels),
@@ -114,7 +115,7 @@ class MultilabelRanker(ItemModel):
 
     KIND = "multilabel-ranker"
     RANKS_LABELS = True
-    NOT_SAVED: ClassVar[tuple[str, ...]] = (*ItemModel.NOT_SAVED, "cv")
+    NOT_SAVED: ClassVar[tuple[str, ...]] = (*ItemEstimator.NOT_SAVED, "cv")
 
     l1: float | str | None = field(default=None, kw_only=False)
     l2: float | None = field(default=None, kw_only=False)

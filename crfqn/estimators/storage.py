@@ -67,14 +67,14 @@ def whole_content(model: Any, extra: dict[str, Any] | None = None, dtype: str = 
         | ({} if result.held_out is None else {"held_out": held_out_content(result.held_out)}),
         "extra": extra or {},
     }
-    if training := getattr(model, "_training", None):
+    if training := getattr(model, "training_", None):
         content.metadata["training"] = training
     return content
 
 
 def forget_training(model: Any) -> None:
     """Remove what a file told of an earlier training and its data."""
-    for name in ("extra_", "_training"):
+    for name in ("extra_", "training_"):
         model.__dict__.pop(name, None)
 
 
@@ -136,7 +136,7 @@ def _restore(file: ModelFile) -> Any:
     model._restore(file)
     model.result_ = read_result(file, model._all_weights())
     model.n_iter_ = model.result_.n_iter
-    model.extra_, model._training = file.table("extra"), file.training
+    model.extra_, model.training_ = file.table("extra"), file.training
     keep_parameters(model)
     return model
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -14,13 +13,11 @@ from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.base import has_probabilities
-from crfqn.estimators.checks import available_if, is_number
+from crfqn.estimators.checks import available_if
 from crfqn.estimators.item_classifier import ItemClassifier
-from crfqn.estimators.labels import LabelSpace, TreeSpace
 from crfqn.estimators.structured import StructuredEstimator
 from crfqn.messages import shorten
-from crfqn.model.content import ModelContent
-from crfqn.model.tree import descend, name_array
+from crfqn.model.labels import LabelSpace, TreeSpace
 from crfqn.model.unknown_features import warn_of_empty_rows
 from crfqn.taxonomy.labels import PathLabels, RowForm, check_separator
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy
@@ -135,13 +132,9 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
         if threshold is None:
             return super().predict(X)
         has_probabilities(self)
-        if not is_number(threshold) or not 0 <= threshold <= 1:
-            raise InputError(f"threshold: expected None or a number from 0 to 1, got {threshold!r}")
-        nodes = np.concatenate(
-            [descend(p, self.tree_.parents, threshold) for p in self._node_probabilities(X)]
-        )
+        labels = self._fitted.predict(self._new(X), threshold, self._engine)
         warn_of_empty_rows(X)
-        return self._as_given(name_array(self.tree_.names)[nodes])
+        return labels
 
     @available_if(has_probabilities)
     def predict_nodes(self, X: Any) -> NDArray[np.float64]:
@@ -149,17 +142,12 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
 
         It is the sum of the children's and, for a node that can be a label, its own. X and errors as in `predict`.
         """
-        return np.concatenate([p.T for p in self._node_probabilities(X)])
+        return self._fitted.predict_nodes(self._new(X), self._engine)
 
     @available_if(has_probabilities)
     def predict_marginals(self, X: Any) -> NDArray[np.float64]:
         """Return the same as `predict_nodes`."""
         return self.predict_nodes(X)
-
-    def _node_probabilities(self, X: Any) -> Iterator[NDArray[np.float64]]:
-        """Yield node probabilities by blocks of items, (K, items of the block)."""
-        for structure, scores, pool in self._node_scores(X):
-            yield structure.marginals(scores, pool)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -198,15 +186,6 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
         super()._adopt_labels(space)
         self.tree_ = space.tree
 
-    def _as_given(self, labels: NDArray) -> NDArray:
-        rows = self._space.rows
-        return labels if rows is None else rows.rows(labels, self._space.separator)
-
-    def _content(self) -> ModelContent:
-        content = super()._content()
-        content.metadata["has_taxonomy"] = self.taxonomy is not None
-        return content
-
     def _restore(self, file: ModelFile) -> None:
         super()._restore(file)
-        self.taxonomy = self.tree_ if file.metadata["has_taxonomy"] else None
+        self.taxonomy = self.tree_ if self.model_.has_taxonomy else None

@@ -7,11 +7,10 @@ is left out, and starts from zero.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -22,6 +21,7 @@ from crfqn.arrays import SparseWeights
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
 from crfqn.model.content import read_entries
+from crfqn.model.weights import WeightMatrix
 
 
 def csr(values: NDArray, rows: NDArray, columns: NDArray, shape: tuple[int, int]) -> Any:
@@ -34,28 +34,33 @@ def read_matrix(file: ModelFile, name: str, row: str, column: str, shape: tuple[
     return csr(*read_entries(file, name, row, column, shape), shape)
 
 
-class Full(NamedTuple):
-    """A sparse array without zeros as a pickle has it: 8 bytes a weight."""
+class FittedArray:
+    """Attribute of fitted estimators: an array of their model."""
 
-    dense: NDArray[np.float64]
+    def __init__(self, field: str) -> None:
+        self.field = field
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is None:
+            return self
+        array = getattr(model.__dict__.get("model_"), self.field, None)
+        if array is None:
+            raise AttributeError(f"{type(model).__name__} has no {self.field} of a training")
+        return array
+
+    def __set__(self, model: Any, array: Any) -> None:
+        model.model_ = replace(model.model_, **{self.field: np.asarray(array)})
 
 
-def dense_if_full(value: Any) -> Any:
-    """Return a sparse array without zeros as `Full`, anything else as it is."""
-    is_full = (
-        isinstance(value, scipy.sparse.csr_array) and value.dtype == np.float64 and value.has_sorted_indices
-    )
-    return (
-        Full(value.toarray()) if is_full and np.count_nonzero(value.data) == math.prod(value.shape) else value
-    )
+class FittedMatrix(FittedArray):
+    """Attribute of fitted estimators: weights of their model as a `csr_array`, in the model's own memory."""
 
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        matrix = super().__get__(model, owner)
+        return self if model is None else matrix.csr
 
-def as_it_was(value: Any) -> Any:
-    """Return what was given to `dense_if_full`."""
-    if not isinstance(value, Full):
-        return value
-    rows, columns = np.indices(value.dense.shape)
-    return csr(value.dense.ravel(), rows.ravel(), columns.ravel(), value.dense.shape)
+    def __set__(self, model: Any, matrix: Any) -> None:
+        model.model_ = replace(model.model_, **{self.field: WeightMatrix.of_sparse(matrix)})
 
 
 def entries(matrix: Any, stride: int) -> SparseWeights:

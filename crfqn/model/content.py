@@ -178,6 +178,14 @@ def read_size(file: ModelFile, n_states: int) -> int:
     return file.count("n_features", most=(2**63 - 1) // max(n_states, 1) - n_states - 1)
 
 
+def read_names(file: ModelFile, n_features: int) -> list[str] | None:
+    """Return the names of the columns of single items, None without; ModelFileError for another number of them."""
+    names = file.string_list("feature_names") if "feature_names" in file.strings else None
+    if names is not None and len(names) != n_features:
+        raise ModelFileError(f"{file.path}: {len(names)} names for {n_features} features")
+    return names
+
+
 def add_rules(content: ModelContent, rules: TransitionRules | None) -> None:
     """Add forbidden transitions, as pairs of states, and states that may not begin or end an item."""
     if rules is None:

@@ -1,14 +1,16 @@
-"""Labelling of single items by a model file, flat or in a taxonomy, with numpy alone.
+"""Models of single items: each has a label, flat or in a taxonomy.
 
-Items are rows of numbers, as `estimators/items.py` takes them, or dicts of those that are not 0; of a model of a
-table rows of its cells. Shapes: I items, F features, K nodes (flat: the classes).
+Items are rows of numbers, or dicts of those that are not 0, texts, or of a model of a table rows of its cells.
+Shapes: I items, F features, K nodes (flat: the classes).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from numbers import Real
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,216 +21,252 @@ from crfqn.data.label_codes import encode_known_labels
 from crfqn.data.matrices import canonical
 from crfqn.data.model_file import ModelFile
 from crfqn.data.values import LARGEST_VALUE, check_values, wrong_value
-from crfqn.errors import InputError, ModelFileError
+from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 from crfqn.model.content import (
     FEATURE,
+    NODE,
     STATE,
     TAXONOMY,
+    ModelContent,
+    add_matrix,
     finite,
     read_dense,
     read_entries,
-    read_labels,
+    read_names,
     read_size,
 )
-from crfqn.model.predictor import Predictor, check_number
-from crfqn.model.scores import FeatureWeights, Rows
+from crfqn.model.labels import LabelSpace, TreeSpace
+from crfqn.model.model import Decoding, Model, check_number, without_weights
+from crfqn.model.numpy_engine import NUMPY
 from crfqn.model.tables import TableColumns
 from crfqn.model.texts import WordCounts
-from crfqn.model.tree import class_names, descend, name_array, path_sums, read_tree, sum_up
+from crfqn.model.tree import descend, name_array
 from crfqn.model.unknown_features import warn_of_unknown
-from crfqn.taxonomy.labels import PathLabels
-from crfqn.taxonomy.tree import NO_PARENT
-
-BLOCK_NUMBERS = 1 << 23  # scores of a block of items: 64 MB, and a few arrays like it
+from crfqn.model.weights import Rows, WeightMatrix
+from crfqn.taxonomy.tree import NO_PARENT, LabelTree
 
 
-class ItemPredictor(Predictor):
-    """The predictions of a `MulticlassCRF`, `MulticlassClassifier` or `TaxonomyCRF`, under their names."""
+class Ranking(NamedTuple):
+    """Most probable labels of each item and their probabilities, (I, k), the most probable first."""
 
-    LABELS_SEQUENCES = False
+    labels: NDArray
+    probabilities: NDArray[np.float64]
 
-    def __init__(self, file: ModelFile) -> None:
-        super().__init__(file)
-        self._taxonomy = read_tree(file) if file.kind == TAXONOMY else None
-        if self._taxonomy is None:
-            self.classes_ = read_labels(file, file.count("n_classes", 1))
-            n_nodes = self.classes_.size
-        else:
-            self.tree_ = self._taxonomy.tree
-            self.separator = self._taxonomy.separator
-            self.taxonomy = self.tree_ if file.metadata["has_taxonomy"] else None
-            self.tree_.check_depth()
-            self.classes_ = class_names(self.tree_, self._taxonomy.nodes)
-            n_nodes = self.tree_.n_nodes
-            self._nodes = self.tree_.nodes_of(self.classes_)
-        self.n_features_in_ = read_size(file, n_nodes)
-        self._names = file.string_list("feature_names") if "feature_names" in file.strings else None
-        if self._names is not None and len(self._names) != self.n_features_in_:
-            raise ModelFileError(f"{file.path}: {len(self._names)} names for {self.n_features_in_} features")
-        shape, intercept = (n_nodes, self.n_features_in_), finite(file, "intercept", (n_nodes,))
-        self.weights = FeatureWeights(read_entries(file, "node", STATE, FEATURE, shape), shape, intercept)
-        self.dense_coef_ = read_dense(file, n_nodes)
-        self._words = self._text_features()
-        self.table = self._table_columns()
-        self._columns = dict(zip(self._names or (), range(self.n_features_in_), strict=False))
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ItemModel(Model):
+    """A fitted model of single items, under the names that the estimators have.
+
+    Parameters of the methods: X, items as the estimators' `predict` takes them, whose errors they have; engine : what
+    scores them, by default numpy alone.
+
+    Attributes
+    ----------
+    labels : LabelSpace
+    feature_names : list of str, or None
+    has_taxonomy : bool, whether the tree was given, and not made of the labels
+    """
+
+    LABELS_SEQUENCES: ClassVar[bool] = False
+
+    labels: LabelSpace
+    feature_names: Sequence[str] | None = None
+    has_taxonomy: bool = False
+
+    @classmethod
+    def of_file(cls, file: ModelFile, has_sets: bool = False) -> Self:
+        """Return the model of a file's content; ModelFileError, or another error, where it does not fit together.
+        `has_sets`: of a kind whose items may have several labels."""
+        space = TreeSpace if file.kind == TAXONOMY else LabelSpace
+        labels = space.of_file(file, has_sets)
+        n_features = read_size(file, labels.n_nodes)
+        shape = labels.n_nodes, n_features
+        model = cls(
+            kind=file.kind,
+            classes_=labels.classes,
+            n_features_in_=n_features,
+            weights=WeightMatrix.of(read_entries(file, NODE, STATE, FEATURE, shape), shape),
+            intercept=finite(file, "intercept", (labels.n_nodes,)),
+            dense_coef_=read_dense(file, labels.n_nodes),
+            loss=file.table("settings").get("loss", "logistic"),  # earlier files do not name it
+            stored=without_weights(file),
+            labels=labels,
+            feature_names=read_names(file, n_features),
+            has_taxonomy=bool(file.metadata["has_taxonomy"]) if file.kind == TAXONOMY else False,
+        )
+        _ = model.words, model.table  # which refuse what does not fit
+        return model
+
+    def add_to(self, content: ModelContent, has_sets: bool = False) -> None:
+        """Add labels, features and weights to what a model file holds."""
+        add_matrix(content, NODE, self.weights.csr, STATE, FEATURE)
+        content.arrays["intercept"] = np.asarray(self.intercept)
+        if self.feature_names is not None:
+            content.strings["feature_names"] = [*self.feature_names]
+        self.labels.add_to(content, has_sets)
+        if self.kind == TAXONOMY:
+            content.metadata["has_taxonomy"] = self.has_taxonomy
+
+    @property
+    def tree_(self) -> LabelTree | None:
+        """The taxonomy of the labels, None without one."""
+        return self.labels.tree if isinstance(self.labels, TreeSpace) else None
+
+    @property
+    def taxonomy(self) -> LabelTree | None:
+        """The taxonomy that was given, None where it was made of the labels."""
+        return self.tree_ if self.has_taxonomy else None
+
+    @property
+    def separator(self) -> str:
+        """What stands between the parts of a path."""
+        return self.labels.separator if isinstance(self.labels, TreeSpace) else ""
+
+    @property
+    def intercept_(self) -> Vector | None:
+        """The weight of the constant for each node, (K,)."""
+        return self.intercept
 
     @property
     def takes_texts(self) -> bool:
         """Whether items are texts, whose words are features."""
-        return self._words is not None
+        return self.words is not None
 
     @property
     def names(self) -> Sequence[str] | None:
-        """The names of all features, None where they have none."""
-        return self._names
+        return self.feature_names
 
     @property
     def node_names(self) -> list:
-        """The names of the nodes, without a taxonomy the labels."""
-        return super().node_names if self._taxonomy is None else list(self.tree_.names)
+        return self.labels.node_names
 
-    def predict(self, X: Any, threshold: float | None = None) -> NDArray:
-        """Return the most probable label of each item; others as of the estimators."""
+    def predict(self, X: Any, threshold: float | None = None, engine: Any = NUMPY) -> NDArray:
+        """Return the label with the largest score of each item; ties go to the class that comes first. In a taxonomy
+        `threshold` is that of `TaxonomyCRF.predict`."""
         if threshold is None:
-            best = [scores.argmax(axis=1) for scores in self._class_scores(X)]
-            return self._as_given(self.classes_[np.concatenate(best)])
-        if self._taxonomy is None:
+            best = [scores.argmax(axis=1) for scores in engine.class_scores(self, X)]
+            return self.labels.as_given(self.classes_[np.concatenate(best)])
+        if not isinstance(self.labels, TreeSpace):
             raise InputError("threshold: expected None, as the labels are in no taxonomy")
         if isinstance(threshold, bool) or not isinstance(threshold, Real) or not 0 <= threshold <= 1:
             raise InputError(f"threshold: expected None or a number from 0 to 1, got {threshold!r}")
         self.check_probabilities()
-        nodes = (self._node_probabilities(np.exp(logs)) for logs in self._log_probabilities(X))
-        reached = [descend(p.T, self.tree_.parents, float(threshold)) for p in nodes]
-        return self._as_given(name_array(self.tree_.names)[np.concatenate(reached)])
+        tree = self.labels.tree
+        nodes = [descend(p.T, tree.parents, float(threshold)) for p in engine.node_probabilities(self, X)]
+        return self.labels.as_given(name_array(tree.names)[np.concatenate(nodes)])
 
-    def decode(self, X: Any) -> tuple[NDArray, Vector]:
+    def decode(self, X: Any, engine: Any = NUMPY) -> Decoding:
         """Return the most probable label of each item and its log-probability."""
-        found = [(logs.argmax(axis=1), logs.max(axis=1)) for logs in self._log_probabilities(X)]
-        best, log_probability = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return self._as_given(self.classes_[best]), log_probability
+        parts = [(logs.argmax(axis=1), logs.max(axis=1)) for logs in self._log_probabilities(X, engine)]
+        best, log_probability = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return Decoding(self.labels.as_given(self.classes_[best]), log_probability)
 
-    def predict_log_proba(self, X: Any) -> Vector:
-        """Return log P(k | x) of each class, float64 (n_items, n_classes)."""
-        return np.concatenate([*self._log_probabilities(X)])
+    def predict_log_proba(self, X: Any, engine: Any = NUMPY) -> Vector:
+        """Return log P(k | x) of each class, float64 (I, n_classes), in nats."""
+        return np.concatenate([*self._log_probabilities(X, engine, warns=False)])
 
-    def predict_proba(self, X: Any) -> Vector:
-        """Return P(k | x) of each class, float64 (n_items, n_classes), summing to 1."""
-        return np.exp(self.predict_log_proba(X))
+    def predict_proba(self, X: Any, engine: Any = NUMPY) -> Vector:
+        """Return P(k | x) of each class, float64 (I, n_classes), summing to 1."""
+        return np.concatenate([np.exp(logs) for logs in self._log_probabilities(X, engine, warns=False)])
 
-    def predict_nodes(self, X: Any) -> Vector:
-        """Return P(the label is node k or lies under it), float64 (n_items, K), in the order of `tree_.names`."""
-        return self._node_probabilities(self.predict_proba(X))
+    predict_marginals = predict_proba
 
-    def predict_marginals(self, X: Any) -> Vector:
-        """Return the same as `predict_proba`."""
-        return self.predict_proba(X)
+    def predict_nodes(self, X: Any, engine: Any = NUMPY) -> Vector:
+        """Return P(the label is node k or lies under it), float64 (I, K), in the order of `tree_.names`."""
+        self.check_probabilities()
+        return np.concatenate([*engine.node_probabilities(self, X, warns=False)])
+
+    def predict_top(self, X: Any, k: int, engine: Any = NUMPY) -> Ranking:
+        """Return the k most probable labels of each item, the most probable first; ties in the order of `classes_`."""
+        if not isinstance(k, Integral) or isinstance(k, bool) or not 1 <= k <= len(self.classes_):
+            raise InputError(f"k: expected an integer from 1 to {len(self.classes_)}, got {k!r}")
+        parts = []
+        for logs in self._log_probabilities(X, engine, warns=False):
+            codes = np.argsort(-logs, axis=1, kind="stable")[:, :k]
+            parts.append((codes, np.exp(np.take_along_axis(logs, codes, axis=1))))
+        codes, probabilities = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return Ranking(self.classes_[codes], probabilities)
 
     def predict_nbest(self, X: Any, n: int = 5) -> list[list[tuple[Any, float]]]:
         """Return the n most probable labels of each item with their probabilities; ties go to the earlier class."""
-        n = check_number(n)
-        names, found = self.classes_.tolist(), []
-        for row in self.predict_proba(X):
-            best = np.argsort(-row, kind="stable")[:n].tolist()
-            found.append([(names[k], float(row[k])) for k in best])
-        return found
+        labels, probabilities = self.predict_top(X, min(check_number(n), len(self.classes_)))
+        rows = zip(labels.tolist(), probabilities.tolist(), strict=True)
+        return [[*zip(names, values, strict=True)] for names, values in rows]
+
+    def log_likelihood(self, X: Any, y: Any, engine: Any = NUMPY) -> Vector:
+        """Return log P(y_i | x_i) of each item, float64 (I,), in nats; InputError also for labels that are not among
+        the classes."""
+        names = self.labels.label_names(y)
+        codes = encode_known_labels(names, np.arange(len(names) + 1), self.classes_)
+        parts, first = [], 0
+        for logs in self._log_probabilities(X, engine, warns=False):
+            chosen = codes[first : first + len(logs)]
+            parts.append(logs[np.arange(chosen.size), chosen])
+            first += len(logs)
+        if first != codes.size:
+            raise InputError(f"expected a label for each of the {first} items, got {codes.size}")
+        return np.concatenate(parts)
 
     def strongest_features(self, X: Any, n: int = 5) -> list[list[tuple[Any, float]]]:
         """Return for each item the n features that say most for or against its best label, in a taxonomy for the nodes
         down to it: their names (or columns) and weights times values, the largest in size first."""
-        n, rows = check_number(n), self._rows(sparse_of(check_dense(X, self.n_dense_)))
-        best = np.concatenate([scores.argmax(axis=1) for scores in self._class_scores(X)]).tolist()
+        n, rows = check_number(n), self.rows(sparse_of(check_dense(X, self.n_dense_)))
+        best = np.concatenate([scores.argmax(axis=1) for scores in NUMPY.class_scores(self, X)]).tolist()
         return [self._strongest(rows, i, self._path(k), n) for i, k in enumerate(best)]
 
     def _path(self, label: int) -> list[int]:
         """Return the nodes whose weights a label's score is the sum of."""
-        if self._taxonomy is None:
-            return [label]
-        path = [int(self._nodes[label])]
-        while (above := int(self.tree_.parents[path[-1]])) != NO_PARENT:
+        path, tree = [int(self.labels.nodes[label])], self.tree_
+        while tree is not None and (above := int(tree.parents[path[-1]])) != NO_PARENT:
             path.append(above)
         return path
 
     def feature_name(self, column: int) -> Any:
         """Return the name of a feature, of a text's the word."""
-        words = self._words
-        if words is None:
+        if self.words is None:
             return super().feature_name(column)
-        return words.words[int(np.searchsorted(words.columns, column))]
+        return self.words.words[int(np.searchsorted(self.words.columns, column))]
 
-    def log_likelihood(self, X: Any, y: Any) -> Vector:
-        """Return log P(y_i | x_i) of each item, float64 (n_items,)."""
-        names = PathLabels.of(y, self._taxonomy.separator).names if self._taxonomy is not None else y
-        codes = encode_known_labels(names, np.arange(len(names) + 1), self.classes_)
-        found, first = [], 0
-        for logs in self._log_probabilities(X):
-            found.append(logs[np.arange(len(logs)), codes[first : first + len(logs)]])
-            first += len(logs)
-        if first != codes.size:
-            raise InputError(f"expected a label for each of the {first} items, got {codes.size}")
-        return np.concatenate(found)
+    def _log_probabilities(self, X: Any, engine: Any, warns: bool = True) -> Iterator[Vector]:
+        """Yield by blocks of items log P(k | x) of each class, (items, n_classes)."""
+        self.check_probabilities()
+        for scores in engine.class_scores(self, X, warns):
+            scores = scores - scores.max(axis=1, keepdims=True)
+            yield scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
 
     def _settings_of(self, kind: str) -> Mapping[str, Any] | None:
         """Return the settings of a recipe's features, None for other models and kinds of features."""
-        recipe = self._training.get("recipe")
+        recipe = self.training_.get("recipe")
         settings = recipe.get("features") if isinstance(recipe, dict) else None
         return settings if isinstance(settings, dict) and settings.get("kind") == kind else None
 
-    def _table_columns(self) -> TableColumns | None:
+    @cached_property
+    def table(self) -> TableColumns | None:
         """Return the columns of a table that a recipe's features are made of, None for other models."""
-        found = TableColumns.of_training(self._training)
+        found = TableColumns.of_training(self.training_)
         if found is not None and found.n_features != self.n_features_in_:
             raise ValueError(f"{found.n_features} columns of a table for {self.n_features_in_} features")
         return found
 
-    def _text_features(self) -> WordCounts | None:
+    @cached_property
+    def words(self) -> WordCounts | None:
         """Return the features that a recipe makes of texts, None for models of numbers."""
         settings = self._settings_of("text")
         if settings is None:
             return None
         how = (settings[name] for name in ("weighting", "norm", "sublinear_tf"))
-        found = WordCounts.from_dict(self._training["features"], *how)
+        found = WordCounts.from_dict(self.training_["features"], *how)
         if found.n_columns != self.n_features_in_:
             raise ValueError(f"{found.n_columns} columns of words for {self.n_features_in_} features")
         return found
 
-    def _as_given(self, labels: NDArray) -> NDArray:
-        """Return labels in the form that the labels of the training had."""
-        if self._taxonomy is None or self._taxonomy.rows is None:
-            return labels
-        return self._taxonomy.rows.rows(labels, self._taxonomy.separator)
-
-    def _class_scores(self, X: Any) -> Iterator[Vector]:
-        """Yield by blocks of items the score of each class, its node's and its ancestors', (items, n_classes)."""
-        X = check_dense(X, self.n_dense_)
-        rows = self._rows(sparse_of(X))
-        n_items, n_block = rows.row_ends.size - 1, max(1, BLOCK_NUMBERS // self.weights.n_states)
-        for first in range(0, max(n_items, 1), n_block):
-            last = min(first + n_block, n_items)
-            scores = self.weights.scores(rows.cut(first, last))
-            if self.n_dense_:
-                scores = self._with_dense(scores, X.dense[first:last])
-            yield scores if self._taxonomy is None else path_sums(self.tree_, scores)[:, self._nodes]
-
-    def _log_probabilities(self, X: Any) -> Iterator[Vector]:
-        """Yield by blocks of items log P(k | x) of each class, (items, n_classes)."""
-        self.check_probabilities()
-        for scores in self._class_scores(X):
-            scores = scores - scores.max(axis=1, keepdims=True)
-            yield scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
-
-    def _node_probabilities(self, probabilities: Vector) -> Vector:
-        """Return the probability of each node, (items, K), given those of the classes."""
-        whole = np.zeros((len(probabilities), self.tree_.n_nodes))
-        whole[:, self._nodes] = probabilities
-        return sum_up(self.tree_, whole)
-
-    def _rows(self, X: Any) -> Rows:
+    def rows(self, X: Any, warns: bool = True) -> Rows:
         """Return items as rows, checked: a 2-D array, a sparse matrix, or a list of rows, of dicts, of texts; of a
         table its cells, but for a sparse matrix, which has the features."""
-        if self._words is not None and isinstance(X, (list, tuple)) and all(isinstance(x, str) for x in X):
-            rows = self._words.rows(X)
-            self._warn_of_unknown(rows)
+        if self.words is not None and isinstance(X, (list, tuple)) and all(isinstance(x, str) for x in X):
+            rows = self.words.rows(X)
+            self._warn_of_unknown(rows, warns)
             return rows
         if self.table is not None and not hasattr(X, "tocsr"):
             return self.table.read(X)
@@ -246,12 +284,12 @@ class ItemPredictor(Predictor):
         check_values(matrix, "item {}".format, self.names)
         rows = Rows.of(matrix)
         if is_sparse:
-            self._warn_of_unknown(rows)
+            self._warn_of_unknown(rows, warns)
         return rows
 
-    def _warn_of_unknown(self, rows: Rows) -> None:
+    def _warn_of_unknown(self, rows: Rows, warns: bool) -> None:
         """Warn of items without known features; a dense block is always known."""
-        if not self.n_dense_:
+        if warns and not self.n_dense_:
             warn_of_unknown(np.diff(rows.row_ends))
 
     def _rows_of_dicts(self, X: Sequence[Any]) -> Rows:
@@ -270,11 +308,16 @@ class ItemPredictor(Predictor):
             row_ends.append(len(columns))
         return Rows(np.array(row_ends), np.array(columns, np.int64), np.array(values, np.float64))
 
+    @cached_property
+    def _columns(self) -> dict[str, int]:
+        """Columns by name."""
+        return dict(zip(self.names or (), range(self.n_features_in_), strict=False))
+
     def _column(self, i: int, name: Any) -> int:
         """Return the column of a feature, -1 for a name that is not known."""
-        if isinstance(name, str) and self._names is not None:
+        if isinstance(name, str) and self.names is not None:
             return self._columns.get(name, -1)
         if isinstance(name, (int, np.integer)) and 0 <= name < self.n_features_in_:
             return int(name)
-        expected = "a name" if self._names is not None else f"a column from 0 to {self.n_features_in_ - 1}"
+        expected = "a name" if self.names is not None else f"a column from 0 to {self.n_features_in_ - 1}"
         raise InputError(f"item {i}: expected {expected} as feature, got {describe(name)}")

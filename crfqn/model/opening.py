@@ -6,17 +6,17 @@ from typing import Any
 
 from crfqn.data.model_file import ModelFile, ModelSource, at_hand, read_model, shown_source, start_of
 from crfqn.errors import CrfqnError, ModelFileError
-from crfqn.model.chain import ChainPredictor
 from crfqn.model.content import CHAIN, CLASSIFIER, CRFSUITE_NAMING, FLAT, TAXONOMY
 from crfqn.model.crfsuite_model import MAGIC, read_weights
-from crfqn.model.items import ItemPredictor
+from crfqn.model.items import ItemModel
+from crfqn.model.sequences import SequenceModel
 
-PREDICTORS = {CHAIN: ChainPredictor} | dict.fromkeys((FLAT, CLASSIFIER, TAXONOMY), ItemPredictor)
+MODELS = {CHAIN: SequenceModel} | dict.fromkeys((FLAT, CLASSIFIER, TAXONOMY), ItemModel)
 
 
-def open_predictor(source: ModelSource) -> Any:
-    """Return what predicts by a model file; ModelFileError as of `crfqn.load`, and for kinds that need an estimator."""
-    return predictor_of(read_any(source))
+def open_model(source: ModelSource) -> Any:
+    """Return the model of a file; ModelFileError as of `crfqn.load`, and for kinds that need an estimator."""
+    return model_of(read_any(source))
 
 
 def read_any(source: ModelSource) -> ModelFile:
@@ -27,15 +27,15 @@ def read_any(source: ModelSource) -> ModelFile:
     return read_model(source)
 
 
-def predictor_of(file: ModelFile) -> Any:
-    """Return what predicts by a model file's content; errors as of `open_predictor`."""
-    if file.kind not in PREDICTORS:
-        known = ", ".join(map(repr, PREDICTORS))
+def model_of(file: ModelFile) -> Any:
+    """Return the model of a file's content; errors as of `open_model`."""
+    if file.kind not in MODELS:
+        known = ", ".join(map(repr, MODELS))
         raise ModelFileError(
             f"{file.path}: expected a model of kind {known}; it is a {file.kind!r}, which crfqn.load opens if known"
         )
     try:
-        return PREDICTORS[file.kind](file)
+        return MODELS[file.kind].of_file(file)  # type: ignore[attr-defined]
     except (KeyError, TypeError, ValueError, OverflowError, MemoryError, CrfqnError) as error:
         if isinstance(error, ModelFileError):
             raise

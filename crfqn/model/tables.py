@@ -17,7 +17,7 @@ from crfqn.data.matrices import is_number
 from crfqn.data.values import LARGEST_VALUE, wrong_value
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
-from crfqn.model.scores import Rows
+from crfqn.model.weights import Rows
 
 MISSING = ("", "na", "n/a", "nan", "null", "none", "?")  # in small letters, of a column of numbers
 BETWEEN = "="  # a column's name and the text of a feature

@@ -17,7 +17,7 @@ from crfqn.data.model_file import ModelSource
 from crfqn.data.tokens import tokenize
 from crfqn.errors import InputError, NotOpenError
 from crfqn.messages import describe, shorten
-from crfqn.model.opening import open_predictor
+from crfqn.model.opening import open_model
 from crfqn.model.texts import token_rules
 
 
@@ -109,7 +109,7 @@ class Tagger:
     @staticmethod
     def _open(path: ModelSource) -> Any:
         """Return what predicts by a model file."""
-        return open_predictor(path)
+        return open_model(path)
 
     def close(self) -> None:
         """Let go of the model."""
@@ -219,9 +219,10 @@ class Tagger:
         """Return the weights by name; features without names by their columns, those without a weight not at all."""
         model, labels = self._model, self.labels()
         names = range(model.n_features_in_) if model.names is None else model.names
-        edges = zip(*(column.tolist() for column in model.edges), strict=True)
+        is_chain = model.LABELS_SEQUENCES
+        edges = zip(*(c.tolist() for c in model.edges.by_row()), strict=True) if is_chain else ()
         cells = zip(*(column.tolist() for column in model.weights.entries()), strict=True)
-        nodes, bigrams = model.node_names, model.bigrams
+        nodes, bigrams = model.node_names, model.bigrams if is_chain else None
         triples = () if bigrams is None else zip(*(c.tolist() for c in bigrams.entries()), strict=True)
         return ModelInfo.of(
             model.kind,

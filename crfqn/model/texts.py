@@ -19,7 +19,7 @@ from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.tokens import BLANKS, LETTERS, UNICODE, find_words
 from crfqn.errors import InputError
 from crfqn.messages import describe
-from crfqn.model.scores import Rows
+from crfqn.model.weights import Rows
 
 LARGEST_IDF = 1e12
 
@@ -29,7 +29,7 @@ def token_rules(model: Any) -> str:
     when it was trained."""
     if isinstance(model.vocabulary_, TemplateVocabulary):
         return str(model.vocabulary_.source["tokens"])
-    return LETTERS if model._training and "tokens" not in model._training else UNICODE
+    return LETTERS if model.training_ and "tokens" not in model.training_ else UNICODE
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,7 +57,7 @@ class Subject:
     @property
     def training(self) -> dict[str, Any]:
         """What `crfqn train` kept of the training in the model's file."""
-        return getattr(self.model, "_training", {})
+        return getattr(self.model, "training_", {})
 
     @property
     def is_sequence(self) -> bool:
@@ -226,7 +226,7 @@ def n_possible(subject: Subject) -> int:
     known = getattr(model, "_n_weights", None) or subject.training.get("n_weights")
     if subject.transitions is not None and isinstance(known, int):
         return known
-    n_constant = int(bool(getattr(model, "fit_intercept", False)))
+    n_constant = int(bool(model.get_params(deep=False).get("fit_intercept")))
     n_transitions = 0 if subject.transitions is None else n_rows * n_rows
     n_bigrams = n_transitions * getattr(model, "bigram_columns_", np.empty(0)).size
     return n_rows * (subject.n_features + n_constant) + n_transitions + n_bigrams

@@ -19,7 +19,7 @@ from crfqn.data.tokens import token_spans
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 from crfqn.model.answers import add_tokens, answer_parts, scheme_of
-from crfqn.model.opening import open_predictor
+from crfqn.model.opening import open_model
 from crfqn.model.texts import token_rules
 
 TOGETHER = 64  # items that are labelled at a time; the clock is looked at between
@@ -108,7 +108,7 @@ class LabelService:
     """A model opened for requests; threads may share it. Errors of the model file as of `crfqn.Tagger`."""
 
     def __init__(self, path: Any) -> None:
-        self.model = open_predictor(path)
+        self.model = open_model(path)
         refuse_dense(self.model, "serve")
         self.labels_sequences: bool = self.model.LABELS_SEQUENCES
         self.scheme = scheme_of(self.model)
@@ -127,9 +127,6 @@ class LabelService:
     def describe(self) -> dict[str, Any]:
         """Return what clients need to know of the model."""
         model = self.model
-        weights = [model.weights.weights, model.edges.values]
-        if model.bigrams is not None:
-            weights.append(model.bigrams.weights)
         return {
             "kind": model.kind,
             "labels": model.classes_.tolist(),
@@ -140,7 +137,7 @@ class LabelService:
             "scheme": self.scheme,
             "has_probabilities": model.has_probabilities,
             "n_features": model.n_features_in_,
-            "n_weights": int(sum(map(np.count_nonzero, weights))),
+            "n_weights": model.n_nonzero,
         }
 
     def answer(self, request: LabelRequest, deadline: float) -> Answer:

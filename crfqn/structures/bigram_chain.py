@@ -19,6 +19,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
+from crfqn.errors import InputError
 from crfqn.kernels.bigrams import (
     add_outer_products,
     exponentiate_tables,
@@ -29,7 +30,11 @@ from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.viterbi import viterbi_tables
 from crfqn.structures.chain import PASS, Chain, Occurrences
 from crfqn.structures.structure import NO_TARGETS, Decoded, Inference
+from crfqn.structures.transition_rules import TransitionRules
 from crfqn.threads import Pool, cut_into_parts
+
+LARGEST_BYTES = 16e9
+PER_WEIGHT, PER_SCORE = 8 * 8, 3 * 8  # bytes: vectors of a training, tables of an inference pass
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,3 +241,26 @@ class BigramChain(Chain):
 
         (pool or Pool(1)).each(parts.size - 1, run, scores.size * self.n_states)
         return Decoded(states, best)
+
+
+def chain_over(
+    offsets: NDArray[np.int64],
+    n_states: int,
+    rules: TransitionRules | None,
+    matrix: Any,
+    columns: NDArray[np.int64],
+) -> Chain:
+    """Return the chain over items whose bigram features are some columns of a matrix (N, F), a plain one for none;
+    InputError where its weights and tables would be too large."""
+    if not columns.size:
+        return Chain(offsets, n_states, rules=rules)
+    contexts = Contexts.of(scipy.sparse.csr_array(matrix)[:, columns])
+    n_tables, n_features = contexts.rows.shape
+    n_bytes = n_states**2 * (PER_WEIGHT * n_features + PER_SCORE * n_tables)
+    if n_bytes > LARGEST_BYTES:
+        raise InputError(
+            f"bigram features: {n_states**2:,} pairs of labels, {columns.size:,} features and {n_tables:,} different "
+            f"sets of them would take {n_bytes / 1e9:.3g} GB, and at most {LARGEST_BYTES / 1e9:g} GB are allowed; "
+            "min_count leaves out rare features, and unigram patterns (U01:%x[0,0]) have a weight a label"
+        )
+    return BigramChain(offsets, n_states, rules=rules, contexts=contexts)

@@ -214,6 +214,14 @@ class ItemChain:
         logs = forward + self.backward(scores)
         return np.exp(logs - np.logaddexp.reduce(logs, axis=1, keepdims=True))
 
+    def pairs(self, scores: Vector) -> Vector:
+        """Return P(y_t = j, y_{t+1} = k), (T - 1, K, K), of an item that has a labelling."""
+        marginals, backward = self.marginals(scores, self.forward(scores)[0]), self.backward(scores)
+        found = np.empty((max(len(scores) - 1, 0), self.n_states, self.n_states))
+        for t, table in enumerate(found):
+            np.multiply(marginals[t][:, None], self._steps(scores, backward, t + 1), out=table)
+        return found
+
     def span_probabilities(
         self, scores: Vector, spans: list[tuple[int, int]], types: Sequence[Any], continues: NDArray[np.bool_]
     ) -> list[float]:

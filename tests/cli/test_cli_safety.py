@@ -77,7 +77,7 @@ class TestFilesThatAModelNames:
             "data": {"train": "train.txt", "test": name},
             "features": {"kind": "attributes"},
         }
-        model._training = {"recipe": recipe, "recipe_source": str(folder / "gone.toml")}
+        model.training_ = {"recipe": recipe, "recipe_source": str(folder / "gone.toml")}
         model.save(folder / "m")
         with ends_within():
             run = here("evaluate", "m") if name == "pipe" else run_apart("evaluate", "m", cwd=folder)
@@ -93,7 +93,7 @@ class TestFilesThatAModelNames:
             "features": {"kind": "attributes"},
         }
         for source, words in ((7, "recipe_source: expected the name of a file"), ("\x00", "is not there")):
-            model._training = {"recipe": recipe, "recipe_source": source}
+            model.training_ = {"recipe": recipe, "recipe_source": source}
             model.save(folder / "m")
             run = here("evaluate", "m")
             assert run.returncode == 2

@@ -45,7 +45,7 @@ def run(folder, monkeypatch):
 def fingerprint(run, folder, *arguments):
     done = run("train", *QUICK, *arguments)
     assert done.returncode == 0, done.stderr
-    return crfqn.load(folder / "m.crfqn")._training["data_fingerprint"]
+    return crfqn.load(folder / "m.crfqn").training_["data_fingerprint"]
 
 
 class TestTraining:
@@ -92,14 +92,14 @@ class TestTraining:
     def test_the_model_knows_its_test_files(self, run, folder):
         done = run("train", *QUICK, "--data", "parts", "--test", "parts")
         assert done.returncode == 0, done.stderr
-        recipe = crfqn.load(folder / "m.crfqn")._training["recipe"]
+        recipe = crfqn.load(folder / "m.crfqn").training_["recipe"]
         assert recipe["data"]["train"] == [str(folder / "parts" / name) for name in ("a.conll", "b.conll")]
         assert recipe["name"] == "parts"
 
     def test_dropped_columns(self, run, folder):
         done = run("train", *QUICK, "--data", "r1.csv", "--structure", "flat", "--drop", "day", "--drop", "3")
         assert done.returncode == 0, done.stderr
-        assert crfqn.load(folder / "m.crfqn")._training["recipe"]["data"]["drop"] == "day,shop"
+        assert crfqn.load(folder / "m.crfqn").training_["recipe"]["data"]["drop"] == "day,shop"
 
     @pytest.mark.parametrize("command", ["path", "cv"])
     def test_other_commands(self, run, command):

@@ -39,7 +39,7 @@ def features_of(run, tmp_path):
         (tmp_path / name).write_text(content)
         done = run("train", *QUICK, name, *options)
         assert done.returncode == 0, done.stderr
-        return crfqn.load(tmp_path / "m.crfqn")._training["recipe"]["features"]["kind"]
+        return crfqn.load(tmp_path / "m.crfqn").training_["recipe"]["features"]["kind"]
 
     return train
 

@@ -206,4 +206,4 @@ class TestModels:
         without_rules(old)
         with pytest.warns(UnknownFeaturesWarning):
             Tagger(old).tag("हिन्दी")
-        assert "हिन्दी" in crfqn.load(folder / "texts.crfqn")._training["features"]["words"][0][1].split()
+        assert "हिन्दी" in crfqn.load(folder / "texts.crfqn").training_["features"]["words"][0][1].split()

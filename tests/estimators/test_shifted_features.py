@@ -15,7 +15,7 @@ from crfqn import (
     TaxonomyCRF,
     load,
 )
-from crfqn.estimators.labels import LabelSpace
+from crfqn.model.labels import LabelSpace
 from crfqn.regularization_path import Grid, crf_path
 
 RNG = np.random.default_rng(1000)

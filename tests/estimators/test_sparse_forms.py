@@ -17,7 +17,7 @@ from crfqn import (
     StagewiseRegression,
     TaxonomyCRF,
 )
-from crfqn.model.opening import open_predictor
+from crfqn.model.opening import open_model
 
 N, F = 60, 8
 RNG = np.random.default_rng(0)
@@ -102,7 +102,7 @@ def test_items(estimator, make, tmp_path):
     assert model.score(X, Y) == expected.score(DENSE, Y)
     if isinstance(model, (MulticlassCRF, TaxonomyCRF)):  # of which numpy alone can label
         expected.save(tmp_path / "m.crfqn")
-        light = open_predictor(tmp_path / "m.crfqn")
+        light = open_model(tmp_path / "m.crfqn")
         assert light.predict(X).tolist() == expected.predict(DENSE).tolist()
     check_unchanged(X, before)
 

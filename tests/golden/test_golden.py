@@ -31,7 +31,7 @@ from golden_cases import (
 import crfqn.cli.loading
 from crfqn import Tagger, interchange
 from crfqn.data.model_file import read_model
-from crfqn.model.opening import PREDICTORS
+from crfqn.model.opening import MODELS as PREDICTORS
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning"),

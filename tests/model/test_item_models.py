@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-import crfqn.model.items
+import crfqn.model.numpy_engine
 from crfqn import (
     MulticlassClassifier,
     MulticlassCRF,
@@ -118,7 +118,7 @@ def test_blocks_of_items_change_nothing(files, monkeypatch):
     predictor, (X, _) = Tagger(path)._model, items(3, 23)
     labels = model.predict(X).tolist()
     expected = [f(X) for f in (predictor.predict_proba, lambda X: predictor.log_likelihood(X, labels))]
-    monkeypatch.setattr(crfqn.model.items, "BLOCK_NUMBERS", 40)
+    monkeypatch.setattr(crfqn.model.numpy_engine, "BLOCK_NUMBERS", 40)
     assert predictor.predict(X).tolist() == labels == predictor.decode(X)[0].tolist()
     np.testing.assert_array_equal(predictor.predict_proba(X), expected[0])
     np.testing.assert_array_equal(predictor.log_likelihood(X, labels), expected[1])

@@ -11,7 +11,7 @@ import pytest
 import crfqn
 from crfqn import ChainCRF, Sequences, Tagger, Templates, Transitions, interchange
 from crfqn.errors import InputError, ModelFileError, UnknownFeaturesWarning
-from crfqn.model.opening import open_predictor
+from crfqn.model.opening import open_model
 
 WORDS = ["the", "dog", "sees", "a", "cat", "and", "The", "Cat", "sees", "it", "under", "a", "tree"]
 
@@ -124,7 +124,7 @@ def test_spans_are_those_of_the_estimator(files, name):
     model, path, X = files[name]
     for scheme in ("IOB2", "IOB1"):
         known = [[None] * (len(item) - 1) + [{"O", "I-X"}] for item in X]
-        ours = open_predictor(path).predict_spans(X, known, scheme)
+        ours = open_model(path).predict_spans(X, known, scheme)
         for found, expected in zip(ours, model.predict_spans(X, known, scheme), strict=True):
             assert [span[:3] for span in found] == [span[:3] for span in expected]
             assert [span.probability for span in found] == pytest.approx(

@@ -107,7 +107,7 @@ def test_from_a_file(cases, tmp_path):
     rows = [{"l1": 2.0, "score": None, "n_nonzero": 3, "gap": 0.1, "seconds": 1.0}]
     facts = {"data_fingerprint": "f00d", "regularization_path": rows}
     model = copy(case.model)
-    model._training = facts
+    model.training_ = facts
     model.save(tmp_path / "chain.crfqn", {"regularization_path": "of another kind"})
     write_report(tmp_path / "chain.crfqn", tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text("utf-8")

@@ -10,7 +10,8 @@ from references import Enumeration, random_rules
 
 from crfqn.structures.bigram_chain import BigramChain, Contexts
 from crfqn.structures.chain import Chain
-from crfqn.structures.chain_decoding import SpanRules, n_best, pairs_of, span_probabilities
+from crfqn.structures.chain_decoding import n_best, pairs_of, span_probabilities
+from crfqn.structures.span_rules import SpanRules
 from crfqn.structures.transition_rules import TransitionRules
 from crfqn.threads import Pool
 

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import Coords, Vector
-from crfqn.estimators.base import Decoding
 from crfqn.estimators.checks import available_if
-from crfqn.estimators.items import ItemModel
+from crfqn.estimators.items import ItemEstimator
 from crfqn.estimators.labels import LabelSets
 from crfqn.estimators.strengths import Strengths
+from crfqn.model.model import Decoding
 from crfqn.parameters import PARAMETERS
 from crfqn.penalties import ElasticNet
 from crfqn.projections import project_simplex
@@ -40,7 +40,7 @@ def has_one_label(model: Any) -> bool:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class LeastSquaresModel(ItemModel):
+class LeastSquaresModel(ItemEstimator):
     """Base class of the classifiers by least squares; their penalty is l2/2 ||W||^2, a ridge."""
 
     l1: float | str | None = field(default=0.0, init=False)

@@ -11,8 +11,8 @@ import numpy as np
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO, SolverTable
-from crfqn.estimators.items import ItemModel, Targets
-from crfqn.estimators.labels import LabelSpace
+from crfqn.estimators.items import ItemEstimator, Targets
+from crfqn.model.labels import LabelSpace
 from crfqn.objectives.losses.likelihood import MultinomialLogistic
 from crfqn.objectives.losses.potentials import LINKS, LogSumExp, Potential, named_link
 from crfqn.objectives.losses.score_loss import ScoreLoss
@@ -101,7 +101,7 @@ class GeneralizedLeastSquares(LeastSquaresModel):
     def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
         return targets
 
-    def _read(self, checked: ItemModel, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Targets]:
+    def _read(self, checked: ItemEstimator, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Targets]:
         X, targets = super()._read(checked, X, y, sample_weight)
         is_exclusive = targets.space.has_one_label
         potential = self._potential(is_exclusive)

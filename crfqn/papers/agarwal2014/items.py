@@ -21,7 +21,8 @@ from crfqn.data.matrices import canonical
 from crfqn.errors import InputError
 from crfqn.estimators.checks import check_classes, validated
 from crfqn.estimators.items import Targets
-from crfqn.estimators.labels import LabelSets, LabelSpace, are_sets
+from crfqn.estimators.labels import LabelSets, are_sets
+from crfqn.model.labels import LabelSpace
 from crfqn.papers.agarwal2014.base import HALF
 from crfqn.threads import Pool
 

@@ -23,12 +23,12 @@ from crfqn.data.items import set_weights
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.automatic_solver import AUTO
-from crfqn.estimators.base import Problem, pass_on_interrupt
+from crfqn.estimators.base import Problem, SparseLinearModel, pass_on_interrupt
 from crfqn.estimators.callbacks import Callbacks, with_tasks
 from crfqn.estimators.items import Targets, adopt_columns
-from crfqn.estimators.labels import LabelSpace
 from crfqn.estimators.storage import forget_training, keep_parameters
-from crfqn.model.content import ModelContent, finite
+from crfqn.model.content import ModelContent, finite, read_names, read_size
+from crfqn.model.labels import LabelSpace
 from crfqn.papers.agarwal2014.base import LeastSquaresModel
 from crfqn.papers.agarwal2014.items import (
     Blocks,
@@ -489,8 +489,30 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         super()._check_parameters()
         check_basis(self.basis)
 
+    def _content(self) -> ModelContent:
+        content = SparseLinearModel._content(self)
+        self._add_weights(content)
+        if hasattr(self, "feature_names_in_"):
+            content.strings["feature_names"] = [str(name) for name in self.feature_names_in_]
+        self._space.add_to(content, self.TAKES_SETS)
+        return content
+
+    def _restore(self, file: ModelFile) -> None:
+        SparseLinearModel._restore(self, file)
+        self._adopt_labels(LabelSpace.of_file(file, self.TAKES_SETS))
+        self.n_features_in_ = read_size(file, self._space.n_nodes)
+        self._read_weights(file, self._space.n_nodes, self.n_features_in_)
+        names = read_names(file, self.n_features_in_)
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+
     def _add_weights(self, content: ModelContent) -> None:
+        """Add the weights of the stages to what a model file holds."""
         self.stages_.add_to(content)
+
+    @abstractmethod
+    def _read_weights(self, file: ModelFile, n_nodes: int, n_features: int) -> None:
+        """Take the stages from a model file."""
 
     def _settings(self) -> dict[str, Any]:
         return super()._settings() | {"basis": stored_basis(self.basis)}

@@ -1,6 +1,7 @@
 """Labels that are numbers, in files: one label however it is written, and what is predicted is read back as it."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -190,8 +191,8 @@ def test_a_model_of_texts_from_before(here, tmp_path, accuracy, train):
     svmlight(tmp_path / "train.svm", spelled("+1", "-1"))
     train("train.svm")
     model = load(tmp_path / "m.crfqn")
-    model.classes_ = np.array(["-1", "+1"])
-    model._space = type(model._space).flat(model.classes_)
+    labels = type(model._space).flat(np.array(["-1", "+1"]))
+    model.model_ = replace(model.model_, labels=labels, classes_=labels.classes)
     model.save(tmp_path / "old.crfqn")
     assert accuracy("old.crfqn", "train.svm") == accuracy("m.crfqn", "train.svm") > 0.9
     assert set(here("predict", "old.crfqn", "train.svm").stdout.split()) == {"+1", "-1"}

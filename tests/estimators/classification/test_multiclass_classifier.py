@@ -232,7 +232,7 @@ class TestPrediction:
     @pytest.mark.parametrize("make", [np.asarray, sp.csr_array, sp.csc_array], ids=["dense", "csr", "csc"])
     @pytest.mark.filterwarnings("ignore::crfqn.errors.UnknownFeaturesWarning")
     def test_it_reads_kept_features_only(self, make, monkeypatch):
-        from crfqn.estimators import scoring
+        from crfqn.model import compiled_engine as scoring
 
         model, read = fitted(group_l1=8.0), []
         build = scoring.FeatureStore.from_matrix

@@ -13,7 +13,7 @@ from command_line import run_here
 from crfqn import Blocks, ChainCRF, Features, Sequences, Tagger, Templates, TokenColumns, crf_path, load
 from crfqn.compat import CRF
 from crfqn.errors import InputError
-from crfqn.model.opening import open_predictor
+from crfqn.model.opening import open_model
 
 X = [[{"a": 1.0}, {"b": 2.0}], [{"b": 1.0}], [{"a": 1.0}, {}, {"b": 1.0}], [{"c": 1.0}]] * 3
 Y = [["x", "y"], ["y"], ["x", "x", "y"], ["x"]] * 3
@@ -104,7 +104,7 @@ def test_what_a_model_says_of_an_empty_item(tmp_path):
     model = ChainCRF(**TOGETHER).fit(with_empty(X), with_empty(Y))
     model.save(tmp_path / "m.crfqn")
     items = with_empty(X)
-    for m in (model, load(tmp_path / "m.crfqn"), open_predictor(tmp_path / "m.crfqn")):
+    for m in (model, load(tmp_path / "m.crfqn"), open_model(tmp_path / "m.crfqn")):
         assert list(m.predict([[]])) == [[]]
         assert list(m.predict(items)) == with_empty(model.predict(X))
         assert [p.shape for p in m.predict_marginals(items)] == [(len(item), 2) for item in items]

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from crfqn import TaxonomyCRF, load
-from crfqn.model.opening import open_predictor
+from crfqn.model.opening import open_model
 
 RNG = np.random.default_rng(0)
 TOPS, KINDS = np.array([1, 1, 10, 10] * 10), np.array([20, 3, 20, 7] * 10)
@@ -19,7 +19,7 @@ def check(y, expected, tmp_path, **settings):
     model = TaxonomyCRF(l1=0.05, **settings).fit(X, y)
     model.save(tmp_path / "m.crfqn")
     found = model.predict(X)
-    for again in (load(tmp_path / "m.crfqn"), open_predictor(tmp_path / "m.crfqn")):
+    for again in (load(tmp_path / "m.crfqn"), open_model(tmp_path / "m.crfqn")):
         other = again.predict(X)
         assert other.dtype == found.dtype
         assert other.tolist() == found.tolist()
@@ -88,7 +88,7 @@ def test_names_that_are_integers(dtype, tmp_path):
     model = TaxonomyCRF(l1=0.05, taxonomy={int(leaf): int(leaf) // 100 for leaf in leaves})
     model.fit(X, pd.Series(leaves, dtype=dtype))
     model.save(tmp_path / "m.crfqn")
-    for again in (model, load(tmp_path / "m.crfqn"), open_predictor(tmp_path / "m.crfqn")):
+    for again in (model, load(tmp_path / "m.crfqn"), open_model(tmp_path / "m.crfqn")):
         assert again.classes_.dtype.kind == "i"
         assert again.predict(X).tolist() == leaves.tolist()
         assert again.predict(X, threshold=1.0).tolist() == TOPS.tolist()

@@ -34,9 +34,8 @@ from taxonomy_items import (
 
 from crfqn import MulticlassCRF, TaxonomyCRF
 from crfqn.errors import InputError
-from crfqn.estimators.labels import LabelSpace
+from crfqn.model.labels import TreeSpace
 from crfqn.result import Status
-from crfqn.structures.taxonomy import Taxonomy
 from crfqn.taxonomy.tree import LabelTree
 
 EXACT = {"l2": 0.5, "tol": 1e-9}  # near enough to the one optimum that weights can be compared
@@ -256,7 +255,8 @@ class TestIntercept:
         is_leaf = ~np.isin(np.arange(n), parents)
         is_label = is_leaf | (rng.random(n) < 0.2)
         nodes = np.flatnonzero(is_label).astype(np.int32)
-        space = LabelSpace(nodes, nodes, Taxonomy(parents, is_label, 0))
+        tree = LabelTree(tuple(map(str, range(n))), parents)
+        space = TreeSpace(nodes, nodes, tree, None, "/")
 
         def relative(intercepts):
             sums = space.over(1).path_scores(intercepts[:, None])[nodes, 0]

@@ -3,7 +3,7 @@
 Of a few rows of a matrix, and of items given by name, whatever the values, their order and number.
 """
 
-import gc
+import pickle
 import warnings
 
 import numpy as np
@@ -15,8 +15,11 @@ from crfqn.data.encoding import encode_new, encode_sequences
 from crfqn.data.features import FeatureStore
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError
-from crfqn.estimators.scoring import Scorer, edge_table, names_with_weights, weights_by_feature
 from crfqn.estimators.weights import entries
+from crfqn.model.compiled_engine import Scorer
+from crfqn.model.content import Entries
+from crfqn.model.sequences import SequenceModel
+from crfqn.model.weights import WeightMatrix
 from crfqn.objectives.linear.sparse_map import add_image
 from crfqn.structures.structure import NO_EDGES
 from crfqn.threads import FEWEST_OPERATIONS, Pool
@@ -41,9 +44,17 @@ def through_a_store(x, coef):
     return scores
 
 
+def weights_of(coef):
+    """The weights of a model whose `coef_` this is, also after it has been changed in place."""
+    if not hasattr(coef, "weights"):
+        coef.weights = WeightMatrix.of_sparse(coef)
+    coef.weights = coef.weights.current
+    return coef.weights
+
+
 def by_entry(matrix, coef):
     with Pool(1) as pool:
-        return Scorer(coef, INITIAL, pool).by_entry(matrix)
+        return Scorer(weights_of(coef), INITIAL, pool).by_entry(matrix)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -123,7 +134,6 @@ class TestRefusals:
         x, coef = make()
         assert by_entry(sp.csc_array(x), coef) is None
         assert by_entry(x.astype(np.longdouble) * np.longdouble("1e4000"), coef) is None
-        assert by_entry(x, coef.tocsc()) is None
         assert by_entry(x[:, 1:], coef) is None
 
     def test_much_work(self):
@@ -139,9 +149,9 @@ class TestOrderByFeature:
     def test_made_once(self):
         x, coef = make()
         by_entry(x, coef)
-        found = weights_by_feature.kept[id(coef.indices)]
+        order = weights_of(coef).by_feature
         by_entry(x, coef)
-        assert weights_by_feature.kept[id(coef.indices)] is found
+        assert weights_of(coef).by_feature is order
 
     def test_weights_changed_in_place_are_seen(self):
         x, coef = make()
@@ -164,15 +174,6 @@ class TestOrderByFeature:
         coef.eliminate_zeros()
         expected = INITIAL[:, None] + changed @ x.T
         np.testing.assert_allclose(by_entry(x, coef), expected, atol=1e-12)
-
-    def test_it_goes_with_the_weights(self):
-        x, coef = make()
-        by_entry(x, coef)
-        key = id(coef.indices)
-        assert key in weights_by_feature.kept
-        del coef
-        gc.collect()
-        assert key not in weights_by_feature.kept
 
 
 # ---- items given by name
@@ -205,9 +206,23 @@ def make_named(names=NAMES, seed=0, density=0.6):
 
 
 def scores_of(X, vocabulary, coef, n_threads=1):
-    rows = encode_new(X, vocabulary, len(vocabulary), lambda names: names_with_weights(coef, names))
+    model = sequence_model(vocabulary, coef)
+    rows = encode_new(X, vocabulary, len(vocabulary), model.known_names)
     with Pool(n_threads) as pool:
-        return Scorer(coef, np.zeros(K), pool).by_entry(rows)
+        return Scorer(model.weights, np.zeros(K), pool).by_entry(rows)
+
+
+def sequence_model(vocabulary, coef):
+    return SequenceModel(
+        kind="chain-crf",
+        classes_=np.arange(K),
+        n_features_in_=len(vocabulary),
+        weights=weights_of(coef),
+        dense_coef_=np.empty((K, 0)),
+        vocabulary_=vocabulary,
+        rules_=None,
+        edges=weights_of(sp.csr_array((K, K))),
+    )
 
 
 def named_through_a_store(X, vocabulary, coef):
@@ -252,25 +267,47 @@ def test_named_weights_changed_in_place_are_seen():
 
 def test_names_without_weights_are_not_looked_up():
     vocabulary, coef = make_named()
-    names = names_with_weights(coef, vocabulary)
-    assert names is names_with_weights(coef, vocabulary)
+    model = sequence_model(vocabulary, coef)
+    names = model.known_names(vocabulary)
+    assert names is model.known_names(vocabulary)
     kept = np.unique(coef.indices)
     assert names.columns == {NAMES[column]: column for column in kept}
     assert "flag" not in names.columns
     assert names.n_features == len(NAMES)
-    other = Vocabulary(NAMES)
-    assert names_with_weights(coef, other) is not names
     _, full = make_named(density=2.0)
     full = sp.csr_array(full.toarray() + 1.0)
-    assert names_with_weights(full, vocabulary) is vocabulary
+    assert sequence_model(vocabulary, full).known_names(vocabulary) is vocabulary
 
 
 def test_edges_as_a_table():
     _, coef = make_named([*"abcde"])
-    np.testing.assert_array_equal(edge_table(coef), coef.toarray())
-    np.testing.assert_array_equal(edge_table(coef.tocsc()), coef.toarray())
-    np.testing.assert_array_equal(edge_table(sp.csr_array((3, 3))), np.zeros((3, 3)))
-    assert edge_table(sp.csr_array((3, 3))).dtype == np.float64  # integers would compile inference anew
+    np.testing.assert_array_equal(weights_of(coef).dense(), coef.toarray())
+    np.testing.assert_array_equal(WeightMatrix.of_sparse(coef.tocsc()).dense(), coef.toarray())
+    empty = WeightMatrix.of_sparse(sp.csr_array((3, 3))).dense()
+    np.testing.assert_array_equal(empty, np.zeros((3, 3)))
+    assert empty.dtype == np.float64  # integers would compile inference anew
+
+
+def test_entries_in_any_order_are_added_up():
+    rows, columns = np.array([2, 0, 2, 1, 2]), np.array([3, 1, 0, 3, 3])
+    values = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    matrix = WeightMatrix.of(Entries(values, rows, columns), (3, 4))
+    np.testing.assert_array_equal(
+        matrix.csr.toarray(), sp.coo_array((values, (rows, columns)), (3, 4)).toarray()
+    )
+    assert matrix.csr.has_canonical_format
+
+
+@pytest.mark.parametrize("density", [0.0, 0.4, 3.0])
+def test_pickles_have_the_same_weights(density):
+    _, coef = make_named(density=density)
+    weights = WeightMatrix.of_sparse(coef if density < 1 else sp.csr_array(coef.toarray() + 1.0))
+    again = pickle.loads(pickle.dumps(weights))
+    for name in ("values", "columns", "row_ends"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(weights, name))
+        assert getattr(again, name).dtype == getattr(weights, name).dtype
+    if density > 1:  # without zeros there is no need of columns
+        assert len(pickle.dumps(weights)) < weights.values.nbytes + 1000
 
 
 TRAIN = (

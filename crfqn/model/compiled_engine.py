@@ -1,0 +1,343 @@
+"""The engine of compiled code, for many items: scores by feature, inference in lanes and threads.
+
+Items given by name and small matrices are scored entry by entry, without matrix, store of features or threads; dense
+data by matrix products where most weights are not zero; all else feature by feature through a store, which says what is
+wrong with it.
+
+Shapes: I items, N positions, F features, K nodes of the structure (flat: the classes; a chain: its labels).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from crfqn.arrays import Labels, Vector
+from crfqn.blas import single_threaded_blas
+from crfqn.data.encoding import encode_new
+from crfqn.data.features import FeatureStore
+from crfqn.data.hybrid import Features, check_dense, sparse_of
+from crfqn.data.items import Items
+from crfqn.data.label_codes import encode_constraints, split_by_item
+from crfqn.data.matrices import is_plain_array
+from crfqn.data.sequences import Sequences
+from crfqn.data.token_rows import TokenRows
+from crfqn.data.vocabulary import NO_COLUMNS
+from crfqn.errors import InputError
+from crfqn.kernels.sparse import score_entries
+from crfqn.model.unknown_features import warn_of_unknown_names
+from crfqn.model.weights import WeightMatrix
+from crfqn.objectives.linear.sparse_map import add_image
+from crfqn.structures.bigram_chain import chain_over
+from crfqn.structures.chain import NO_TARGETS, Chain
+from crfqn.structures.chain_decoding import n_best, pairs_of, span_probabilities
+from crfqn.structures.span_rules import SpanRules, Spans
+from crfqn.structures.structure import NO_EDGES
+from crfqn.threads import FEWEST_OPERATIONS, N_PARTS, Pool, cut_into_parts
+
+SORTING = 4  # operations for an entry whose feature has no weight
+FEW = 16  # items: making a table of the weights takes about as long as the products of that many
+POSITIONS = 4096  # items of a product: a thread's share, whatever their number
+UNSIGNED = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}  # by the size of the bytes of indices
+
+
+class Scorer(NamedTuple):
+    """Scores of items, (K, N), under weights (K, F) and `intercept`, float64 (K,)."""
+
+    coef: WeightMatrix
+    intercept: Vector
+    pool: Pool
+
+    def scores(self, items: Sequences | TokenRows) -> Vector:
+        """Return the scores of all positions; InputError, naming the place, for what is not finite."""
+        found = self.by_entry(items if isinstance(items, TokenRows) else items.matrix)
+        if found is not None:
+            return found
+        matrix = items.matrix() if isinstance(items, TokenRows) else items.matrix
+        return self.by_feature(FeatureStore.from_matrix(matrix, items.offsets, allow_empty=True))
+
+    def by_entry(self, rows: Any) -> Vector | None:
+        """Return the scores of `TokenRows`, or of a matrix (CSR or array) where that is little work; None for what goes
+        with a store, such as other forms and what needs checks that name what is wrong."""
+        coef = self.coef
+        arrays = (
+            (rows.row_ends, rows.columns, rows.values) if isinstance(rows, TokenRows) else _rows(rows, coef)
+        )
+        if arrays is None:
+            return None
+        row_ends, columns, _ = arrays
+        heads, states, places = coef.by_feature
+        weights = np.require(coef.values, np.float64, ["C", "W"])
+        if columns.size > weights.size:
+            weights, places = weights[places], places[:0]
+        scores = np.empty((coef.shape[0], row_ends.size - 1))
+        intercept = np.require(self.intercept, np.float64, ["C", "W"])
+        kernel_arrays = *arrays, heads, states, places, weights, intercept, scores
+        n_operations = columns.size * (SORTING + weights.size / heads.size)
+        if n_operations < FEWEST_OPERATIONS or not isinstance(rows, TokenRows):
+            return scores if score_entries(0, row_ends.size - 1, *kernel_arrays) else None
+        cuts = cut_into_parts(row_ends, N_PARTS)
+        are_finite = np.ones(cuts.size - 1, bool)
+
+        def run(part: int) -> None:
+            are_finite[part] = score_entries(cuts[part], cuts[part + 1], *kernel_arrays)
+
+        self.pool.each(cuts.size - 1, run, n_operations)
+        return scores if are_finite.all() else None
+
+    def by_feature(self, store: FeatureStore) -> Vector:
+        """Return the scores of the positions of a store."""
+        coords, weights = self.coef.rows * store.n_features + self.coef.columns, self.coef.values
+        if (coords[1:] < coords[:-1]).any():
+            order = np.argsort(coords)
+            coords, weights = coords[order], weights[order]
+        scores = np.repeat(self.intercept[:, None], store.n_positions, axis=1)
+        add_image(store, coords, weights, scores, NO_EDGES, self.pool)
+        return scores
+
+    def blocks(self, X: Any, n_block: int) -> Iterator[Vector]:
+        """Yield the scores of the rows of a checked matrix, CSR, CSC or array, in blocks of at most `n_block`, reading
+        the columns of features with a weight only."""
+        n_items, places = X.shape[0], self.coef.places
+        if is_plain_array(X) and places.is_dense and (places.is_table or n_items >= FEW):
+            table = self.coef.table()
+            for first in range(0, n_items, n_block):
+                yield self._products(X[first : first + n_block], table, places.columns)
+            return
+        if n_items <= n_block and (scores := self.by_entry(X)) is not None:
+            yield scores
+            return
+        if n_items > n_block and hasattr(X, "tocsr"):
+            X = X.tocsr()
+        kept = places.kept
+        narrow = self._replace(coef=WeightMatrix.of_sparse(self.coef.csr[:, kept]))
+        for first in range(0, n_items, n_block):
+            part = X[first : first + n_block] if n_items > n_block else X
+            part = part if kept.size == X.shape[1] else part[:, kept]
+            yield narrow.by_feature(
+                FeatureStore.from_matrix(part, np.arange(part.shape[0] + 1), allow_empty=True)
+            )
+
+    def _products(self, rows: Vector, table: Vector, columns: Any) -> Vector:
+        """Return the scores of an array's rows by matrix products; table: the weights of some `columns`."""
+        n_items = rows.shape[0]
+        scores = np.empty((table.shape[0], n_items))
+
+        def run(part: int) -> None:
+            stretch = slice(part * POSITIONS, min((part + 1) * POSITIONS, n_items))
+            tile = rows[stretch] if isinstance(columns, slice) else rows[stretch, columns]
+            np.matmul(table, np.asarray(tile, np.float64).T, out=scores[:, stretch])
+            scores[:, stretch] += self.intercept[:, None]
+
+        n_operations = table.size * float(n_items)
+        with single_threaded_blas() if n_operations >= FEWEST_OPERATIONS else nullcontext():
+            self.pool.each(-(-n_items // POSITIONS), run, n_operations)
+        return scores
+
+
+@dataclass(eq=False)
+class EncodedItems(Items):
+    """Sequences whose features and chains are made already; `columns`: of the chain's bigram features."""
+
+    chain: Chain
+    store: FeatureStore
+    columns: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        self.offsets = self.chain.offsets
+
+    @classmethod
+    def of(cls, sequences: Sequences, chain: Chain, columns: NDArray[np.int64]) -> Self:
+        """Return sequences that are to be labelled as a chain over them; InputError for no positions."""
+        if sequences.n_positions == 0:
+            raise InputError("validation: expected at least one position, got none")
+        store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, allow_empty=True)
+        return cls(chain, store, columns)
+
+    @property
+    def n_positions(self) -> int:
+        return int(self.offsets[-1])
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredItems:
+    """Sequences ready for inference: their chain, node scores (K, N), -inf where ruled out, and edge weights (E,)."""
+
+    chain: Chain
+    scores: Vector
+    edges: Vector
+    n_threads: int | None
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where the items begin and end, (I + 1,)."""
+        return self.chain.offsets
+
+    @cached_property
+    def _best(self) -> tuple[Labels, Vector]:
+        with Pool(self.n_threads) as pool:
+            found = self.chain.decode(self.scores, self.edges, pool)
+        return found.states, found.score
+
+    def best(self) -> tuple[Labels, Vector]:
+        """Return the best label's number at each position, (N,), and the scores of the labellings, (I,)."""
+        return self._best
+
+    def _infer(self, scores: Vector, targets: Labels = NO_TARGETS) -> Any:
+        with Pool(self.n_threads) as pool:
+            return self.chain.infer(scores, self.edges, targets, pool=pool)
+
+    def log_partition(self) -> Vector:
+        """Return log Z of each item, (I,)."""
+        return self._infer(self.scores).log_partition
+
+    def marginals(self) -> list[Vector]:
+        """Return the probabilities of the labels, (T, K) of each item."""
+        return split_by_item(np.ascontiguousarray(self._infer(self.scores).residual.T), self.offsets)
+
+    def pairs(self) -> list[Vector]:
+        """Return the probabilities of pairs of neighbouring labels, (T - 1, K, K) of each item."""
+        with Pool(self.n_threads) as pool:
+            return pairs_of(self.chain, self.scores, self.edges, pool)
+
+    def n_best(self, n: int) -> list[list[tuple[list[int], float]]]:
+        """Return the n best labellings of each item, fewer where there are fewer, and their scores."""
+        with Pool(self.n_threads) as pool:
+            best = n_best(self.chain, self.scores, self.edges, n, pool)
+        offsets = self.offsets.tolist()
+        return [
+            [
+                (best.states[r, offsets[i] : offsets[i + 1]].tolist(), float(best.score[r, i]))
+                for r in range(best.counts[i])
+            ]
+            for i in range(self.chain.n_items)
+        ]
+
+    def span_probabilities(self, spans: Spans, rules: SpanRules) -> Vector:
+        """Return the probability that each span stands where it does, (S,)."""
+        with Pool(self.n_threads) as pool:
+            return span_probabilities(self.chain, self.scores, self.edges, spans, rules, pool)
+
+    def log_probability(self, states: Labels) -> Vector:
+        """Return log P of a labelling of each item, (I,), given its states, int32 (N,)."""
+        found = self._infer(self.scores, states)
+        return found.target_score - found.log_partition
+
+    def within(self, allowed: NDArray[np.bool_]) -> Vector:
+        """Return the logarithm of the sum of the labellings that are allowed, (I,), of states bool (K, N); -inf for
+        none."""
+        found = self._infer(np.where(allowed, self.scores, -np.inf)).log_partition
+        found[self.chain.impossible(allowed)] = -np.inf
+        return found
+
+
+@dataclass(frozen=True)
+class CompiledEngine:
+    """Scores and inference by compiled code in so many threads, by default as many as there are cores."""
+
+    n_threads: int | None = None
+    block_numbers: int = 1 << 23  # scores of a block of single items: 64 MB, and a few arrays like it
+
+    def node_scores(self, model: Any, X: Any, pool: Pool) -> Iterator[Vector]:
+        """Yield by blocks of checked items, rows of a matrix, the scores of the nodes, (K, items of the block); only
+        columns of features with a weight are read."""
+        n_block, first = max(1, self.block_numbers // model.weights.n_states), 0
+        for scores in Scorer(model.weights, model.intercept, pool).blocks(sparse_of(X), n_block):
+            last = first + scores.shape[1]
+            if model.n_dense_:
+                scores = scores + model.dense_coef_ @ np.asarray(X.dense[first:last], np.float64).T
+            yield scores
+            first = last
+
+    def class_scores(self, model: Any, X: Any, warns: bool = True) -> Iterator[Vector]:
+        """Yield by blocks of checked items the score of each class, in a taxonomy its node's and its ancestors', (items
+        of the block, classes)."""
+        with Pool(self.n_threads) as pool:
+            for scores in self.node_scores(model, X, pool):
+                yield model.labels.compiled_class_scores(scores, pool).T
+
+    def node_probabilities(self, model: Any, X: Any, warns: bool = True) -> Iterator[Vector]:
+        """Yield by blocks of checked items the probability of each node of a taxonomy, and of those under it, (items of
+        the block, K)."""
+        with Pool(self.n_threads) as pool:
+            for scores in self.node_scores(model, X, pool):
+                yield model.labels.over(scores.shape[1]).marginals(scores, pool).T
+
+    def open(self, model: Any, X: Any, known: Any, warns: bool = True) -> ScoredItems:
+        """Return new sequences with what is known of their labels; InputError for one that no labelling is left for.
+        `warns` of items without a known feature: where they are labelled, once."""
+        with Pool(self.n_threads) as pool:
+            if model.n_dense_ or isinstance(X, Features):
+                features = check_dense(X, model.n_dense_)
+                chain, scores, edges = self._scored(model, features.sparse, pool, warns=False)
+                scores = scores + model.dense_coef_ @ np.asarray(features.dense, np.float64).T
+            else:
+                chain, scores, edges = self._scored(model, X, pool, warns)
+            allowed = None if known is None else encode_constraints(known, chain.offsets, model.classes_)
+            impossible = chain.impossible(allowed, pool)
+        if impossible.size:
+            more = "" if known is None else " and what is known"
+            raise InputError(f"item {impossible[0]}: no labelling keeps the rules{more}")
+        scores = scores if allowed is None else np.where(allowed, scores, -np.inf)
+        return ScoredItems(chain, scores, edges, self.n_threads)
+
+    def _scored(self, model: Any, X: Any, pool: Pool, warns: bool) -> tuple[Chain, Vector, Vector]:
+        """Return the chain over items without a dense block, the scores of its nodes, the weights of its edges."""
+        scorer = Scorer(model.weights, np.zeros(len(model.classes_)), pool)
+        if isinstance(X, EncodedItems):
+            return X.chain, scorer.by_feature(X.store), edge_scores(model, X.columns)
+        X = list(X) if isinstance(X, Iterator) else X
+        encoded: Any = encode_new(X, model.vocabulary_, model.n_features_in_, model.known_names)
+        if warns and model.weights.values.size:  # else nothing depends on features
+            warn_of_unknown_names(encoded, X, model.vocabulary_)
+        n_states, columns, matrix = len(model.classes_), NO_COLUMNS, None
+        if model.bigrams is not None and model.bigrams.values.size:
+            if isinstance(encoded, TokenRows):  # for good, since the matrix is made in the rows' own memory
+                encoded = Sequences.from_checked(encoded.matrix(), encoded.offsets)
+            matrix = scipy.sparse.csr_array(encoded.matrix)
+            columns = np.intersect1d(model.bigrams.columns, matrix.indices).astype(np.int64)
+        chain = chain_over(encoded.offsets, n_states, model.rules_, matrix, columns)
+        return chain, scorer.scores(encoded), edge_scores(model, columns)
+
+
+def edge_scores(model: Any, columns: NDArray[np.int64]) -> Vector:
+    """Return the edge weights of a chain whose bigram features are some columns."""
+    edges = model.edges.dense()
+    if not columns.size:
+        return edges
+    return np.vstack([edges.reshape(1, -1), model.bigrams.csr[:, columns].toarray().T])
+
+
+def _rows(matrix: Any, coef: Any) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]] | None:
+    """Return a matrix's rows as `TokenRows` has them; None for other forms and damage, FEWEST_OPERATIONS or more."""
+    is_sparse = hasattr(matrix, "tocsr")
+    if is_sparse and matrix.format != "csr":
+        return None
+    if matrix.shape[1:] != coef.shape[1:] or matrix.dtype.kind not in "biuf" or matrix.dtype.itemsize > 8:
+        return None
+    n_entries = matrix.data.size if is_sparse else matrix.size
+    if n_entries * (1 + coef.values.size // max(1, coef.shape[1])) >= FEWEST_OPERATIONS:
+        return None
+    if is_sparse:
+        row_ends, columns, values = matrix.indptr, matrix.indices, matrix.data
+        is_sound = row_ends.size == matrix.shape[0] + 1 and row_ends[0] == 0 and columns.size == values.size
+        # As unsigned numbers those below 0 are the largest.
+        if not is_sound or (
+            columns.size and np.maximum.reduce(columns.view(UNSIGNED[columns.itemsize])) >= coef.shape[1]
+        ):
+            return None
+    else:
+        positions, columns = np.nonzero(matrix)
+        row_ends, values = np.searchsorted(positions, np.arange(len(matrix) + 1)), matrix[positions, columns]
+    return (
+        np.require(row_ends, np.int64, ["C", "W"]),
+        np.require(columns, np.int32, ["C", "W"]),
+        np.require(values, np.float64, ["C", "W"]),
+    )

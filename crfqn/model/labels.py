@@ -1,0 +1,176 @@
+"""Labels that a model of single items chooses from, the node of the structure that each of them is, and their form in
+`y`. An item has one label, perhaps in a taxonomy, or a set of them: a table of 0 and 1, dense or sparse, or sets.
+
+Shapes: K nodes, I items; classes are the labels that can be predicted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.arrays import Vector
+from crfqn.data.model_file import ModelFile
+from crfqn.errors import ModelFileError
+from crfqn.model.content import ModelContent, add_labels, read_labels
+from crfqn.model.tree import class_names, path_sums, read_tree
+from crfqn.taxonomy.labels import PathLabels, RowForm
+from crfqn.taxonomy.tree import LabelTree
+
+if TYPE_CHECKING:
+    from crfqn.structures.taxonomy import Taxonomy
+    from crfqn.threads import Pool
+
+ONE_LABEL = "labels"
+FORMS = (ONE_LABEL, "table", "sparse table", "sets")
+
+
+@dataclass(frozen=True, eq=False)
+class LabelSpace:
+    """Classes (n_classes,), the number of each one's node, int32 (n_classes,), and the labels' form, one of FORMS."""
+
+    classes: NDArray
+    nodes: NDArray[np.int32]
+    form: str = field(default=ONE_LABEL, kw_only=True)
+
+    @classmethod
+    def flat(cls, classes: NDArray, form: str = ONE_LABEL) -> LabelSpace:
+        """Return the space of labels without a taxonomy: each is a node, none above another."""
+        return LabelSpace(classes, np.arange(classes.size, dtype=np.int32), form=form)
+
+    @property
+    def has_one_label(self) -> bool:
+        """Whether an item has one label, not a set."""
+        return self.form == ONE_LABEL
+
+    @property
+    def n_nodes(self) -> int:
+        return int(self.classes.size)
+
+    @cached_property
+    def forest(self) -> Taxonomy:
+        """The structure of all K nodes over no items."""
+        from crfqn.structures.taxonomy import flat  # compiled code
+
+        return flat(self.classes.size, 0)
+
+    @property
+    def node_names(self) -> list:
+        """Names of the nodes, K of them; without a taxonomy the labels."""
+        return self.classes.tolist()
+
+    def add_to(self, content: ModelContent, has_sets: bool) -> None:
+        """Add the labels to what a model file holds; `has_sets`: of a model whose items may have several."""
+        add_labels(content, self.classes)
+        if has_sets:
+            content.metadata["form"] = self.form
+
+    @classmethod
+    def of_file(cls, file: ModelFile, has_sets: bool) -> LabelSpace:
+        """Return the labels that `add_to` has stored; ModelFileError where they do not fit together."""
+        form = file.metadata["form"] if has_sets else ONE_LABEL
+        if form not in FORMS:
+            raise ModelFileError(f"{file.path}: expected a form of labels among {FORMS}, found {form!r}")
+        return cls.flat(read_labels(file, file.count("n_classes", 1)), form)
+
+    def over(self, n_items: int) -> Taxonomy:
+        """Return the structure over `n_items` items."""
+        return self.forest.over(np.arange(n_items + 1))
+
+    def class_scores(self, scores: Vector) -> Vector:
+        """Return the score of each class from those of the nodes, (items, K): without a taxonomy the same."""
+        return scores
+
+    def compiled_class_scores(self, scores: Vector, pool: Pool) -> Vector:
+        """Return the same of scores (K, items), by compiled code."""
+        return scores
+
+    def as_given(self, labels: NDArray) -> NDArray:
+        """Return labels in the form that the labels of the training had."""
+        return labels
+
+    def label_names(self, y: Any) -> Any:
+        """Return labels as they are among the classes."""
+        return y
+
+    def centred(self, intercepts: Vector) -> Vector:
+        """Return the intercepts (K,) of the same probabilities with mean 0 under each node that is no label: what its
+        children share can be its own. Without a penalty to choose, another order of items would end elsewhere."""
+        result, forest = intercepts.copy(), self.forest
+        bounds = np.searchsorted(forest.parents, np.arange(-1, self.n_nodes + 1))
+        for above in range(self.n_nodes - 1, -2, -1):
+            children = slice(bounds[above + 1], bounds[above + 2])
+            if children.start < children.stop and (above < 0 or not forest.is_label[above]):
+                common = result[children].mean()
+                result[children] -= common
+                if above >= 0:
+                    result[above] += common
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class TreeSpace(LabelSpace):
+    """Labels of a taxonomy and their nodes; `rows` is the form of labels that are rows of parts, None where they are
+    names of parts with a `separator` between."""
+
+    tree: LabelTree
+    rows: RowForm | None
+    separator: str
+
+    @property
+    def node_names(self) -> list:
+        """Names of the nodes, K of them."""
+        return list(self.tree.names)
+
+    @property
+    def n_nodes(self) -> int:
+        return self.tree.n_nodes
+
+    @cached_property
+    def forest(self) -> Taxonomy:
+        from crfqn.structures.taxonomy import Taxonomy
+
+        is_label = np.zeros(self.tree.n_nodes, bool)
+        is_label[self.nodes] = True
+        return Taxonomy(self.tree.parents, is_label, 0)
+
+    def class_scores(self, scores: Vector) -> Vector:
+        """Return the sum of the scores on each class's path, (items, n_classes)."""
+        return path_sums(self.tree, scores)[:, self.nodes]
+
+    def compiled_class_scores(self, scores: Vector, pool: Pool) -> Vector:
+        return self.over(scores.shape[1]).path_scores(scores, pool)[self.nodes]
+
+    def as_given(self, labels: NDArray) -> NDArray:
+        return labels if self.rows is None else self.rows.rows(labels, self.separator)
+
+    def label_names(self, y: Any) -> Any:
+        return PathLabels.of(y, self.separator).names
+
+    @classmethod
+    def of(
+        cls, tree: LabelTree, nodes: NDArray[np.integer], rows: RowForm | None, separator: str
+    ) -> TreeSpace:
+        """Return the space of these label nodes, classes sorted where they can be; InputError for too deep a tree."""
+        tree.check_depth()
+        classes = class_names(tree, nodes)
+        return cls(classes, tree.nodes_of(classes), tree, rows, separator)
+
+    def add_to(self, content: ModelContent, has_sets: bool = False) -> None:
+        content.arrays["parents"] = self.tree.parents
+        content.arrays["label_node"] = self.nodes
+        content.metadata |= {
+            "nodes": list(self.tree.names),
+            "label_levels": self.rows.n_levels if self.rows else 0,
+            "label_separator": self.separator,
+        }
+        if self.rows and self.rows.integer_levels:
+            content.metadata["integer_levels"] = list(self.rows.integer_levels)
+
+    @classmethod
+    def of_file(cls, file: ModelFile, has_sets: bool = False) -> TreeSpace:
+        return cls.of(*read_tree(file))

@@ -1,0 +1,231 @@
+"""A fitted model: labels, weights, names of features; what models of all kinds have in common.
+
+Predictions go through an engine, which scores items and infers their labels: numpy alone for a few items
+(`numpy_engine.py`), compiled code for many (`compiled_engine.py`). Their results agree within 1e-12.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.arrays import NO_WEIGHTS, Vector
+from crfqn.atomic_write import StrPath
+from crfqn.data.model_file import ModelFile, ModelSource, write_model
+from crfqn.errors import InputError
+from crfqn.model.content import ModelContent, narrow_weights
+from crfqn.model.results import read_result
+from crfqn.model.weights import Rows, WeightMatrix
+from crfqn.result import Result
+
+
+class Decoding(NamedTuple):
+    """Best labelling of each item (`labels`: 1-D arrays for sequences, else as `predict`), and the logarithm of its
+    probability, in nats."""
+
+    labels: Any
+    log_probability: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Model:
+    """Base class of fitted models, whose attributes have the names that they have at estimators.
+
+    Its methods keep nothing: threads may share one.
+
+    Attributes
+    ----------
+    kind : str, of the model's file
+    classes_ : ndarray, shape (K,), the labels
+    n_features_in_ : int, F
+    weights : WeightMatrix (K, F); of a taxonomy K are the nodes
+    intercept : ndarray, shape (K,), or None
+    dense_coef_ : ndarray, shape (K, D), weights of a dense block, D = 0 without one
+    loss : str, of the training; scores are logarithms of probabilities for "logistic" alone
+    stored : ModelFile, what the model's file has besides labels and weights, or None
+    """
+
+    LABELS_SEQUENCES: ClassVar[bool]
+    RANKS_LABELS: ClassVar[bool] = False
+
+    kind: str
+    classes_: NDArray
+    n_features_in_: int
+    weights: WeightMatrix
+    intercept: Vector | None = None
+    dense_coef_: Vector
+    loss: str = "logistic"
+    stored: ModelFile | None = None
+
+    @staticmethod
+    def open(source: ModelSource) -> Any:
+        """Open a model file, of crfqn or of CRFsuite, with numpy alone.
+
+        Parameters
+        ----------
+        source : str or path-like, bytes, or a file open in binary mode
+
+        Raises
+        ------
+        ModelFileError
+            As of `crfqn.load`, and for kinds of models that need their estimator (`crfqn.load`).
+        """
+        from crfqn.model.opening import open_model
+
+        return open_model(source)
+
+    def save(self, path: StrPath, extra: dict[str, Any] | None = None, dtype: str = "float64") -> None:
+        """Write the model to one file, atomically and without pickle; `crfqn.load` and `open` read it.
+
+        Parameters
+        ----------
+        path : str or path-like
+        extra : dict, optional
+            JSON values to keep with the model; by default those of the file that it was opened from.
+        dtype : {"float64", "float32"}, default "float64"
+            Of the weights in the file.
+
+        Raises
+        ------
+        InputError
+            For another dtype, and for weights too large for it; for a model that was not opened from a file, which its
+            estimator saves.
+        ModelFileError
+            The path cannot be written, or `extra` is no JSON.
+        """
+        if self.stored is None:
+            raise InputError("expected a model that was opened from a file; its estimator saves it")
+        content = ModelContent(dict(self.stored.arrays), {}, dict(self.stored.metadata))
+        self.add_to(content)
+        narrow_weights(content, dtype)
+        content.metadata["extra"] = self.extra_ if extra is None else extra
+        write_model(path, self.kind, content.arrays, content.strings, content.metadata)
+
+    @property
+    def training_(self) -> dict[str, Any]:
+        """What `crfqn train` keeps of the training and its data (docs/formats.md)."""
+        return {} if self.stored is None else self.stored.training
+
+    @property
+    def extra_(self) -> dict[str, Any]:
+        """The user's own JSON values in the file."""
+        return {} if self.stored is None else self.stored.table("extra")
+
+    def get_params(self, deep: bool = False) -> dict[str, Any]:
+        """Return the parameters of the training by name, those that were chosen automatically as "auto"."""
+        return {} if self.stored is None else dict(self.stored.table("settings"))
+
+    @property
+    def _fitted_strengths(self) -> dict[str, float]:
+        """Strengths of the training by name."""
+        return {} if self.stored is None else self.stored.table("strengths")
+
+    @cached_property
+    def result_(self) -> Result:
+        """How the training ended, without its weights."""
+        if self.stored is None:
+            raise AttributeError("the model was not opened from a file, which has the result of its training")
+        return read_result(self.stored, NO_WEIGHTS)
+
+    @property
+    def coef_(self) -> Any:
+        """The weights as scipy's `csr_array`, (K, F)."""
+        return self.weights.csr
+
+    @property
+    def feature_names_in_(self) -> Sequence[str] | None:
+        """The names of all features, None where they have none."""
+        return self.names
+
+    @abstractmethod
+    def add_to(self, content: ModelContent) -> None:
+        """Add labels, features and weights to what a model file holds."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields for pickles and copies, without what is made of them."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    @property
+    def current(self) -> Self:
+        """The model; a new one where users have given its matrices of weights other arrays."""
+        given = {name: value for name, value in self.__dict__.items() if isinstance(value, WeightMatrix)}
+        new: dict[str, Any] = {
+            name: value.current for name, value in given.items() if value.current is not value
+        }
+        return replace(self, **new) if new else self
+
+    @property
+    def n_dense_(self) -> int:
+        """D, 0 for a model without a dense block."""
+        return int(self.dense_coef_.shape[1])
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether scores are logarithms of probabilities."""
+        return self.loss == "logistic"
+
+    def check_probabilities(self) -> None:
+        """Raise AttributeError, as estimators do, for losses without probabilities."""
+        if not self.has_probabilities:
+            raise AttributeError(f"probabilities are those of loss='logistic'; the loss is {self.loss!r}")
+
+    @property
+    def n_nonzero(self) -> int:
+        """Number of weights that are not 0, those of intercepts and of a dense block left out."""
+        tables = (value for value in self.__dict__.values() if isinstance(value, WeightMatrix))
+        return int(sum(np.count_nonzero(table.values) for table in tables))
+
+    @cached_property
+    def kept_features_(self) -> NDArray[np.int64]:
+        """The features that have a weight, sorted."""
+        return self.weights.features
+
+    @property
+    def names(self) -> Sequence[str] | None:
+        """The names of all features, None where they have none."""
+        return None
+
+    def feature_name(self, column: int) -> Any:
+        """Return the name of a feature, its column where there is none."""
+        return column if self.names is None else self.names[column]
+
+    @property
+    def node_names(self) -> list:
+        """The names of what has weights: the labels, in a taxonomy the nodes."""
+        return self.classes_.tolist()
+
+    def with_dense(self, scores: Vector, dense: Vector) -> Vector:
+        """Return scores (N, K) with what the dense features of a block (N, D) add."""
+        return scores + np.asarray(dense, np.float64) @ self.dense_coef_.T
+
+    def _strongest(self, rows: Rows, position: int, states: list[int], n: int) -> list[tuple[Any, float]]:
+        """Return the n features whose terms, weights times values, are the largest in size for some states together,
+        by name (or column), with these terms, the largest first."""
+        terms, of_states, features = self.weights.terms(rows, position)
+        is_asked = np.isin(of_states, states)
+        used, place = np.unique(features[is_asked], return_inverse=True)
+        sums = np.bincount(place, terms[is_asked], used.size)
+        order = np.argsort(-np.abs(sums), kind="stable")[:n].tolist()
+        return [(self.feature_name(int(used[k])), float(sums[k])) for k in order if sums[k]]
+
+
+def check_number(n: Any) -> int:
+    """Return how many labellings are asked for; InputError for no number of them."""
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+        raise InputError(f"n: expected an integer >= 1, got {n!r}")
+    return int(n)
+
+
+def without_weights(file: ModelFile) -> ModelFile:
+    """Return what a model file has besides labels and weights."""
+    arrays = {"trace": file.arrays["trace"]} if "trace" in file.arrays else {}
+    return replace(file, arrays=arrays, strings={})

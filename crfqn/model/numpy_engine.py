@@ -1,0 +1,169 @@
+"""The engine of numpy alone: for a few items, where calls cost more than operations, and where nothing is to be
+compiled.
+
+Shapes: I items, N positions, K labels; of a taxonomy K nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.arrays import Labels, Vector
+from crfqn.data.encoding import encode_new
+from crfqn.data.hybrid import check_dense, sparse_of
+from crfqn.data.label_codes import encode_constraints
+from crfqn.data.token_rows import TokenRows
+from crfqn.errors import InputError
+from crfqn.model.tree import sum_up
+from crfqn.model.unknown_features import warn_of_unknown_names
+from crfqn.model.weights import Rows
+from crfqn.structures.item_chain import BestPath, ItemChain
+from crfqn.structures.span_rules import SpanRules, Spans
+
+BLOCK_NUMBERS = 1 << 23  # scores of a block of items: 64 MB, and a few arrays like it
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredItems:
+    """Sequences ready for inference: where they begin and end, (I + 1,), and the scores of each, (T, K), -inf where the
+    rules or what is known forbid."""
+
+    chain: ItemChain
+    offsets: NDArray[np.int64]
+    scores: list[Vector]
+    has_known: bool
+
+    def best(self) -> tuple[Labels, Vector]:
+        """Return the best label's number at each position, (N,), and the scores of the labellings, (I,)."""
+        paths = self.chain.best(self.scores)
+        states = paths[0].states if len(paths) == 1 else [k for path in paths for k in path.states]
+        score = np.array([path.score for path in paths], np.float64)
+        self._check_possible(score)
+        return np.array(states, np.intp), score
+
+    def log_partition(self) -> Vector:
+        """Return log Z of each item, (I,)."""
+        totals = np.array([self.chain.forward(scores)[1] for scores in self.scores], np.float64)
+        self._check_possible(totals)
+        return totals
+
+    def marginals(self) -> list[Vector]:
+        """Return the probabilities of the labels, (T, K) of each item."""
+        found = [self.chain.forward(scores) for scores in self.scores]
+        self._check_possible(np.array([total for _, total in found]))
+        return [
+            self.chain.marginals(scores, messages)
+            for scores, (messages, _) in zip(self.scores, found, strict=True)
+        ]
+
+    def pairs(self) -> list[Vector]:
+        """Return the probabilities of pairs of neighbouring labels, (T - 1, K, K) of each item."""
+        self.log_partition()
+        return [self.chain.pairs(scores) for scores in self.scores]
+
+    def n_best(self, n: int) -> list[list[BestPath]]:
+        """Return the n best labellings of each item, fewer where there are fewer."""
+        return [self.chain.n_best(scores, n) for scores in self.scores]
+
+    def span_probabilities(self, spans: Spans, rules: SpanRules) -> Vector:
+        """Return the probability that each span stands where it does, (S,)."""
+        found: list[float] = []
+        heads = np.searchsorted(spans.starts, self.offsets).tolist()
+        for scores, start, (first, last) in zip(
+            self.scores, self.offsets.tolist(), pairwise(heads), strict=False
+        ):
+            ends = (np.stack([spans.starts, spans.stops], 1)[first:last] - start).tolist()
+            types = [rules.type_of == kind for kind in spans.types[first:last].tolist()]
+            found += self.chain.span_probabilities(scores, ends, types, rules.continues)
+        return np.array(found, np.float64)
+
+    def log_probability(self, states: Labels) -> Vector:
+        """Return log P of a labelling of each item, (I,), given its states, (N,)."""
+        runs = zip(self.scores, pairwise(self.offsets.tolist()), strict=True)
+        scores = [
+            self.chain.path_score(scores, states[first:last].tolist()) for scores, (first, last) in runs
+        ]
+        return np.array(scores, np.float64) - self.log_partition()
+
+    def within(self, allowed: NDArray[np.bool_]) -> Vector:
+        """Return the logarithm of the sum of the labellings that are allowed, (I,), of states bool (K, N); -inf for
+        none."""
+        runs = zip(self.scores, pairwise(self.offsets.tolist()), strict=True)
+        ruled = (self.chain.ruled(scores, allowed[:, first:last].T) for scores, (first, last) in runs)
+        return np.array([self.chain.forward(scores)[1] for scores in ruled], np.float64)
+
+    def _check_possible(self, scores: Vector) -> None:
+        """Raise InputError for an item without any labelling: its best one's score and log Z are -inf."""
+        impossible = np.flatnonzero(scores == -np.inf)
+        if impossible.size:
+            known = " and what is known" if self.has_known else ""
+            raise InputError(f"item {impossible[0]}: no labelling keeps the rules{known}")
+
+
+class NumpyEngine:
+    """Scores and inference by numpy."""
+
+    def encode(self, model: Any, X: Any) -> Any:
+        """Return sequences as `TokenRows` or `Sequences`, with their dense block if there is one."""
+        X = check_dense(X, model.n_dense_)
+        encoded = encode_new(sparse_of(X), model.vocabulary_, model.n_features_in_, model.known_names)
+        return X.beside(encoded) if model.n_dense_ else encoded
+
+    def open(self, model: Any, X: Any, known: Any, warns: bool = True) -> ScoredItems:
+        """Return new sequences with what is known of their labels; `warns` of items without a known feature."""
+        X = list(X) if isinstance(X, Iterator) else X
+        encoded = self.encode(model, X)
+        if warns and model.weights.values.size and not model.n_dense_:
+            warn_of_unknown_names(encoded, X, model.vocabulary_)
+        chain, ends, rows = model.chain, encoded.offsets.tolist(), rows_of(encoded)
+        scores = model.weights.scores(rows)
+        if model.n_dense_:
+            scores = model.with_dense(scores, encoded.dense)
+        if model.bigrams is not None:
+            scores = np.hstack([scores, model.bigrams.scores(rows)])
+        if known is None:
+            items = [chain.ruled(scores[first:last]) for first, last in pairwise(ends)]
+        else:
+            allowed = encode_constraints(known, encoded.offsets, model.classes_).T
+            items = [chain.ruled(scores[first:last], allowed[first:last]) for first, last in pairwise(ends)]
+        return ScoredItems(chain, encoded.offsets, items, known is not None)
+
+    def node_scores(self, model: Any, X: Any, warns: bool) -> Iterator[Vector]:
+        """Yield by blocks of single items the scores of the nodes, (items, K)."""
+        X = check_dense(X, model.n_dense_)
+        rows = model.rows(sparse_of(X), warns)
+        n_items, n_block = rows.row_ends.size - 1, max(1, BLOCK_NUMBERS // model.weights.n_states)
+        for first in range(0, max(n_items, 1), n_block):
+            last = min(first + n_block, n_items)
+            scores = model.weights.scores(rows.cut(first, last), model.intercept)
+            yield model.with_dense(scores, X.dense[first:last]) if model.n_dense_ else scores
+
+    def class_scores(self, model: Any, X: Any, warns: bool = True) -> Iterator[Vector]:
+        """Yield by blocks of single items the score of each class, in a taxonomy its node's and its ancestors', (items,
+        classes); `warns` of items without a known feature."""
+        for scores in self.node_scores(model, X, warns):
+            yield model.labels.class_scores(scores)
+
+    def node_probabilities(self, model: Any, X: Any, warns: bool = True) -> Iterator[Vector]:
+        """Yield by blocks of items the probability of each node of a taxonomy, and of those under it, (items, K)."""
+        tree, nodes = model.labels.tree, model.labels.nodes
+        for scores in self.class_scores(model, X, warns):
+            p = np.exp(scores - scores.max(axis=1, keepdims=True))
+            whole = np.zeros((len(p), tree.n_nodes))
+            whole[:, nodes] = p / p.sum(axis=1, keepdims=True)
+            yield sum_up(tree, whole)
+
+
+NUMPY = NumpyEngine()
+
+
+def rows_of(encoded: Any) -> Rows:
+    """Return the entries of encoded sequences."""
+    encoded = sparse_of(encoded)
+    return Rows.of(encoded if isinstance(encoded, TokenRows) else encoded.matrix)

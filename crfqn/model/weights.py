@@ -1,0 +1,297 @@
+"""Weights that are not zero, as a model keeps them, and scores of a few positions under them, with numpy alone.
+
+Sums are taken in the order of the features, entries of one feature together, as `kernels/sparse.py` has it: the results
+are the same, bit by bit. Shapes: N positions, F features, K states (labels, or nodes of a taxonomy).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.arrays import Vector
+from crfqn.data.token_rows import TokenRows
+from crfqn.errors import InputError
+from crfqn.model.content import Entries
+
+LOW = 32  # bits of a key that hold the feature; the position stands above
+FEATURE = (1 << LOW) - 1
+STRETCH = 1 << 16  # entries scored at a time: some MB
+DENSE = 0.1  # share of the weights of used features: from there on a product with all of them is sooner done
+MOSTLY = 0.5  # share of the features: from there on all columns are multiplied as they lie, instead of a copy of some
+
+
+class Rows(NamedTuple):
+    """Entries of positions, as `TokenRows` has them: row_ends int64 (N + 1,), columns, values float64, (0,): ones."""
+
+    row_ends: NDArray[np.int64]
+    columns: NDArray[np.integer]
+    values: Vector
+
+    @classmethod
+    def of(cls, items: Any) -> Rows:
+        """Return the entries of `TokenRows`, or of a checked 2-D array or sparse matrix."""
+        if isinstance(items, TokenRows):
+            return cls(items.row_ends, items.columns, items.values)
+        if hasattr(items, "tocsr"):
+            matrix = items.tocsr()
+            return cls(matrix.indptr.astype(np.int64), matrix.indices, matrix.data.astype(np.float64))
+        positions, columns = np.nonzero(items)
+        row_ends = np.searchsorted(positions, np.arange(len(items) + 1))
+        return cls(row_ends, columns, items[positions, columns].astype(np.float64))
+
+    def stretches(self) -> Iterator[Rows]:
+        """Yield the rows by some at a time, of about STRETCH entries."""
+        n_rows, first = self.row_ends.size - 1, 0
+        while first < n_rows:
+            goal = self.row_ends[first] + STRETCH
+            last = max(first + 1, int(np.searchsorted(self.row_ends, goal, side="right")) - 1)
+            yield self.cut(first, last)
+            first = last
+
+    def cut(self, first: int, last: int) -> Rows:
+        """Return the positions first ... last - 1."""
+        begin, end = self.row_ends[first], self.row_ends[last]
+        values = self.values[begin:end] if self.values.size else self.values
+        return Rows(self.row_ends[first : last + 1] - begin, self.columns[begin:end], values)
+
+
+class ByFeature(NamedTuple):
+    """The order of the weights by feature, states ascending: feature f has the weights at places[heads[f]] ...
+    places[heads[f + 1] - 1], of these states. Shapes: heads int64 (F + 1,), states int32 (n,), places int64 (n,)."""
+
+    heads: NDArray[np.int64]
+    states: NDArray[np.int32]
+    places: NDArray[np.int64]
+
+
+class NodePlaces(NamedTuple):
+    """Places of the weights in a table of their features."""
+
+    kept: NDArray[np.int64]  # sorted: the features that have a weight
+    columns: NDArray[np.int64] | slice  # the features of the table's columns, all of them or those `kept`
+    flat: NDArray[np.int64]  # of each weight in the table, (K, columns) in C order
+    is_dense: bool  # a product with the table is sooner done than one with the weights that are not zero
+    is_table: bool  # the values are the table, as it lies in memory
+
+
+@dataclass(frozen=True, eq=False)
+class WeightMatrix:
+    """A sparse matrix of weights, row by row: row k has values[row_ends[k]:row_ends[k + 1]] in these `columns`.
+
+    What depends on the places of the weights alone is made once. The values may be changed in place where they are
+    given to compiled code; `scores` and `terms` keep those of their first call.
+    """
+
+    values: Vector  # float64 (n,)
+    columns: NDArray[np.integer]  # (n,)
+    row_ends: NDArray[np.integer]  # (rows + 1,)
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, entries: Entries, shape: tuple[int, int]) -> Self:
+        """Return the matrix of entries in any order; those at one place are added up."""
+        values, rows, columns = entries
+        order = np.lexsort((columns, rows))
+        values, rows, columns = values[order], rows[order], columns[order]
+        is_first = np.ones(rows.size, bool)
+        is_first[1:] = (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])
+        if not is_first.all():
+            firsts = np.flatnonzero(is_first)
+            values, rows, columns = np.add.reduceat(values, firsts), rows[firsts], columns[firsts]
+        row_ends = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=shape[0]))])
+        dtype = np.int32 if max(*shape, values.size) <= np.iinfo(np.int32).max else np.int64
+        return cls(values, columns.astype(dtype), row_ends.astype(dtype), shape)
+
+    @classmethod
+    def of_sparse(cls, matrix: Any) -> Self:
+        """Return the matrix of a sparse array, of which CSR's own memory is used."""
+        found = matrix.tocsr()
+        made = cls(found.data, found.indices, found.indptr, found.shape)
+        made.__dict__["csr"] = found
+        return made
+
+    @cached_property
+    def csr(self) -> Any:
+        """The same as scipy's `csr_array`, in the same memory."""
+        from scipy.sparse import csr_array
+
+        return csr_array((self.values, self.columns, self.row_ends), shape=self.shape)
+
+    @property
+    def current(self) -> Self:
+        """The matrix; a new one where its `csr` has been given other arrays, as by `eliminate_zeros`."""
+        given = self.__dict__.get("csr")
+        ours = self.values, self.columns, self.row_ends
+        if given is None or all(
+            a is b for a, b in zip(ours, (given.data, given.indices, given.indptr), strict=True)
+        ):
+            return self
+        return self.of_sparse(given)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what pickles hold: of a matrix without zeros its values alone."""
+        state = {name: getattr(self, name) for name in ("values", "columns", "row_ends", "shape")}
+        if self.values.size == math.prod(self.shape) and places_are_all(self):
+            state["columns"] = state["row_ends"] = self.columns.dtype
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if isinstance(state["columns"], np.dtype):
+            (n_rows, n_columns), dtype = state["shape"], state["columns"]
+            state["columns"] = np.tile(np.arange(n_columns, dtype=dtype), n_rows)
+            state["row_ends"] = np.arange(n_rows + 1, dtype=dtype) * n_columns
+        self.__dict__.update(state)
+
+    @property
+    def n_states(self) -> int:
+        """K."""
+        return self.shape[0]
+
+    @cached_property
+    def rows(self) -> NDArray[np.int64]:
+        """The row of each weight, (n,)."""
+        return np.repeat(np.arange(self.shape[0]), np.diff(self.row_ends))
+
+    @cached_property
+    def features(self) -> NDArray[np.int64]:
+        """The features that have weights, sorted."""
+        return np.unique(self.columns).astype(np.int64)
+
+    @cached_property
+    def by_feature(self) -> ByFeature:
+        """The order of the weights by feature: O(F + weights)."""
+        order = np.argsort(self.columns, kind="stable")
+        heads = np.zeros(self.shape[1] + 1, np.int64)
+        np.cumsum(np.bincount(self.columns, minlength=self.shape[1]), out=heads[1:])
+        return ByFeature(heads, self.rows[order].astype(np.int32), order)
+
+    @cached_property
+    def places(self) -> NodePlaces:
+        """Where the weights lie in a table: O(weights)."""
+        kept, (n_states, n_features) = self.features, self.shape
+        is_whole = kept.size >= MOSTLY * n_features
+        width = n_features if is_whole else kept.size
+        flat = self.rows * width + (self.columns if is_whole else np.searchsorted(kept, self.columns))
+        return NodePlaces(
+            kept,
+            slice(None) if is_whole else kept,
+            flat,
+            self.values.size >= DENSE * max(kept.size, 1) * n_states,
+            flat.size == n_states * width and np.array_equal(flat, np.arange(flat.size)),
+        )
+
+    def dense(self) -> Vector:
+        """Return the weights of all places as an array, in a tenth of the time of scipy's `toarray` if it is small."""
+        table: Any = np.bincount(self._flat, self.values, math.prod(self.shape))
+        return table.astype(np.float64, copy=False).reshape(
+            self.shape
+        )  # of no entries at all it is one of integers
+
+    @cached_property
+    def _flat(self) -> NDArray[np.int64]:
+        return self.rows * self.shape[1] + self.columns
+
+    def table(self) -> Vector:
+        """Return the weights of the columns `places.columns` as a table, to be read only."""
+        places, n_states = self.places, self.shape[0]
+        width = self.shape[1] if isinstance(places.columns, slice) else places.kept.size
+        if places.is_table and self.values.dtype == np.float64:
+            return self.values.reshape(n_states, width)
+        table: Any = np.bincount(places.flat, self.values, minlength=n_states * width)
+        return table.astype(np.float64, copy=False).reshape(n_states, width)
+
+    def by_row(self) -> Entries:
+        """Return the weights row by row."""
+        return Entries(self.values, self.rows, self.columns.astype(np.int64))
+
+    def entries(self) -> Entries:
+        """Return the weights by feature."""
+        _, states, places = self.by_feature
+        return Entries(self.values[places], states.astype(np.int64), self.columns[places].astype(np.int64))
+
+    def scores(self, rows: Rows, intercept: Vector | None = None) -> Vector:
+        """Return the scores of positions, float64 (N, K), intercept (K,) + weights x features; InputError for a value
+        that is not finite."""
+        if rows.columns.size <= STRETCH:
+            return self._scores(rows, intercept)
+        return np.concatenate([self._scores(part, intercept) for part in rows.stretches()])
+
+    def terms(self, rows: Rows, position: int) -> tuple[Vector, NDArray[np.integer], NDArray[np.int64]]:
+        """Return what a position's scores are sums of: weights times values, and the state and feature of each."""
+        _, columns, values = _sorted(rows.cut(position, position + 1))
+        counts, places = self._places(columns)
+        weights, states, _, _ = self._sorted_weights
+        factors = 1.0 if values is None else values.repeat(counts)
+        return weights[places] * factors, states[places], columns.repeat(counts)
+
+    @cached_property
+    def _sorted_weights(self) -> tuple[Vector, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """The weights by feature and their states, (n,), how many each feature has, and where they end, (F,)."""
+        heads, states, places = self.by_feature
+        return self.values[places], states.astype(np.int64), np.diff(heads), heads[1:]
+
+    def _places(self, columns: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return how many weights each of some features has, and the places of all of them among those sorted."""
+        _, _, n_weights, tails = self._sorted_weights
+        counts = n_weights.take(columns)
+        ends = counts.cumsum()
+        places = np.arange(ends[-1] if ends.size else 0)
+        places += (tails.take(columns) - ends).repeat(counts)
+        return counts, places
+
+    def _scores(self, rows: Rows, intercept: Vector | None) -> Vector:
+        n_positions, n_states = rows.row_ends.size - 1, self.n_states
+        positions, columns, values = _sorted(rows)
+        counts, places = self._places(columns)
+        weights, states, _, _ = self._sorted_weights
+        terms, cells = weights.take(places), states.take(places)
+        if values is not None:
+            terms *= values.repeat(counts)
+        cells += (positions * n_states).repeat(counts)
+        if intercept is not None:
+            cells = np.concatenate([np.arange(n_positions * n_states), cells])
+            terms = np.concatenate([np.tile(intercept, n_positions), terms])
+        found = np.bincount(cells, terms, n_positions * n_states)
+        return found.astype(np.float64, copy=False).reshape(n_positions, n_states)
+
+
+def places_are_all(matrix: WeightMatrix) -> bool:
+    """Return whether a matrix of as many weights as places has each place once, columns ascending."""
+    n_rows, n_columns = matrix.shape
+    return np.array_equal(matrix.row_ends, np.arange(n_rows + 1) * n_columns) and np.array_equal(
+        matrix.columns, np.tile(np.arange(n_columns), n_rows)
+    )
+
+
+def _sorted(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64], Vector | None]:
+    """Return position, feature and value of the entries that have a feature, ascending and each once; None for ones."""
+    row_ends, columns, values = rows
+    keys = (np.arange(row_ends.size - 1) << LOW).repeat(row_ends[1:] - row_ends[:-1])
+    keys += columns
+    is_known = columns >= 0
+    if not values.size:
+        keys = keys[is_known]
+        keys.sort()
+        if not (keys[1:] == keys[:-1]).any():
+            return keys >> LOW, keys & FEATURE, None
+        values = np.ones(keys.size)
+    else:
+        keys, values = keys[is_known], values[is_known]
+        order = keys.argsort(kind="stable")
+        keys, values = keys[order], values[order]
+    firsts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: keys.size])
+    entry = np.repeat(np.arange(firsts.size), np.diff(firsts, append=keys.size))
+    sums: Any = np.bincount(entry, values, firsts.size)  # one after the other, as they came
+    values = sums.astype(np.float64, copy=False)
+    if not np.isfinite(values).all():
+        place = int(keys[firsts[~np.isfinite(values)][0]])
+        raise InputError(f"position {place >> LOW}: the values of feature {place & FEATURE} are not finite")
+    keys = keys[firsts]
+    return keys >> LOW, keys & FEATURE, values
