@@ -34,6 +34,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "estimators.templates": ["Templates"],
         "distributed.sources": ["Shards"],
         "report": ["write_report"],
+        "model.model": ["Model"],
         "model.tagger": ["Tagger"],
     },
 )

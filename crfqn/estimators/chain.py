@@ -125,6 +125,7 @@ class ChainCRF(ChainModel):
 
     Attributes
     ----------
+    model_ : crfqn.Model, the fitted model without what trains; of the same weights
     classes_ : ndarray, shape (n_classes,), sorted
     coef_ : scipy.sparse.csr_array, shape (n_classes, n_features)
     n_dense_ : int, D, the columns of a dense block, 0 without one
@@ -384,35 +385,17 @@ class ChainCRF(ChainModel):
     @property
     def state_features_(self) -> dict[tuple[Any, Any], float]:
         """Weights that are not 0, by (feature, label); features without names are their columns."""
-        check_is_fitted(self)
-        found, labels = self.coef_.tocoo(), self.classes_.tolist()
-        return {
-            (self._name(f), labels[k]): weight
-            for k, f, weight in zip(*(a.tolist() for a in (found.row, found.col, found.data)), strict=True)
-        }
+        return self._fitted.weights_by_name().features
 
     @property
     def transition_features_(self) -> dict[tuple[Any, Any], float]:
         """Weights that are not 0, by (label, next label)."""
-        check_is_fitted(self)
-        found, labels = self.edge_coef_.tocoo(), self.classes_.tolist()
-        return {
-            (labels[j], labels[k]): weight
-            for j, k, weight in zip(*(a.tolist() for a in (found.row, found.col, found.data)), strict=True)
-        }
+        return self._fitted.weights_by_name().transitions
 
     @property
     def bigram_features_(self) -> dict[tuple[Any, Any, Any], float]:
         """Weights of bigram features that are not 0, by (feature, label, next label), the one that has the feature."""
-        check_is_fitted(self)
-        if not self.bigram_columns_.size:
-            return {}
-        found, labels = self.bigram_coef_.tocoo(), self.classes_.tolist()
-        rows = zip(*(a.tolist() for a in (found.row, found.col, found.data)), strict=True)
-        return {
-            (self._name(f), labels[pair // len(labels)], labels[pair % len(labels)]): weight
-            for pair, f, weight in rows
-        }
+        return self._fitted.weights_by_name().bigrams
 
     def top_features(self, label: Any, n: int | None = 10) -> list[Feature]:
         """Return the features with the largest sizes of weights for a label, the largest first.
@@ -434,8 +417,4 @@ class ChainCRF(ChainModel):
             raise InputError(f"label: expected one of {shorten(labels)}, got {describe(label)}")
         if n is not None and (not isinstance(n, Integral) or isinstance(n, bool) or n < 1):
             raise InputError(f"n: expected None or an integer >= 1, got {n!r}")
-        row = labels.index(label)
-        begin, end = self.coef_.indptr[row], self.coef_.indptr[row + 1]
-        columns, weights = self.coef_.indices[begin:end], self.coef_.data[begin:end]
-        order = np.argsort(-np.abs(weights), kind="stable")[:n]
-        return [Feature(self._name(int(columns[e])), float(weights[e])) for e in order]
+        return [Feature(*entry) for entry in self._fitted.strongest(labels.index(label), n)]

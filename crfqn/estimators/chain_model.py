@@ -465,6 +465,3 @@ class ChainModel(StructuredEstimator):
         if model.bigrams is not None:
             named = NO_COLUMNS if self.vocabulary_ is None else self.vocabulary_.bigram_columns
             self.bigram_columns_ = np.union1d(named, model.bigrams.columns).astype(np.int64)  # type: ignore[misc]
-
-    def _name(self, column: int) -> Any:
-        return column if self.vocabulary_ is None else self.vocabulary_.names[column]

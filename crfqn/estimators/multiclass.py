@@ -100,6 +100,7 @@ class MulticlassClassifier(ItemClassifier):
 
     Attributes
     ----------
+    model_ : crfqn.Model, as in `ChainCRF`
     classes_ : ndarray, shape (n_classes,), sorted
     coef_ : scipy.sparse.csr_array, shape (n_classes, n_features)
     n_dense_ : int, D, the columns of a dense block, 0 without one
@@ -287,6 +288,7 @@ class MulticlassCRF(MulticlassClassifier):
 
     Attributes
     ----------
+    model_ : crfqn.Model, as in `ChainCRF`
     classes_ : ndarray, shape (n_classes,), sorted
     coef_ : scipy.sparse.csr_array, shape (n_classes, n_features)
     n_dense_ : int, D, the columns of a dense block, 0 without one

@@ -85,6 +85,7 @@ class MultilabelRanker(ItemEstimator):
 
     Attributes
     ----------
+    model_ : crfqn.Model, as in `ChainCRF`
     classes_ : ndarray, shape (n_labels,)
         The labels that occur, sorted; of a table the numbers of its columns.
     coef_ : scipy.sparse.csr_array, shape (n_labels, n_features)

@@ -67,6 +67,7 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
 
     Attributes
     ----------
+    model_ : crfqn.Model, as in `ChainCRF`
     classes_ : ndarray, shape (n_classes,)
         The labels that can be predicted, sorted: all leaves (all nodes). Of path rows the joined parts.
     tree_ : LabelTree of K nodes, with `names` and `parents`

@@ -194,6 +194,8 @@ class ItemModel(Model):
         rows = zip(labels.tolist(), probabilities.tolist(), strict=True)
         return [[*zip(names, values, strict=True)] for names, values in rows]
 
+    marginals, n_best = predict_marginals, predict_nbest
+
     def log_likelihood(self, X: Any, y: Any, engine: Any = NUMPY) -> Vector:
         """Return log P(y_i | x_i) of each item, float64 (I,), in nats; InputError also for labels that are not among
         the classes."""

@@ -33,11 +33,25 @@ class Decoding(NamedTuple):
     log_probability: NDArray[np.float64]
 
 
+class WeightsByName(NamedTuple):
+    """Weights that are not 0, by (feature, label; in a taxonomy its node), by label or node for the constants, by
+    (label, next label), and by (feature, label, next label); features without names are their columns."""
+
+    features: dict[tuple[Any, Any], float]
+    intercepts: dict[Any, float]
+    transitions: dict[tuple[Any, Any], float]
+    bigrams: dict[tuple[Any, Any, Any], float]
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Model:
-    """Base class of fitted models, whose attributes have the names that they have at estimators.
+    """A fitted model: what labels, without what trains. `Model.open` reads one from a file, an estimator has one as
+    `model_`; attributes have the names that they have at estimators.
 
-    Its methods keep nothing: threads may share one.
+    A model of sequences has `predict`, `decode`, `marginals`, `n_best`, `spans` and `log_likelihood`; one of single
+    items `predict`, `decode`, `predict_proba`, `marginals`, `n_best`, `predict_nodes` and `log_likelihood`; their
+    parameters, results and errors are those of the estimators' methods (`predict_marginals` for `marginals` and so on).
+    Methods keep nothing: threads may share one.
 
     Attributes
     ----------
@@ -49,6 +63,17 @@ class Model:
     dense_coef_ : ndarray, shape (K, D), weights of a dense block, D = 0 without one
     loss : str, of the training; scores are logarithms of probabilities for "logistic" alone
     stored : ModelFile, what the model's file has besides labels and weights, or None
+
+    Examples
+    --------
+    >>> from crfqn import ChainCRF, Model
+    >>> X = [[{"word": "the"}, {"word": "dog"}], [{"word": "a"}, {"word": "cat"}]]
+    >>> ChainCRF(l1=0.1).fit(X, [["D", "N"], ["D", "N"]]).save("model.crfqn")
+    >>> model = Model.open("model.crfqn")
+    >>> model.predict([[{"word": "the"}, {"word": "cat"}]]).tolist()
+    [['D', 'N']]
+    >>> sorted(model.weights_by_name().transitions)
+    [('D', 'N')]
     """
 
     LABELS_SEQUENCES: ClassVar[bool]
@@ -202,6 +227,22 @@ class Model:
     def node_names(self) -> list:
         """The names of what has weights: the labels, in a taxonomy the nodes."""
         return self.classes_.tolist()
+
+    def weights_by_name(self) -> WeightsByName:
+        """Return the weights that are not 0 by the names of labels and features."""
+        nodes, names = self.node_names, range(self.n_features_in_) if self.names is None else self.names
+        entries = zip(*(column.tolist() for column in self.weights.entries()), strict=True)
+        features = {(names[f], nodes[k]): weight for weight, k, f in entries if weight}
+        constants = () if self.intercept is None else zip(nodes, self.intercept.tolist(), strict=True)
+        return WeightsByName(features, {node: weight for node, weight in constants if weight}, {}, {})
+
+    def strongest(self, node: int, n: int | None = 10) -> list[tuple[Any, float]]:
+        """Return the n features (None: all) with the largest sizes of weights for a label, or a node, by its number:
+        names (or columns) and weights, the largest first."""
+        span = slice(*self.weights.row_ends[node : node + 2].tolist())
+        columns, weights = self.weights.columns[span], self.weights.values[span]
+        order = np.argsort(-np.abs(weights), kind="stable")[:n].tolist()
+        return [(self.feature_name(int(columns[e])), float(weights[e])) for e in order]
 
     def with_dense(self, scores: Vector, dense: Vector) -> Vector:
         """Return scores (N, K) with what the dense features of a block (N, D) add."""

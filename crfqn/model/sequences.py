@@ -44,7 +44,7 @@ from crfqn.model.content import (
     read_dense,
     read_entries,
 )
-from crfqn.model.model import Decoding, Model, check_number, without_weights
+from crfqn.model.model import Decoding, Model, WeightsByName, check_number, without_weights
 from crfqn.model.numpy_engine import NUMPY, rows_of
 from crfqn.model.weights import WeightMatrix
 from crfqn.structures.item_chain import BigramItemChain, ItemChain
@@ -213,6 +213,17 @@ class SequenceModel(Model):
             for first, last in pairwise(offsets)
         ]
 
+    def weights_by_name(self) -> WeightsByName:
+        labels, names = self.classes_.tolist(), self.names
+        edges = zip(*(column.tolist() for column in self.edges.by_row()), strict=True)
+        transitions = {(labels[a], labels[b]): weight for weight, a, b in edges if weight}
+        bigrams, n = {}, len(labels)
+        if self.bigrams is not None:
+            rows = zip(*(column.tolist() for column in self.bigrams.entries()), strict=True)
+            feature = range(self.n_features_in_) if names is None else names
+            bigrams = {(feature[f], labels[p // n], labels[p % n]): w for w, p, f in rows if w}
+        return super().weights_by_name()._replace(transitions=transitions, bigrams=bigrams)
+
     @property
     def edge_coef_(self) -> Any:
         """The weights of transitions as scipy's `csr_array`, (K, K)."""
@@ -222,6 +233,8 @@ class SequenceModel(Model):
     def bigram_coef_(self) -> Any:
         """The weights of bigram features as scipy's `csr_array`, (K K, F), None where there are none."""
         return None if self.bigrams is None else self.bigrams.csr
+
+    marginals, n_best, spans = predict_marginals, predict_nbest, predict_spans
 
     @cached_property
     def chain(self) -> ItemChain:

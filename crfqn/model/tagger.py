@@ -217,20 +217,12 @@ class Tagger:
 
     def info(self) -> ModelInfo:
         """Return the weights by name; features without names by their columns, those without a weight not at all."""
-        model, labels = self._model, self.labels()
+        model, weights = self._model, self._model.weights_by_name()
         names = range(model.n_features_in_) if model.names is None else model.names
-        is_chain = model.LABELS_SEQUENCES
-        edges = zip(*(c.tolist() for c in model.edges.by_row()), strict=True) if is_chain else ()
-        cells = zip(*(column.tolist() for column in model.weights.entries()), strict=True)
-        nodes, bigrams = model.node_names, model.bigrams if is_chain else None
-        triples = () if bigrams is None else zip(*(c.tolist() for c in bigrams.entries()), strict=True)
+        labels = {label: number for number, label in enumerate(self.labels())}
+        attributes = {names[f]: f for f in model.kept_features_.tolist()}
         return ModelInfo.of(
-            model.kind,
-            {(labels[a], labels[b]): weight for weight, a, b in edges if weight},
-            {(names[f], nodes[k]): weight for weight, k, f in cells if weight},
-            {label: number for number, label in enumerate(labels)},
-            {names[f]: f for f in model.kept_features_.tolist()},
-            {(names[f], labels[p // len(labels)], labels[p % len(labels)]): w for w, p, f in triples if w},
+            model.kind, weights.transitions, weights.features, labels, attributes, weights.bigrams
         )
 
     @property
