@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -101,9 +102,9 @@ class Model:
         ModelFileError
             As of `crfqn.load`, and for kinds of models that need their estimator (`crfqn.load`).
         """
-        from crfqn.model.opening import open_model
-
-        return open_model(source)
+        return import_module("crfqn.model.opening").open_model(
+            source
+        )  # which knows the classes below this one
 
     def save(self, path: StrPath, extra: dict[str, Any] | None = None, dtype: str = "float64") -> None:
         """Write the model to one file, atomically and without pickle; `crfqn.load` and `open` read it.

@@ -122,7 +122,13 @@ class WeightMatrix:
         """The same as scipy's `csr_array`, in the same memory."""
         from scipy.sparse import csr_array
 
-        return csr_array((self.values, self.columns, self.row_ends), shape=self.shape)
+        matrix = csr_array((self.values, self.columns, self.row_ends), shape=self.shape)
+        matrix.data, matrix.indices, matrix.indptr = (
+            self.values,
+            self.columns,
+            self.row_ends,
+        )  # no views of them
+        return matrix
 
     @property
     def current(self) -> Self:
