@@ -168,7 +168,13 @@ class ItemModel(Model):
 
     def predict_proba(self, X: Any, engine: Any = NUMPY) -> Vector:
         """Return P(k | x) of each class, float64 (I, n_classes), summing to 1."""
-        return np.concatenate([np.exp(logs) for logs in self._log_probabilities(X, engine, warns=False)])
+        self.check_probabilities()
+        parts = []
+        for scores in engine.class_scores(self, X, False):
+            p = np.exp(scores - scores.max(axis=1, keepdims=True))
+            p /= p.sum(axis=1, keepdims=True)
+            parts.append(p)
+        return np.concatenate(parts)
 
     predict_marginals = predict_proba
 

@@ -7,9 +7,8 @@ Shapes: I items, N positions, K labels; of a taxonomy K nodes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +28,7 @@ from crfqn.structures.span_rules import SpanRules, Spans
 BLOCK_NUMBERS = 1 << 23  # scores of a block of items: 64 MB, and a few arrays like it
 
 
-@dataclass(frozen=True, eq=False)
-class ScoredItems:
+class ScoredItems(NamedTuple):
     """Sequences ready for inference: where they begin and end, (I + 1,), and the scores of each, (T, K), -inf where the
     rules or what is known forbid."""
 
@@ -43,20 +41,20 @@ class ScoredItems:
         """Return the best label's number at each position, (N,), and the scores of the labellings, (I,)."""
         paths = self.chain.best(self.scores)
         states = paths[0].states if len(paths) == 1 else [k for path in paths for k in path.states]
-        score = np.array([path.score for path in paths], np.float64)
-        self._check_possible(score)
-        return np.array(states, np.intp), score
+        scores = [path.score for path in paths]
+        self._check_possible(scores)
+        return np.array(states, np.intp), np.array(scores, np.float64)
 
     def log_partition(self) -> Vector:
         """Return log Z of each item, (I,)."""
-        totals = np.array([self.chain.forward(scores)[1] for scores in self.scores], np.float64)
+        totals = [self.chain.forward(scores)[1] for scores in self.scores]
         self._check_possible(totals)
-        return totals
+        return np.array(totals, np.float64)
 
     def marginals(self) -> list[Vector]:
         """Return the probabilities of the labels, (T, K) of each item."""
         found = [self.chain.forward(scores) for scores in self.scores]
-        self._check_possible(np.array([total for _, total in found]))
+        self._check_possible([total for _, total in found])
         return [
             self.chain.marginals(scores, messages)
             for scores, (messages, _) in zip(self.scores, found, strict=True)
@@ -98,12 +96,11 @@ class ScoredItems:
         ruled = (self.chain.ruled(scores, allowed[:, first:last].T) for scores, (first, last) in runs)
         return np.array([self.chain.forward(scores)[1] for scores in ruled], np.float64)
 
-    def _check_possible(self, scores: Vector) -> None:
+    def _check_possible(self, scores: list[float]) -> None:
         """Raise InputError for an item without any labelling: its best one's score and log Z are -inf."""
-        impossible = np.flatnonzero(scores == -np.inf)
-        if impossible.size:
+        if -np.inf in scores:
             known = " and what is known" if self.has_known else ""
-            raise InputError(f"item {impossible[0]}: no labelling keeps the rules{known}")
+            raise InputError(f"item {scores.index(-np.inf)}: no labelling keeps the rules{known}")
 
 
 class NumpyEngine:

@@ -20,7 +20,6 @@ from crfqn.data.label_codes import (
     encode_known_labels,
     flat_partial_labels,
     is_partial,
-    lists_by_item,
     split_by_item,
 )
 from crfqn.data.model_file import ModelFile, narrowed
@@ -130,7 +129,11 @@ class SequenceModel(Model):
     def predict(self, X: Any, known: Any = None, engine: Any = NUMPY) -> NDArray[np.object_]:
         """Return the most probable label sequence of each item (Viterbi): an array (I,) of lists."""
         states, offsets = self.best_states(X, known, engine)
-        return lists_by_item(self.classes_[states], offsets)
+        labels, cuts = [*map(self._labels.__getitem__, states.tolist())], offsets.tolist()
+        lists = np.empty(len(cuts) - 1, object)
+        for i, (start, stop) in enumerate(pairwise(cuts)):
+            lists[i] = labels[start:stop]
+        return lists
 
     def decode(self, X: Any, known: Any = None, engine: Any = NUMPY) -> Decoding:
         """Return the most probable label sequence of each item, with log P(y | x, known)."""
@@ -235,6 +238,10 @@ class SequenceModel(Model):
         return None if self.bigrams is None else self.bigrams.csr
 
     marginals, n_best, spans = predict_marginals, predict_nbest, predict_spans
+
+    @cached_property
+    def _labels(self) -> list:
+        return self.classes_.tolist()
 
     @cached_property
     def chain(self) -> ItemChain:
