@@ -168,13 +168,7 @@ class ItemModel(Model):
 
     def predict_proba(self, X: Any, engine: Any = NUMPY) -> Vector:
         """Return P(k | x) of each class, float64 (I, n_classes), summing to 1."""
-        self.check_probabilities()
-        parts = []
-        for scores in engine.class_scores(self, X, False):
-            p = np.exp(scores - scores.max(axis=1, keepdims=True))
-            p /= p.sum(axis=1, keepdims=True)
-            parts.append(p)
-        return np.concatenate(parts)
+        return np.concatenate([*self._probabilities(X, engine)])
 
     predict_marginals = predict_proba
 
@@ -188,9 +182,9 @@ class ItemModel(Model):
         if not isinstance(k, Integral) or isinstance(k, bool) or not 1 <= k <= len(self.classes_):
             raise InputError(f"k: expected an integer from 1 to {len(self.classes_)}, got {k!r}")
         parts = []
-        for logs in self._log_probabilities(X, engine, warns=False):
-            codes = np.argsort(-logs, axis=1, kind="stable")[:, :k]
-            parts.append((codes, np.exp(np.take_along_axis(logs, codes, axis=1))))
+        for p in self._probabilities(X, engine):
+            codes = np.argsort(-p, axis=1, kind="stable")[:, :k]
+            parts.append((codes, np.take_along_axis(p, codes, axis=1)))
         codes, probabilities = (np.concatenate(part) for part in zip(*parts, strict=True))
         return Ranking(self.classes_[codes], probabilities)
 
@@ -235,6 +229,14 @@ class ItemModel(Model):
         if self.words is None:
             return super().feature_name(column)
         return self.words.words[int(np.searchsorted(self.words.columns, column))]
+
+    def _probabilities(self, X: Any, engine: Any) -> Iterator[Vector]:
+        """Yield by blocks of items P(k | x) of each class, (items, n_classes)."""
+        self.check_probabilities()
+        for scores in engine.class_scores(self, X, False):
+            p = np.exp(scores - scores.max(axis=1, keepdims=True))
+            p /= p.sum(axis=1, keepdims=True)
+            yield p
 
     def _log_probabilities(self, X: Any, engine: Any, warns: bool = True) -> Iterator[Vector]:
         """Yield by blocks of items log P(k | x) of each class, (items, n_classes)."""
