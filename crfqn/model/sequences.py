@@ -46,7 +46,7 @@ from crfqn.model.content import (
 from crfqn.model.model import Decoding, Model, WeightsByName, check_number, without_weights
 from crfqn.model.numpy_engine import NUMPY, rows_of
 from crfqn.model.weights import WeightMatrix
-from crfqn.structures.item_chain import BigramItemChain, ItemChain
+from crfqn.structures.item_chain import ItemChain
 from crfqn.structures.span_rules import SpanRules
 from crfqn.structures.transition_rules import TransitionRules
 
@@ -246,8 +246,7 @@ class SequenceModel(Model):
     @cached_property
     def chain(self) -> ItemChain:
         """Inference over single items by numpy."""
-        kind = ItemChain if self.bigrams is None else BigramItemChain
-        return kind(self.edges.dense(), self.rules_)
+        return ItemChain(self.edges.dense(), self.rules_)
 
     @property
     def names(self) -> Sequence[str] | None:

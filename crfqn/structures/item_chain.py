@@ -1,13 +1,15 @@
 """Exact inference over chains of few items, with numpy alone: for a sentence, calls cost more than operations.
 
 Results are those of the kernels over many items, of Viterbi bit by bit: ties go to the lower last state, and then to
-the lower state before. Scores (T, K) and edges (K, K) in nats; -inf forbids. T positions, K states, n labellings.
+the lower state before. Edges (K, K) in nats; -inf forbids. Scores of an item are those of its nodes, (T, K), or with
+bigram features (T, K + K K): behind them in row t what is added to the edges from position t - 1 to t. T positions, K
+states, n labellings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Sequence
+from itertools import pairwise, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +34,7 @@ class BestPath(NamedTuple):
 
 
 class ItemChain:
-    """Chains over K states with the same edges, within `rules` if given."""
+    """Chains over K states with the same edges, and what an item adds to them, within `rules` if given."""
 
     def __init__(self, edges: Vector, rules: TransitionRules | None = None) -> None:
         self.n_states = len(edges)
@@ -46,17 +48,21 @@ class ItemChain:
 
     def ruled(self, scores: Vector, allowed: NDArray[np.bool_] | None = None) -> Vector:
         """Return the scores of an item with -inf where the rules, or `allowed` (T, K), forbid a state."""
-        if self.rules is not None and len(scores):
+        if allowed is not None or (self.rules is not None and len(scores)):
             scores = scores.copy()
-            scores[0, ~self.rules.start] = -np.inf
-            scores[-1, ~self.rules.end] = -np.inf
-        return scores if allowed is None else np.where(allowed, scores, -np.inf)
+        nodes = self._nodes(scores)
+        if self.rules is not None and len(scores):
+            nodes[0, ~self.rules.start] = -np.inf
+            nodes[-1, ~self.rules.end] = -np.inf
+        if allowed is not None:
+            nodes[~allowed] = -np.inf
+        return scores
 
     def best(self, items: Sequence[Vector]) -> list[BestPath]:
         """Return the best labelling of each item, given `ruled` scores: O(T K^2), and some 3 us a position of one item;
-        a tenth of it of many, which go together from position to position, the longest first."""
-        if len(items) == 1:
-            return [self._best_alone(items[0])]
+        a tenth of it of many with the same edges, which go together from position to position, the longest first."""
+        if len(items) == 1 or (items and not self._has_same_edges(items[0])):
+            return [*map(self._best_alone, items)]
         found = [BestPath([], 0.0)] * len(items)
         order = sorted((i for i, scores in enumerate(items) if len(scores)), key=lambda i: -len(items[i]))
         while order:
@@ -72,9 +78,10 @@ class ItemChain:
             return BestPath([], 0.0)
         paths = np.empty(self._to.shape)
         came_from, take, places = paths.argmax, paths.reshape(-1).take, self._places
-        delta, back = scores[0], []
-        for row in scores[1:]:
-            np.add(self._to, delta, paths)
+        nodes = self._nodes(scores)
+        delta, back = nodes[0], []
+        for row, edges_to in zip(nodes[1:], self._edges_to(scores), strict=False):
+            np.add(edges_to, delta, paths)
             before = came_from(1)
             back.append(before)
             delta = take(places + before)
@@ -182,15 +189,30 @@ class ItemChain:
 
     def _nodes(self, scores: Vector) -> Vector:
         """Return the scores of an item's nodes, (T, K)."""
-        return scores
+        return scores[:, : self.n_states]
+
+    def _has_same_edges(self, scores: Vector) -> bool:
+        """Return whether an item adds nothing to the edges."""
+        return scores.shape[1] == self.n_states
 
     def _table(self, scores: Vector, t: int) -> Vector:
         """Return the edge scores of an item from position t - 1 to t, (K, K)."""
-        return self.edges
+        if self._has_same_edges(scores):
+            return self.edges
+        return self.edges + scores[t, self.n_states :].reshape(self.edges.shape)
+
+    def _edges_to(self, scores: Vector) -> Iterable[Vector]:
+        """Return the edge scores to each position of an item behind the first, (K, K) each, from the states in rows to
+        those in columns exchanged."""
+        if self._has_same_edges(scores):
+            return repeat(self._to)
+        return self._to + scores[1:, self.n_states :].reshape(-1, *self.edges.shape).swapaxes(1, 2)
 
     def _is_narrow(self, scores: Vector) -> bool:
         """Return whether no scaled message can underflow, as `kernels/forward_backward.py` has it, and nothing is
         forbidden: then products of matrices take the place of logarithms of sums."""
+        if not self._has_same_edges(scores):
+            return False
         with np.errstate(invalid="ignore"):
             spread = (scores.max(axis=1) - scores.min(axis=1)).max(initial=0.0)
         return bool(spread + 2 * self._edge_range < LARGEST_RANGE)
@@ -250,41 +272,6 @@ class ItemChain:
         largest = logs.max(axis=1, keepdims=True)
         factors = np.exp(logs - np.where(largest == -np.inf, 0.0, largest))
         return factors / np.maximum(factors.sum(axis=1, keepdims=True), 1.0)
-
-
-class BigramItemChain(ItemChain):
-    """Chains with bigram features, whose edge scores are those of all and what an item adds at each position: scores of
-    an item are (T, K + K K), those of the nodes and these, from position t - 1 to t in row t."""
-
-    def ruled(self, scores: Vector, allowed: NDArray[np.bool_] | None = None) -> Vector:
-        return np.hstack([super().ruled(self._nodes(scores), allowed), scores[:, self.n_states :]])
-
-    def best(self, items: Sequence[Vector]) -> list[BestPath]:
-        return [*map(self._best_alone, items)]
-
-    def _best_alone(self, scores: Vector) -> BestPath:
-        if not len(scores):
-            return BestPath([], 0.0)
-        nodes = self._nodes(scores)
-        delta, back = nodes[0], []
-        for t in range(1, len(nodes)):
-            paths = self._table(scores, t) + delta[:, None]
-            back.append(paths.argmax(0))
-            delta = paths.max(0) + nodes[t]
-        state = int(delta.argmax())
-        states, score = [state], float(delta[state])
-        for before in reversed(back):
-            states.append(int(before[states[-1]]))
-        return BestPath(states[::-1], score)
-
-    def _nodes(self, scores: Vector) -> Vector:
-        return scores[:, : self.n_states]
-
-    def _table(self, scores: Vector, t: int) -> Vector:
-        return self.edges + scores[t, self.n_states :].reshape(self.n_states, self.n_states)
-
-    def _is_narrow(self, scores: Vector) -> bool:
-        return False
 
 
 def check_n_best(n: int, longest: int, n_states: int, n_positions: int) -> None:
