@@ -157,9 +157,9 @@ class BlockedObjective(SumObjective):
         self._keepers = [ref(p) for p in [*others, point]]
         return total <= self.most_kept
 
-    def unpenalised_reach(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
+    def intercept_bound(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
         """Return a bound on the unpenalised weights of some optimum, infinite where there is none."""
-        return super().unpenalised_reach(unpenalised, value, norms) if self.most_kept else np.inf
+        return super().intercept_bound(unpenalised, value, norms) if self.most_kept else np.inf
 
 
 class Sums(NamedTuple):

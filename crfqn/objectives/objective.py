@@ -26,12 +26,12 @@ from crfqn.objectives.item_bound import ItemMixtures, item_bound
 from crfqn.objectives.linear.coordinates import Split, joined, split_coords
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.linear.gram import check_width
+from crfqn.objectives.losses.intercept_bound import intercept_bound
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.point import Point
 from crfqn.objectives.protocols import ItemBound, Matrix, MethodState, Operations, S
 from crfqn.objectives.proved_zeros import Ranges, count_within
 from crfqn.objectives.support import Support
-from crfqn.objectives.unpenalised_reach import unpenalised_reach
 from crfqn.penalties.penalty import LossBudget
 from crfqn.threads import Pool
 
@@ -166,9 +166,9 @@ class InMemory:
         """Return a table (k, F) times M, in float64 and without M."""
         return reduce(add, self.of_parts(curvature.times_gram, table))
 
-    def unpenalised_reach(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
+    def intercept_bound(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
         """Return a bound on the unpenalised weights of some optimum, infinite where there is none."""
-        return unpenalised_reach(self, unpenalised, value, norms)
+        return intercept_bound(self, unpenalised, value, norms)
 
     @cached_property
     def ranges(self) -> Ranges:

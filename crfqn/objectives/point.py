@@ -87,9 +87,9 @@ class Handle:
         """Return the unit of each coordinate's curvature: max_t x_tf^2; 1 for edges."""
         return self.objective.feature_scale(coords)
 
-    def unpenalised_reach(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
-        """Return a bound on the unpenalised weights of some optimum, whatever the point (`unpenalised_reach.py`)."""
-        return self.objective.unpenalised_reach(unpenalised, value, norms)
+    def intercept_bound(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
+        """Return a bound on the unpenalised weights of some optimum, whatever the point (`intercept_bound.py`)."""
+        return self.objective.intercept_bound(unpenalised, value, norms)
 
     def hessian_model(
         self, coords: Coords, n_sampled: int, max_dense: int, share: float = 1.0, passes: float = np.inf

@@ -151,7 +151,7 @@ class Point(Protocol):
         """Return the token-wise model from about n_sampled positions; None where it would be too large, or dearer than
         so many passes."""
 
-    def unpenalised_reach(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
+    def intercept_bound(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
         """Return a bound on the unpenalised weights of some optimum, infinite where there is none.
 
         value : the objective at any point, in nats: no item's loss at an optimum can be more

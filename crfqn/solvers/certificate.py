@@ -6,7 +6,7 @@ each gives the lower bound D(s) = dual loss(s) - penalty*(-s g) <= F(w*) <= F(w)
 
 Unpenalised coordinates must have a gradient of zero, as at a point from `unpenalised.solve_unpenalised`. What rounding
 leaves of it is charged to the bound: with g_u by the unpenalised, F(w*) >= D(s) - s sum_u |g_u| |w*_u|, and
-`Point.unpenalised_reach` bounds the w*_u of some optimum, from the value here. Where it cannot, nothing is proved.
+`Point.intercept_bound` bounds the w*_u of some optimum, from the value here. Where it cannot, nothing is proved.
 
 Which zeros are zeros of the optimum (after Ndiaye et al. 2017, "gap safe"): with q the mixtures of the certificate, q*
 the optimal ones and gap = F(w) - D(q), the entropies, each of them 1-strongly concave in the L1 norm (Pinsker), leave
@@ -72,7 +72,7 @@ def unpenalised_charge(point: Point, penalty: Penalty) -> float:
     value = value_at(point, penalty)
     if not value >= 0.0:  # the loss is one whose least value is not known
         return np.inf
-    return size * point.unpenalised_reach(penalty.unpenalised, value, penalty.norm_bounds(value))
+    return size * point.intercept_bound(penalty.unpenalised, value, penalty.norm_bounds(value))
 
 
 def value_at(point: Point, penalty: Penalty) -> float:

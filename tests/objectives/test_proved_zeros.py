@@ -238,12 +238,18 @@ class TestResults:
         assert result.n_proved_zeros is None
 
     def test_with_unpenalised_coordinates(self):
-        problem, unpenalised = make_problem(0), [2]
-        result = minimize(
-            problem.objective(), ElasticNet(2.0, unpenalised=np.array(unpenalised)), ProxQN(), tol=1e-6
-        )
-        _, w = problem.optimum(2.0, 0.0, unpenalised)
-        assert 0 < result.n_proved_zeros <= np.count_nonzero(np.abs(w) < 1e-6)
+        """One feature's weights for all states may have no penalty, as intercepts; of others nothing is proved."""
+        problem = make_problem(0, n_items=30, n_features=8, longest=3)
+        row = 5 + problem.n_features * np.arange(problem.n_states)
+        for unpenalised in (row, row[:1]):
+            penalty = ElasticNet(2.0, unpenalised=unpenalised)
+            result = minimize(problem.objective(), penalty, ProxQN(), tol=1e-6)
+            optimum, w = problem.optimum(2.0, 0.0, unpenalised)
+            if unpenalised is row:
+                assert 0 < result.n_proved_zeros <= np.count_nonzero(np.abs(w) < 1e-6)
+            else:
+                assert result.n_proved_zeros is None
+                assert result.value == pytest.approx(optimum, rel=1e-6)
 
     def test_none_are_zero_without_l1(self):
         result = minimize(make_problem(0).objective(), ElasticNet(0.0, 1.0), ProxQN(), tol=1e-6)

@@ -25,6 +25,7 @@ from crfqn.solvers.prox_qn import Diagonal, ProxQN, TopViolators
 pytestmark = pytest.mark.usefixtures("compiled")
 CHAIN, REAL = make_problem(4, n_items=12, n_features=12, longest=3), make_problem(3, is_binary=False)
 TREE = make_tree_problem("forest", 4, n_features=8, has_weights=True)
+TREE.x[:, 0] = 1.0  # a constant: what has no penalty as "free intercept" is one
 FLAT = make_tree_problem("flat", 3, n_items=60, n_features=12)
 PROBLEMS = {"chain": CHAIN, "real": REAL, "forest": TREE, "flat": FLAT}
 MANY_STATES = TreeProblem(

@@ -325,6 +325,17 @@ class TestOnChains:
 
     @pytest.mark.parametrize("unpenalised", [[0], [2, 11], [24, 27, 32]], ids=["node", "nodes", "edges"])
     @pytest.mark.parametrize(("l1", "l2"), [(0.5, 0.0), (5.0, 0.0), (0.5, 0.3)])
+    def test_nothing_is_proved_where_single_weights_have_no_penalty(self, problem, unpenalised, l1, l2):
+        optimum, _ = problem.optimum(l1, l2, unpenalised)
+        penalty = ElasticNet(l1, l2, np.array(unpenalised))
+        result = minimize(problem.objective(), penalty, ProxQN(), tol=1e-5)
+        assert result.status is Status.STATIONARY
+        assert np.isnan(result.trace.gap).all()
+        assert result.n_proved_zeros is None
+        assert result.value == pytest.approx(optimum, rel=1e-8)
+
+    @pytest.mark.parametrize("unpenalised", [[0, 8, 16], [5, 13, 21]])
+    @pytest.mark.parametrize(("l1", "l2"), [(0.5, 0.0), (5.0, 0.0), (0.5, 0.3)])
     def test_unpenalised_coordinates_are_solved_for_the_gap(self, problem, unpenalised, l1, l2):
         optimum, _ = problem.optimum(l1, l2, unpenalised)
         penalty = ElasticNet(l1, l2, np.array(unpenalised))

@@ -31,14 +31,17 @@ from crfqn.solvers.quasi_newton.owl_qn import OWLQN, pseudo_gradient
 from crfqn.solvers.quasi_newton.secant_pairs import SecantPairs
 from crfqn.solvers.screened_point import entries, screen_point
 from crfqn.solvers.sparsa import SpaRSA
+from crfqn.solvers.stopping import Estimated
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
 CHAIN = make_problem(1)
+TAXONOMY = make_tree_problem("forest", 1)
+TAXONOMY.x[:, 0] = 1.0
 PROBLEMS = {
     "chain": CHAIN,
     "weighted chain": replace(CHAIN, weights=np.array([0.5, 3, 1, 2, 0.1, 1, 1, 7, 1, 2, 0.3, 1])),
-    "taxonomy": make_tree_problem("forest", 1),
+    "taxonomy": TAXONOMY,
     "flat": make_tree_problem("flat", 3, n_items=60, n_features=8),
     "blocks": make_problem(3, n_features=4, is_binary=False),
 }
@@ -46,7 +49,7 @@ PENALTIES = {
     "l1": ElasticNet(0.6),
     "elastic net": ElasticNet(0.5, 0.5),
     "l2": ElasticNet(0.0, 0.5),
-    "free": ElasticNet(0.6, 0.1, unpenalised=np.array([0, 5])),
+    "free": None,
     "group": None,
 }
 SOLVERS = {
@@ -80,6 +83,8 @@ def penalty_of(name: str, problem: str):
     if PENALTIES[name] is not None:
         return PENALTIES[name]
     n_features = PROBLEMS[problem].objective().map.n_features
+    if name == "free":  # a feature's weights for all states, as intercepts are
+        return ElasticNet(0.6, 0.1, unpenalised=n_features * np.arange(PROBLEMS[problem].n_states))
     return GroupLasso(0.8, 0.1, n_features=n_features, n_states=PROBLEMS[problem].n_states)
 
 
@@ -117,6 +122,19 @@ def test_every_solver_meets_every_problem(name, penalty, solver):
     if penalty != "free":
         true_gap = (np.minimum.accumulate(trace.value) - min(expected.value, result.value)) / trace.value
         assert (trace.gap >= true_gap - 1e-12).all()
+
+
+@pytest.mark.parametrize("solver", [name for name in SOLVERS if name not in SMOOTH_ONLY])
+@pytest.mark.parametrize("name", ["chain", "weighted chain", "flat", "blocks"])
+def test_single_unpenalised_weights_leave_an_estimate(name, solver):
+    """Nothing bounds them, so that a gradient that is not quite zero leaves the dual point without value."""
+    penalty = ElasticNet(0.6, 0.1, unpenalised=np.array([0, 5]))
+    best = run(name, penalty, ProxQN(), tol=1e-7)
+    result = run(name, penalty, SOLVERS[solver], tol=Estimated(1e-6))
+    assert result.status is Status.ESTIMATED
+    assert np.isnan(result.gap)
+    assert result.value == pytest.approx(best.value, rel=1e-6)
+    assert result.passes <= 4 * MOST_PASSES[solver]  # solved before each bound that is looked for
 
 
 @pytest.mark.parametrize("solver", ["owl-qn", "prox-gd", "fista", "l-bfgs", "spa-rsa", "spa-rsa, monotone"])
@@ -217,7 +235,7 @@ class TestOWLQN:
 
     @pytest.mark.parametrize("penalty", ["l1", "elastic net", "free", "l2"])
     def test_pseudo_gradient_by_brute_force(self, penalty):
-        problem, penalty = PROBLEMS["chain"], PENALTIES[penalty]
+        problem, penalty = PROBLEMS["chain"], penalty_of(penalty, "chain")
         rng = np.random.default_rng(0)
         w = rng.normal(size=problem.n_coords) * (rng.random(problem.n_coords) < 0.5)
         used = np.flatnonzero(w)

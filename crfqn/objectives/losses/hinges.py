@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Labels, Vector
 from crfqn.kernels.margins import MULTICLASS, MULTITASK, multiclass_hinge, multitask_hinge, star_constants
 from crfqn.objectives.linear.feature_map import FeatureMap
-from crfqn.objectives.losses.reach import label_leads, range_with_unseen, single_size
+from crfqn.objectives.losses.intercept_bound import label_margins, label_range
 from crfqn.objectives.losses.score_loss import NO_EDGES, DualLoss, Evaluation, LinearDual, SingleLabel
 from crfqn.threads import Pool
 
@@ -78,9 +78,9 @@ class SquaredHinge(SingleLabel):
 
     is_smooth = has_curvature = has_margins = True
 
-    def leads(self, losses: Vector, rest: Vector, x: Vector) -> Vector:
-        """Return how far labels may lead a position's own, by label: a hinge is no larger than the loss."""
-        return label_leads(self.labels, self.n_states, np.sqrt(losses) - 1.0 + rest, x)
+    def label_margins(self, losses: Vector, change: Vector, x: Vector) -> Vector:
+        """Return the largest margin over a position's own label, by label: a hinge is no larger than the loss."""
+        return label_margins(self.labels, self.n_states, np.sqrt(losses) - 1.0 + change, x)
 
     def dual(self, evaluation: HingeEvaluation, weights: Vector) -> HingeDual:
         return hinge_dual(evaluation, weights)
@@ -92,8 +92,8 @@ class MulticlassSquaredHinge(SquaredHinge):
     code = MULTICLASS
     has_pair_duals = True
 
-    def reach(self, table: Vector, step: float) -> float:
-        return range_with_unseen(table, step)
+    def intercept_bound(self, table: Vector, step: float) -> float:
+        return label_range(table, step)
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> HingeEvaluation:
         return evaluate_hinge(multiclass_hinge, self.labels, scores, weights, pool)
@@ -127,12 +127,25 @@ class MulticlassSquaredHinge(SquaredHinge):
         return margins
 
 
+def single_size(table: Vector, step: float) -> float:
+    """Return a bound on max |b| where every label has a hinge of its own: s_y >= 1, other scores <= -1."""
+
+    def least_of_others(values: Vector) -> Vector:
+        least, first = np.full(values.size, values.min()), int(values.argmin())
+        least[first] = np.delete(values, first).min(initial=np.inf)
+        return least
+
+    below, above = (np.minimum(table[s], least_of_others(table[1 - s])) for s in (0, 1))
+    bounds = np.concatenate([below, above])
+    return float(max(np.where(np.isfinite(bounds), bounds, step).max(), 0.0))
+
+
 class MultitaskSquaredHinge(SquaredHinge):
     """sum_i c_i sum_r max(1 - Y_ir s_r, 0)^2, Y_ir = 1 for r = y_i and -1 otherwise: equation 11 as a sum."""
 
     code = MULTITASK
 
-    def reach(self, table: Vector, step: float) -> float:
+    def intercept_bound(self, table: Vector, step: float) -> float:
         return single_size(table, step)
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> HingeEvaluation:
@@ -182,13 +195,13 @@ class MulticlassHinge(SingleLabel):
 
     has_label_duals = True
 
-    def leads(self, losses: Vector, rest: Vector, x: Vector) -> Vector:
-        """Return how far labels may lead a position's own, by label: a margin's violation is at most the loss."""
-        return label_leads(self.labels, self.n_states, losses - 1.0 + rest, x)
+    def label_margins(self, losses: Vector, change: Vector, x: Vector) -> Vector:
+        """Return the largest margin over a position's own label, by label: a margin's violation is at most the loss."""
+        return label_margins(self.labels, self.n_states, losses - 1.0 + change, x)
 
-    def reach(self, table: Vector, step: float) -> float:
+    def intercept_bound(self, table: Vector, step: float) -> float:
         """Return the range of the intercepts: a constant added to all of them changes nothing."""
-        return range_with_unseen(table, step)
+        return label_range(table, step)
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> SubgradientEvaluation:
         """O(N K)."""

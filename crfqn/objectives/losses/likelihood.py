@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.margins import LOGISTIC
-from crfqn.objectives.losses.reach import label_leads, label_range
+from crfqn.objectives.losses.intercept_bound import label_margins, label_range
 from crfqn.objectives.losses.score_loss import DualLoss, Evaluation, NoDual, checked_labels
 from crfqn.objectives.losses.structured import OverStructure, StructuredLoss
 from crfqn.structures.chain import Chain
@@ -121,12 +121,12 @@ class Likelihood(StructuredLoss, LogPartition):
     def dual(self, evaluation: LikelihoodEvaluation, weights: Vector) -> MixtureDual:
         return MixtureDual(evaluation.entropy, evaluation.item_losses, weights)
 
-    def leads(self, losses: Vector, rest: Vector, x: Vector) -> Vector:
-        """Return how far labels may lead a position's own, by label (`reach.py`): to relabel one position of an item
-        gains no more than the item's loss, which is that of the likeliest labelling and more."""
-        return label_leads(self.targets, self.n_states, losses + rest, x)
+    def label_margins(self, losses: Vector, change: Vector, x: Vector) -> Vector:
+        """Return the largest margin over a position's own label, by label (`intercept_bound.py`): relabelling one
+        position of an item gains at most the item's loss."""
+        return label_margins(self.targets, self.n_states, losses + change, x)
 
-    def reach(self, table: Vector, step: float) -> float:
+    def intercept_bound(self, table: Vector, step: float) -> float:
         """Return a bound on the intercepts of some optimum, inner nodes of a taxonomy having none.
 
         The constants added to the scores of labels are all that intercepts of all nodes can do.

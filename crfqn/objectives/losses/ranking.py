@@ -16,7 +16,7 @@ from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.margins import RANKING, ranking_hinge
 from crfqn.objectives.losses.hinges import HingeDual, HingeEvaluation, hinge_dual, mixed_of_pairs
-from crfqn.objectives.losses.reach import pair_leads, pair_range
+from crfqn.objectives.losses.intercept_bound import pair_margins, pair_range
 from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation, PositionLoss
 from crfqn.threads import Pool
 
@@ -106,11 +106,11 @@ class MultilabelRanking(PositionLoss):
     def dual(self, evaluation: HingeEvaluation, weights: Vector) -> HingeDual:
         return hinge_dual(evaluation, weights)
 
-    def leads(self, losses: Vector, rest: Vector, x: Vector) -> Vector:
-        """Return how far an irrelevant label may lead a relevant one, by pairs."""
-        return pair_leads(self.relevance == 1.0, np.sqrt(losses) - 1.0 + rest, x)
+    def label_margins(self, losses: Vector, change: Vector, x: Vector) -> Vector:
+        """Return the largest margin of an irrelevant label over a relevant one, by pairs."""
+        return pair_margins(self.relevance == 1.0, np.sqrt(losses) - 1.0 + change, x)
 
-    def reach(self, table: Vector, step: float) -> float:
+    def intercept_bound(self, table: Vector, step: float) -> float:
         return pair_range(table, step)
 
     def score_bounds(self) -> Vector:

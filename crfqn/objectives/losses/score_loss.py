@@ -213,17 +213,19 @@ class ScoreLoss:
         """The states that a position can be labelled by, ascending."""
         return np.arange(self.n_states)
 
-    def leads(self, losses: Vector, rest: Vector, x: Vector) -> Vector:
-        """Return bounds on differences of intercepts, (N,), each the least that a position proves (`reach.py`).
+    def label_margins(self, losses: Vector, change: Vector, x: Vector) -> Vector:
+        """Return bounds on differences of intercepts, each the least that a position proves (`intercept_bound.py`).
 
         losses : the most that the loss of each position's item can be, unweighted, infinite for items without weight
-        rest, x : the most that other weights can change the difference of two labels' scores; the constant feature
+        change, x : the most that other weights can change the difference of two labels' scores; the constant feature
         """
         return np.full(1, np.inf)
 
-    def reach(self, table: Vector, step: float) -> float:
-        """Return a bound on |b| at some optimum from the least `leads`; infinite where they prove nothing; step : the
-        largest (1 + rest) / x, infinite where an x is not positive."""
+    def intercept_bound(self, table: Vector, step: float) -> float:
+        """Return a bound on |b| at some optimum from the least `label_margins`; infinite where they prove nothing.
+
+        step : the largest (1 + change) / x, infinite where an x is not positive
+        """
         return np.inf
 
 

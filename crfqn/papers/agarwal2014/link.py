@@ -104,12 +104,12 @@ class Link(PositionLoss):
         """Whether the conjugate is known, so that bounds can be proved and 0 is the smallest loss."""
         return self.potential.conjugate(self.targets[:, :1]) is not None
 
-    def leads(self, losses: Vector, rest: Vector, x: Vector) -> Vector:
+    def label_margins(self, losses: Vector, change: Vector, x: Vector) -> Vector:
         """Return what positions prove of the intercepts, (2, K)."""
-        return self.potential.leads(self.targets, losses, rest, x)
+        return self.potential.label_margins(self.targets, losses, change, x)
 
-    def reach(self, table: Vector, step: float) -> float:
-        return self.potential.reach(table)
+    def intercept_bound(self, table: Vector, step: float) -> float:
+        return self.potential.intercept_bound(table)
 
     def score_bounds(self) -> Vector:
         """Return L, of which no eigenvalue of the Hessian by a position's scores is larger, (N,)."""
