@@ -29,7 +29,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "data.hybrid": ["Features"],
         "data.sequences": ["Sequences"],
         "data.token_columns": ["TokenColumns"],
-        "data.tokens": ["tokenize"],
+        "data.tokenizers": ["tokenize"],
         "data.templates.windows": ["word_features"],
         "estimators.templates": ["Templates"],
         "distributed.sources": ["Shards"],

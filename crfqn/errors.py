@@ -62,6 +62,11 @@ class TextColumnWarning(UserWarning):
     """A column of a table most of whose texts are different, each a feature that new items will hardly have."""
 
 
+class TokenWarning(UserWarning):
+    """Text that is cut otherwise than the training data: tokens of another form, or a tokenizer that gets fewer than 98
+    % of the training tokens right."""
+
+
 class UnknownFeaturesWarning(UserWarning):
     """Items to label that have no feature with a weight, `n_items` of them: their labels tell nothing of them."""
 

@@ -22,6 +22,7 @@ from crfqn.data.files import shown_name
 from crfqn.errors import CrfqnError, InputError
 from crfqn.messages import printable
 from crfqn.model.opening import MODELS, model_of, read_any
+from crfqn.model.texts import tokenizer_of
 from crfqn.recipes import Observed
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sequences import pixel_map
@@ -148,6 +149,7 @@ def _facts(subject: Subject, path: Path, recipe: Recipe | None) -> dict[str, Any
         "recipe": None if recipe is None else recipe.name,
         "title": None if recipe is None else recipe.title,
         "encoding": None if recipe is None or recipe.data.dataset else recipe.data.encoding,
+        **_tokenizer_facts(model),
         "data_fingerprint": model.training_.get("data_fingerprint"),
         "labels": subject.labels,
         **({} if subject.tree is None else {"n_nodes": subject.tree.n_nodes}),
@@ -168,6 +170,14 @@ def _dense_facts(model: Any) -> dict[str, int]:
     """Return the numbers of columns and weights of a dense block, where there is one."""
     dense = getattr(model, "dense_coef_", np.empty((0, 0)))
     return {"n_dense": dense.shape[1], "n_dense_nonzero": int(np.count_nonzero(dense))} if dense.size else {}
+
+
+def _tokenizer_facts(model: Any) -> dict[str, Any]:
+    """Return what cuts raw text, where the training data have told it."""
+    tokenizer = tokenizer_of(model) if model.LABELS_SEQUENCES else None
+    if tokenizer is None or tokenizer.share is None:
+        return {}
+    return {"tokenizer": tokenizer.name, "tokenizer_share": tokenizer.share}
 
 
 def _n_nonzero(subject: Subject) -> dict[str, int]:
@@ -204,6 +214,8 @@ def _fact_lines(facts: dict[str, Any]) -> list[str]:
         "recipe": facts["recipe"] and f"{facts['recipe']}: {facts['title']}",
         "data": facts["data_fingerprint"] and f"sha256 {facts['data_fingerprint']}",
         "encoding": facts["encoding"] != "utf-8" and facts["encoding"],
+        "raw text": "tokenizer" in facts
+        and f"cut by {facts['tokenizer']!r}: {100 * facts['tokenizer_share']:.1f} % of the training tokens right",
         "labels": f"{len(facts['labels'])}{nodes}: {labels if len(labels) <= 70 else labels[:67] + '...'}",
         "features": f"{facts['n_features']:,}, of which {facts['n_features_used']:,} are used",
         "dense": "n_dense" in facts

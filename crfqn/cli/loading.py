@@ -17,11 +17,12 @@ from crfqn.data.files import STANDARD_INPUT, Part, Source, read_start, shown_nam
 from crfqn.data.label_texts import label_text
 from crfqn.data.model_file import ModelFile
 from crfqn.data.templates.vocabulary import TemplateVocabulary
+from crfqn.data.tokenizers import Tokenizer
 from crfqn.errors import InputError, ModelFileError, RecipeError, UnknownFeaturesWarning
 from crfqn.messages import describe, shorten
 from crfqn.model.content import CRFSUITE_NAMING
 from crfqn.model.opening import MODELS, model_of, read_any
-from crfqn.model.texts import token_rules
+from crfqn.model.texts import ENOUGH, share_text, tokenizer_of
 from crfqn.readers.items import Documents
 from crfqn.readers.registry import FORMATS, find_format, read
 from crfqn.readers.sniffing import first_lines, sniff, word_rows
@@ -169,6 +170,13 @@ class Input:
             yield part, *(result or (None, None))
 
 
+def say_share(tokenizer: Tokenizer | None) -> None:
+    """Say how many of the training tokens a tokenizer of raw text gets right, if too few."""
+    if tokenizer is not None and tokenizer.share is not None and tokenizer.share < ENOUGH:
+        text = share_text(tokenizer)
+        say(f"{text[0].upper()}{text[1:]}.")
+
+
 def read_input(model: Any, path: Path, source: str | None) -> Observed:
     """Read features and labels of a file as a whole; see `open_input`."""
     return open_input(model, path, source, is_labeled=True).observe(source)
@@ -213,7 +221,7 @@ def open_input(
                 _warn_of_utf8(source, encoding)
             separator = separator_of_new(recipe, lines, columns, _label_names(model))
             data = replace(recipe.data, format=name, encoding=encoding, separator=separator)
-            data = replace(data, tokens=token_rules(model)) if model.LABELS_SEQUENCES else data
+            data = replace(data, tokens=tokenizer_of(model)) if model.LABELS_SEQUENCES else data
             recipe = replace(recipe, data=data)
         observed = partial(observe, recipe, features=features, keeps_blank=keeps_blank, columns=columns)
         if recipe.features.kind == "pixel-pairs":
@@ -224,6 +232,8 @@ def open_input(
             raise InputError(
                 f"{path}: raw text is for models of words; this one reads {recipe.features.kind}"
             )
+        if name == "raw":
+            say_share(recipe.data.tokens)
         options = reading_options(recipe, name, columns, is_new=True) if source is not None else {}
         return Input(source, name, observed, _cut(name, **options), encoding)
     if source is None:
@@ -243,7 +253,10 @@ def open_input(
         ):
             told = "conll"  # as many columns in each line are no sentences
         name = find_format(told or format_of_columns(lines, columns, labels, "conll")).name
-        options = column_options(name, columns) | ({"tokens": token_rules(model)} if name == "raw" else {})
+        options = column_options(name, columns)
+        if name == "raw":
+            options["tokens"] = tokenizer_of(model)
+            say_share(options["tokens"])
         if has_more and name in OF_ANY_COLUMNS:
             options = {"columns": columns, "has_more": True, "is_labeled": is_labeled}
             if is_labeled:

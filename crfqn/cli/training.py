@@ -15,7 +15,7 @@ import numpy as np
 from crfqn.atomic_write import check_writable
 from crfqn.cli.cluster import cluster_of
 from crfqn.cli.exits import ExitCode, Interrupts
-from crfqn.cli.loading import check_labelled, feature_names, tree_of
+from crfqn.cli.loading import check_labelled, feature_names, say_share, tree_of
 from crfqn.cli.options import ClusterOptions, DataOptions, DevOptions
 from crfqn.cli.output import say, to_json
 from crfqn.data.hybrid import sparse_of
@@ -23,6 +23,7 @@ from crfqn.data.label_texts import labels_like
 from crfqn.data.tokens import UNICODE
 from crfqn.datasets import dataset
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError
+from crfqn.model.texts import tokenizer_of
 from crfqn.readers.format import by_blank_lines
 from crfqn.readers.registry import FORMATS
 from crfqn.recipes import EMBEDDED, Prepared, build_estimator, load_recipe, observe, prepare
@@ -235,6 +236,8 @@ def _fit_and_save(
     else:
         say(f"Not converged ({model.result_.message}); the model is saved and usable.")
         code = ExitCode.NOT_CONVERGED
+    if model.LABELS_SEQUENCES:
+        say_share(tokenizer_of(model))
     scores = None
     if not is_interrupted and prepared.y_test:
         from crfqn.metrics.evaluation import score

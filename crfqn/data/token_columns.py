@@ -40,6 +40,8 @@ class TokenColumns(Items, Sequence[Any]):
     (2, [{'w': 'it', 'pos': 'PRP'}])
     """
 
+    blanks: list[bool] | None = None  # whether a blank stands behind each position, where readers know it
+
     def __init__(self, texts: Mapping[str, Sequence[str]], offsets: ArrayLike) -> None:
         self.texts: dict[str, list[str]] = {name: list(column) for name, column in texts.items()}
         lengths = {len(column) for column in self.texts.values()}
@@ -124,6 +126,12 @@ class TokenColumns(Items, Sequence[Any]):
         first, ends = next(iter(self.texts.values())), self.offsets.tolist()
         return [first[begin:end] for begin, end in pairwise(ends)]
 
+    def blanks_by_item(self) -> list[list[bool]] | None:
+        """Return `blanks` item by item, None where they are not known."""
+        if self.blanks is None:
+            return None
+        return [self.blanks[begin:end] for begin, end in pairwise(self.offsets.tolist())]
+
     def __iter__(self) -> Iterator[list[dict[str, str]]]:
         return (self._item(i) for i in range(len(self)))
 
@@ -136,7 +144,9 @@ class TokenColumns(Items, Sequence[Any]):
         positions, offsets = positions_of(self.offsets, np.arange(len(self))[key])
         rows = positions.tolist()
         texts = {name: [column[row] for row in rows] for name, column in self.texts.items()}
-        return self._made(texts, offsets)
+        found = self._made(texts, offsets)
+        found.blanks = None if self.blanks is None else [self.blanks[row] for row in rows]
+        return found
 
     def __add__(self, other: Any) -> TokenColumns:
         if not isinstance(other, TokenColumns):
@@ -146,7 +156,10 @@ class TokenColumns(Items, Sequence[Any]):
                 f"expected the columns {', '.join(self.names)}, got {', '.join(other.names) or 'none'}"
             )
         offsets = np.concatenate([self.offsets, self.offsets[-1] + other.offsets[1:]])
-        return self._made({name: column + other.texts[name] for name, column in self.texts.items()}, offsets)
+        found = self._made({name: column + other.texts[name] for name, column in self.texts.items()}, offsets)
+        if self.blanks is not None and other.blanks is not None:
+            found.blanks = self.blanks + other.blanks
+        return found
 
     def __eq__(self, other: object) -> bool:
         """Return whether the items are the same; a list of lists of dicts may be compared with, too."""

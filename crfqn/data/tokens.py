@@ -19,9 +19,6 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from crfqn.errors import InputError
-from crfqn.messages import describe
-
 UNICODE, LETTERS, BLANKS = "unicode", "letters", "blanks"  # rules of words
 # All of ASCII, and the rules of models that were trained before there were Unicode's (LETTERS).
 TOKEN = re.compile(r"(?<!\w)(?:[^\W\d_]\.){2,}(?!\w)|\w+(?:[-'\u2019]\w+|(?<=\d)[.,:](?=\d)\w+)*|[^\w\s]")
@@ -87,37 +84,8 @@ TOKEN_KINDS = re.compile(
 WORD_KINDS = re.compile(rf"[ahdn_](?:f*[ahdn_mwz])+|k[mwz]*(?:f*k{_MARKS})+|i{_MARKS}")
 
 
-def tokenize(text: str, rules: str = UNICODE) -> list[str]:
-    """Return the words and the punctuation of a text, in their order.
-
-    Parameters
-    ----------
-    text : str
-    rules : "unicode" or "letters", default "unicode"
-        "letters": a word is a run of letters and digits, without marks and joiners, which are tokens of their own, as
-        for models from before there were Unicode's rules.
-
-    Raises
-    ------
-    InputError
-        Other rules, and anything but a text.
-
-    Examples
-    --------
-    >>> tokenize("I don't live in the U.S., but in Paris.")
-    ['I', "don't", 'live', 'in', 'the', 'U.S.', ',', 'but', 'in', 'Paris', '.']
-    """
-    if rules not in (UNICODE, LETTERS):
-        raise InputError(f"rules: expected {UNICODE!r} or {LETTERS!r}, got {describe(rules)}")
-    if not isinstance(text, str):
-        raise InputError(f"expected a text, got {describe(text)}")
-    if rules == LETTERS or text.isascii():
-        return TOKEN.findall(text)
-    return [text[start:stop] for start, stop in token_spans(text, rules)]
-
-
 def token_spans(text: str, rules: str = UNICODE) -> list[tuple[int, int]]:
-    """Return where the tokens of a text begin and end, in characters; `rules` as of `tokenize`."""
+    """Return where the tokens of a text begin and end, in characters; `rules`: UNICODE or LETTERS."""
     if rules == LETTERS or text.isascii():
         return [match.span() for match in TOKEN.finditer(text)]
     return [match.span() for match in TOKEN_KINDS.finditer(text.translate(KINDS))]
@@ -127,7 +95,7 @@ def find_words(text: str, rules: str = UNICODE) -> list[str]:
     """Return the words of a text that features count, in small letters: those of two or more letters, digits and marks,
     and each letter of a script without blanks; composed (NFC), without format characters such as soft hyphens.
 
-    rules : "unicode", "letters" as of `tokenize`, or "blanks": whatever blanks part and has a letter or digit in it
+    rules : "unicode", "letters" as of `crfqn.tokenize`, or "blanks": what blanks part and has a letter or digit in it
     """
     text = text.lower()
     if rules == BLANKS:

@@ -134,8 +134,9 @@ class Templates(TransformerMixin, BaseEstimator):
         columns = TokenColumns.from_items(X, self.columns)
         source = self._source(columns.names)
         functions = tuple(self.functions or ())
-        encoder = Encoder.fit(source.settings(functions), columns)
-        self.vocabulary_ = TemplateVocabulary(encoder, source.as_dict())
+        settings = source.settings(functions)
+        encoder = Encoder.fit(settings, columns)
+        self.vocabulary_ = TemplateVocabulary(encoder, source.fitted_to(columns, settings).as_dict())
         self.n_features_ = encoder.n_features
         self.has_edges_ = self.vocabulary_.has_edges
         return columns

@@ -14,11 +14,10 @@ import numpy as np
 
 from crfqn.arrays import Vector
 from crfqn.data.model_file import ModelSource
-from crfqn.data.tokens import tokenize
 from crfqn.errors import InputError, NotOpenError
 from crfqn.messages import describe, shorten
 from crfqn.model.opening import open_model
-from crfqn.model.texts import token_rules
+from crfqn.model.texts import cut_text
 
 
 class ModelInfo(NamedTuple):
@@ -239,7 +238,7 @@ class Tagger:
         if item is None:
             raise InputError("expected an item first: set(xseq)")
         if isinstance(item, str) and self._model.LABELS_SEQUENCES:
-            item = tokenize(item, token_rules(self._model))
+            item = cut_text(self._model, item)
         return item if hasattr(item, "tocsr") and not self._model.LABELS_SEQUENCES else [item]
 
     def _known(self, known: Any, is_of_one: bool = True) -> dict[str, Any]:

@@ -16,20 +16,42 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.data.templates.vocabulary import TemplateVocabulary
+from crfqn.data.tokenizers import Tokenizer
 from crfqn.data.tokens import BLANKS, LETTERS, UNICODE, find_words
-from crfqn.errors import InputError
+from crfqn.errors import InputError, TokenWarning, warn_caller
 from crfqn.messages import describe
 from crfqn.model.weights import Rows
 
 LARGEST_IDF = 1e12
 
 
-def token_rules(model: Any) -> str:
-    """Return the rules by which raw text for a chain's model is cut into tokens (`crfqn.tokenize`): those of the time
-    when it was trained."""
+ENOUGH = 0.98  # of the training tokens: a tokenizer that gets fewer right is warned of
+
+
+def tokenizer_of(model: Any) -> Tokenizer:
+    """Return what cuts raw text for a chain's model: as its training data were cut, as far as they tell; of earlier
+    models the rules of that time."""
     if isinstance(model.vocabulary_, TemplateVocabulary):
-        return str(model.vocabulary_.source["tokens"])
-    return LETTERS if model.training_ and "tokens" not in model.training_ else UNICODE
+        return model.vocabulary_.tokenizer
+    return Tokenizer(LETTERS if model.training_ and "tokens" not in model.training_ else UNICODE)
+
+
+def cut_text(model: Any, text: str) -> list[str]:
+    """Return the tokens of a raw text for a chain's model; TokenWarning, once, where the tokenizer gets too few of the
+    training tokens right."""
+    tokenizer = tokenizer_of(model)
+    if tokenizer.share is not None and tokenizer.share < ENOUGH and not model.vocabulary_.has_warned:
+        model.vocabulary_.has_warned = True
+        warn_caller(share_text(tokenizer), TokenWarning)
+    return [text[start:end] for start, end in tokenizer.spans(text)]
+
+
+def share_text(tokenizer: Tokenizer) -> str:
+    """Return in words what a tokenizer gets right."""
+    return (
+        f"raw text is cut by the tokenizer {tokenizer.name!r}, which gets {100 * (tokenizer.share or 0):.1f} % of the "
+        "training tokens right"
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,23 +43,26 @@ def read_conllu(
     texts: dict[str, list[str]] = {name: [] for name in columns}
     labels: list[list[str]] = []
     lines: list[list[int]] = []
+    blanks: list[bool] = []
     for block in _blocks(path):
         words = _words(conllu, shown_name(path), block)
         if not words:
             continue
         for name, column in texts.items():
-            column.extend(_text(word, name) for _, word in words)
-        labels.append(["" if (text := _text(word, label)) == EMPTY else text for _, word in words])
-        lines.append([number for number, _ in words])
+            column.extend(_text(word, name) for _, word, _ in words)
+        labels.append(["" if (text := _text(word, label)) == EMPTY else text for _, word, _ in words])
+        lines.append([number for number, _, _ in words])
+        blanks += [has_blank for *_, has_blank in words]
     if not labels:
         raise EmptyDataError(
             f"{shown_name(path)}: no items; expected sentences in CoNLL-U, ten columns a word"
         )
     offsets = np.cumsum([0, *map(len, labels)], dtype=np.int64)
     relabel = in_line(partial(_relabelled, name=label))
-    return Labeled(
-        TokenColumns(texts, offsets), labels, places=Places.of_items(shown_name(path), lines, relabel)
-    )
+    tokens = TokenColumns(texts, offsets)
+    if not all(blanks):  # a file without `SpaceAfter=No` does not tell where blanks are
+        tokens.blanks = blanks
+    return Labeled(tokens, labels, places=Places.of_items(shown_name(path), lines, relabel))
 
 
 def conllu_lines(labeled: Labeled, label: str = "upos") -> Iterator[str]:
@@ -110,8 +113,9 @@ def _blocks(path: Readable) -> Iterator[list[tuple[int, str]]]:
         yield block
 
 
-def _words(conllu: Any, shown: str, block: list[tuple[int, str]]) -> list[tuple[int, Any]]:
-    """Return the words of a sentence, each with its line."""
+def _words(conllu: Any, shown: str, block: list[tuple[int, str]]) -> list[tuple[int, Any, bool]]:
+    """Return the words of a sentence, each with its line, and whether a blank stands behind it: none does within a
+    multiword token."""
     numbers = [number for number, line in block if not line.startswith("#")]
     for number, line in block:
         n_fields = line.count("\t") + 1
@@ -133,8 +137,17 @@ def _words(conllu: Any, shown: str, block: list[tuple[int, str]]) -> list[tuple[
         )
     except (conllu.exceptions.ParseException, ValueError) as error:
         raise DataError(f"{shown}, line {block[0][0]}: the sentence is no CoNLL-U: {error}") from error
-    pairs = zip(numbers, sentence, strict=True)
-    return [(number, word) for number, word in pairs if isinstance(word["id"], int)]
+    words: list[tuple[int, Any, bool]] = []
+    last, has_blank = 0, True  # of a multiword token
+    for number, word in zip(numbers, sentence, strict=True):
+        is_followed = (word.get("misc") or {}).get("SpaceAfter") != "No"
+        if not isinstance(word["id"], int):
+            last, has_blank = (word["id"][2], is_followed) if word["id"][1] == "-" else (last, has_blank)
+        elif word["id"] <= last:
+            words.append((number, word, has_blank and word["id"] == last))
+        else:
+            words.append((number, word, is_followed))
+    return words
 
 
 def _text(word: Any, name: str) -> str:

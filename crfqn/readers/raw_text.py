@@ -8,16 +8,19 @@ import numpy as np
 
 from crfqn.data.files import Readable, shown_name, text_lines
 from crfqn.data.token_columns import TokenColumns
-from crfqn.data.tokens import UNICODE, token_spans
+from crfqn.data.tokenizers import Tokenizer
 from crfqn.errors import EmptyDataError, InputError
 from crfqn.readers.format import SEQUENCES, Format, by_lines
 from crfqn.readers.items import Labeled, Places
 
 WORDS = ("w",)
+UNICODE_WORDS = Tokenizer()
 
 
-def read_raw_text(path: Readable, columns: Sequence[str] | None = WORDS, *, tokens: str = UNICODE) -> Labeled:
-    """Read each line that is not blank as an item: TokenColumns of one column, the tokens by the rules `tokens`
+def read_raw_text(
+    path: Readable, columns: Sequence[str] | None = WORDS, *, tokens: Tokenizer = UNICODE_WORDS
+) -> Labeled:
+    """Read each line that is not blank as an item: TokenColumns of one column, the tokens by a tokenizer
     (`crfqn.tokenize`), without labels; `spans` has where in its line each begins and ends, in characters. DataError
     for none; InputError for several columns."""
     (name, *others) = columns or WORDS
@@ -27,7 +30,7 @@ def read_raw_text(path: Readable, columns: Sequence[str] | None = WORDS, *, toke
     spans: list[list[tuple[int, int]]] = []
     numbers: list[int] = []
     for number, line in text_lines(path):
-        line_spans = token_spans(line, tokens)
+        line_spans = tokens.spans(line)
         if line_spans:
             words += [line[start:stop] for start, stop in line_spans]
             spans.append(line_spans)

@@ -12,6 +12,7 @@ from typing import Any
 from crfqn.choices import LOSSES, STRUCTURED
 from crfqn.data.templates.vocabulary import WindowFeatures
 from crfqn.data.templates.windows import CHUNKING
+from crfqn.data.tokenizers import Tokenizer
 from crfqn.data.tokens import BLANKS, UNICODE
 from crfqn.errors import InputError, RecipeError
 from crfqn.readers.registry import FORMATS
@@ -76,7 +77,7 @@ class DataSection:
     )
     encoding: str = key("utf-8", "of the files; bytes: UTF-8 with other bytes between, as they are")
     split: SplitSection = SplitSection("given")
-    tokens: str | None = None  # no key: the rules by which the recipe's model cuts raw text
+    tokens: Tokenizer | None = None  # no key: what cuts raw text for the recipe's model
 
     def names(self, part: str) -> list[str]:
         """Return the names of the files for "train", "test" or "dev", as they are given."""

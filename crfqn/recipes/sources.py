@@ -295,7 +295,7 @@ def reading_options(
         if recipe.features.kind not in ("windows", "templates", "words"):
             return {}
         names = list(columns or recipe.features.column_names) or None
-        how = {"separator": recipe.data.separator or None} if format == "conll" else {}
+        how: dict[str, Any] = {"separator": recipe.data.separator or None} if format == "conll" else {}
         how |= {"tokens": recipe.data.tokens} if format == "raw" and recipe.data.tokens else {}
         return column_options(format, names) | named_columns(recipe, format, is_new) | how
     options = named_columns(recipe, format, is_new)

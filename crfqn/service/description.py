@@ -86,6 +86,11 @@ MODEL = _object(
     takes={"enum": [*TAKES]},
     item={"type": "string", "description": "What an item is, in words."},
     columns=_list({"type": "string"}) | {"type": ["array", "null"]},
+    tokenizer={"type": ["string", "null"], "description": "What cuts texts into tokens."},
+    tokenizer_share={
+        "type": ["number", "null"],
+        "description": "Share of the training tokens that it gets right.",
+    },
     scheme={"type": ["string", "null"]},
     has_probabilities={"type": "boolean"},
     n_features={"type": "integer"},

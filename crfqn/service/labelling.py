@@ -15,12 +15,11 @@ import numpy as np
 
 from crfqn.data.hybrid import refuse_dense
 from crfqn.data.templates.vocabulary import TemplateVocabulary
-from crfqn.data.tokens import token_spans
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 from crfqn.model.answers import add_tokens, answer_parts, scheme_of
 from crfqn.model.opening import open_model
-from crfqn.model.texts import token_rules
+from crfqn.model.texts import tokenizer_of
 
 TOGETHER = 64  # items that are labelled at a time; the clock is looked at between
 MOST_BEST, MOST_FEATURES = 100, 100
@@ -127,6 +126,7 @@ class LabelService:
     def describe(self) -> dict[str, Any]:
         """Return what clients need to know of the model."""
         model = self.model
+        tokenizer = tokenizer_of(model) if self.takes == "text" else None
         return {
             "kind": model.kind,
             "labels": model.classes_.tolist(),
@@ -134,6 +134,8 @@ class LabelService:
             "takes": self.takes,
             "item": TAKES[self.takes],
             "columns": self.columns,
+            "tokenizer": tokenizer and tokenizer.name,
+            "tokenizer_share": tokenizer and tokenizer.share,
             "scheme": self.scheme,
             "has_probabilities": model.has_probabilities,
             "n_features": model.n_features_in_,
@@ -226,7 +228,7 @@ class LabelService:
     def _prepared(self, i: int, item: Any, answer: dict[str, Any]) -> Any:
         """Return an item of JSON as the model takes it; a text is cut into tokens, which are added to its answer."""
         if self.takes == "text" and isinstance(item, str):
-            spans = token_spans(item, token_rules(self.model))
+            spans = tokenizer_of(self.model).spans(item)
             add_tokens(answer, [item[start:end] for start, end in spans], spans)
             return answer["tokens"]
         if self.takes == "document" and not isinstance(item, str):
@@ -266,8 +268,7 @@ def _what_it_takes(model: Any) -> tuple[str, list[str] | None]:
         return "matrix", None
     if not isinstance(vocabulary, TemplateVocabulary):
         return "features", None
-    columns, used = list(vocabulary.source["columns"]), set(vocabulary.encoder.settings.columns or ())
-    return ("text", None) if used <= {columns[0]} else ("columns", columns)
+    return ("text", None) if vocabulary.takes_words else ("columns", list(vocabulary.source["columns"]))
 
 
 def _allowed(i: int, known: Any) -> list[Any] | None:

@@ -7,7 +7,7 @@ encodes token columns itself, with names when they are asked for.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,10 +21,11 @@ from crfqn.data.templates.patterns import BIGRAM, BOTH, CRFPP, UNIGRAM, Pattern,
 from crfqn.data.templates.windows import CHUNKING, parse_windows, word_patterns, word_shapes
 from crfqn.data.token_columns import TokenColumns
 from crfqn.data.token_rows import TokenRows
+from crfqn.data.tokenizers import BLANK, NAMES, STOP, Tokenizer, choose_tokenizer
 from crfqn.data.tokens import LETTERS, UNICODE
 from crfqn.data.vocabulary import NO_VALUE, KnownColumns, Vocabulary
-from crfqn.errors import InputError
-from crfqn.messages import describe
+from crfqn.errors import InputError, TokenWarning, warn_caller
+from crfqn.messages import describe, shorten
 
 LARGEST_WIDTH = 2**31 - 1
 OF_OLD_FILES = {
@@ -32,6 +33,9 @@ OF_OLD_FILES = {
     "tokens": LETTERS,
     "transitions": False,
     "has_more_columns": False,
+    "token_share": None,
+    "abbreviations": (),
+    "token_forms": None,
 }  # settings that there were not at first
 
 
@@ -41,7 +45,7 @@ class TemplateVocabulary(Vocabulary):
     encodes_items = True
 
     def __init__(self, encoder: Encoder, source: dict[str, Any]) -> None:
-        self.encoder, self.source = encoder, source
+        self.encoder, self.source, self.has_warned = encoder, source, False
         self.n_features = encoder.n_features
 
     @cached_property
@@ -91,10 +95,45 @@ class TemplateVocabulary(Vocabulary):
         indices, indptr = self.encoder.rows(columns)
         return TokenRows(indices, indptr, columns.offsets, np.empty(0), len(self))
 
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """What cuts raw text."""
+        source, forms = self.source, self.source["token_forms"]
+        return Tokenizer(
+            source["tokens"],
+            source["token_share"],
+            frozenset(source["abbreviations"]),
+            None if forms is None else tuple(forms),
+        )
+
+    @property
+    def takes_words(self) -> bool:
+        """Whether the features are of the first column alone, so that the words of a raw text are an item."""
+        return reads_words_alone(self.source["columns"], self.encoder.settings)
+
     def _columns(self, items: Any) -> TokenColumns:
         names, used = self.source["columns"], self.encoder.settings.columns
         used = names if used is None else used
-        return TokenColumns.from_items(items, names, used, has_more=self.source["has_more_columns"])
+        columns = TokenColumns.from_items(items, names, used, has_more=self.source["has_more_columns"])
+        forms = self.source["token_forms"]
+        if forms is not None and len(forms) < 2 and not self.has_warned and columns.texts:
+            self._warn_of_texts(next(iter(columns.texts.values())), forms)
+        return columns
+
+    def _warn_of_texts(self, words: Sequence[str], forms: Sequence[str]) -> None:
+        """Warn, once, of words that contain blanks or end in a full stop where no training token did."""
+        together = "\n".join(words) + "\n"
+        if not (STOP not in forms and ".\n" in together) and not (BLANK not in forms and " " in together):
+            return
+        odd = next((w for w in words if (BLANK not in forms and " " in w) or _ends_in_stop(w, forms)), None)
+        if odd is not None:
+            self.has_warned = True
+            what = "contains a blank" if " " in odd else "ends in a full stop"
+            message = (
+                f"the token {shorten(odd)} {what}, as no token of the training data does: is it a text that is to be "
+                "cut into tokens (a str for Tagger.tag, a line of raw text for crfqn predict)?"
+            )
+            warn_caller(message, TokenWarning)
 
     def stored_source(self) -> dict[str, Any]:
         """Return the source; InputError where there are functions, whose code a model file does not keep."""
@@ -110,6 +149,15 @@ class TemplateVocabulary(Vocabulary):
 
     def __repr__(self) -> str:
         return f"TemplateVocabulary({len(self)} features of {len(self.encoder.settings.patterns)} templates)"
+
+
+def _ends_in_stop(word: str, forms: Sequence[str]) -> bool:
+    return STOP not in forms and len(word) > 1 and word[-1] == "." and any(map(str.isalnum, word))
+
+
+def reads_words_alone(columns: Sequence[str], settings: Settings) -> bool:
+    """Return whether features are of the first column alone."""
+    return not settings.functions and set(settings.columns or ()) <= {columns[0]}
 
 
 def is_hashed(vocabulary: Vocabulary) -> bool:
@@ -132,11 +180,14 @@ class TemplateSource:
     words: str = (
         ""  # the column of words, for the features of a first tagger (`word_patterns`) of it and all others
     )
-    tokens: str = UNICODE  # the rules by which raw text becomes words, as of `crfqn.tokenize`
+    tokens: str = UNICODE  # the tokenizer of raw text, and what is known of it, as of `Tokenizer`
     transitions: bool = False  # pairs of neighbouring labels have weights also if the patterns have no `B`
     has_more_columns: bool = (
         False  # items may have others behind `columns`, which nothing says of other tools' models
     )
+    token_share: float | None = None
+    abbreviations: tuple[str, ...] = ()
+    token_forms: tuple[str, ...] | None = None
 
     @classmethod
     def from_dict(cls, table: Any) -> TemplateSource:
@@ -147,18 +198,24 @@ class TemplateSource:
                 f"templates: expected a table of {', '.join(sorted(names))}, got {describe(table)}"
             )
         found = OF_OLD_FILES | dict(table)
-        for name in ("columns", "shapes"):
+        for name in ("columns", "shapes", "abbreviations", "token_forms"):
             texts = found[name]
-            if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
+            if texts is None and name == "token_forms":
+                continue
+            is_list = isinstance(texts, Sequence) and not isinstance(texts, str)
+            if not is_list or not all(isinstance(text, str) for text in texts):
                 raise InputError(f"templates: {name}: expected a list of texts, got {describe(texts)}")
             found[name] = tuple(texts)
         for name in ("patterns", "windows", "words"):
             if not isinstance(found[name], str):
                 raise InputError(f"templates: {name}: expected a text, got {describe(found[name])}")
-        if found["tokens"] not in (UNICODE, LETTERS):
+        if found["tokens"] not in NAMES:
             raise InputError(
-                f"templates: tokens: expected {UNICODE} or {LETTERS}, got {describe(found['tokens'])}"
+                f"templates: tokens: expected one of {', '.join(NAMES)}, got {describe(found['tokens'])}"
             )
+        share = found["token_share"]
+        if share is not None and not (type(share) in (int, float) and 0 <= share <= 1):
+            raise InputError(f"templates: token_share: expected a number from 0 to 1, got {describe(share)}")
         for name in ("transitions", "has_more_columns"):
             if type(found[name]) is not bool:
                 raise InputError(f"templates: {name}: expected true or false, got {describe(found[name])}")
@@ -201,6 +258,21 @@ class TemplateSource:
             raise InputError(
                 f"{what}: expected columns out of {', '.join(self.columns)}, got {describe(column)}"
             )
+
+    def fitted_to(self, columns: TokenColumns, settings: Settings) -> TemplateSource:
+        """Return the source with the tokenizer that cuts raw text as the words of the training data; without a choice
+        where raw text is no item."""
+        if not columns.texts or not reads_words_alone(self.columns, settings):
+            return self
+        found = choose_tokenizer(columns.first_texts(), columns.blanks_by_item())
+        abbreviations = tuple(sorted(found.abbreviations))
+        return replace(
+            self,
+            tokens=found.name,
+            token_share=found.share,
+            abbreviations=abbreviations,
+            token_forms=found.forms,
+        )
 
     def vocabulary(self, names: Sequence[str] | None) -> TemplateVocabulary:
         """Return the vocabulary whose column f is the feature names[f]; hashed features need no names."""

@@ -1,0 +1,225 @@
+"""How raw text is cut into the tokens that a model was trained on: the tokenizers there are, and the choice of one.
+
+A tokenizer is chosen by what it gets right of the training data. Where the data tells which tokens a blank follows
+(CoNLL-U: `SpaceAfter=No`, multiword tokens), their text is known; otherwise it is written as usual: closing marks and
+`'s`, `n't` stand behind what is before them, opening ones before what follows, words of scripts without blanks side by
+side. A token is right if it begins and ends where it does in the training data. It needs the standard library alone.
+
+References
+----------
+Marcus, Santorini, Marcinkiewicz: Building a large annotated corpus of English: the Penn Treebank. Computational
+Linguistics 19, 1993; its tokenization is described by MacIntyre, 1995.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from crfqn.data.tokens import BLANKS, KINDS, LETTERS, TOKEN, UNICODE, token_spans
+from crfqn.errors import InputError
+from crfqn.messages import describe
+
+PENN, CHARACTERS = "penn", "characters"
+ENOUGH = 10_000  # tokens that a choice looks at
+MOST_ABBREVIATIONS = 1000
+BLANK, STOP = (
+    "blank",
+    "stop",
+)  # what tokens of raw text have, as a rule: a blank within them, a full stop at their end
+
+Span = tuple[int, int]
+# Pieces of what blanks part: dots, dashes, marks that stand alone, commas and colons not between digits, and words.
+PIECE = re.compile(
+    r"\.{2,}|-{2,}|``|''|[\[\](){}<>;@#$%&!?\"“”„«»…]|(?<!\d)[,:]|[,:](?!\d)"
+    r"|(?:[^\s\[\](){}<>;@#$%&!?\"“”„«»…,:.\-`']|(?<=\d)[,:](?=\d)|\.(?!\.)|-(?!-)|`(?!`)|'(?!'))+|\S"
+)
+CLITIC = re.compile(r"(?:n['’]t|['’](?:s|m|d|ll|re|ve))$", re.IGNORECASE)
+LONGEST_CLITIC = 3
+TWO_WORDS = {
+    "cannot": 3,
+    "gonna": 3,
+    "gotta": 3,
+    "wanna": 3,
+    "gimme": 3,
+    "lemme": 3,
+    "'tis": 2,
+    "'twas": 2,
+    "d'ye": 2,
+}
+# Of English: one of them counts unless the training data have it without its full stop as often.
+USUAL_ABBREVIATIONS = (
+    *(
+        "Mr.",
+        "Mrs.",
+        "Ms.",
+        "Dr.",
+        "Prof.",
+        "Rev.",
+        "Hon.",
+        "Gen.",
+        "Col.",
+        "Lt.",
+        "Capt.",
+        "Sgt.",
+        "Sen.",
+        "Rep.",
+    ),
+    *("Gov.", "St.", "Mt.", "Jr.", "Sr.", "Inc.", "Ltd.", "Co.", "Corp.", "Bros.", "vs.", "etc."),
+    *("Jan.", "Feb.", "Mar.", "Apr.", "Aug.", "Sept.", "Oct.", "Nov.", "Dec."),
+)
+INITIALS = re.compile(r"(?:[^\W\d_]\.)+")
+LETTER_OR_DIGIT = re.compile(r"[^\W_]")
+CLOSING, QUOTES = frozenset(".,;:!?%…’”»"), frozenset(('"', "''", "``"))
+
+
+class Tokenizer(NamedTuple):
+    """Rules by which raw text is cut.
+
+    Attributes
+    ----------
+    name : {"unicode", "letters", "blanks", "penn", "characters"}
+        "unicode" and "letters": as of `crfqn.data.tokens`; "blanks": at white space; "penn": as the Penn Treebank,
+        where `n't`, `'s` and other contractions and all punctuation are tokens, and a full stop is one unless it
+        belongs to initials (`U.S.`) or one of the `abbreviations`; "characters": each character but white space.
+    share : float, or None if not known: of the training tokens those that it gets right
+    abbreviations : tokens of the training data that end in a full stop, the most frequent ones, and usual ones
+    forms : which of "blank" and "stop" the tokens of the training data have, None if not known
+    """
+
+    name: str = UNICODE
+    share: float | None = None
+    abbreviations: frozenset[str] = frozenset()
+    forms: tuple[str, ...] | None = None
+
+    def spans(self, text: str) -> list[Span]:
+        """Return where the tokens of a text begin and end, in characters; in time linear in its length."""
+        if self.name in (UNICODE, LETTERS):
+            return token_spans(text, self.name)
+        if self.name == PENN:
+            return [span for match in PIECE.finditer(text) for span in self._words(text, *match.span())]
+        return [match.span() for match in re.finditer(r"\S+" if self.name == BLANKS else r"\S", text)]
+
+    def _words(self, text: str, start: int, end: int) -> list[Span]:
+        """Return the tokens of a piece: without its full stop, its quotation mark, and with contractions parted."""
+        piece, behind = text[start:end], []
+        if len(piece) == 1 or LETTER_OR_DIGIT.search(piece) is None:
+            return [(start, end)]
+        if piece.endswith(".") and piece not in self.abbreviations and not INITIALS.fullmatch(piece):
+            behind.append((end - 1, end))
+            end -= 1
+        if text[end - 1] in "'’" and end - start > 1:
+            behind.append((end - 1, end))
+            end -= 1
+        while clitic := CLITIC.search(text, max(start + 1, end - LONGEST_CLITIC), end):
+            behind.append((clitic.start(), end))
+            end = clitic.start()
+        cut = TWO_WORDS.get(text[start:end].lower())
+        first = [(start, end)] if cut is None else [(start, start + cut), (start + cut, end)]
+        return first + behind[::-1]
+
+
+def tokenize(text: str, rules: str = UNICODE) -> list[str]:
+    """Return the words and the punctuation of a text, in their order.
+
+    Parameters
+    ----------
+    text : str
+    rules : {"unicode", "letters", "blanks", "penn", "characters"}, default "unicode"
+        "letters": a word is a run of letters and digits, without marks and joiners, which are tokens of their own, as
+        for models from before there were Unicode's rules; "blanks": at white space; "penn": as the Penn Treebank;
+        "characters": each by itself.
+
+    Raises
+    ------
+    InputError
+        Other rules, and anything but a text.
+
+    Examples
+    --------
+    >>> tokenize("I don't live in the U.S., but in Paris.")
+    ['I', "don't", 'live', 'in', 'the', 'U.S.', ',', 'but', 'in', 'Paris', '.']
+    """
+    if rules not in NAMES:
+        raise InputError(f"rules: expected one of {', '.join(NAMES)}, got {describe(rules)}")
+    if not isinstance(text, str):
+        raise InputError(f"expected a text, got {describe(text)}")
+    if rules == LETTERS or (rules == UNICODE and text.isascii()):
+        return TOKEN.findall(text)
+    return [text[start:stop] for start, stop in Tokenizer(rules).spans(text)]
+
+
+NAMES = (UNICODE, LETTERS, BLANKS, PENN, CHARACTERS)
+
+
+def choose_tokenizer(
+    items: Sequence[Sequence[str]], blanks: Sequence[Sequence[bool]] | None = None
+) -> Tokenizer:
+    """Return the tokenizer that gets most tokens of some items right; ties go to "unicode", then in the order of
+    "blanks", "penn", "characters". `blanks` says of each token whether a blank follows it, where that is known."""
+    counts = Counter(token for item in items for token in item)
+    ends = [
+        token for token in counts if len(token) > 1 and token[-1] == "." and LETTER_OR_DIGIT.search(token)
+    ]
+    common = sorted((t for t in ends if not INITIALS.fullmatch(t)), key=lambda t: (-counts[t], t))
+    seen = {BLANK: any(re.search(r"\s", token) for token in counts), STOP: bool(ends)}
+    forms = tuple(form for form, is_there in seen.items() if is_there)
+    usual = [t for t in USUAL_ABBREVIATIONS if counts[t] >= counts[t[:-1]]]
+    abbreviations = frozenset([*common[:MOST_ABBREVIATIONS], *usual])
+    candidates = [
+        Tokenizer(UNICODE),
+        Tokenizer(BLANKS),
+        Tokenizer(PENN, None, abbreviations),
+        Tokenizer(CHARACTERS),
+    ]
+    step = max(1, sum(counts.values()) // ENOUGH)
+    written = [
+        written_as(item, None if blanks is None else blanks[i])
+        for i, item in enumerate(items)
+        if i % step == 0
+    ]
+    n_tokens = sum(len(spans) for _, spans in written)
+
+    def share(tokenizer: Tokenizer) -> float:
+        n_right = sum(len({*spans}.intersection(tokenizer.spans(text))) for text, spans in written)
+        return n_right / max(n_tokens, 1)
+
+    shares = [*map(share, candidates)]
+    best = shares.index(max(shares))
+    return candidates[best]._replace(share=shares[best] if n_tokens else None, forms=forms)
+
+
+def written_as(tokens: Sequence[str], blanks: Sequence[bool] | None = None) -> tuple[str, list[Span]]:
+    """Return a text of these tokens, and where in it they stand; where blanks are is as said, or else as usual."""
+    text, is_open, was_joined = "", False, False
+    spans: list[Span] = []
+    for t, token in enumerate(tokens):
+        if token in QUOTES:
+            is_open = token == "``" or (token == '"' and not is_open)
+            joins_left, joins_right = not is_open, is_open
+        else:
+            joins_left, joins_right = _joins(token)
+        joins = was_joined or joins_left or _is_without_blanks(text[-1:], token)
+        if t and (not joins if blanks is None else blanks[t - 1]):
+            text += " "
+        spans.append((len(text), len(text) + len(token)))
+        text += token
+        was_joined = joins_right
+    return text, spans
+
+
+def _joins(token: str) -> tuple[bool, bool]:
+    """Return whether a token stands behind the one before it without a blank, and before the one that follows."""
+    kinds = {unicodedata.category(character) for character in token}
+    is_clitic = bool(CLITIC.fullmatch(token)) or (token[:1] in "'’" and len(token) > 1 and token[1].isalpha())
+    left = is_clitic or kinds <= {"Pe", "Pf"} or CLOSING.issuperset(token)
+    right = kinds <= {"Ps", "Pi", "Sc"} or (len(token) > 1 and token[-1] in "'’" and token[-2].isalpha())
+    return left, right
+
+
+def _is_without_blanks(before: str, token: str) -> bool:
+    """Return whether two tokens are of a script whose words no blanks part."""
+    return {*(before + token[:1]).translate(KINDS)} <= {"i", "k"}
