@@ -72,6 +72,7 @@ def test_a_new_file_has_the_format_that_its_name_tells(run, tmp_path):
     assert "line 1: expected 2 columns (word, tag) and perhaps a label" in done.stderr
 
 
+@pytest.mark.filterwarnings("ignore::crfqn.errors.TokenWarning")  # of New York
 def test_each_file_has_the_separator_and_the_format_that_it_tells(run, tmp_path):
     items = [[(word, label) for word, _, label in item] for item in ROWS]
     (tmp_path / "blanks.conll").write_text(conll(items))
