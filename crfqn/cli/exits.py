@@ -23,6 +23,7 @@ from crfqn.errors import (
     DataUnavailableError,
     EmptyModelWarning,
     TextColumnWarning,
+    TokenWarning,
     UnknownFeaturesWarning,
 )
 
@@ -198,13 +199,13 @@ def told_warnings() -> Iterator[None]:
         nonlocal n_unknown
         if isinstance(message, UnknownFeaturesWarning):
             n_unknown += message.n_items
-        elif isinstance(message, EmptyModelWarning | TextColumnWarning):
+        elif isinstance(message, EmptyModelWarning | TextColumnWarning | TokenWarning):
             say(f"Warning: {message}")
         else:
             others_show(message, category, *where, **how)
 
     with warnings.catch_warnings():
-        for kind in (UnknownFeaturesWarning, EmptyModelWarning, TextColumnWarning):
+        for kind in (UnknownFeaturesWarning, EmptyModelWarning, TextColumnWarning, TokenWarning):
             warnings.simplefilter("always", kind)
         warnings.showwarning = show  # type: ignore[assignment]
         yield

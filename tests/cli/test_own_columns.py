@@ -72,7 +72,6 @@ def test_a_new_file_has_the_format_that_its_name_tells(run, tmp_path):
     assert "line 1: expected 2 columns (word, tag) and perhaps a label" in done.stderr
 
 
-@pytest.mark.filterwarnings("ignore::crfqn.errors.TokenWarning")  # of New York
 def test_each_file_has_the_separator_and_the_format_that_it_tells(run, tmp_path):
     items = [[(word, label) for word, _, label in item] for item in ROWS]
     (tmp_path / "blanks.conll").write_text(conll(items))
@@ -90,6 +89,7 @@ def test_each_file_has_the_separator_and_the_format_that_it_tells(run, tmp_path)
         (tmp_path / "new.conll").write_text(text)
         done = run("predict", "m.crfqn", "new.conll", "--to", "jsonl")
         assert json.loads(done.stdout.split("\n")[0])["tokens"] == words, done.stderr
+        assert ("the token 'New York' contains a blank" in done.stderr) == ("New York" in words)
     for text, message in (
         ("Paris B\nran O\nthere\n", "line 3: 1 of 3 positions have no label"),
         (conll(ROWS), "line 1: expected 1 columns (w) and perhaps a label, got 3"),

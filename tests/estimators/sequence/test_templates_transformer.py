@@ -89,7 +89,9 @@ def test_a_loaded_model_goes_on_with_training(tmp_path, model):
 def test_damaged_templates_in_a_file(tmp_path, model, monkeypatch):
     monkeypatch.setattr(type(model[1].vocabulary_), "stored_source", lambda self: {"patterns": 3})
     model[1].save(tmp_path / "model.crfqn")
-    with pytest.raises(ModelFileError, match="templates: expected a table of abbreviations, columns, dialect"):
+    with pytest.raises(
+        ModelFileError, match="templates: expected a table of abbreviations, columns, dialect"
+    ):
         load(tmp_path / "model.crfqn")
 
 
