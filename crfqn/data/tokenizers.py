@@ -17,6 +17,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from crfqn.data.tokens import BLANKS, KINDS, LETTERS, TOKEN, UNICODE, token_spans
@@ -26,19 +27,20 @@ from crfqn.messages import describe
 PENN, CHARACTERS = "penn", "characters"
 ENOUGH = 10_000  # tokens that a choice looks at
 MOST_ABBREVIATIONS = 1000
-BLANK, STOP = (
-    "blank",
-    "stop",
-)  # what tokens of raw text have, as a rule: a blank within them, a full stop at their end
+BLANK, STOP = "blank", "stop"  # what a token of raw text may have: a blank within it, a full stop at its end
 
 Span = tuple[int, int]
-# Pieces of what blanks part: dots, dashes, marks that stand alone, commas and colons not between digits, and words.
+# Pieces of what blanks part: web addresses, dots, dashes, marks that stand alone, commas and colons not between digits,
+# `&` and `@` not within words, and words. Marks that are not of ASCII are read as semicolons.
 PIECE = re.compile(
-    r"\.{2,}|-{2,}|``|''|[\[\](){}<>;@#$%&!?\"“”„«»…]|(?<!\d)[,:]|[,:](?!\d)"
-    r"|(?:[^\s\[\](){}<>;@#$%&!?\"“”„«»…,:.\-`']|(?<=\d)[,:](?=\d)|\.(?!\.)|-(?!-)|`(?!`)|'(?!'))+|\S"
+    r"(?i:https?://|www\.)[^\s<>\"]*[^\s<>\"'.,:;!?()\[\]{}]"
+    r"|\.{2,}|-{2,}|``|''|[\[\](){}<>;#$%!?\"]|(?<!\d)[,:]|[,:](?!\d)|(?<!\w)[&@]|[&@](?!\w)"
+    r"|(?:[^\s\[\](){}<>;@#$%&!?\",:.\-`']|(?<=\d)[,:](?=\d)|(?<=\w)[&@](?=\w)|\.(?!\.)|-(?!-)|`(?!`)|'(?!'))+|\S"
 )
 CLITIC = re.compile(r"(?:n['’]t|['’](?:s|m|d|ll|re|ve))$", re.IGNORECASE)
 LONGEST_CLITIC = 3
+LONGEST_END = 3  # a full stop between quotation marks, at most
+HYPHENS = "\u2010\u2011"
 TWO_WORDS = {
     "cannot": 3,
     "gonna": 3,
@@ -68,12 +70,27 @@ USUAL_ABBREVIATIONS = (
         "Sen.",
         "Rep.",
     ),
-    *("Gov.", "St.", "Mt.", "Jr.", "Sr.", "Inc.", "Ltd.", "Co.", "Corp.", "Bros.", "vs.", "etc."),
+    *("Ph.D.", "Gov.", "St.", "Mt.", "Jr.", "Sr.", "Inc.", "Ltd.", "Co.", "Corp.", "Bros.", "vs.", "etc."),
     *("Jan.", "Feb.", "Mar.", "Apr.", "Aug.", "Sept.", "Oct.", "Nov.", "Dec."),
 )
 INITIALS = re.compile(r"(?:[^\W\d_]\.)+")
 LETTER_OR_DIGIT = re.compile(r"[^\W_]")
-CLOSING, QUOTES = frozenset(".,;:!?%…’”»"), frozenset(('"', "''", "``"))
+APART = frozenset("'\"/\\&#*@¿¡§¶†‡•·")  # marks that do not close what is before them
+QUOTES = frozenset(('"', "''", "``"))
+
+
+class _Marks(dict[int, str]):
+    """A semicolon for the number of a mark or a sign of money that is not of ASCII and stands in no word, or itself."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        category = unicodedata.category(character)
+        is_mark = (category[0] == "P" or category == "Sc") and KINDS[code] == "s" and character not in HYPHENS
+        self[code] = ";" if (is_mark and code > 127) or character == "‘" else character
+        return self[code]
+
+
+MARKS = _Marks()
 
 
 class Tokenizer(NamedTuple):
@@ -100,7 +117,8 @@ class Tokenizer(NamedTuple):
         if self.name in (UNICODE, LETTERS):
             return token_spans(text, self.name)
         if self.name == PENN:
-            return [span for match in PIECE.finditer(text) for span in self._words(text, *match.span())]
+            marked = text if text.isascii() else text.translate(MARKS)
+            return [span for match in PIECE.finditer(marked) for span in self._words(text, *match.span())]
         return [match.span() for match in re.finditer(r"\S+" if self.name == BLANKS else r"\S", text)]
 
     def _words(self, text: str, start: int, end: int) -> list[Span]:
@@ -108,18 +126,21 @@ class Tokenizer(NamedTuple):
         piece, behind = text[start:end], []
         if len(piece) == 1 or LETTER_OR_DIGIT.search(piece) is None:
             return [(start, end)]
-        if piece.endswith(".") and piece not in self.abbreviations and not INITIALS.fullmatch(piece):
-            behind.append((end - 1, end))
-            end -= 1
-        if text[end - 1] in "'’" and end - start > 1:
-            behind.append((end - 1, end))
-            end -= 1
+        for _ in range(LONGEST_END):
+            is_stop = text[end - 1] == "." and not self.is_abbreviation(text[start:end])
+            if end - start > 1 and (is_stop or text[end - 1] in "'’"):
+                behind.append((end - 1, end))
+                end -= 1
         while clitic := CLITIC.search(text, max(start + 1, end - LONGEST_CLITIC), end):
             behind.append((clitic.start(), end))
             end = clitic.start()
         cut = TWO_WORDS.get(text[start:end].lower())
         first = [(start, end)] if cut is None else [(start, start + cut), (start + cut, end)]
         return first + behind[::-1]
+
+    def is_abbreviation(self, word: str) -> bool:
+        """Return whether the full stop at the end of a word belongs to it."""
+        return word in self.abbreviations or INITIALS.fullmatch(word) is not None
 
 
 def tokenize(text: str, rules: str = UNICODE) -> list[str]:
@@ -164,10 +185,12 @@ def choose_tokenizer(
     ends = [
         token for token in counts if len(token) > 1 and token[-1] == "." and LETTER_OR_DIGIT.search(token)
     ]
-    common = sorted((t for t in ends if not INITIALS.fullmatch(t)), key=lambda t: (-counts[t], t))
+    parted = Counter(word for item in items for word, stop in pairwise(item) if stop == ".")
+    usual = [t for t in USUAL_ABBREVIATIONS if counts[t] >= parted[t[:-1]]]
+    own = (t for t in ends if counts[t] >= parted[t[:-1]] and not INITIALS.fullmatch(t))
+    common = sorted(own, key=lambda t: (-counts[t], t))
     seen = {BLANK: any(re.search(r"\s", token) for token in counts), STOP: bool(ends)}
     forms = tuple(form for form, is_there in seen.items() if is_there)
-    usual = [t for t in USUAL_ABBREVIATIONS if counts[t] >= counts[t[:-1]]]
     abbreviations = frozenset([*common[:MOST_ABBREVIATIONS], *usual])
     candidates = [
         Tokenizer(UNICODE),
@@ -202,7 +225,7 @@ def written_as(tokens: Sequence[str], blanks: Sequence[bool] | None = None) -> t
             joins_left, joins_right = not is_open, is_open
         else:
             joins_left, joins_right = _joins(token)
-        joins = was_joined or joins_left or _is_without_blanks(text[-1:], token)
+        joins = was_joined or joins_left or _is_without_blanks(tokens[t - 1], token)
         if t and (not joins if blanks is None else blanks[t - 1]):
             text += " "
         spans.append((len(text), len(text) + len(token)))
@@ -215,11 +238,16 @@ def _joins(token: str) -> tuple[bool, bool]:
     """Return whether a token stands behind the one before it without a blank, and before the one that follows."""
     kinds = {unicodedata.category(character) for character in token}
     is_clitic = bool(CLITIC.fullmatch(token)) or (token[:1] in "'’" and len(token) > 1 and token[1].isalpha())
-    left = is_clitic or kinds <= {"Pe", "Pf"} or CLOSING.issuperset(token)
-    right = kinds <= {"Ps", "Pi", "Sc"} or (len(token) > 1 and token[-1] in "'’" and token[-2].isalpha())
+    left = is_clitic or (kinds <= {"Pe", "Pf", "Po"} and APART.isdisjoint(token))
+    right = (
+        kinds <= {"Ps", "Pi", "Sc"}
+        or token in "¿¡"
+        or (len(token) > 1 and token[-1] in "'’" and token[-2].isalpha())
+    )
     return left, right
 
 
 def _is_without_blanks(before: str, token: str) -> bool:
     """Return whether two tokens are of a script whose words no blanks part."""
-    return {*(before + token[:1]).translate(KINDS)} <= {"i", "k"}
+    kinds = before.translate(KINDS).rstrip("mzwf")[-1:] + token[:1].translate(KINDS)
+    return set(kinds) <= {"i", "k"}

@@ -40,8 +40,8 @@ def cut_text(model: Any, text: str) -> list[str]:
     """Return the tokens of a raw text for a chain's model; TokenWarning, once, where the tokenizer gets too few of the
     training tokens right."""
     tokenizer = tokenizer_of(model)
-    if tokenizer.share is not None and tokenizer.share < ENOUGH and not model.vocabulary_.has_warned:
-        model.vocabulary_.has_warned = True
+    if tokenizer.share is not None and tokenizer.share < ENOUGH and not model.vocabulary_.has_warned_of_share:
+        model.vocabulary_.has_warned_of_share = True
         warn_caller(share_text(tokenizer), TokenWarning)
     return [text[start:end] for start, end in tokenizer.spans(text)]
 

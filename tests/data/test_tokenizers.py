@@ -56,13 +56,18 @@ def cut(text, *args):
     ("You cannot go -- I'm gonna stay...", "You can not go -- I 'm gon na stay ..."),
     ("It shouldn't've. Mr.", "It should n't 've . Mr."),
     ("don\u2019t", "do n\u2019t"),
+    ("He said 'I can't go.'", "He said 'I ca n't go . '"),
+    ("the dogs'. \u2018Hi\u2019\u2014or \u20ac5\u2026", "the dogs ' . \u2018 Hi \u2019 \u2014 or \u20ac 5 \u2026"),
+    ("AT&T (see http://a.b/c?d=1&e=2). Me@x.org, A & B", "AT&T ( see http://a.b/c?d=1&e=2 ) . Me@x.org , A & B"),
+    ("www. WWW.x.org. https://", "www . WWW.x.org . https : //"),
+    ("Ph.D. theses", "Ph.D. theses"),
     ("'s", "'s"),
     ("\u00e9t\u00e9 fini.", "\u00e9t\u00e9 fini ."),
     ("", ""),
     (" \t ", ""),
 ])  # fmt: skip
 def test_penn_treebank(text, expected):
-    assert cut(text, PENN, None, frozenset(["Mr."])) == expected.split()
+    assert cut(text, PENN, None, frozenset(["Mr.", "Ph.D."])) == expected.split()
 
 
 @pytest.mark.parametrize("rules", NAMES)
@@ -82,7 +87,10 @@ def test_other_rules():
         tokenize("a", "words")
 
 
-@pytest.mark.parametrize("piece", ["n't", "a'", ".", "a.", "`'", "-", "'s", "1,", "(", "\u2019"])
+@pytest.mark.parametrize(
+    "piece",
+    ["n't", "a'", ".", "a.", "`'", "-", "'s", "1,", "(", "\u2019", "www.(", "http://", ".'", "&", "a@"],
+)
 def test_time_is_linear(piece):
     def seconds(n):
         started = time.process_time()
@@ -124,6 +132,9 @@ def test_abbreviations_and_forms_are_those_of_the_data():
     assert "Mr." not in without  # as the data part it
     assert {"bldg.", "Mrs."} <= without
     assert found.forms == ("stop",)
+    noisy = choose_tokenizer([["He", "said", "."]] * 3 + [["said.", "ca", "n't", "No", "way", "No.", "5"]])
+    assert "said." not in noisy.abbreviations  # most often parted
+    assert "No." in noisy.abbreviations
     assert choose_tokenizer([["New York", "is"], ["big"]]).forms == ("blank",)
     assert choose_tokenizer([["a"]]).forms == ()
     many = choose_tokenizer([[f"w{i}." for i in range(2 * MOST_ABBREVIATIONS)] + ["ca", "n't"] * 9])
@@ -143,6 +154,20 @@ def test_written_as_usual():
     assert written_as(["He", "said", ":", '"', "no", '"', "(", "$", "5", ")"])[0] == 'He said: "no" ($5)'
     assert written_as(["l'", "homme", "d'", "or"])[0] == "l'homme d'or"
     assert written_as([*"\u65e5\u672c"])[0] == "\u65e5\u672c"
+    thai = ["\u0e02\u0e49\u0e32\u0e27", "\u0e14\u0e35", "\u0e44\u0e2b\u0e21"]
+    assert written_as(thai)[0] == "".join(thai)  # no blank behind marks above letters either
+
+
+@pytest.mark.parametrize("stop", ["\u0964", "\u061f", "\u060c", "\u06d4", "\u1362", "\u3002", "!", "\u2026"])
+def test_closing_marks_of_all_scripts_are_parted_from_words(stop):
+    """Were they written apart, blanks would do as well as words, and better where one token has a mark in it."""
+    items = [["\u0939\u0948", stop], ["\u0939\u093e", "\u0939\u0948", stop], ["1/2", stop]]
+    assert written_as(items[0])[0] == "\u0939\u0948" + stop
+    assert choose_tokenizer(items).name in (UNICODE, PENN)
+
+
+def test_opening_marks_stand_before_what_follows():
+    assert written_as(["\u00bf", "Qu\u00e9", "tal", "?", "A", "&", "B"])[0] == "\u00bfQu\u00e9 tal? A & B"
 
 
 CONLLU = """# text = I can't go.
@@ -255,6 +280,20 @@ def test_a_full_stop_where_no_training_token_had_one():
     model = ChainCRF(l1=0.01).fit(Templates().fit_transform(X), y)
     with pytest.warns(TokenWarning, match="the token 'dog.' ends in a full stop"):
         model.predict([["a", "dog."]])
+
+
+def test_what_the_tokenizer_leaves_whole_is_not_warned_of(tmp_path):
+    """Nor does the warning of tokens wait for the other one."""
+    X = [["ca", "n't", "go", ".", "@a", "b!c"], ["it", "'s", "here", "#d", "e=", "f\\g"]]
+    y = [["W"] * len(item) for item in X]
+    y[0][3] = "P"
+    ChainCRF(l1=0.01).fit(Templates().fit_transform(X), y).save(tmp_path / "m.crfqn")
+    tagger = Tagger(tmp_path / "m.crfqn")
+    with pytest.warns(TokenWarning) as told:
+        tagger.tag("Mr. Smith of the U.S. can't go.")
+    assert ["of the training tokens right" in str(one.message) for one in told] == [True]
+    with pytest.warns(TokenWarning, match=r"the token 'go\.' ends in a full stop"):
+        tagger.tag(["Mr.", "U.S.", "go."])
 
 
 def test_models_of_before_keep_their_rules():

@@ -45,7 +45,8 @@ class TemplateVocabulary(Vocabulary):
     encodes_items = True
 
     def __init__(self, encoder: Encoder, source: dict[str, Any]) -> None:
-        self.encoder, self.source, self.has_warned = encoder, source, False
+        self.encoder, self.source = encoder, source
+        self.has_warned_of_tokens = self.has_warned_of_share = False
         self.n_features = encoder.n_features
 
     @cached_property
@@ -116,7 +117,7 @@ class TemplateVocabulary(Vocabulary):
         used = names if used is None else used
         columns = TokenColumns.from_items(items, names, used, has_more=self.source["has_more_columns"])
         forms = self.source["token_forms"]
-        if forms is not None and len(forms) < 2 and not self.has_warned and columns.texts:
+        if forms is not None and len(forms) < 2 and not self.has_warned_of_tokens and columns.texts:
             self._warn_of_texts(next(iter(columns.texts.values())), forms)
         return columns
 
@@ -125,15 +126,22 @@ class TemplateVocabulary(Vocabulary):
         together = "\n".join(words) + "\n"
         if not (STOP not in forms and ".\n" in together) and not (BLANK not in forms and " " in together):
             return
-        odd = next((w for w in words if (BLANK not in forms and " " in w) or _ends_in_stop(w, forms)), None)
+        odd = next(
+            (w for w in words if (BLANK not in forms and " " in w) or self._ends_in_stop(w, forms)), None
+        )
         if odd is not None:
-            self.has_warned = True
+            self.has_warned_of_tokens = True
             what = "contains a blank" if " " in odd else "ends in a full stop"
             message = (
                 f"the token {shorten(odd)} {what}, as no token of the training data does: is it a text that is to be "
                 "cut into tokens (a str for Tagger.tag, a line of raw text for crfqn predict)?"
             )
             warn_caller(message, TokenWarning)
+
+    def _ends_in_stop(self, word: str, forms: Sequence[str]) -> bool:
+        """Return whether a word ends in a full stop as no training token does, and the tokenizer would part it."""
+        is_odd = STOP not in forms and len(word) > 1 and word[-1] == "." and any(map(str.isalnum, word))
+        return is_odd and not self.tokenizer.is_abbreviation(word)
 
     def stored_source(self) -> dict[str, Any]:
         """Return the source; InputError where there are functions, whose code a model file does not keep."""
@@ -149,10 +157,6 @@ class TemplateVocabulary(Vocabulary):
 
     def __repr__(self) -> str:
         return f"TemplateVocabulary({len(self)} features of {len(self.encoder.settings.patterns)} templates)"
-
-
-def _ends_in_stop(word: str, forms: Sequence[str]) -> bool:
-    return STOP not in forms and len(word) > 1 and word[-1] == "." and any(map(str.isalnum, word))
 
 
 def reads_words_alone(columns: Sequence[str], settings: Settings) -> bool:
