@@ -21,12 +21,13 @@ from crfqn.data.tokenizers import Tokenizer
 from crfqn.errors import InputError, ModelFileError, RecipeError, UnknownFeaturesWarning
 from crfqn.messages import describe, shorten
 from crfqn.model.content import CRFSUITE_NAMING
+from crfqn.model.featurizers import Featurizer
 from crfqn.model.opening import MODELS, model_of, read_any
 from crfqn.model.texts import ENOUGH, share_text, tokenizer_of
 from crfqn.readers.items import Documents
 from crfqn.readers.registry import FORMATS, find_format, read
 from crfqn.readers.sniffing import first_lines, sniff, word_rows
-from crfqn.recipes import Features, Observed, load_recipe, observe, restore_features
+from crfqn.recipes import Observed, load_recipe, observe
 from crfqn.recipes.finding import SOURCE
 from crfqn.recipes.schema import Recipe, parse_recipe
 from crfqn.recipes.sequences import OF_TEMPLATES, holds_letters, pixel_map
@@ -134,11 +135,13 @@ def check_own_files(recipe: Recipe, path: Path) -> None:
         )
 
 
-def features_of(model: Any, recipe: Recipe | None, path: Path) -> Features | None:
+def features_of(model: Any, recipe: Recipe | None, path: Path) -> Featurizer | None:
     """Return the features of documents that the model file keeps; None for sequences, and without a recipe."""
     if recipe is None or model.LABELS_SEQUENCES:
         return None
-    features = restore_features(recipe, model.training_.get("features"), path)
+    features = getattr(model, "featurizer_", None)
+    if features is None:
+        raise ModelFileError(f"{path}: its features cannot be read: it has none, and its recipe makes some")
     used = getattr(model, "kept_features_", ())
     if features.n_columns != model.n_features_in_ or not np.isin(used, features.columns).all():
         raise ModelFileError(f"{path}: its features are not those that its weights are of")

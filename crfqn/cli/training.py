@@ -226,7 +226,7 @@ def _fit_and_save(
         say("Interrupted before the first weights; nothing was saved.")
         return interrupts.code
     with interrupts.saving():
-        model.training_ = recipe_facts(recipe, prepared, model)
+        keep_facts(model, recipe, prepared)
         save_model(model, output, dtype)
     if is_interrupted:
         say(f"Interrupted; the best model so far is saved in {output}.")
@@ -287,6 +287,13 @@ def _rescue(save: Callable[[Path], None], name: str) -> str:
     return f"the model is in {folder / name} instead"
 
 
+def keep_facts(model: Any, recipe: Recipe, prepared: Prepared) -> None:
+    """Keep with a model what its file has for `evaluate`, `predict` and `inspect`."""
+    model.training_ = recipe_facts(recipe, prepared, model)
+    if prepared.features is not None:
+        model.featurizer_ = prepared.features
+
+
 def recipe_facts(recipe: Recipe, prepared: Prepared, model: Any) -> dict[str, Any]:
     """Return the facts that the model file keeps for `evaluate`, `predict` and `inspect`."""
     facts: dict[str, Any] = {
@@ -297,17 +304,9 @@ def recipe_facts(recipe: Recipe, prepared: Prepared, model: Any) -> dict[str, An
     if model.LABELS_SEQUENCES:
         facts["n_weights"] = model._n_weights
         facts["tokens"] = UNICODE  # cuts raw text; files without are of earlier rules
-    if prepared.features is not None:
-        facts["features"] = prepared.features.as_dict(used_features(model))
     if not recipe.data.dataset:  # its data files lie beside the recipe
         facts["recipe_source"] = str(recipe.source.resolve())
     return facts
-
-
-def used_features(model: Any) -> Any:
-    """Return the features that prediction reads: those with a weight, or all where features are made of them."""
-    has_weights = hasattr(model, "coef_")
-    return np.unique(model.coef_.indices) if has_weights else np.arange(model.n_features_in_)
 
 
 def _describe(recipe: Recipe, prepared: Prepared, model: Any) -> str:

@@ -14,7 +14,7 @@ from crfqn.atomic_write import check_writable
 from crfqn.cli.exits import ExitCode, Interrupts
 from crfqn.cli.options import DataOptions, PathOptions
 from crfqn.cli.output import say, to_json
-from crfqn.cli.training import chosen_recipe, describe_accuracy, read_data, recipe_facts, save_model
+from crfqn.cli.training import chosen_recipe, describe_accuracy, keep_facts, read_data, save_model
 from crfqn.data.model_file import null_for_nan
 from crfqn.errors import InputError, RecipeError
 from crfqn.recipes import Prepared, build_estimator
@@ -65,9 +65,8 @@ def path(
             if output is not None:
                 best = models.best_model
                 best.set_params(callback=None)  # what stopped this training is no part of the model
-                best.training_ = recipe_facts(recipe, prepared, best) | {
-                    "regularization_path": null_for_nan(models.rows())
-                }
+                keep_facts(best, recipe, prepared)
+                best.training_["regularization_path"] = null_for_nan(models.rows())
                 save_model(best, output)
         print(_json(models) if options.as_json else _table(models, prepared, output), flush=True)
         if not is_quiet:

@@ -23,8 +23,9 @@ from crfqn.data.files import check_regular, read_bytes, unpack
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError, ModelFileMissingError
 from crfqn.messages import describe
 
-# 2: integers in as few bytes as hold them; 3: dense blocks, bigram features; 4: `training` beside `extra`
-FORMAT_VERSION = 4
+# 2: integers in as few bytes as hold them; 3: dense blocks, bigram features; 4: `training` beside `extra`; 5:
+# `featurizer` beside `training`
+FORMAT_VERSION = 5
 HEADER_KEY = "crfqn"
 HEADER_LIMIT = 100_000_000  # bytes; the limit of safetensors itself
 # those that both safetensors and numpy know
@@ -188,6 +189,8 @@ def read_model(source: ModelSource) -> ModelFile:
     metadata = document["metadata"]
     if document["format_version"] < 4:
         metadata = with_training(metadata)
+    if document["format_version"] < 5:
+        metadata = with_featurizer(metadata)
     return ModelFile(document["kind"], tensors, strings, metadata, shown)
 
 
@@ -198,6 +201,22 @@ def with_training(metadata: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(extra, dict) or not isinstance(extra.get("recipe"), dict):
         return metadata
     return metadata | {"training": extra} if "data_fingerprint" in extra else metadata
+
+
+def with_featurizer(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata of an older file with a table `featurizer`: what is in the features of its training, and in
+    the settings of its recipe's features."""
+    training = metadata.get("training")
+    if not isinstance(training, dict) or "features" not in training:
+        return metadata
+    recipe, features = training.get("recipe"), training["features"]
+    settings = recipe.get("features") if isinstance(recipe, dict) else None
+    if not isinstance(settings, dict) or not isinstance(features, dict):
+        return metadata | {"featurizer": features}  # which whoever reads it refuses
+    names = ("kind", "weighting", "norm", "sublinear_tf") if settings.get("kind") == "text" else ("kind",)
+    known = {name: settings[name] for name in names if name in settings}
+    rest = {name: value for name, value in training.items() if name != "features"}
+    return metadata | {"training": rest, "featurizer": known | features}
 
 
 class _Damage(Exception):

@@ -10,6 +10,7 @@ import numpy as np
 from crfqn.errors import InputError
 from crfqn.messages import shorten
 
+LARGEST_ID = 2**31 - 2  # of a column, counted from 0: the number of columns fits 32 bits
 LARGEST_VALUE = 1e12  # of its size; sums of squares neither overflow nor lose all digits
 
 

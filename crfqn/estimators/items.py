@@ -49,7 +49,7 @@ from crfqn.model.compiled_engine import CompiledEngine
 from crfqn.model.content import Entries, ModelContent
 from crfqn.model.items import ItemModel
 from crfqn.model.labels import LabelSpace, TreeSpace
-from crfqn.model.tables import TableColumns
+from crfqn.model.tables import Table
 from crfqn.model.unknown_features import warn_of_empty_rows
 from crfqn.model.weights import WeightMatrix
 from crfqn.solvers.validation import ValidationSet
@@ -158,10 +158,10 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
         training. Items for a loaded model of a table are its cells, unless they are a sparse matrix of its features."""
         X = canonical(X)
         if not is_new and not hasattr(X, "tocsr"):
-            table = TableColumns.of_training(getattr(self, "training_", {}))
-            if table is not None:
+            table = getattr(self, "featurizer_", None)
+            if isinstance(table, Table):
                 ends, columns, values = table.read(X)
-                X = scipy.sparse.csr_array((values, columns, ends), shape=(ends.size - 1, table.n_features))
+                X = scipy.sparse.csr_array((values, columns, ends), shape=(ends.size - 1, table.n_columns))
         return validated(checked, X, *y, reset=is_new, **READ)
 
     def _read_sets(self, checked: ItemEstimator, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Targets]:

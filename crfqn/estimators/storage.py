@@ -21,6 +21,7 @@ from crfqn.errors import CrfqnError, InputError, ModelFileError
 from crfqn.estimators.checks import check_nonnegative
 from crfqn.estimators.strengths import STRENGTHS, Strengths, is_auto
 from crfqn.model.content import ModelContent, narrow_weights
+from crfqn.model.featurizers import read_featurizer
 from crfqn.model.results import SUMMARY, TRACE, held_out_content, read_result
 
 # The class of each kind of model, a name of `crfqn`, which imports it when it is asked for.
@@ -69,12 +70,16 @@ def whole_content(model: Any, extra: dict[str, Any] | None = None, dtype: str = 
     }
     if training := getattr(model, "training_", None):
         content.metadata["training"] = training
+    if featurizer := getattr(model, "featurizer_", None):
+        has_weights = hasattr(model, "coef_")  # else features are made of all
+        used = np.unique(model.coef_.indices) if has_weights else np.arange(model.n_features_in_)
+        content.metadata["featurizer"] = featurizer.as_dict(used)
     return content
 
 
 def forget_training(model: Any) -> None:
     """Remove what a file told of an earlier training and its data."""
-    for name in ("extra_", "training_"):
+    for name in ("extra_", "featurizer_", "training_"):
         model.__dict__.pop(name, None)
 
 
@@ -137,6 +142,8 @@ def _restore(file: ModelFile) -> Any:
     model.result_ = read_result(file, model._all_weights())
     model.n_iter_ = model.result_.n_iter
     model.extra_, model.training_ = file.table("extra"), file.training
+    if (featurizer := read_featurizer(file)) is not None:
+        model.featurizer_ = featurizer
     keep_parameters(model)
     return model
 

@@ -28,6 +28,7 @@ from crfqn.data.model_file import (
     plain_json,
     read_whole,
     shown_source,
+    with_featurizer,
     with_training,
 )
 from crfqn.errors import InputError, ModelFileError
@@ -35,7 +36,7 @@ from crfqn.estimators.storage import restore, whole_content
 from crfqn.messages import describe
 
 NAME = "json"
-FORMAT, VERSION = "crfqn-model", 2  # 2: `training` beside `extra`
+FORMAT, VERSION = "crfqn-model", 3  # 2: `training` beside `extra`; 3: `featurizer` beside `training`
 VALUE_TYPES: dict[str, set[type]] = {
     "b": {bool},
     "f": {float, int},
@@ -74,14 +75,20 @@ def read(path: ModelSource) -> Any:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ModelFileError(f"{shown}: expected a JSON object whose 'format' is {FORMAT!r}")
     version = document.get("version")
-    if version not in (1, VERSION):
-        raise ModelFileError(f"{shown}: version: expected 1 or {VERSION}, got {describe(version)}")
+    if version not in range(1, VERSION + 1) or type(version) is not int:
+        raise ModelFileError(
+            f"{shown}: version: expected a number from 1 to {VERSION}, got {describe(version)}"
+        )
     _check_parts(document, shown)
     try:
         tables = {name: _array(entry) for name, entry in document["arrays"].items()}
     except InputError as error:
         raise ModelFileError(f"{shown}: arrays: {error}") from None
-    metadata = with_training(document["metadata"]) if version == 1 else document["metadata"]
+    metadata = document["metadata"]
+    if version < 2:
+        metadata = with_training(metadata)
+    if version < 3:
+        metadata = with_featurizer(metadata)
     return restore(ModelFile(document["kind"], tables, document["strings"], metadata, shown))
 
 

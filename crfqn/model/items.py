@@ -21,7 +21,7 @@ from crfqn.data.label_codes import encode_known_labels
 from crfqn.data.matrices import canonical
 from crfqn.data.model_file import ModelFile
 from crfqn.data.values import LARGEST_VALUE, check_values, wrong_value
-from crfqn.errors import InputError
+from crfqn.errors import InputError, ModelFileError
 from crfqn.messages import describe, shorten
 from crfqn.model.content import (
     FEATURE,
@@ -36,11 +36,10 @@ from crfqn.model.content import (
     read_names,
     read_size,
 )
+from crfqn.model.featurizers import Featurizer, Table, Words, read_featurizer
 from crfqn.model.labels import LabelSpace, TreeSpace
 from crfqn.model.model import Decoding, Model, check_number, without_weights
 from crfqn.model.numpy_engine import NUMPY
-from crfqn.model.tables import TableColumns
-from crfqn.model.texts import WordCounts
 from crfqn.model.tree import descend, name_array
 from crfqn.model.unknown_features import warn_of_unknown
 from crfqn.model.weights import Rows, WeightMatrix
@@ -66,6 +65,7 @@ class ItemModel(Model):
     labels : LabelSpace
     feature_names : list of str, or None
     has_taxonomy : bool, whether the tree was given, and not made of the labels
+    featurizer_ : what makes features of texts, of a table's rows or of other numbers, or None
     """
 
     LABELS_SEQUENCES: ClassVar[bool] = False
@@ -73,6 +73,7 @@ class ItemModel(Model):
     labels: LabelSpace
     feature_names: Sequence[str] | None = None
     has_taxonomy: bool = False
+    featurizer_: Featurizer | None = None
 
     @classmethod
     def of_file(cls, file: ModelFile, has_sets: bool = False) -> Self:
@@ -91,11 +92,13 @@ class ItemModel(Model):
             dense_coef_=read_dense(file, labels.n_nodes),
             loss=file.table("settings").get("loss", "logistic"),  # earlier files do not name it
             stored=without_weights(file),
+            featurizer_=read_featurizer(file),
             labels=labels,
             feature_names=read_names(file, n_features),
             has_taxonomy=bool(file.metadata["has_taxonomy"]) if file.kind == TAXONOMY else False,
         )
-        _ = model.words, model.table  # which refuse what does not fit
+        if model.featurizer_ is not None and model.featurizer_.n_columns != n_features:
+            raise ModelFileError(f"{file.path}: its features are not those that its weights are of")
         return model
 
     def add_to(self, content: ModelContent, has_sets: bool = False) -> None:
@@ -245,31 +248,15 @@ class ItemModel(Model):
             scores = scores - scores.max(axis=1, keepdims=True)
             yield scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
 
-    def _settings_of(self, kind: str) -> Mapping[str, Any] | None:
-        """Return the settings of a recipe's features, None for other models and kinds of features."""
-        recipe = self.training_.get("recipe")
-        settings = recipe.get("features") if isinstance(recipe, dict) else None
-        return settings if isinstance(settings, dict) and settings.get("kind") == kind else None
+    @property
+    def words(self) -> Words | None:
+        """What makes the features of texts, None for models of something else."""
+        return self.featurizer_ if isinstance(self.featurizer_, Words) else None
 
-    @cached_property
-    def table(self) -> TableColumns | None:
-        """Return the columns of a table that a recipe's features are made of, None for other models."""
-        found = TableColumns.of_training(self.training_)
-        if found is not None and found.n_features != self.n_features_in_:
-            raise ValueError(f"{found.n_features} columns of a table for {self.n_features_in_} features")
-        return found
-
-    @cached_property
-    def words(self) -> WordCounts | None:
-        """Return the features that a recipe makes of texts, None for models of numbers."""
-        settings = self._settings_of("text")
-        if settings is None:
-            return None
-        how = (settings[name] for name in ("weighting", "norm", "sublinear_tf"))
-        found = WordCounts.from_dict(self.training_["features"], *how)
-        if found.n_columns != self.n_features_in_:
-            raise ValueError(f"{found.n_columns} columns of words for {self.n_features_in_} features")
-        return found
+    @property
+    def table(self) -> Table | None:
+        """What makes the features of the rows of a table, None for models of something else."""
+        return self.featurizer_ if isinstance(self.featurizer_, Table) else None
 
     def rows(self, X: Any, warns: bool = True) -> Rows:
         """Return items as rows, checked: a 2-D array, a sparse matrix, or a list of rows, of dicts, of texts; of a

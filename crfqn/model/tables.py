@@ -8,18 +8,30 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.data.matrices import is_number
+from crfqn.data.token_columns import TokenColumns
 from crfqn.data.values import LARGEST_VALUE, wrong_value
-from crfqn.errors import InputError
+from crfqn.errors import InputError, TextColumnWarning, warn_caller
 from crfqn.messages import describe, shorten
 from crfqn.model.weights import Rows
 
 MISSING = ("", "na", "n/a", "nan", "null", "none", "?")  # in small letters, of a column of numbers
+LARGEST = 1e150  # number of a column, whose squares can be summed
+SMALLEST = 1e-12  # deviation, to the largest number of a column, below which all its numbers are one but for rounding
+OWN_TEXTS = (
+    "column {name!r}: {n:,} different texts in {n_items:,} items, each of them a feature, which new items will hardly "
+    "have; to train on their words choose features text (--features text --columns {name}), or leave it out by drop "
+    "(--drop {name})"
+)
+MISSING_HINT = (
+    "fill it in (a column of texts may have empty cells), or leave the column out by drop (--drop {name})"
+)
 BETWEEN = "="  # a column's name and the text of a feature
 
 
@@ -74,14 +86,44 @@ class TextColumn:
 
 
 @dataclass(frozen=True, eq=False)
-class TableColumns:
-    """Columns of a table that a model reads, and the number F of features that they have."""
+class Table:
+    """Columns of a table that a model reads, and the number F of features that they have: one all of whose cells are
+    numbers, or missing, is a column of numbers, divided by its standard deviation, and centred unless most are 0; any
+    other has a feature for each of its texts, but not for the empty one."""
 
-    columns: list[NumberColumn | TextColumn]
-    n_features: int
+    parts: list[NumberColumn | TextColumn]
+    n_columns: int
+
+    KIND: ClassVar[str] = "table"
+    first_id: ClassVar[int] = 0
 
     @classmethod
-    def from_dict(cls, table: Mapping[str, Any]) -> TableColumns:
+    def fit(cls, cells: TokenColumns) -> tuple[Table, Any]:
+        """Learn the columns; return this and the rows' csr_array (I, F). CellError for a missing number, and for a text
+        among numbers, which more than half of a column's different cells are."""
+        columns: list[NumberColumn | TextColumn] = []
+        n_features = 0
+        for name, texts in cells.texts.items():
+            distinct = set(texts)
+            known = [text for text in distinct if not is_missing(text)]
+            if known and all(map(is_number, known)):
+                columns.append(_number_column(name, n_features, texts))
+                n_features += 1
+            elif 2 * sum(map(is_number, known)) > len(known):
+                raise _odd_cell(name, texts, known)
+            else:
+                values = sorted(distinct - {""})
+                if 2 * len(values) > len(texts):
+                    warn_caller(
+                        OWN_TEXTS.format(name=name, n=len(values), n_items=len(texts)), TextColumnWarning
+                    )
+                columns.append(TextColumn(name, {text: n_features + n for n, text in enumerate(values)}))
+                n_features += len(values)
+        found = cls(columns, n_features)
+        return found, found.transform(cells)
+
+    @classmethod
+    def from_dict(cls, table: Mapping[str, Any]) -> Table:
         """Return what `as_dict` wrote; KeyError, TypeError or ValueError for anything else."""
         n_features = int(table["n_columns"])
         columns: list[NumberColumn | TextColumn] = []
@@ -104,34 +146,48 @@ class TableColumns:
         """Return the columns as JSON values, with those texts whose features are `used`."""
         kept = set(used.tolist())
         table: list[list[Any]] = []
-        for column in self.columns:
+        for column in self.parts:
             if isinstance(column, NumberColumn):
                 table.append([column.name, column.feature, column.center, column.scale])
             else:
                 table.append([column.name, {text: f for text, f in column.features.items() if f in kept}])
-        return {"n_columns": self.n_features, "table": table}
+        return {"kind": self.KIND, "n_columns": self.n_columns, "table": table}
 
-    def names(self) -> dict[int, str]:
-        """Return the names of the features by their numbers, ascending."""
-        return dict(sorted((f, name) for column in self.columns for f, name in column.names().items()))
+    @cached_property
+    def _names(self) -> dict[int, str]:
+        return dict(sorted((f, name) for column in self.parts for f, name in column.names().items()))
 
-    @classmethod
-    def of_training(cls, training: Mapping[str, Any]) -> TableColumns | None:
-        """Return the columns of what a model file keeps of its training, None where no recipe made it of a table."""
-        recipe = training.get("recipe")
-        features = recipe.get("features") if isinstance(recipe, dict) else None
-        is_table = isinstance(features, dict) and features.get("kind") == "table"
-        return cls.from_dict(training["features"]) if is_table else None
+    @property
+    def columns(self) -> NDArray[np.int64]:
+        """Which of the F features these are, ascending, (n,)."""
+        return np.array([*self._names], np.int64)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the features: `x` of numbers, `colour=red` of texts."""
+        return [*self._names.values()]
+
+    @property
+    def columns_read(self) -> list[str]:
+        """The columns of a table that are needed."""
+        return self.titles
+
+    def transform(self, inputs: TokenColumns, first: int = 0) -> Any:
+        """Return the features of the rows of a table, csr_array (I, F); texts not seen in training have none."""
+        from scipy.sparse import csr_array
+
+        row_ends, columns, values = self.rows(inputs.texts, len(inputs))
+        return csr_array((values, columns, row_ends), shape=(len(inputs), self.n_columns))
 
     @property
     def titles(self) -> list[str]:
         """The names of the columns."""
-        return [column.name for column in self.columns]
+        return [column.name for column in self.parts]
 
     @property
     def takes_numbers(self) -> bool:
         """Whether all columns are of numbers, so that a row of numbers in their order is an item."""
-        return all(isinstance(column, NumberColumn) for column in self.columns)
+        return all(isinstance(column, NumberColumn) for column in self.parts)
 
     def read(self, X: Any) -> Rows:
         """Return the features of I items: a data frame, dicts of cells by column, or, where all columns are of numbers,
@@ -172,7 +228,7 @@ class TableColumns:
         """Return the features of I rows, given the cells of each column by its name. InputError for a column that is
         not there, CellError for a cell without a number where one is needed."""
         parts = []
-        for column in self.columns:
+        for column in self.parts:
             if column.name not in cells:
                 there = ", ".join(cells)
                 raise InputError(f"expected a column {column.name!r}; there are: {there:.300}")
@@ -206,3 +262,31 @@ def _known(cell: Any) -> Any:
 def is_missing(cell: Any) -> bool:
     """Return whether a cell stands for a number that is not known."""
     return str(cell).strip().lower() in MISSING
+
+
+def _odd_cell(name: str, texts: list[str], known: list[str]) -> CellError:
+    """Return what is wrong with a column of numbers and of texts, fewer of these."""
+    item = next(i for i, text in enumerate(texts) if not is_missing(text) and not is_number(text))
+    n_numbers = sum(map(is_number, known))
+    return CellError(
+        item,
+        f"column {name!r}: expected a number, as {n_numbers} of its {len(known)} different cells are, got "
+        f"{shorten(texts[item])}; correct it, leave the column out by drop (--drop {name}), or, if its cells name "
+        "kinds, put a letter before its numbers",
+    )
+
+
+def _number_column(name: str, feature: int, texts: list[str]) -> NumberColumn:
+    try:
+        values = numbers_of(name, texts)
+    except CellError as error:
+        raise CellError(error.item, f"{error.reason}; {MISSING_HINT.format(name=name)}") from error
+    largest = int(np.abs(values).argmax())
+    if abs(values[largest]) > LARGEST:
+        raise CellError(
+            largest,
+            f"column {name!r}: expected a number of at most {LARGEST:g} in size, got {shorten(texts[largest])}",
+        )
+    center = float(values.mean()) if 2 * np.count_nonzero(values) > values.size else 0.0
+    scale = float(np.sqrt(np.mean((values - center) ** 2)))
+    return NumberColumn(name, feature, center, scale if scale > np.abs(values).max() * SMALLEST else 1.0)

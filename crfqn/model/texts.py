@@ -5,11 +5,11 @@ Words are those of `crfqn.data.tokens.find_words`. Shapes: I texts, W words, F c
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +55,7 @@ def share_text(tokenizer: Tokenizer) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class WordCounts:
+class Words:
     """Words in alphabetical order (W,), the column of each among F, ascending, and its idf, float64 (W,).
 
     is_binary : whether a word counts once a text; is_sublinear : 1 + log(count) in the place of counts
@@ -71,8 +71,36 @@ class WordCounts:
     is_normed: bool
     rules: str = UNICODE
 
+    KIND: ClassVar[str] = "text"
+    first_id: ClassVar[int] = 0
+    columns_read: ClassVar[None] = None  # texts have no columns
+
     @classmethod
-    def from_dict(cls, table: Mapping[str, Any], weighting: str, norm: str, sublinear_tf: bool) -> WordCounts:
+    def fit(cls, texts: list[str], settings: Any) -> tuple[Words, Any]:
+        """Learn the words, and in how many texts each is; return this and the texts' csr_array (I, F). `settings`:
+        `words` (rules), `weighting`, `norm`, `sublinear_tf` and `min_df` of a recipe's features."""
+        from scipy.sparse import csr_array
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        vectorizer = TfidfVectorizer(
+            analyzer=partial(find_words, rules=settings.words),
+            binary=settings.weighting == "binary",
+            norm=None if settings.norm == "none" else settings.norm,
+            sublinear_tf=settings.sublinear_tf,
+            use_idf=settings.weighting == "tf-idf",
+            min_df=settings.min_df,
+        )
+        matrix = csr_array(vectorizer.fit_transform(texts))
+        matrix.sort_indices()
+        words = vectorizer.get_feature_names_out().tolist()
+        idf = vectorizer.idf_ if vectorizer.use_idf else np.ones(len(words))
+        is_binary, is_normed = settings.weighting == "binary", settings.norm == "l2"
+        columns, is_sublinear = np.arange(len(words)), settings.sublinear_tf
+        found = cls(words, len(words), columns, idf, is_binary, is_sublinear, is_normed, settings.words)
+        return found, matrix
+
+    @classmethod
+    def from_dict(cls, table: Mapping[str, Any]) -> Words:
         """Return what `as_dict` wrote; KeyError, TypeError or ValueError for anything else."""
         weights = {word: float(idf) for idf, words in table["words"] for word in str.split(words)}
         words, n_columns = sorted(weights), int(table["n_columns"])
@@ -86,8 +114,39 @@ class WordCounts:
         rules = table.get("rules", LETTERS)  # earlier files have none
         if rules not in (UNICODE, LETTERS, BLANKS):
             raise ValueError(f"rules of words: expected {UNICODE}, {LETTERS} or {BLANKS}")
-        is_binary, is_normed = weighting == "binary", norm == "l2"
-        return cls(words, n_columns, columns, idf, is_binary, bool(sublinear_tf), is_normed, rules)
+        is_binary, is_normed = table["weighting"] == "binary", table["norm"] == "l2"
+        return cls(words, n_columns, columns, idf, is_binary, bool(table["sublinear_tf"]), is_normed, rules)
+
+    def as_dict(self, used: NDArray[np.integer]) -> dict[str, Any]:
+        """Return the words and their idf as JSON values, words of one idf in one text, without those of no weight,
+        unless rows are scaled to the norm 1, which needs all words."""
+        needs_all = self.is_normed
+        places = np.arange(len(self.words)) if needs_all else np.flatnonzero(np.isin(self.columns, used))
+        words_of = defaultdict(list)
+        for place in places.tolist():
+            words_of[float(self.idf[place])].append(self.words[place])
+        return {
+            "kind": self.KIND,
+            "weighting": "binary" if self.is_binary else "count",
+            "norm": "l2" if self.is_normed else "none",
+            "sublinear_tf": self.is_sublinear,
+            "n_columns": self.n_columns,
+            "columns": None if needs_all else self.columns[places].tolist(),
+            "words": [[weight, " ".join(words)] for weight, words in sorted(words_of.items())],
+            "rules": self.rules,
+        }
+
+    @property
+    def names(self) -> list[str]:
+        """The words in alphabetical order."""
+        return self.words
+
+    def transform(self, inputs: Sequence[str], first: int = 0) -> Any:
+        """Return the features of texts, csr_array (I, F); words not seen in training are left out."""
+        from scipy.sparse import csr_array
+
+        row_ends, columns, values = self.rows(inputs)
+        return csr_array((values, columns, row_ends), shape=(len(inputs), self.n_columns))
 
     @cached_property
     def _place_of(self) -> dict[str, int]:

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 
 from crfqn.data.files import Readable, blank_parted, is_blank, shown_name, text_lines
+from crfqn.data.values import LARGEST_ID
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.messages import shorten
 from crfqn.readers.format import DOCUMENTS, Format, by_lines, instead
@@ -23,7 +24,6 @@ from crfqn.readers.items import Documents, Places, in_line
 
 FEATURE = re.compile(r"[0-9]+:[-+0-9.eE]+")
 QUERY = re.compile(r"qid:[0-9]+")
-LARGEST_ID = 2**31 - 2  # the number of columns fits 32 bits
 
 
 def read_svmlight(

@@ -4,15 +4,14 @@ From the name of a recipe to the matrices and the estimator that train it, and f
 features. For the command line, and for anyone who wants the data of a recipe in Python.
 """
 
+from crfqn.model.featurizers import Featurizer
 from crfqn.recipes.building import build_estimator, observe, prepare
-from crfqn.recipes.document_features import Features
-from crfqn.recipes.documents import restore_features
 from crfqn.recipes.finding import find_recipe, list_recipes, load_recipe
 from crfqn.recipes.sources import EMBEDDED, Observed, Prepared
 
 __all__ = [
     "EMBEDDED",
-    "Features",
+    "Featurizer",
     "Observed",
     "Prepared",
     "build_estimator",
@@ -21,5 +20,4 @@ __all__ = [
     "load_recipe",
     "observe",
     "prepare",
-    "restore_features",
 ]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import crfqn
 from crfqn.choices import LOSSES
 from crfqn.errors import InputError, RecipeError
+from crfqn.model.featurizers import Featurizer
 from crfqn.parameters import OPTIONS, Parameter
-from crfqn.recipes.document_features import Features
 from crfqn.recipes.documents import observe_documents, prepare_documents
 from crfqn.recipes.keys import KINDS, check_names, keys_in, shown
 from crfqn.recipes.schema import STRENGTHS, ObjectiveSection, Recipe
@@ -36,7 +36,7 @@ def prepare(recipe: Recipe) -> Prepared:
 def observe(
     recipe: Recipe,
     path: Origin = None,
-    features: Features | None = None,
+    features: Featurizer | None = None,
     *,
     keeps_blank: bool = False,
     columns: Sequence[str] | None = None,

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,12 +16,12 @@ import numpy as np
 from crfqn.data.label_texts import target_reader
 from crfqn.data.matrices import is_number
 from crfqn.data.token_columns import TokenColumns
-from crfqn.errors import DataError, InputError, ModelFileError, RecipeError
+from crfqn.errors import DataError, InputError, RecipeError
 from crfqn.messages import shorten
+from crfqn.model.featurizers import Featurizer, Numbers, Table, Words
 from crfqn.model.tables import CellError
 from crfqn.readers.items import Documents, concatenate
 from crfqn.readers.tables import with_point
-from crfqn.recipes.document_features import Features, NumberFeatures, TableFeatures, TextFeatures
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sources import (
     Observed,
@@ -70,7 +69,7 @@ def prepare_documents(recipe: Recipe) -> Prepared:
     )
 
 
-def _test_matrix(recipe: Recipe, documents: Documents, items: NDArray, features: Features) -> Any:
+def _test_matrix(recipe: Recipe, documents: Documents, items: NDArray, features: Featurizer) -> Any:
     try:
         return features.transform(_part(documents, items).inputs)
     except CellError as error:
@@ -79,7 +78,7 @@ def _test_matrix(recipe: Recipe, documents: Documents, items: NDArray, features:
 
 
 def observe_documents(
-    recipe: Recipe, path: Origin, features: Features | None, keeps_blank: bool = False
+    recipe: Recipe, path: Origin, features: Featurizer | None, keeps_blank: bool = False
 ) -> Observed:
     """Return features and labels of a file of documents, or of the recipe's test part; see `crfqn.recipes.observe`."""
     if path is None or features is None:
@@ -129,18 +128,6 @@ def _targets(recipe: Recipe, labels: list[str], read: Callable[[str], Any]) -> l
 
 def _parts(label: str) -> list[str]:
     return [part for part in map(str.strip, label.split(",")) if part]
-
-
-def restore_features(recipe: Recipe, table: Any, path: str | Path) -> Features:
-    """Return the features that a model file keeps (`Features.as_dict`); ModelFileError if they make no sense."""
-    try:
-        if recipe.features.kind == "text":
-            return TextFeatures.from_dict(table, recipe.features)
-        if recipe.features.kind == "table":
-            return TableFeatures.from_dict(table)
-        return NumberFeatures.from_dict(table)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise ModelFileError(f"{path}: its features cannot be read: {error!r}") from error
 
 
 def _documents(recipe: Recipe) -> Documents:
@@ -247,20 +234,20 @@ def _check_leaves(
         )
 
 
-def _fit(recipe: Recipe, documents: Documents, items: NDArray) -> tuple[Features, Any]:
+def _fit(recipe: Recipe, documents: Documents, items: NDArray) -> tuple[Featurizer, Any]:
     """Return the features fitted to the training part, which has these items, and their matrix there."""
     train = _part(documents, items)
     if isinstance(train.inputs, TokenColumns):
         try:
-            return TableFeatures.fit(train.inputs)
+            return Table.fit(train.inputs)
         except CellError as error:
             raise DataError(f"{_place(recipe, documents, int(items[error.item]))}: {error.reason}") from error
     if not isinstance(train.inputs, list):
         if not train.inputs.nnz:
             raise DataError(f"{recipe.source}: the training part of [data] has no features")
-        return NumberFeatures.fit(train, recipe.features.scale)
+        return Numbers.fit(train.inputs, train.feature_names, recipe.features.scale)
     try:
-        return TextFeatures.fit(train.inputs, recipe.features)
+        return Words.fit(train.inputs, recipe.features)
     except ValueError as error:
         raise RecipeError(f"{recipe.source}: [features] cannot be learned from the texts: {error}") from error
 

@@ -95,8 +95,8 @@ class FeaturesSection:
     the word (the first column) with its beginning, its end and its shape, the words around it, and the other columns
     with their neighbours, see `crfqn.data.templates.windows`. `given`: the numbers of the data, if need be each
     feature divided by its largest size in the training part (`max-abs`). `text`: counts of words, see
-    `crfqn.recipes.document_features.TextFeatures`. `table`: columns of numbers and of texts, see
-    `crfqn.recipes.document_features.TableFeatures`.
+    `crfqn.model.texts.Words`. `table`: columns of numbers and of texts, see
+    `crfqn.model.tables.Table`.
     """
 
     kind: str = key(

@@ -28,7 +28,7 @@ from crfqn.readers.tables import DELIMITERS, TEXTS, titles
 from crfqn.recipes.schema import Recipe
 
 if TYPE_CHECKING:
-    from crfqn.recipes.document_features import Features
+    from crfqn.model.featurizers import Featurizer
     from crfqn.taxonomy.tree import LabelTree
 
 EMBEDDED = "digits"
@@ -56,7 +56,7 @@ Origin = str | Path | list[str | Path] | None  # of new items: a file, several, 
 
 @dataclass(frozen=True)
 class Observed:
-    """Features of new items as `predict` takes them, and labels: lists for sequences, "" if unknown, None if all are,
+    """Featurizer of new items as `predict` takes them, and labels: lists for sequences, "" if unknown, None if all are,
     whole numbers where the file's labels are numbers (`Documents.targets`).
     `data` are the items as read; `texts` how positions read: a list of str an item, the first column of data with
     columns; of documents their texts, or the cells of rows."""
@@ -87,7 +87,7 @@ class Prepared:
     feature_names: Sequence[str] | None
     fingerprint: str
     taxonomy: LabelTree | None = None
-    features: Features | None = None
+    features: Featurizer | None = None
     is_inferred: bool = False
     sample_weight: list[float] | None = None
     is_sharded: bool = False

@@ -127,7 +127,7 @@ def without_rules(path):
     file = read_model(path)
     training = file.metadata["training"]
     training.pop("tokens", None)
-    training.get("features", {}).pop("rules", None)
+    file.metadata.get("featurizer", {}).pop("rules", None)
     file.metadata.get("templates", {}).pop("tokens", None)
     write_model(path, file.kind, file.arrays, file.strings, file.metadata)
 
@@ -206,4 +206,4 @@ class TestModels:
         without_rules(old)
         with pytest.warns(UnknownFeaturesWarning):
             Tagger(old).tag("हिन्दी")
-        assert "हिन्दी" in crfqn.load(folder / "texts.crfqn").training_["features"]["words"][0][1].split()
+        assert "हिन्दी" in crfqn.load(folder / "texts.crfqn").featurizer_.words

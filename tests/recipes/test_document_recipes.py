@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from crfqn.data.model_file import ModelFile, with_featurizer
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError, RecipeError
+from crfqn.model.featurizers import read_featurizer
 from crfqn.readers.images import make_digit_strings
 from crfqn.readers.items import Documents
 from crfqn.readers.labelled_text import read_labelled_texts
-from crfqn.recipes import build_estimator, load_recipe, observe, prepare, restore_features
+from crfqn.recipes import build_estimator, load_recipe, observe, prepare
 from crfqn.recipes.schema import parse_recipe
 from crfqn.taxonomy.tree import LabelTree
 
@@ -128,6 +130,14 @@ def test_recipes_survive_json(recipe_of, text):
     assert parse_recipe(json.loads(json.dumps(recipe.as_dict())), recipe.source) == recipe
 
 
+WORD_SETTINGS = {"weighting": "tf-idf", "norm": "l2", "sublinear_tf": False}
+
+
+def restored(table, path="m"):
+    """The featurizer of a model file that has this table."""
+    return read_featurizer(ModelFile("multiclass-crf", {}, {}, {"featurizer": table}, path))
+
+
 class TestNumbers:
     def test_columns_of_the_training_part(self, recipe_of):
         recipe = recipe_of(NUMBERS)
@@ -163,15 +173,16 @@ class TestNumbers:
         data = prepare(recipe)
         table = json.loads(json.dumps(data.features.as_dict(np.array([0, 2]))))
         assert table == {
-            "n_columns": 3, "columns": [0, 2], "sources": [0, 9], "names": None, "scales": [2, 8], "first_id": 0
+            "kind": "given", "n_columns": 3, "columns": [0, 2], "sources": [0, 9], "names": None, "scales": [2, 8],
+            "first_id": 0,
         }  # fmt: skip
-        features = restore_features(recipe, table, "m")
+        features = restored(table)
         assert features.names == ["0", "9"]
         new = csr_array(np.arange(20.0).reshape(2, 10))
         np.testing.assert_array_equal(
             features.transform(new).toarray(), data.features.transform(new).toarray() * [1, 0, 1]
         )
-        nothing = restore_features(recipe, data.features.as_dict(np.array([], int)), "m")
+        nothing = restored(data.features.as_dict(np.array([], int)))
         assert nothing.transform(new).shape == (2, 3)
 
 
@@ -195,7 +206,7 @@ class TestTexts:
         recipe = recipe_of(TEXTS.replace("[structure]", options), POSTS, NEW_POSTS)
         data = prepare(recipe)
         used = np.array([data.feature_names.index(word) for word in ["cats"]])
-        features = restore_features(recipe, json.loads(json.dumps(data.features.as_dict(used))), "m")
+        features = restored(json.loads(json.dumps(data.features.as_dict(used))))
         found = features.transform(["cats and dogs", "fish", "and and birds"])
         expected = data.features.transform(["cats and dogs", "fish", "and and birds"])
         assert found.shape == expected.shape
@@ -206,8 +217,11 @@ class TestTexts:
     def test_no_word_with_a_weight(self, recipe_of):
         recipe = recipe_of(TEXTS.replace("[structure]", 'norm = "none"\n[structure]'), POSTS, NEW_POSTS)
         table = prepare(recipe).features.as_dict(np.array([], int))
-        assert table == {"n_columns": 5, "columns": [], "words": [], "rules": "unicode"}
-        assert restore_features(recipe, table, "m").transform(["and"]).toarray().tolist() == [[0] * 5]
+        assert table == {
+            "kind": "text", "weighting": "count", "norm": "none", "sublinear_tf": False, "n_columns": 5, "columns": [],
+            "words": [], "rules": "unicode",
+        }  # fmt: skip
+        assert restored(table).transform(["and"]).toarray().tolist() == [[0] * 5]
 
     @pytest.mark.parametrize(
         ("text", "message"), [("a\t?\n", "empty vocabulary"), ("a\tb c\n", "empty vocabulary")]
@@ -397,7 +411,6 @@ class TestData:
     @pytest.mark.parametrize(
         ("features", "table"),
         [
-            ("text", None),
             ("text", {"n_columns": 3, "columns": [1], "words": [[1.0, "a b"]]}),
             ("given", {"n_columns": 3}),
             ("given", {"n_columns": 3, "columns": [1, 2], "sources": [4], "names": None, "scales": None}),
@@ -412,13 +425,20 @@ class TestData:
             ("text", {"n_columns": 1, "columns": [1], "words": [[1.0, "aa"]]}),
         ],
     )  # fmt: skip
-    def test_features_of_a_damaged_model(self, recipe_of, features, table):
+    def test_features_of_a_damaged_model(self, features, table):
         with pytest.raises(ModelFileError, match=r"model\.crfqn: its features cannot be read"):
-            restore_features(recipe_of(NUMBERS.replace("given", features)), table, "model.crfqn")
+            restored({"kind": features} | WORD_SETTINGS | table, "model.crfqn")
 
-    def test_values_too_large_for_their_scale(self, recipe_of):
-        table = NUMBER_FEATURES | {"scales": [1e-300, 1.0]}
-        features = restore_features(recipe_of(NUMBERS), table, "m")
+    @pytest.mark.parametrize("table", ["words", {"kind": "pixels"}, {"kind": ["text"]}, {}])
+    def test_another_kind(self, table):
+        with pytest.raises(
+            ModelFileError, match=r"m: featurizer: expected one of the kinds given, text, table, got"
+        ):
+            restored(table)
+
+    def test_values_too_large_for_their_scale(self):
+        table = {"kind": "given"} | NUMBER_FEATURES | {"scales": [1e-300, 1.0]}
+        features = restored(table)
         with pytest.raises(InputError, match="feature '4': a value is too large for its scale"):
             features.transform(csr_array([[0, 0, 0, 0, 1e10, 0]]))
 
@@ -520,3 +540,22 @@ def test_real_documents_are_prepared(name, n_train, n_test, n_features, n_nodes)
     assert data.X_train.max() <= 1
     assert (data.taxonomy.n_nodes if data.taxonomy else 0) == n_nodes
     assert len(data.feature_names) == n_features
+
+
+def test_files_from_before_featurizers_are_read_as_they_were(recipe_of, tmp_path):
+    """Their features stood in `training`, and how words count in the recipe's settings."""
+    recipe = recipe_of(TEXTS.replace("[structure]", 'weighting = "binary"\n[structure]'), POSTS, NEW_POSTS)
+    data = prepare(recipe)
+    table = data.features.as_dict(np.arange(len(data.feature_names)))
+    settings = {name: table[name] for name in ("weighting", "norm", "sublinear_tf")}
+    features = {name: value for name, value in table.items() if name not in {"kind", *settings}}
+    old = {"training": {"recipe": {"features": {"kind": "text", **settings}}, "features": features, "n": 1}}
+    new = with_featurizer(old)
+    assert new["featurizer"] == table
+    assert "features" not in new["training"]
+    assert new["training"]["n"] == 1
+    assert with_featurizer({"training": {"n": 1}}) == {"training": {"n": 1}}
+    own = {"extra": {"recipe": {"features": {"kind": "table"}}, "features": {"columns": []}}}
+    assert with_featurizer(own) == own  # the user's
+    with pytest.raises(ModelFileError, match="featurizer: expected one of the kinds"):
+        restored(with_featurizer({"training": {"features": [1]}})["featurizer"])

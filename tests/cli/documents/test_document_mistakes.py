@@ -119,9 +119,9 @@ class TestData:
 
 def test_features_that_the_weights_are_not_of(here, numbers, tmp_path):
     file = read_model(numbers[0] / "own.crfqn")
-    training = file.metadata["training"]
+    featurizer = file.metadata["featurizer"]
     for change in ({"n_columns": 99}, {"columns": [], "sources": [], "names": None, "scales": None}):
-        metadata = file.metadata | {"training": training | {"features": training["features"] | change}}
+        metadata = file.metadata | {"featurizer": featurizer | change}
         write_model(tmp_path / "m.crfqn", file.kind, file.arrays, file.strings, metadata)
         for command in ("inspect", "predict"):
             run = here(command, tmp_path / "m.crfqn", input="0 2:8\n")
