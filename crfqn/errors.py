@@ -51,7 +51,7 @@ class RecipeError(CrfqnError, ValueError):
 
 
 class ViewError(InputError):
-    """An objective lacks what a solver needs of it (`objectives/protocols.py`)."""
+    """An objective lacks what a solver needs of it (`objectives/objective.py`)."""
 
 
 class EmptyModelWarning(UserWarning):

@@ -20,10 +20,11 @@ import crfqn
 
 PACKAGE = Path(crfqn.__file__).parent
 CONTRACTS = Path(__file__).parents[1] / "pyproject.toml"
-# Mathematics only: of objectives the protocols, and neither features nor structures nor penalties; what a method keeps
-# over the items, in files named so, may know all of them.
+# Mathematics only: of objectives the base classes, and neither features nor structures nor penalties; what a method
+# keeps over the items, in files named so, may know all of them.
 SOLVERS_MAY_IMPORT = {
-    "solvers", "result", "kernels", "arrays", "errors", "penalties.blocks", "penalties.penalty", "objectives.protocols"
+    "solvers", "result", "kernels", "arrays", "errors", "penalties.blocks", "penalties.penalty", "objectives.objective",
+    "objectives.point", "objectives.operations", "objectives.method_state",
 }  # fmt: skip
 # What lies below the estimators depends on nothing heavier than this; the layers above may use anything.
 LIBRARIES = {

@@ -29,9 +29,9 @@ from crfqn.distributed.shard import (
 )
 from crfqn.distributed.workers import Holder, Tally, Workers
 from crfqn.errors import ViewError
+from crfqn.objectives.method_state import MethodState
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Ray
-from crfqn.objectives.protocols import MethodState
 from crfqn.objectives.sums import SumObjective, SumPoint
 from crfqn.threads import Pool
 

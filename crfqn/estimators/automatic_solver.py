@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from crfqn.choices import load_class
 from crfqn.errors import InputError
-from crfqn.objectives.protocols import has_state
+from crfqn.objectives.method_state import has_state
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.coordinate.row_state import RowBlocks
 from crfqn.solvers.dual.block_frank_wolfe import BlockFrankWolfe

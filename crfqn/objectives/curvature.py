@@ -35,8 +35,8 @@ from crfqn.arrays import Coords, Vector
 from crfqn.objectives.linear.coordinates import Split
 from crfqn.objectives.linear.feature_map import gram_product
 from crfqn.objectives.marginals import EdgeModel, Marginals, diagonal_scale, edge_curvature, sample_positions
-from crfqn.objectives.point import Point
-from crfqn.objectives.protocols import FETCHED, OVERHEAD, Matrix
+from crfqn.objectives.operations import FETCHED, OVERHEAD
+from crfqn.objectives.point import Matrix, Point
 from crfqn.objectives.sparse_model import sparse_model
 
 BLOCK = 256  # rows of a tile of the product: big enough for BLAS, small enough to share out

@@ -35,8 +35,7 @@ from crfqn.kernels.item_mixtures import (
 from crfqn.kernels.sparse import found_in, union
 from crfqn.objectives.linear.coordinates import Split
 from crfqn.objectives.linear.sparse_map import SparseMap
-from crfqn.objectives.point import Point
-from crfqn.objectives.protocols import ItemBound
+from crfqn.objectives.point import ItemBound, Point
 from crfqn.structures.chain import Chain
 
 NEAR = 0.8  # of l1: coordinates with larger gradients are constraints from the start

@@ -28,8 +28,9 @@ from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.linear.gram import check_width
 from crfqn.objectives.losses.intercept_bound import intercept_bound
 from crfqn.objectives.losses.score_loss import ScoreLoss
-from crfqn.objectives.point import Point
-from crfqn.objectives.protocols import ItemBound, Matrix, MethodState, Operations, S
+from crfqn.objectives.method_state import MethodState, S
+from crfqn.objectives.operations import Operations
+from crfqn.objectives.point import ItemBound, Matrix, Point
 from crfqn.objectives.proved_zeros import Ranges, count_within
 from crfqn.objectives.support import Support
 from crfqn.penalties.penalty import LossBudget
@@ -59,19 +60,49 @@ def feature_scales(part: Any) -> Vector:
     return part.map.feature_scales
 
 
-class InMemory:
-    """Base of objectives whose items are at hand, in one piece or in `parts`, whose bounds add up.
+class BaseObjective:
+    """Base of objectives, in one piece or in `parts`, whose bounds add up: all that solvers and wrappers know of one.
 
     parts : the objectives that it is the sum of, over the same coordinates; may be made anew whenever iterated over
+    support : the coordinates that may have a weight
+    n_passes : float, inference passes over the data so far
+    n_bytes : int, what has crossed the wire so far, where workers hold the data
+    pool : the threads, for the penalty's part of a step
+    n_items, n_positions, n_features : I, N, F
+    mean_occurrence : float, the positions that have a feature, on average over the features
+    total_weight : float, the sum of the items' weights
+    is_convex : bool; of a loss that is not, nothing is proved, and its runs end at stationary points
+    is_nonnegative : bool; whether 0 is the smallest loss
+    operations : Operations, what a pass takes
+    makes_scores_anew : bool, set for a run that may be resumed: scores are those of a point's weights, to the bit, and
+        not of where it was reached from
+    asked : of the last gradient, most likely that of the next point: where a pass is dear the next one tells it
     """
 
     in_blocks: ClassVar[bool] = False
     makes_scores_anew = False
     n_bytes: Any = 0
     asked: Coords = NO_COORDS
-    parts: Any
+    n_passes: float
     support: Support
+    parts: Any
+    pool: Any
+    n_items: Any
+    n_positions: Any
     n_features: Any
+    mean_occurrence: Any
+    total_weight: Any
+    is_convex: Any
+    is_nonnegative: Any
+    operations: Any
+
+    def at(self, coords: Coords, weights: Vector) -> Any:
+        """Evaluate at sparse weights (sorted coordinates, values)."""
+        raise NotImplementedError
+
+    def sample(self, stride: int) -> Any:
+        """Return the loss over every stride-th item: the same coordinates, about 1 / stride of the value."""
+        raise NotImplementedError
 
     @property
     def first(self) -> Objective:
@@ -192,7 +223,7 @@ class InMemory:
         return kind.make(self, *arguments)
 
 
-class Objective(InMemory):
+class Objective(BaseObjective):
     """The loss of a model over features; `at(coords, weights)` evaluates it.
 
     Parameters

@@ -9,28 +9,46 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS, Coords, Screening, SparseWeights, Vector
 from crfqn.kernels.sparse import found_in, union
 from crfqn.objectives.linear.coordinates import joined, merge_weights
 from crfqn.objectives.linear.screening import RowNorm, ScreeningCache
 from crfqn.objectives.losses.score_loss import DualLoss, Evaluation
-from crfqn.objectives.protocols import Curvature, ItemBound, Matrix
 
+Matrix: TypeAlias = NDArray[np.float32] | scipy.sparse.csr_array  # a metric: dense, or compressed by rows
 NO_SCORES = np.empty((0, 0))
 
 
+class Curvature(NamedTuple):
+    """Curvature of single coordinates at a point: the diagonal of the token-wise model of the Hessian; majorant : how
+    much one may meet on its way to a fit."""
+
+    diagonal: Vector
+    majorant: Vector
+
+
+class ItemBound(NamedTuple):
+    """A lower bound on the optimum, and the shares of the items that prove it, (I,)."""
+
+    dual_value: float
+    shares: Vector
+
+
 @dataclass(eq=False)
-class Handle:
+class BasePoint:
     """Base of points: the weights at sorted `coords`, and the last answers that others can be read off; what the loss
     knows of curvature and bounds, `objective` answers."""
 
     objective: Any
     coords: Coords
     weights: Vector
+    value: ClassVar[Any]  # the loss, in nats
 
     @cached_property
     def sparse_weights(self) -> SparseWeights:
@@ -111,7 +129,7 @@ class Handle:
         return self.objective.count_within(self, bound, scale, radius, besides)
 
 
-class Point(Handle):
+class Point(BasePoint):
     """The loss at sparse weights over items in memory; everything is computed when it is asked for, once.
 
     scores, edges : float64 (K, N) and (E,), optional: those of the weights, made when somebody asks
@@ -220,7 +238,7 @@ class Point(Handle):
 class Ray:
     """The points w + step * direction."""
 
-    origin: Handle
+    origin: BasePoint
     coords: Coords
     direction: Vector
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from crfqn.arrays import Coords, Vector
 from crfqn.objectives.linear.coordinates import Split, joined
-from crfqn.objectives.point import Handle, Point
+from crfqn.objectives.point import BasePoint, Point
 
 
 class Ranges(NamedTuple):
@@ -56,14 +56,16 @@ def count_within(
     return count + int(np.count_nonzero(np.abs(gradient) < room[support.nodes % room.size]))
 
 
-def count_of(point: Handle, ranges: Ranges, bound: float, scale: float, radius: float, coords: Coords) -> int:
+def count_of(
+    point: BasePoint, ranges: Ranges, bound: float, scale: float, radius: float, coords: Coords
+) -> int:
     """Count those of some coordinates."""
     reach = scale * np.abs(point.gradient(coords)) + radius * ranges.at(point.objective.split(coords))
     return int(np.count_nonzero(reach < bound))
 
 
 def count_screened(
-    point: Handle, ranges: Ranges, bound: float, scale: float, radius: float, besides: Coords
+    point: BasePoint, ranges: Ranges, bound: float, scale: float, radius: float, besides: Coords
 ) -> int:
     """Count them by a screening, as a sum over parts has it: all that are not within, and have room for half of the
     bound, stand out in it; a few with radius range_j > bound / 2 are missed."""

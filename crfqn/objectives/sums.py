@@ -18,9 +18,9 @@ from crfqn.errors import ViewError
 from crfqn.kernels.sparse import union
 from crfqn.objectives.linear.coordinates import Split
 from crfqn.objectives.losses.score_loss import DualLoss
-from crfqn.objectives.objective import InMemory, Objective
-from crfqn.objectives.point import Handle, Point
-from crfqn.objectives.protocols import Operations
+from crfqn.objectives.objective import BaseObjective, Objective
+from crfqn.objectives.operations import Operations
+from crfqn.objectives.point import BasePoint, Point
 from crfqn.objectives.proved_zeros import count_screened
 from crfqn.objectives.support import Support
 
@@ -83,7 +83,7 @@ def coords_of_rows(point: Point, bound: float, inside: float, order: int) -> Coo
     return point.screen_rows(bound, inside, order).coords
 
 
-class SumObjective(InMemory):
+class SumObjective(BaseObjective):
     """Base of the sums of objectives over the same coordinates.
 
     first : an objective that has in common with all parts what is no sum: labels, features, support, the kind of loss
@@ -201,7 +201,7 @@ class SumObjective(InMemory):
         return count_screened(point, self.ranges, bound, scale, radius, besides)
 
 
-class SumPoint(Handle):
+class SumPoint(BasePoint):
     """Base of the points of sums."""
 
     def ask(self, question: Callable[..., Any], *args: Any) -> Iterable[Any]:

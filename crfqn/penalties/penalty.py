@@ -88,7 +88,13 @@ class Penalty:
         return False
 
     def at(self, coords: Coords) -> Any:
-        """Return the penalty restricted to some coordinates."""
+        """Return the penalty at n coordinates: what belongs to them, but not to the weights, is found once.
+
+        It has `blocks`, whose weights leave zero all or none, when their `dual_norm(w, g)` exceeds `threshold`, both
+        (n,) and the norm infinite where a block is not zero; `value(w)`, `violation(w, g)`, `largest_violation(w, g)`,
+        `gradient(w)`, `hessian_times(w, d)` (None: zero) and `descend(problem, d, base_d, pool)`, coordinate descent
+        on a quadratic model (`kernels/coordinate_descent.py`).
+        """
         raise NotImplementedError
 
     def scaled(self, factor: float) -> Penalty:

@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels.sparse import found_in, union
-from crfqn.objectives.protocols import ItemBound
+from crfqn.objectives.point import ItemBound
 from crfqn.solvers.protocols import Objective, Penalty, Point, Screening
 
 

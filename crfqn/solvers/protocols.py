@@ -11,50 +11,23 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Screening, SparseWeights, Vector
 from crfqn.errors import InputError, ViewError
-from crfqn.kernels.coordinate_descent import Subproblem
-from crfqn.objectives.protocols import Matrix, MethodState, Objective, Point, Ray
+from crfqn.objectives.method_state import MethodState
+from crfqn.objectives.objective import BaseObjective as Objective
+from crfqn.objectives.point import BasePoint as Point
+from crfqn.objectives.point import Matrix, Ray
 from crfqn.penalties.blocks import Blocks
 from crfqn.penalties.penalty import Penalty
 
 __all__ = [
-    "Blocks", "Coords", "LocalPenalty", "Matrix", "Memory", "Objective", "Penalty", "Point", "Ray", "Requirements",
+    "Blocks", "Coords", "Matrix", "Memory", "Objective", "Penalty", "Point", "Ray", "Requirements",
     "Screening", "Solver", "SparseWeights", "State", "Vector", "check_requirements", "requirements",
 ]  # fmt: skip
 
 
 Memory: TypeAlias = dict[str, Any]  # of a solver, for a checkpoint (`memory.py`)
-
-
-class LocalPenalty(Protocol):
-    """A penalty at some coordinates: what belongs to the coordinates, but not to the weights, is found once.
-
-    Weights leave zero in `blocks`, all of a block or none: zeros stay while their block's `dual_norm` is below its
-    `threshold`; both are told at each of its coordinates, and the dual norm of other blocks is infinite.
-    """
-
-    @property
-    def blocks(self) -> Blocks: ...
-
-    @property
-    def threshold(self) -> Vector: ...
-
-    def dual_norm(self, w: Vector, g: Vector) -> Vector: ...
-
-    def value(self, w: Vector) -> float: ...
-
-    def violation(self, w: Vector, g: Vector) -> Vector: ...
-
-    def largest_violation(self, w: Vector, g: Vector) -> float: ...
-
-    def gradient(self, w: Vector) -> Vector: ...
-
-    def hessian_times(self, w: Vector, d: Vector) -> Vector | None: ...
-
-    def descend(self, problem: Subproblem, d: Vector, base_d: NDArray[np.float32], pool: Any) -> int: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +90,7 @@ class Requirements(NamedTuple):
 
     Attributes
     ----------
-    facts : the properties of the objective that must hold, names in `objectives.protocols.Objective`
+    facts : the properties of the objective that must hold, names in `objectives.objective.BaseObjective`
     penalty : the properties of a penalty that must hold, names in `FORMS`
     states : what the method keeps over the items, which must be there to be made
     """

@@ -16,17 +16,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import NO_COORDS
 from crfqn.kernels.sparse import found_in, places, sorted_union
 from crfqn.solvers.certificate import best_dual_value
-from crfqn.solvers.protocols import (
-    Coords,
-    LocalPenalty,
-    Objective,
-    Penalty,
-    Point,
-    Ray,
-    Screening,
-    State,
-    Vector,
-)
+from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Ray, Screening, State, Vector
 
 
 @dataclass(eq=False)
@@ -50,7 +40,7 @@ class ScreenedPoint:
     is_growing: bool = False
 
     @cached_property
-    def local(self) -> LocalPenalty:
+    def local(self) -> Any:
         """The penalty at the coordinates."""
         return self.penalty.at(self.coords)
 

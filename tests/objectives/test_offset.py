@@ -21,8 +21,8 @@ from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError, ViewError
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.linear.sparse_map import SparseMap
+from crfqn.objectives.method_state import has_state
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.protocols import has_state
 from crfqn.papers.blondel2013.fobos import FOBOS
 from crfqn.papers.blondel2013.fobos_state import FobosState
 from crfqn.papers.zhong2014.feature_bcd import FeatureBCD

@@ -1,7 +1,7 @@
 """What solvers ask of a problem: facts and single weights are asked for before the first step, and nothing else is.
 
-`Strict` stands for an objective on another machine: it answers what `objectives/protocols.py` lists, and fails a test
-that asks it for anything more.
+`Strict` stands for an objective on another machine: it answers what is listed here, and fails a test that asks it for
+anything more.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from problems import make_problem, make_tree_problem
 
 from crfqn.errors import InputError, ViewError
 from crfqn.estimators.automatic_solver import AutoSolver
-from crfqn.objectives import protocols
 from crfqn.objectives.blocks import BlockedObjective
-from crfqn.objectives.protocols import has_state
+from crfqn.objectives.method_state import has_state
 from crfqn.papers.blondel2013.fobos import FOBOS
 from crfqn.papers.blondel2013.fobos_state import FobosState
 from crfqn.papers.zhong2014.feature_bcd import FeatureBCD
@@ -49,24 +48,34 @@ WRAPPERS = {
 wrapped = pytest.mark.parametrize("wrapper", WRAPPERS)
 
 
-def names_of(protocol: type) -> set[str]:
-    """The members that a protocol lists."""
-    listed = set(vars(protocol)) | set(protocol.__annotations__)
-    return {name for name in listed if not name.startswith("_")}
+# What solvers may ask of a problem, a point, a ray: the data may be on another machine.
+OBJECTIVE = [
+    "all_coords", "asked", "at", "check_state", "fingerprints", "gram", "gram_product", "has_curvature", "has_gram",
+    "has_hessian_bound", "hessian_bound", "in_segments", "is_convex", "is_nonnegative", "is_roundable",
+    "makes_scores_anew", "mean_occurrence", "n_bytes", "n_coords", "n_features", "n_items", "n_node_coords",
+    "n_passes", "n_positions", "operations", "pool", "proves_zeros", "refusal", "sample", "state", "total_weight",
+    "without_bigrams",
+]  # fmt: skip
+POINT = [
+    "along", "at_shares", "coords", "count_within", "curvature", "dual_value", "feature_scale", "gradient",
+    "hessian_model", "intercept_bound", "item_bound", "screen", "screen_rows", "sparse_weights", "told", "value",
+    "weights",
+]  # fmt: skip
+RAY = ["at"]
 
 
 class Strict:
-    """Something that answers what a protocol lists; `wraps` are the methods whose answers are strict, too."""
+    """Something that answers the names of a list; `wraps` are the methods whose answers are strict, too."""
 
-    PROTOCOL: type = protocols.Objective
+    NAMES: list[str] = OBJECTIVE
     WRAPS: dict[str, type] = {}  # noqa: RUF012
 
     def __init__(self, inner: Any) -> None:
         self.__dict__["inner"] = inner
 
     def __getattr__(self, name: str) -> Any:
-        if name not in names_of(self.PROTOCOL):
-            raise AssertionError(f"asked a {self.PROTOCOL.__name__} for {name}")
+        if name not in self.NAMES:
+            raise AssertionError(f"{type(self).__name__} was asked for {name}")
         found = getattr(self.inner, name)
         if name not in self.WRAPS:
             return found
@@ -85,11 +94,11 @@ class Strict:
 
 
 class StrictPoint(Strict):
-    PROTOCOL = protocols.Point
+    NAMES = POINT
 
 
 class StrictRay(Strict):
-    PROTOCOL, WRAPS = protocols.Ray, {"at": StrictPoint}
+    NAMES, WRAPS = RAY, {"at": StrictPoint}
 
 
 Strict.WRAPS = {"at": StrictPoint, "sample": Strict}

@@ -19,9 +19,9 @@ from crfqn.kernels.sparse import found_in, union
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.losses.likelihood import LikelihoodEvaluation
 from crfqn.objectives.losses.structured import StructuredLoss
+from crfqn.objectives.method_state import MethodState
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
-from crfqn.objectives.protocols import MethodState
 from crfqn.papers.zhong2014.feature_bcd_kernels import (
     LOG_Z,
     OBSERVED,

@@ -23,9 +23,9 @@ from crfqn.objectives.linear.screening import each_share, possible_features
 from crfqn.objectives.losses.hinges import HingeDual
 from crfqn.objectives.losses.likelihood import MixtureDual
 from crfqn.objectives.losses.score_loss import DualLoss
+from crfqn.objectives.method_state import MethodState
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
-from crfqn.objectives.protocols import MethodState
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.penalties.blocks import Blocks
 from crfqn.penalties.group_lasso import ROUNDING, LocalGroupLasso

@@ -23,9 +23,9 @@ from crfqn.kernels.projection import SEED, simplex_rows
 from crfqn.kernels.rows import LANES
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.feature_map import FeatureMap
+from crfqn.objectives.method_state import MethodState
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
-from crfqn.objectives.protocols import MethodState
 from crfqn.solvers.dual.decomposition_kernels import (
     METHODS,
     DualItemArrays,

@@ -16,7 +16,7 @@ from crfqn.errors import InputError, ViewError
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.losses.structured import StructuralHinge
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.protocols import Point
+from crfqn.objectives.point import BasePoint
 from crfqn.solvers.dual.frank_wolfe_kernels import GAIN, OPERATIONS, Planes, improve_chains, improve_trees
 from crfqn.solvers.stochastic.state import LearnedRows, check_structure, untouched_rows
 from crfqn.structures.chain import Chain
@@ -119,7 +119,7 @@ class FrankWolfeState(LearnedRows):
         )
         return distances - 0.5 * self.l2 * float(np.einsum("fk,fk->", self.rows.weights, self.rows.weights))
 
-    def point(self) -> Point:
+    def point(self) -> BasePoint:
         """Return the point of the weights."""
         return self.owner.later(*self.sparse(self.rows.weights))
 

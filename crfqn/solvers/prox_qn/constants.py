@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from crfqn.objectives.protocols import OVERHEAD
+from crfqn.objectives.operations import OVERHEAD
 from crfqn.solvers.memory import remembered
 
 

@@ -18,8 +18,9 @@ from crfqn.errors import InputError, ViewError
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.linear.coordinates import split_coords
+from crfqn.objectives.method_state import MethodState
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.protocols import MethodState, Point
+from crfqn.objectives.point import BasePoint
 from crfqn.solvers.stochastic.item_kernels import (
     ETA0,
     ItemData,
@@ -282,7 +283,7 @@ class PerceptronState(LearnedRows):
             weights=weights, corrections=corrections, variances=variances, counters=counters
         )
 
-    def point(self) -> Point:
+    def point(self) -> BasePoint:
         """Return the point of the mean of the weights after each item so far, of AROW the last weights; its pass waits
         until it is needed."""
         if not self.rows.corrections.size:
