@@ -1,4 +1,5 @@
 """Chierchia, Pustelnik, Pesquet, Pesquet-Popescu: A proximal approach for sparse multiclass SVM. 2015.
 
-Algorithm 1 is `constrained.py`, Algorithm 2 `regularised.py`.
+Algorithm 1 is `regularised.py`, Algorithm 2 `constrained.py`; `splitting_state.py` has the hinge and its sets. The page
+`docs/study-fbpd.md` says more.
 """
