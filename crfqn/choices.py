@@ -134,3 +134,11 @@ STRUCTURED: Mapping[str, Form] = {name: row.structured for name, row in LOSSES.i
 UNKNOWN = Form(
     f"{_LOSSES}.score_loss.ScoreLoss"
 )  # can do nothing: of a name that the estimator's check refuses
+
+UNICODE, LETTERS, BLANKS = "unicode", "letters", "blanks"  # rules by which texts are cut into words
+# Words and tags within two positions, pairs of neighbouring words, pairs and triples of neighbouring tags.
+CHUNKING = """
+w[-2] w[-1] w[0] w[1] w[2] w[-1]|w[0] w[0]|w[1]
+pos[-2] pos[-1] pos[0] pos[1] pos[2] pos[-2]|pos[-1] pos[-1]|pos[0] pos[0]|pos[1] pos[1]|pos[2]
+pos[-2]|pos[-1]|pos[0] pos[-1]|pos[0]|pos[1] pos[0]|pos[1]|pos[2]
+"""

@@ -58,6 +58,10 @@ class EmptyModelWarning(UserWarning):
     """A model all of whose penalised weights are zero: its penalty is too strong for the data."""
 
 
+class RepeatedFileWarning(UserWarning):
+    """A file that is named twice in a set of files; its items count once."""
+
+
 class TextColumnWarning(UserWarning):
     """A column of a table most of whose texts are different, each a feature that new items will hardly have."""
 

@@ -35,6 +35,7 @@ LIBRARIES = {
         name: {"numpy"}
         for name in ("arrays", "atomic_write", "errors", "choices", "messages", "parameters", "projections")
     },
+    "data_options": set(),
     "threads": {"numpy"},
     **{name: {"numpy", "scipy"} for name in ("data", "structures", "penalties", "objectives", "solvers")},
 }

@@ -1,6 +1,6 @@
 """The table of parameters: every estimator's is in it, checked by it and explained, and the manual shows it.
 
-`python tests/test_parameters.py` prints the manual's table.
+`python tests/test_parameters.py` prints the manual's tables.
 """
 
 import inspect
@@ -13,17 +13,16 @@ import pytest
 from sklearn.base import clone
 
 import crfqn
-from crfqn.cli.options import DevOptions, PathOverrides, TrainOverrides
+from crfqn.cli.options import DataOptions, DevOptions, PathOverrides, TrainOverrides
+from crfqn.data_options import DATA_OPTIONS, SECTIONS, ObjectiveSection, SolverSection, keys_in
 from crfqn.errors import InputError
 from crfqn.parameters import PARAMETERS, Parameter
-from crfqn.recipes.keys import keys_in
-from crfqn.recipes.schema import ObjectiveSection, SolverSection
 
 ESTIMATORS = [
     crfqn.ChainCRF, crfqn.TaxonomyCRF, crfqn.MulticlassCRF, crfqn.MulticlassClassifier, crfqn.MultilabelRanker,
     crfqn.GeneralizedLeastSquares, crfqn.CalibratedLeastSquares, crfqn.StagewiseRegression, crfqn.MulticlassSVC,
 ]  # fmt: skip
-MANUAL = Path(__file__).parents[1] / "docs" / "estimators.md"
+MANUAL = Path(__file__).parents[1] / "docs"
 
 
 def table() -> str:
@@ -37,8 +36,19 @@ def table() -> str:
     return "\n".join(lines)
 
 
-def test_the_manual_shows_the_table():
-    assert table() in MANUAL.read_text(encoding="utf-8")
+def table_of_options():
+    """Return the manual's table of the options of data and features, and the keys of recipes that they are."""
+    lines = ["| option | in a recipe | what it is |", "|---|---|---|"]
+    helps = {rule.name: rule.metadata["option"].help for rule in fields(DataOptions)}
+    for name, row in DATA_OPTIONS.items():
+        text = helps[name].replace("|", r"\|").replace(", with --data", "")
+        lines.append(f"| `--{name.replace('_', '-')}` | `[{row.section}] {row.key}` | {text} |")
+    return "\n".join(lines)
+
+
+def test_the_manual_shows_the_tables():
+    assert table() in (MANUAL / "estimators.md").read_text(encoding="utf-8")
+    assert table_of_options() in (MANUAL / "command-line.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
@@ -66,6 +76,12 @@ class TestEstimators:
 
 def test_all_rows_are_some_estimators():
     assert {name for kind in ESTIMATORS for name in inspect.signature(kind).parameters} == PARAMETERS.keys()
+
+
+def test_options_of_data_are_keys_of_recipes():
+    for row in DATA_OPTIONS.values():
+        assert row.key in keys_in(SECTIONS[row.section])
+        assert row.help or row.key in PARAMETERS
 
 
 def test_keys_of_recipes_and_options_are_of_the_table():
@@ -105,4 +121,4 @@ def test_rules(rule, right, wrong, expected):
 
 
 if __name__ == "__main__":
-    print(table())
+    print(table(), table_of_options(), sep="\n\n")

@@ -111,7 +111,7 @@ def train(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where the model goes; default: NAME.crfqn, here.")
     ] = None,
-    data: DataOptions,
+    data: Annotated[dict[str, Any], DataOptions],
     dev: DevOptions,
     overrides: Annotated[dict[str, Any], TrainOverrides],
     cluster: ClusterOptions,
@@ -162,7 +162,7 @@ def path(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Save the best model here; default: none is saved.")
     ] = None,
-    data: DataOptions,
+    data: Annotated[dict[str, Any], DataOptions],
     options: PathOptions,
     overrides: Annotated[dict[str, Any], PathOverrides],
     is_quiet: QuietOption = False,
@@ -185,7 +185,7 @@ def cv(
     folds: Annotated[
         int, typer.Option("--folds", "-k", min=2, help=f"So many parts of the training items, {FOLDS}.")
     ] = 5,
-    data: DataOptions,
+    data: Annotated[dict[str, Any], DataOptions],
     overrides: Annotated[dict[str, Any], TrainOverrides],
     as_json: JsonOption = False,
     is_quiet: QuietOption = False,

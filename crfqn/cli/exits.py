@@ -18,20 +18,22 @@ from functools import wraps
 from typing import Any
 
 from crfqn.cli.output import say
+from crfqn.data_options import DATA_OPTIONS, SOURCE
 from crfqn.errors import (
     CrfqnError,
     DataUnavailableError,
     EmptyModelWarning,
+    RepeatedFileWarning,
     TextColumnWarning,
     TokenWarning,
     UnknownFeaturesWarning,
 )
 
-OF_OPTIONS = "command line"  # `crfqn.recipes.finding.SOURCE`, in the place of a recipe's file
+SAID = (EmptyModelWarning, RepeatedFileWarning, TextColumnWarning, TokenWarning)  # as they come
 KEY = re.compile(
     r'\[(features|structure|data|objective|solver)\](?: (?!lacks|needs|has|with)(\w+))?(?: = "?([^":;\s]+)"?)?'
 )
-OPTION_OF = {"train": "data", "n_hashed": "hashed", "name": "solver"}
+OPTION_OF = {row.key: name for name, row in DATA_OPTIONS.items()} | {"name": "solver"}  # by keys
 
 
 class ExitCode(IntEnum):
@@ -199,13 +201,13 @@ def told_warnings() -> Iterator[None]:
         nonlocal n_unknown
         if isinstance(message, UnknownFeaturesWarning):
             n_unknown += message.n_items
-        elif isinstance(message, EmptyModelWarning | TextColumnWarning | TokenWarning):
+        elif isinstance(message, SAID):
             say(f"Warning: {message}")
         else:
             others_show(message, category, *where, **how)
 
     with warnings.catch_warnings():
-        for kind in (UnknownFeaturesWarning, EmptyModelWarning, TextColumnWarning, TokenWarning):
+        for kind in (UnknownFeaturesWarning, *SAID):
             warnings.simplefilter("always", kind)
         warnings.showwarning = show  # type: ignore[assignment]
         yield
@@ -228,8 +230,8 @@ def _report(error: Exception) -> ExitCode:
 
 def by_options(message: str) -> str:
     """Return a message about a recipe that options made, which names its keys, with the names of the options."""
-    _, is_of_options, told = message.partition(f"{OF_OPTIONS}: ")
-    if not is_of_options or "\n" in message.partition(OF_OPTIONS)[0]:
+    _, is_of_options, told = message.partition(f"{SOURCE}: ")
+    if not is_of_options or "\n" in message.partition(SOURCE)[0]:
         return message
     told = re.sub(r"has an unknown key: (\w+) = ([^;(]+)(.*)", _refused, KEY.sub(_option, told))
     return re.sub(r'"([\w.-]+)"', r"\1", told) if told.startswith("--") else told
@@ -237,8 +239,8 @@ def by_options(message: str) -> str:
 
 def _option(found: re.Match[str]) -> str:
     section, name, value = found.groups()
-    name = section if name in (None, "kind") else OPTION_OF.get(name, name.replace("_", "-"))
-    return f"--{name}" + (f" {value}" if value else "")
+    name = section if name in (None, "kind") else OPTION_OF.get(name, name)
+    return f"--{name.replace('_', '-')}" + (f" {value}" if value else "")
 
 
 def _refused(found: re.Match[str]) -> str:

@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperCommand
 
 from crfqn.choices import LOSSES, STRUCTURED
+from crfqn.data_options import DATA_OPTIONS, FORMAT, SECTIONS, Option, keys_in
 from crfqn.parameters import NAMES_ELSEWHERE, OPTION_NAMES, OPTIONS, PARAMETERS, Parameter
 
 METAVARS = {float: "NUMBER", int: "INTEGER", str: "NAME"}
@@ -52,10 +53,6 @@ FOLDS = (
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and messages, errors only.")]
-FORMAT = (
-    "Of the files: conll, conll2003, conllu, crfsuite, svmlight, jsonl, csv, tsv, parquet, text, ...; default: what "
-    "their names tell."
-)
 FormatOption = Annotated[str | None, typer.Option("--format", help=FORMAT)]
 
 DENSE = (
@@ -122,78 +119,21 @@ def overrides(name: str, left_out: Collection[str] = (), **how: dict[str, Any]) 
     )
 
 
-@dataclass(frozen=True)
-class DataOptions:
-    """Data of one's own in the place of a recipe, in `crfqn train`, `path` and `cv`."""
+def data_option(name: str, row: Option) -> tuple[str, Any, Any]:
+    """Return an option of the table of data and features as a field of a group; None says nothing."""
+    if row.help:
+        key = keys_in(SECTIONS[row.section])[row.key]
+        kind: Any = list[str] if row.takes_several else key.rule.kind
+        dashed = f"--{name.replace('_', '-')}"
+        names = f"{dashed}/--no-{name}" if kind is bool and key.default else dashed
+        made = typer.Option(names, help=row.help, rich_help_panel=row.panel, min=key.rule.low)
+    else:
+        kind, made = parameter(name, row.more, row.panel)
+    return name, kind | None, field(default=None, metadata={"option": made})
 
-    data: list[str] | None = option(
-        "A file to train on, in the place of a recipe; - is standard input. Several files are one set: --data again, a "
-        "folder, or a pattern in quotes."
-    )
-    test: list[str] | None = option("A file to score the model on, with --data; several as of --data.")
-    format: str | None = option(FORMAT, rich_help_panel="Data")
-    structure: str | None = option(
-        "What the labels are, with --data: chain, flat, taxonomy or ranking; default: by format."
-    )
-    label: str | None = option(
-        "The column of labels of a table, by its name or its number from 1, or CoNLL-U's field (xpos, misc:NER), "
-        "with --data; default: label, tag, ..., where rows are items class, target or the last one; upos."
-    )
-    drop: list[str] | None = option(
-        "Columns of a table that are left out, with --data: A,B by names or numbers.", rich_help_panel="Data"
-    )
-    header: bool | None = option(
-        "Whether the first line of a table names its columns, with --data; default: unless a cell of it is a number, "
-        "is empty, or comes again beside or below it.",
-        "--header/--no-header",
-        rich_help_panel="Data",
-    )
-    taxonomy: str | None = option(
-        "A file with the tree of the labels, with --data: `parent child` a line; without it labels are paths a/b/c.",
-        rich_help_panel="Data",
-    )
-    labels: Any = field(default=None, metadata={"option": parameter("labels", ", of a taxonomy", "Data")[1]})
-    separator: Any = field(
-        default=None, metadata={"option": parameter("separator", " in a taxonomy; /", "Data")[1]}
-    )
-    encoding: str | None = option(
-        "Of the files, with --data: utf-8 (default), latin-1, utf-16, cp1252, ..., or bytes: UTF-8 with other bytes "
-        "between, which are kept as they are. The model remembers it.",
-        rich_help_panel="Data",
-    )
-    sentence: str | None = option(
-        "The column of a table that tells the items apart, with --data; or blank lines do.",
-        rich_help_panel="Data",
-    )
-    columns: str | None = option(
-        'Names of the columns before the label, with --data: "w pos".', rich_help_panel="Data"
-    )
-    features: str | None = option(
-        "How observations become numbers, with --data: words (default of sequences: word forms, other "
-        "columns, neighbours), windows (--templates), templates (--templates FILE), attributes, text, given, table "
-        "(default of tables without texts: numbers as they are, each text of another column a feature)."
-    )
-    words: str | None = option(
-        "How texts are cut into words, with --data: unicode (default), or blanks where that has been done.",
-        rich_help_panel="Features",
-    )
-    templates: str | None = option(
-        'Features of the columns, with --data: "w[-1] w[0] w[1] w[-1]|w[0]".', rich_help_panel="Features"
-    )
-    transitions: bool | None = option(
-        "Weights of neighbouring labels also if a pattern file has no `B`, with --data.",
-        "--transitions",
-        rich_help_panel="Features",
-    )
-    min_count: int | None = option(
-        "Leave out features at fewer positions, with --data.", min=1, rich_help_panel="Features"
-    )
-    n_hashed: int | None = option(
-        "So many columns for all features, by hashing, with --data: less memory, no names.",
-        "--hashed",
-        min=1,
-        rich_help_panel="Features",
-    )
+
+# Data of one's own in the place of a recipe, in `crfqn train`, `path` and `cv`.
+DataOptions = make_dataclass("DataOptions", [data_option(name, row) for name, row in DATA_OPTIONS.items()])
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ import math
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -16,7 +15,7 @@ from crfqn.atomic_write import check_writable
 from crfqn.cli.cluster import cluster_of
 from crfqn.cli.exits import ExitCode, Interrupts
 from crfqn.cli.loading import check_labelled, feature_names, say_share, tree_of
-from crfqn.cli.options import ClusterOptions, DataOptions, DevOptions
+from crfqn.cli.options import ClusterOptions, DevOptions
 from crfqn.cli.output import say, to_json
 from crfqn.data.hybrid import sparse_of
 from crfqn.data.label_texts import labels_like
@@ -44,7 +43,7 @@ FETCH_TIMEOUT, FETCH_LIMIT = 3.0, 20.0  # seconds for a sign of life, and for th
 
 def train(
     name_or_path: str | None,
-    data: DataOptions,
+    data: Mapping[str, Any],
     output: Path | None,
     settings: Mapping[str, Any],
     dev: DevOptions = ALONE,
@@ -58,7 +57,7 @@ def train(
     """Train from a recipe, `settings` other than None in the place of its parameters; return the exit code. `dev` names
     the files that the training is stopped by, and the model that it starts from, `dense` the file of a dense block,
     `cluster` who holds the data."""
-    is_alone = bool(data.data) and not (data.test or dev.dev) and cluster == HERE
+    is_alone = bool(data["data"]) and not (data["test"] or dev.dev) and cluster == HERE
     if dense is not None and not is_alone:
         raise InputError(
             "--dense: expected --data FILE alone, without --test and --dev; then `crfqn evaluate`"
@@ -144,19 +143,19 @@ def dev_items(recipe: Recipe, prepared: Prepared, dev: list[str] | None) -> tupl
     return observed.X, labels_like(y, prepared.y_train)
 
 
-def chosen_recipe(name_or_path: str | None, options: DataOptions) -> Recipe:
+def chosen_recipe(name_or_path: str | None, options: Mapping[str, Any]) -> Recipe:
     """Return the recipe that is named, or one of the data file and the choices beside it; InputError for both."""
-    chosen = {name: value for name, value in asdict(options).items() if value not in (None, [])}
-    if name_or_path is not None:
-        if chosen:
-            raise InputError(
-                f"--{next(iter(chosen))}: a recipe says so itself; give a recipe or --data FILE (of several files each "
-                "by --data)"
-            )
-        return load_recipe(name_or_path)
-    if not options.data:
-        raise InputError("expected a recipe or --data FILE, got neither; `crfqn quickstart` needs none")
-    return recipe_of_options(**chosen)
+    chosen = {name: value for name, value in options.items() if value not in (None, [])}
+    if name_or_path is None:
+        if "data" not in chosen:
+            raise InputError("expected a recipe or --data FILE, got neither; `crfqn quickstart` needs none")
+        return recipe_of_options(**chosen)
+    if chosen:
+        option = next(iter(chosen)).replace("_", "-")
+        raise InputError(
+            f"--{option}: a recipe says so itself; give a recipe or --data FILE (of several files each by --data)"
+        )
+    return load_recipe(name_or_path)
 
 
 def quickstart(output: Path | None, *, n_threads: int | None, as_json: bool = False, is_quiet: bool) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 
 from crfqn.atomic_write import check_writable
 from crfqn.cli.exits import ExitCode, Interrupts
-from crfqn.cli.options import DataOptions, PathOptions
+from crfqn.cli.options import PathOptions
 from crfqn.cli.output import say, to_json
 from crfqn.cli.training import chosen_recipe, describe_accuracy, keep_facts, read_data, save_model
 from crfqn.data.model_file import null_for_nan
@@ -31,7 +31,7 @@ COLUMNS = ("accuracy", "whole items", "F1", "non-zeros", "seconds")  # of a fold
 
 def path(
     name_or_path: str | None,
-    data: DataOptions,
+    data: Mapping[str, Any],
     output: Path | None,
     settings: Mapping[str, Any],
     options: PathOptions,
@@ -246,7 +246,7 @@ def _code(models: "RegularizationPath", interrupts: Interrupts, deadline: "Deadl
 
 def cross_validate(
     name_or_path: str | None,
-    data: DataOptions,
+    data: Mapping[str, Any],
     settings: Mapping[str, Any],
     n_folds: int,
     *,

@@ -19,7 +19,10 @@ from __future__ import annotations
 import re
 import unicodedata
 
-UNICODE, LETTERS, BLANKS = "unicode", "letters", "blanks"  # rules of words
+from crfqn.choices import BLANKS as BLANKS
+from crfqn.choices import LETTERS as LETTERS
+from crfqn.choices import UNICODE as UNICODE
+
 # All of ASCII, and the rules of models that were trained before there were Unicode's (LETTERS).
 TOKEN = re.compile(r"(?<!\w)(?:[^\W\d_]\.){2,}(?!\w)|\w+(?:[-'\u2019]\w+|(?<=\d)[.,:](?=\d)\w+)*|[^\w\s]")
 WORD = re.compile(r"\b\w\w+\b")

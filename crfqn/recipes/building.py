@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import crfqn
 from crfqn.choices import LOSSES
+from crfqn.data_options import STRENGTHS, ObjectiveSection, keys_in
 from crfqn.errors import InputError, RecipeError
 from crfqn.model.featurizers import Featurizer
 from crfqn.parameters import OPTIONS, Parameter
 from crfqn.recipes.documents import observe_documents, prepare_documents
-from crfqn.recipes.keys import KINDS, check_names, keys_in, shown
-from crfqn.recipes.schema import STRENGTHS, ObjectiveSection, Recipe
+from crfqn.recipes.keys import KINDS, check_names, shown
+from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sequences import observe_sequences, prepare_sequences
 from crfqn.recipes.sources import Observed, Origin, Prepared
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from crfqn.choices import STRUCTURED
 from crfqn.data.files import STANDARD_INPUT, check_whole, is_blank, shown_name
+from crfqn.data_options import DATA_OPTIONS, FEATURES_OF, SECTIONS, SOURCE, Key, keys_in
 from crfqn.datasets.registry import bundled
 from crfqn.errors import InputError, RecipeError
 from crfqn.readers.conll import TAB, columns_of, splits_at_tabs
@@ -20,17 +21,14 @@ from crfqn.readers.json_lines import kind_of_lines
 from crfqn.readers.registry import FORMATS, find_format
 from crfqn.readers.sniffing import first_lines, sniff
 from crfqn.readers.tables import DELIMITERS, OF_ROWS, TEXTS, are_texts, has_header, parquet_titles, titles
-from crfqn.recipes.keys import Key, keys_in
-from crfqn.recipes.schema import FEATURES_OF, SECTIONS, Recipe, keys_of, parse_recipe
+from crfqn.recipes.schema import Recipe, keys_of, parse_recipe
 from crfqn.recipes.sources import TABLES, files_named, own_files, told_format
 
 FILE_NAME = "recipe.toml"
-SOURCE = "command line"  # the recipe's name in messages; its files are named from the working folder
 OF_FORMAT = {
     "crfsuite": "attributes",
     "svmlight": "given",
 }  # features; other sequences have words, documents text
-OF_DATA = ("label", "sentence", "header", "encoding")
 CHAIN, TEXT = "windows", "text"  # the features of files of one's own that a skeleton shows
 EXAMPLES: dict[str, dict[str, Any]] = {  # keys that a skeleton sets; it has all others as comments
     "data": {"train": "train.txt", "test": "test.txt"},
@@ -70,77 +68,93 @@ def load_recipe(name_or_path: str | Path) -> Recipe:
     return parse_recipe(table, path)
 
 
-def recipe_of_options(
-    data: str | Sequence[str],
-    test: str | Sequence[str] = (),
-    drop: str | Sequence[str] = (),
-    format: str | None = None,
-    structure: str | None = None,
-    features: str | None = None,
-    taxonomy: str | None = None,
-    **keys: Any,
-) -> Recipe:
-    """Return the recipe of a training on files (`files_named`), `-` for standard input, the first of which tells by its
-    name or content the format by default, and this the structure (chain for sequences, flat for documents) and
-    features; `keys` are of [features], [data] and [structure]."""
-    given, tested, dropped = ([names] if isinstance(names, str) else names for names in (data, test, drop))
-    files = {
-        part: files_named(names, Path()) for part, names in (("train", given), ("test", tested)) if names
+def recipe_of_options(data: str | Sequence[str], **options: Any) -> Recipe:
+    """Return the recipe that options (`DATA_OPTIONS`) make of the files `data`, `-` for standard input. The first file
+    tells by its name or content the format by default, and this the structure (chain for sequences, flat for documents)
+    and the features."""
+    sections: dict[str, dict[str, Any]] = {"data": {}, "features": {}, "structure": {}}
+    for option, value in options.items():
+        row = DATA_OPTIONS[option]
+        sections[row.section][row.key] = value
+    own, features, tree = sections.values()
+    given = _as_list(data)
+    own |= {"train": given} | ({"drop": ",".join(_as_list(own["drop"]))} if "drop" in own else {})
+    files = {part: files_named(_as_list(own[part]), Path()) for part in ("train", "test") if own.get(part)}
+    first = str(files["train"][0])
+    lines = first_lines(first, own.get("encoding", "utf-8"))
+    format = _format_of(first, own.get("format"), lines)
+    if "format" in own or not told_format(first):
+        own["format"] = format.name
+    if "kind" not in tree:
+        tree["kind"] = _structure_of(
+            format, tree.get("taxonomy"), features.get("kind"), lines, shown_name(first)
+        )
+    title = _infer_features(first, format, lines, own, features, tree["kind"])
+    if format.name == "conll" and splits_at_tabs(lines):
+        own["separator"] = TAB
+    if "taxonomy" in tree:
+        tree["taxonomy"] = _whole_path(tree["taxonomy"])
+    for part, names in files.items():
+        paths = [_whole_path(str(name)) for name in names]
+        own[part] = paths[0] if len(paths) == 1 else paths
+    name = Path(given[0] if Path(given[0]).is_dir() else first).name.split(".")[0]
+    has_intercept = features["kind"] == "table" and tree["kind"] in ("flat", "taxonomy")
+    table = {
+        "name": "model" if first == STANDARD_INPUT else name or "model",
+        "title": f"{', '.join(given)}: {title or format.title}",
+        "objective": {"fit_intercept": True} if has_intercept else {},
     }
-    data = str(files["train"][0])
-    lines = first_lines(data, keys.get("encoding", "utf-8"))
-    found = _format_of(data, format, lines)
-    structure = structure or _structure_of(found, taxonomy, features, lines, shown_name(data))
-    named = {name: keys.pop(name) for name in OF_DATA if name in keys} | (
-        {"drop": ",".join(dropped)} if dropped else {}
-    )
-    is_table = found.name in TABLES and structure != "chain"
-    header = _titles(data, found.name, lines) if is_table else []
-    by_format = OF_FORMAT.get(found.name, "words" if structure == "chain" else "text")
-    if found.name == "jsonl" and by_format == "words" and lines and kind_of_lines(shown_name(data), lines)[1]:
-        by_format = "attributes"
+    return parse_recipe(table | sections, Path.cwd() / SOURCE)
+
+
+def _as_list(names: str | Sequence[str]) -> list[str]:
+    return [names] if isinstance(names, str) else [*names]
+
+
+def _infer_features(
+    data: str,
+    format: Format,
+    lines: Sequence[str],
+    own: dict[str, Any],
+    features: dict[str, Any],
+    structure: str,
+) -> str:
+    """Complete [features], and of tables [data], by what the format and first lines of a file tell; return the title
+    of a table's training, "" for others."""
+    is_table = format.name in TABLES and structure != "chain"
+    header = _titles(data, format.name, lines) if is_table else []
     if is_table and not header:
         raise InputError(f"{data}: empty; expected a table, and a column of labels in it")
-    if is_table and not {title.lower() for title in header} & {*TEXTS}:
-        by_format = "table"
-    kind = features or (_kind_of_templates(keys["templates"]) if keys.get("templates") else by_format)
-    is_of_words = lines and not any(columns_of([line]) for line in lines if not is_blank(line))
-    if found.name == "conll" and "columns" not in keys and is_of_words:
-        raise InputError(
-            f"{shown_name(data)}: one column, {lines[0].strip()[:60]!r}; expected words and, in the last one, labels"
-        )
-    if found.name == "conll" and kind == "windows" and "columns" not in keys:
-        keys["columns"] = " ".join(columns_of(lines))
-    title = ""
+    if "kind" not in features:
+        of_format = OF_FORMAT.get(format.name, "words" if structure == "chain" else "text")
+        if is_table and not {title.lower() for title in header} & {*TEXTS}:
+            of_format = "table"
+        elif format.name == "jsonl" and of_format == "words" and lines:
+            of_format = "attributes" if kind_of_lines(shown_name(data), lines)[1] else of_format
+        templates = features.get("templates")
+        features["kind"] = _kind_of_templates(templates) if templates else of_format
+    kind = features["kind"]
+    if format.name == "conll" and "columns" not in features:
+        if lines and not any(columns_of([line]) for line in lines if not is_blank(line)):
+            raise InputError(
+                f"{shown_name(data)}: one column, {lines[0].strip()[:60]!r}; expected words and, in the last one, "
+                "labels"
+            )
+        if kind == "windows":
+            features["columns"] = " ".join(columns_of(lines))
     if kind == "table" and structure != "chain":
-        chosen = "" if "label" in named else " (--label names another)"
-        named |= _table_keys(data, header, named, found.name, lines)
-        title = f"rows of a table, its column {named['label']!r} the label{chosen}"
-    elif kind == "text" and is_table:
-        of_text = _text_keys(data, header, named, keys.pop("columns", ""), found.name, lines)
-        title = f"texts, the column {of_text['text']!r} of a table, labels in its column {of_text['label']!r}"
-        named |= of_text
-    elif named.get("header") is not None or "drop" in named:
+        chosen = "" if "label" in own else " (--label names another)"
+        own |= _table_keys(data, header, own, format.name, lines)
+        return f"rows of a table, its column {own['label']!r} the label{chosen}"
+    if kind == "text" and is_table:
+        own |= _text_keys(data, header, own, features.pop("columns", ""), format.name, lines)
+        return f"texts, the column {own['text']!r} of a table, labels in its column {own['label']!r}"
+    if "header" in own or "drop" in own:
         raise InputError(
             "--drop, --header and --no-header are for tables whose rows are items (--features table), the latter two "
             "for those of texts (--features text), too"
         )
-    if found.name == "conll" and splits_at_tabs(lines):
-        named["separator"] = TAB
-    paths = {part: [*map(_whole_path, map(str, names))] for part, names in files.items()}
-    named |= {part: names[0] if len(names) == 1 else names for part, names in paths.items()}
-    name = Path(given[0] if Path(given[0]).is_dir() else data).name.split(".")[0]
-    tree: dict[str, Any] = {name: keys.pop(name) for name in ("labels", "separator") if name in keys}
-    tree |= {} if taxonomy is None else {"taxonomy": _whole_path(taxonomy)}
-    table = {
-        "name": "model" if data == STANDARD_INPUT else name or "model",
-        "title": f"{', '.join(given)}: {title or found.title}",
-        "data": ({} if told_format(data) and not format else {"format": found.name}) | named,
-        "features": {"kind": kind} | keys,
-        "structure": {"kind": structure} | tree,
-        "objective": {"fit_intercept": True} if kind == "table" and structure in ("flat", "taxonomy") else {},
-    }
-    return parse_recipe(table, Path.cwd() / SOURCE)
+    return ""
 
 
 def _format_of(data: str, format: str | None, lines: Sequence[str]) -> Format:

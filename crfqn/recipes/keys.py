@@ -1,52 +1,21 @@
 """Sections of a TOML file with typed keys: from a table to a frozen dataclass, or an error that says what is wrong.
 
-A field of the dataclass that `key` or `parameter` made is a key of the section. Anything unknown, of a wrong type or
+The keys are those of `crfqn.data_options`. Anything unknown, of a wrong type or
 out of range is a RecipeError that names file, section and key, what came and what is allowed.
 """
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING
 from pathlib import Path
 from typing import Any, TypeVar
 
+from crfqn.data_options import keys_in
 from crfqn.errors import RecipeError
-from crfqn.parameters import PARAMETERS, Parameter
+from crfqn.parameters import Parameter
 
 KINDS = {float: "number", bool: "true or false", int: "integer", str: "text"}
 Section = TypeVar("Section")
-
-
-@dataclass(frozen=True)
-class Key:
-    """A key's rule, its default (MISSING for none), and the kinds of features or structures that alone have it."""
-
-    rule: Parameter
-    default: Any
-    of: tuple[str, ...]
-
-
-def key(default: Any, says: str, kind: type | None = None, *, of: str = "", **limits: Any) -> Any:
-    """Declare a key of a section, by default of the kind of `default` (text where it has none); `of`: the kinds of
-    features or structure that have it, separated by blanks; `limits` as of `Parameter`."""
-    if kind is None:
-        kind = str if default is None or default is MISSING else type(default)
-    return _declared(Parameter(says, kind, **limits), default, of)
-
-
-def parameter(name: str, default: Any = None, *, of: str = "", **changes: Any) -> Any:
-    """Declare a key that is a parameter of the estimators; `changes` are those of its row in the table."""
-    return _declared(replace(PARAMETERS[name], **changes), default, of)
-
-
-def _declared(rule: Parameter, default: Any, of: str) -> Any:
-    return field(default=default, metadata={"key": Key(rule, default, tuple(of.split()))})
-
-
-def keys_in(cls: type, kind: str | None = None) -> dict[str, Key]:
-    """Return the keys of a section by name, or those that it has for a kind of features or structure."""
-    declared = {rule.name: rule.metadata["key"] for rule in fields(cls) if "key" in rule.metadata}
-    return {name: key for name, key in declared.items() if kind is None or not key.of or kind in key.of}
 
 
 def read_section(

@@ -7,6 +7,7 @@ the training file's.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ import numpy as np
 from crfqn.data.files import STANDARD_INPUT, check_regular, shown_name
 from crfqn.data.token_columns import TokenColumns
 from crfqn.datasets import Dataset, dataset
-from crfqn.errors import DataError, DataUnavailableError, InputError, RecipeError
+from crfqn.errors import DataError, DataUnavailableError, InputError, RecipeError, RepeatedFileWarning
 from crfqn.readers import conll
 from crfqn.readers import registry as formats
 from crfqn.readers.items import Documents, Labeled, append_test, concatenate
@@ -332,27 +333,33 @@ def column_options(format: str, names: list[str] | None) -> dict[str, Any]:
 
 def files_named(names: Sequence[str], folder: Path) -> list[str | Path]:
     """Return the files of a set in their order, from a folder: each by its name, as one of all files of a folder, or of
-    those that a pattern (`*`, `?`, `[...]`) matches, by the alphabet. DataError where one is none, or no file."""
-    files: list[str | Path] = []
+    those that a pattern (`*`, `?`, `[...]`) matches, by the alphabet. A file that is named again counts once, which a
+    RepeatedFileWarning says. DataError where one is none, or no file."""
+    files: dict[str | Path, str | Path] = {}  # by whole path
+    repeated: list[str] = []
     for name in names:
         path = folder / name
+        there: list[str | Path] = [path]
         if name == STANDARD_INPUT:
-            files.append(name)
+            there = [name]
         elif path.is_dir():
             there = sorted(
                 file for file in path.iterdir() if file.is_file() and not file.name.startswith(".")
             )
             if not there:
                 raise DataError(f"{path}: a folder without files; expected some to read")
-            files += there
         elif has_magic(name) and not path.exists():
             there = sorted(folder / file for file in glob(name, root_dir=folder, recursive=True))
             if not there:
                 raise DataError(f"{path}: there is no such file")
-            files += there
-        else:
-            files.append(path)
-    return files
+        for file in there:
+            whole = file if file == STANDARD_INPUT else Path(file).resolve()
+            repeated += [shown_name(file)] * (whole in files)
+            files.setdefault(whole, file)
+    if repeated:
+        message = f"named twice, and counted once: {', '.join(dict.fromkeys(repeated))}"
+        warnings.warn(message, RepeatedFileWarning, stacklevel=2)
+    return [*files.values()]
 
 
 def read_set(

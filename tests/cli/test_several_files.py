@@ -69,6 +69,14 @@ class TestTraining:
         assert model.classes_.tolist() == ["A", "B", "C", "D"]
         assert (model.coef_ != weights.coef_).nnz == 0  # in their order
 
+    @pytest.mark.parametrize("name", ["a.conll", "./a.conll", "[ab].conll", "a.*"])
+    def test_a_file_that_is_named_twice_counts_once(self, run, folder, name):
+        once = fingerprint(run, folder, "--data", "a.conll", "--data", "b.conll")
+        done = run("train", *QUICK, "--data", "a.conll", "--data", name, "--data", "b.conll")
+        assert done.returncode == 0, done.stderr
+        assert crfqn.load(folder / "m.crfqn").training_["data_fingerprint"] == once
+        assert done.stderr.count("Warning: named twice, and counted once: a.conll") == 1
+
     def test_files_of_different_formats(self, run, folder):
         assert fingerprint(run, folder, "--data", "a.conll", "--data", "c.jsonl") == fingerprint(
             run, folder, "--data", "c.jsonl", "--data", "a.conll"
@@ -102,9 +110,12 @@ class TestTraining:
         assert crfqn.load(folder / "m.crfqn").training_["recipe"]["data"]["drop"] == "day,shop"
 
     @pytest.mark.parametrize("command", ["path", "cv"])
-    def test_other_commands(self, run, command):
+    def test_other_commands(self, run, folder, command):
+        for copy in ("a1.conll", "a2.conll"):
+            (folder / copy).write_text(FILES["a.conll"])
+        names = ("a.conll", "a1.conll", "a2.conll")
         more = ("--values", 1, "--holdout", 0.4) if command == "path" else ("--folds", 3)
-        done = run(command, *(option for _ in range(3) for option in ("--data", "a.conll")), "-q", *more)
+        done = run(command, *(option for name in names for option in ("--data", name)), "-q", *more)
         assert done.returncode in (0, 4), done.stderr
 
     def test_recipes(self, folder):

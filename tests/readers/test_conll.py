@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crfqn import ChainCRF
+from crfqn.choices import CHUNKING
 from crfqn.data.encoding import encode_sequences
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import WindowFeatures
-from crfqn.data.templates.windows import CHUNKING
 from crfqn.datasets import dataset
 from crfqn.datasets.registry import read_files
 from crfqn.errors import DataError, DataUnavailableError, InputError, RecipeError

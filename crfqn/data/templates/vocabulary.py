@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.choices import CHUNKING
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.batch import Function, function_name
 from crfqn.data.templates.encoder import Encoder, Settings
 from crfqn.data.templates.patterns import BIGRAM, BOTH, CRFPP, UNIGRAM, Pattern, parse_patterns
-from crfqn.data.templates.windows import CHUNKING, parse_windows, word_patterns, word_shapes
+from crfqn.data.templates.windows import parse_windows, word_patterns, word_shapes
 from crfqn.data.token_columns import TokenColumns
 from crfqn.data.token_rows import TokenRows
 from crfqn.data.tokenizers import BLANK, NAMES, STOP, Tokenizer, choose_tokenizer

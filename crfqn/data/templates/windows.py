@@ -20,12 +20,6 @@ from crfqn.data.templates.patterns import FIRST_POSITION, FORMS, LAST_POSITION, 
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 
-# Words and tags within two positions, pairs of neighbouring words, pairs and triples of neighbouring tags.
-CHUNKING = """
-w[-2] w[-1] w[0] w[1] w[2] w[-1]|w[0] w[0]|w[1]
-pos[-2] pos[-1] pos[0] pos[1] pos[2] pos[-2]|pos[-1] pos[-1]|pos[0] pos[0]|pos[1] pos[1]|pos[2]
-pos[-2]|pos[-1]|pos[0] pos[-1]|pos[0]|pos[1] pos[0]|pos[1]|pos[2]
-"""
 ENDS = (Pattern(("__BOS__",), only=FIRST_POSITION), Pattern(("__EOS__",), only=LAST_POSITION))
 PART = re.compile(r"([^\s|=\[\]]+)\[([+-]?[0-9]+)\]")
 
