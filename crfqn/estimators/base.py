@@ -230,9 +230,6 @@ class SparseLinearModel(NamedParameters, CallbackSupportMixin, BaseEstimator):
         """Return what `_take_weights` takes, zeros left out."""
         return self._weights()
 
-    def _restore_dense(self, file: ModelFile, n_states: int) -> None:
-        """Take the weights of a dense block from a model file."""
-
     def _with_ridge(self, penalty: Any, dense: Coords) -> Any:
         """Return the penalty with the strength of a dense block at its coordinates."""
         return penalty

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError
-from crfqn.estimators.weights import AxisMatch, csr
+from crfqn.estimators.weights import AxisMatch
 
 
 def without_columns(matrix: Any, columns: NDArray[np.int64]) -> Any:
@@ -29,14 +29,8 @@ def without_columns(matrix: Any, columns: NDArray[np.int64]) -> Any:
     return scipy.sparse.csr_array((matrix.data[stays], matrix.indices[stays], indptr), matrix.shape)
 
 
-def bigram_matrix(weights: SparseWeights, n_states: int, n_features: int, columns: NDArray[np.int64]) -> Any:
-    """Return edge weights behind the K K of transitions, numbered from 0, as a matrix (K K, F)."""
-    which, pairs = np.divmod(weights.coords, n_states**2)
-    return csr(weights.weights, pairs, columns[which], (n_states**2, n_features))
-
-
 def bigram_weights(bigram_coef: Any, columns: NDArray[np.int64]) -> SparseWeights:
-    """Return what `bigram_matrix` was made of."""
+    """Return the weights behind the K K of transitions, numbered from 0."""
     found = bigram_coef.tocoo()
     coords = np.searchsorted(columns, found.col) * bigram_coef.shape[0] + found.row
     order = np.argsort(coords)

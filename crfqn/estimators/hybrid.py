@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.data.hybrid import Features
-from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
 from crfqn.estimators.base import SparseLinearModel
 from crfqn.estimators.weights import merged
-from crfqn.model.content import DENSE, ModelContent, read_dense
+from crfqn.model.content import DENSE, ModelContent
 from crfqn.penalties import Ridge
 
 
@@ -63,20 +62,11 @@ class HybridModel(SparseLinearModel):
         weights = super()._all_weights()
         return joined_weights(self.dense_coef_, weights, self._n_columns) if self.n_dense_ else weights
 
-    def _dense_scores(self, dense: Vector) -> Vector:
-        """Return the scores that the dense features add, (K, N)."""
-        return self.dense_coef_ @ np.asarray(dense, np.float64).T
-
     def _content(self) -> ModelContent:
         content = super()._content()
         if self.n_dense_:
             content.arrays[DENSE] = self.dense_coef_
         return content
-
-    def _restore_dense(self, file: ModelFile, n_states: int) -> None:
-        found = read_dense(file, n_states)
-        if found.size:
-            self.dense_coef_, self.n_dense_ = found, found.shape[1]
 
 
 def split_weights(
