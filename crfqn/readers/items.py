@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -305,19 +305,6 @@ def concatenate(train: Documents, test: Documents) -> Documents:
     matrix = vstack([_widened(part.inputs, n_columns) for part in (train, test)], format="csr")
     places = _joined_places(train, test)
     return Documents(matrix, labels, taxonomy, train.n_items, names, places, has_numbers=train.has_numbers)
-
-
-def drop_unseen_columns(documents: Documents) -> Documents:
-    """Return the documents with the columns only that have an entry in the training part (all rows if unsplit), named,
-    without names, by their numbers (ids in an svmlight file). InputError for texts."""
-    if _kind(documents.inputs) != MATRIX:
-        raise InputError(
-            f"the documents are {_kind(documents.inputs)}; expected a matrix, whose columns can be dropped"
-        )
-    seen = np.unique(documents.inputs[: documents.n_train].indices)
-    names = documents.feature_names
-    kept = [str(column) if names is None else names[column] for column in seen]
-    return replace(documents, inputs=documents.inputs[:, seen], feature_names=kept)
 
 
 def _kind(inputs: Any) -> str:

@@ -20,10 +20,11 @@ from scipy.sparse import csr_array
 
 from crfqn.datasets.registry import read_files
 from crfqn.errors import DataError, DataUnavailableError, InputError
+from crfqn.model.featurizers import Numbers
 from crfqn.readers import read
 from crfqn.readers.arff import read_hierarchical_arff
 from crfqn.readers.images import PIXELS, read_cifar, read_idx, read_labelled_images
-from crfqn.readers.items import Documents, concatenate, drop_unseen_columns
+from crfqn.readers.items import Documents, concatenate
 from crfqn.readers.svmlight import read_svmlight
 from crfqn.readers.texts import groups_tree, read_newsgroups
 from crfqn.taxonomy.tree import LabelTree
@@ -143,17 +144,13 @@ def test_parts_that_do_not_fit(train, test, message):
         concatenate(train, test)
 
 
-def test_drop_unseen_columns():
+def test_columns_without_an_entry_in_training_are_left_out():
     matrix = rows([0, 1, 0, 2], [0, 3, 0, 0], [4, 0, 0, 5])
-    documents = Documents(matrix, ["a", "b", "a"], n_train=2)
-    dropped = drop_unseen_columns(documents)
-    assert dropped.inputs.toarray().tolist() == [[1, 2], [3, 0], [0, 5]]
-    assert dropped.feature_names == ["1", "3"]
-    assert (dropped.labels, dropped.n_train) == (documents.labels, 2)
-    named = Documents(matrix, ["a", "b", "a"], feature_names=list("wxyz"))
-    assert drop_unseen_columns(named).feature_names == ["w", "x", "z"]
-    with pytest.raises(InputError, match="the documents are texts"):
-        drop_unseen_columns(Documents(["one"], ["a"]))
+    numbers, train = Numbers.fit(matrix[:2], None, "none")
+    assert train.toarray().tolist() == [[1, 2], [3, 0]]
+    assert numbers.transform(matrix).toarray().tolist() == [[1, 2], [3, 0], [0, 5]]
+    assert numbers.names == ["1", "3"]
+    assert Numbers.fit(matrix, list("wxyz"), "none")[0].names == ["w", "x", "z"]
 
 
 # svmlight
@@ -244,13 +241,18 @@ def test_real_lshtc(train, test, n_items, n_features, n_entries):
     assert [part.n_items for part in parts] == n_items
     assert [part.inputs.nnz + part.n_items for part in parts] == n_entries
     assert parts[0].inputs.indices.dtype == np.int32
-    whole = drop_unseen_columns(concatenate(*parts))
-    assert whole.inputs.shape == (sum(n_items), n_features - 1)
-    assert np.diff(whole.inputs[: whole.n_train].tocsc().indptr).min() == 1
-    assert list(map(int, whole.feature_names)) == sorted(map(int, whole.feature_names))
+    whole = concatenate(*parts)
+    numbers, train_rows = Numbers.fit(whole.inputs[: whole.n_train], whole.feature_names, "none")
+    assert numbers.transform(whole.inputs).shape == (sum(n_items), n_features - 1)
+    assert np.diff(train_rows.tocsc().indptr).min() == 1
+    assert list(map(int, numbers.names)) == sorted(map(int, numbers.names))
     assert (whole.n_train, len(whole.distinct_labels())) == (n_items[0], 1139)
     with_zero = [Documents(*read_rows(real(f"{name}.txt.gz"))) for name in (train, test)]
-    assert drop_unseen_columns(concatenate(*with_zero)).feature_names == ["0", *whole.feature_names]
+    also = concatenate(*with_zero)
+    assert Numbers.fit(also.inputs[: also.n_train], also.feature_names, "none")[0].names == [
+        "0",
+        *numbers.names,
+    ]
 
 
 # ARFF
