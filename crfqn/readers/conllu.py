@@ -43,7 +43,9 @@ def read_conllu(
     texts: dict[str, list[str]] = {name: [] for name in columns}
     labels: list[list[str]] = []
     lines: list[list[int]] = []
-    blanks: list[bool] = []
+    blanks: list[bool] = []  # by `SpaceAfter=No`
+    by_text: list[list[bool] | None] = []  # by `# text`
+    is_told = False
     for block in _blocks(path):
         words = _words(conllu, shown_name(path), block)
         if not words:
@@ -53,6 +55,10 @@ def read_conllu(
         labels.append(["" if (text := _text(word, label)) == EMPTY else text for _, word, _ in words])
         lines.append([number for number, _, _ in words])
         blanks += [has_blank for *_, has_blank in words]
+        is_told = is_told or any("SpaceAfter=No" in line for _, line in block)
+        by_text.append(
+            None if is_told else _blanks_of_text(block, [_text(word, "form") for _, word, _ in words])
+        )
     if not labels:
         raise EmptyDataError(
             f"{shown_name(path)}: no items; expected sentences in CoNLL-U, ten columns a word"
@@ -60,8 +66,10 @@ def read_conllu(
     offsets = np.cumsum([0, *map(len, labels)], dtype=np.int64)
     relabel = in_line(partial(_relabelled, name=label))
     tokens = TokenColumns(texts, offsets)
-    if not all(blanks):  # a file without `SpaceAfter=No` does not tell where blanks are
+    if is_told:
         tokens.blanks = blanks
+    elif None not in by_text:  # a file with neither does not tell where blanks are
+        tokens.blanks = [has_blank for item in by_text for has_blank in item or ()]
     return Labeled(tokens, labels, places=Places.of_items(shown_name(path), lines, relabel))
 
 
@@ -148,6 +156,21 @@ def _words(conllu: Any, shown: str, block: list[tuple[int, str]]) -> list[tuple[
         else:
             words.append((number, word, is_followed))
     return words
+
+
+def _blanks_of_text(block: list[tuple[int, str]], forms: list[str]) -> list[bool] | None:
+    """Return whether a blank stands behind each word in the comment `# text`, None if it has not just these words."""
+    comments = (line[1:].partition("=") for _, line in block if line.startswith("#"))
+    text = next((value.strip() for name, _, value in comments if name.strip() == "text"), "")
+    at, found = 0, []
+    for form in forms:
+        if not text.startswith(form, at):
+            return None
+        at = end = at + len(form)
+        while text[at : at + 1].isspace():
+            at += 1
+        found.append(at > end or at == len(text))
+    return found if at == len(text) else None
 
 
 def _text(word: Any, name: str) -> str:

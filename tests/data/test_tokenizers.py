@@ -189,10 +189,35 @@ def test_blanks_of_conllu(tmp_path):
     assert found[1:].blanks_by_item() == [[True, False, True, False, True]]
     assert (found + found).blanks == found.blanks * 2
     assert written_as(found.first_texts()[0], found.blanks_by_item()[0])[0] == "I can't go."
-    path.write_text(
-        CONLLU.replace("SpaceAfter=No", "_").replace("2-3\tcan't", "2-3\tcan't").replace("2-3", "#2-3")
-    )
-    assert read_conllu(path, ("form",)).inputs.blanks is None  # not said: all with a blank would be wrong
+    path.write_text(CONLLU.replace("SpaceAfter=No", "_").replace("# text", "# other"))
+    assert (
+        read_conllu(path, ("form",)).inputs.blanks is None
+    )  # not said: blanks everywhere else would be wrong
+
+
+@pytest.mark.parametrize(("text", "blanks"), [
+    ("I can't go.", [True, False, True, False, True]),
+    ("I ca n't  go .", [True] * 5),
+    ("I cannot go.", None),
+    ("I can't go. No", None),
+    ("", None),
+])  # fmt: skip
+def test_blanks_of_the_text_of_conllu(tmp_path, text, blanks):
+    path = tmp_path / "a.conllu"
+    path.write_text(CONLLU.replace("SpaceAfter=No", "_").replace("I can't go.", text, 1))
+    assert read_conllu(path, ("form",)).inputs.blanks == blanks
+    sentences = path.read_text() + CONLLU.replace("SpaceAfter=No", "_").replace("# text", "# other")
+    path.write_text(sentences)
+    assert read_conllu(path, ("form",)).inputs.blanks is None  # the second one does not say
+
+
+def test_a_text_with_blanks_everywhere_is_cut_at_blanks(tmp_path):
+    path = tmp_path / "a.conllu"
+    told = CONLLU.replace("SpaceAfter=No", "_").replace("I can't go.", "I ca n't (go) .")
+    path.write_text(told.replace("\tgo\t", "\t(go)\t", 1))
+    words = read_conllu(path, ("form",)).inputs
+    found = choose_tokenizer(words.first_texts(), words.blanks_by_item())
+    assert (found.name, found.share) == (BLANKS, 1.0)
 
 
 @pytest.fixture(scope="module")
