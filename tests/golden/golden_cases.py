@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse
 
 from crfqn import Features, Tagger, interchange
+from crfqn.compat import CRF
 
 FOLDER = Path(__file__).resolve().parent
 MODELS, EXPECTED, FILES = FOLDER / "models", FOLDER / "expected", FOLDER / "files"
@@ -118,6 +119,25 @@ def tagger_answers(path: Path, items: list[Any]) -> dict[str, Any]:
         found["marginals"] = [as_json(tagger.marginals(item)) for item in items]
         found["nbest"] = [as_json(tagger.nbest(item, n=N_BEST)) for item in items]
     return found
+
+
+def compat_answers(path: Path, items: list[Any]) -> dict[str, Any]:
+    """Return what `crfqn.compat.CRF` says of a file in CRFsuite's format and of items."""
+    crf = CRF(model_filename=str(path))
+    pairs = {"state_features": crf.state_features_, "transition_features": crf.transition_features_}
+    found = {
+        name: [[*pair, weight] for pair, weight in (weights or {}).items()] for name, weights in pairs.items()
+    }
+    return found | {
+        "classes": as_json(crf.classes_),
+        "attributes": as_json(crf.attributes_),
+        "predict": as_json(crf.predict(items)),
+        "predict_single": as_json(crf.predict_single(items[0])),
+        "marginals": [
+            [dict(sorted(position.items())) for position in item] for item in crf.predict_marginals(items)
+        ],
+        "score": crf.score(items, [[crf.classes_[0]] * len(item) for item in items]),
+    }
 
 
 def opened(path: Path) -> Any:
@@ -231,6 +251,14 @@ def commands() -> dict[str, Any]:
 
     visit("crfqn", typer.main.get_command(app))
     return found
+
+
+FRAME = re.compile(r"[\u2500-\u257f]+|\x1b\[[\d;]*m")  # lines of boxes, and colours
+
+
+def rendered(text: str) -> str:
+    """Return the words of a help page, whatever its frames and the width of its columns."""
+    return " ".join(FRAME.sub(" ", text).split())
 
 
 def _option(parameter: Any) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +50,16 @@ from golden_cases import (  # noqa: E402
     as_items,
     as_json,
     commands,
+    compat_answers,
     opened,
     public_names,
     recipe_keys,
+    rendered,
     said,
     tagger_answers,
 )
 
+COMPAT = "other-chain.crfsuite"
 RANDOM = np.random.default_rng(20)
 WORDS = [
     "the",
@@ -294,7 +298,25 @@ COMMANDS: dict[str, tuple[str, tuple[Any, ...], str, tuple[Any, ...]]] = {
     "cli-numbers": ("numbers.svmlight", ("--structure", "flat"), "new.svmlight", ITEM_QUESTIONS),
     "cli-sets": ("sets.svmlight", ("--structure", "ranking"), "new.svmlight",
         (("predict", ()), ("predict", ("--json",)))),
+    "cli-pixels": ("pixels.toml", (), "new-pixels.crfsuite", CHAIN_QUESTIONS[:3]),
 }  # fmt: skip
+PIXELS = """
+name = "pixels"
+title = "Digits"
+[data]
+dataset = "digits"
+[data.split]
+kind = "given"
+[features]
+kind = "pixel-pairs"
+threshold = 8
+[structure]
+kind = "chain"
+[objective]
+l1 = 60.0
+[output]
+path = "cli-pixels.crfqn"
+"""
 
 
 def write_files() -> None:
@@ -327,6 +349,8 @@ def write_files() -> None:
         for row, code in zip(ROWS, CODES)  # noqa: B905
     ]
     contents = {
+        "pixels.toml": PIXELS,
+        "new-pixels.crfsuite": "1\tp0_3\tp1_3\tp7_4\n7\tp0_2\tp0_5\tp3_4\tp6_3\n\n0\tp2_2\tp2_5\tp5_2\tp5_5\n",
         "words.conll": conll(TRAIN, TAGS, False),
         "columns.conll": conll(TRAIN, TAGS, True),
         "new.conll": conll(NEW, new_tags, True),
@@ -380,9 +404,20 @@ def train_all() -> None:
     with pytest.MonkeyPatch.context() as patch:
         for name, (source, options, _, _) in COMMANDS.items():
             has_own = {"--loss", "ranking"} & {*options}
-            given = options if has_own else ("--l1", 0.05, *options)
+            is_recipe = source.endswith(".toml")
+            given = options if has_own or is_recipe else ("--l1", 0.05, *options)
             run = run_here(
-                patch, folder, "train", "--data", source, *given, "-q", "--threads", 1, "-o", f"{name}.crfqn"
+                patch,
+                folder,
+                "train",
+                *(() if is_recipe else ("--data",)),
+                source,
+                *given,
+                "-q",
+                "--threads",
+                1,
+                "-o",
+                f"{name}.crfqn",
             )
             if run.returncode:
                 raise SystemExit(f"{name}: {run.stderr}")
@@ -424,6 +459,7 @@ def ask_all() -> None:
         FOLDER / "taggers.json",
         {name: tagger_answers(MODELS / f"{name}.crfqn", X) for name, X in TAGGED.items()},
     )
+    write(FOLDER / "compat.json", compat_answers(MODELS / COMPAT, items[COMPAT]["items"]))
     asked = []
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         shutil.copytree(FILES, folder, dirs_exist_ok=True)
@@ -444,6 +480,14 @@ def ask_all() -> None:
     write(FOLDER / "commands.json", asked)
 
 
+def help_pages() -> dict[str, str]:
+    """Return the words of every command's `--help`."""
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+        return {
+            name: rendered(run_here(patch, folder, *name.split()[1:], "--help").stdout) for name in commands()
+        }
+
+
 def main() -> None:
     """Make what is asked for, all without arguments."""
     parts = sys.argv[1:] or ["models", "expected", "names"]
@@ -455,7 +499,14 @@ def main() -> None:
         ask_all()
     if "names" in parts:
         write(
-            FOLDER / "names.json", {"names": public_names(), "commands": commands(), "recipes": recipe_keys()}
+            FOLDER / "names.json",
+            {
+                "names": public_names(),
+                "commands": commands(),
+                "recipes": recipe_keys(),
+                "help": help_pages(),
+                "typer": version("typer"),
+            },
         )
 
 
