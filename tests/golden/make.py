@@ -350,7 +350,8 @@ def write_files() -> None:
     ]
     contents = {
         "pixels.toml": PIXELS,
-        "new-pixels.crfsuite": "1\tp0_3\tp1_3\tp7_4\n7\tp0_2\tp0_5\tp3_4\tp6_3\n\n0\tp2_2\tp2_5\tp5_2\tp5_5\n",
+        "new-pixels.crfsuite": "1\tp0_4:12\tp1_2:12\tp1_4:12\tp7_4:12\n7\tp0_4:12\tp0_5:12\tp1_4:12\tp6_3:12\n\n"
+        "0\tp1_2:12\tp1_4:12\tp2_5:12\tp5_5:12\n",
         "words.conll": conll(TRAIN, TAGS, False),
         "columns.conll": conll(TRAIN, TAGS, True),
         "new.conll": conll(NEW, new_tags, True),
