@@ -198,13 +198,12 @@ def choose_tokenizer(
         Tokenizer(PENN, None, abbreviations),
         Tokenizer(CHARACTERS),
     ]
-    step = max(1, sum(counts.values()) // ENOUGH)
-    written = [
-        written_as(item, None if blanks is None else blanks[i])
-        for i, item in enumerate(items)
-        if i % step == 0
-    ]
-    n_tokens = sum(len(spans) for _, spans in written)
+    step, written, n_tokens = max(1, sum(counts.values()) // ENOUGH), [], 0
+    for i in range(0, len(items), step):
+        looked_at = slice(max(ENOUGH - n_tokens, 0))  # of a very long item its beginning
+        text, spans = written_as(items[i][looked_at], None if blanks is None else blanks[i][looked_at])
+        written.append((text, spans))
+        n_tokens += len(spans)
 
     def share(tokenizer: Tokenizer) -> float:
         n_right = sum(len({*spans}.intersection(tokenizer.spans(text))) for text, spans in written)

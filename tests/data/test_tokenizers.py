@@ -125,6 +125,13 @@ def test_characters_where_the_data_say_so():
     assert (found.name, found.share) == (CHARACTERS, 1.0)
 
 
+def test_a_very_long_item_is_looked_at_in_part():
+    started = time.process_time()
+    found = choose_tokenizer([ITEMS[0] * 40_000])
+    assert found.name == PENN
+    assert time.process_time() - started < 2.0  # 7 s for all of it
+
+
 def test_abbreviations_and_forms_are_those_of_the_data():
     found = choose_tokenizer(ITEMS)
     assert found.abbreviations == {"Mr.", "Dr.", *USUAL_ABBREVIATIONS}
@@ -333,7 +340,13 @@ def test_models_of_before_keep_their_rules():
     old |= {"min_count": 1, "n_hashed": None}
     source = TemplateSource.from_dict(old)
     assert (source.tokens, source.token_share, source.token_forms) == (LETTERS, None, None)
-    for wrong in ({"tokens": "words"}, {"token_share": 2}, {"abbreviations": [1]}, {"token_forms": "x"}):
+    for wrong in (
+        {"tokens": "words"},
+        {"token_share": 2},
+        {"abbreviations": [1]},
+        {"token_forms": "x"},
+        {"token_forms": ["x"]},
+    ):
         with pytest.raises(InputError, match=rf"templates: {next(iter(wrong))}: expected"):
             TemplateSource.from_dict(old | wrong)
 

@@ -218,6 +218,10 @@ class TemplateSource:
             raise InputError(
                 f"templates: tokens: expected one of {', '.join(NAMES)}, got {describe(found['tokens'])}"
             )
+        if not {*(found["token_forms"] or ())} <= {BLANK, STOP}:
+            raise InputError(
+                f"templates: token_forms: expected some of {BLANK} and {STOP}, got {describe(found['token_forms'])}"
+            )
         share = found["token_share"]
         if share is not None and not (type(share) in (int, float) and 0 <= share <= 1):
             raise InputError(f"templates: token_share: expected a number from 0 to 1, got {describe(share)}")
