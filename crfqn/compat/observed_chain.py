@@ -22,6 +22,7 @@ from crfqn.estimators.checks import check_nonnegative
 from crfqn.objectives.support import Support
 from crfqn.solvers.stochastic import perceptron
 from crfqn.structures.chain import Chain
+from crfqn.structures.transition_rules import ends_of
 
 
 class Zeros(NamedTuple):
@@ -58,9 +59,9 @@ class ObservedChain(ChainCRF):
         if not self.all_possible_states or self.min_freq > 0:
             nodes = self._frequent(*_pairs(store, targets, self.zeros))
         if not self.all_possible_transitions or self.min_freq > 0:
-            to = np.setdiff1d(np.arange(1, store.n_positions), store.offsets)
-            edges = self._frequent(targets[to - 1].astype(np.int64) * n_states + targets[to], None)
-        support = Support(n_states * n_features, n_states**2, nodes, edges)
+            to = ends_of(store.offsets)[2]
+            edges = self._frequent(chain.edge_layout.numbers(targets[to - 1], targets[to]), None)
+        support = Support(n_states * n_features, chain.n_edges, nodes, edges)
         self.n_generated_ = support.n_coords
         return support
 

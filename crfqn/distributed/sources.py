@@ -29,6 +29,7 @@ from crfqn.messages import describe
 from crfqn.objectives.support import Support, observed_pairs, observed_transitions
 from crfqn.readers import read
 from crfqn.readers.items import Labeled
+from crfqn.structures.edge_layout import EdgeLayout
 
 Observed: TypeAlias = tuple[Any, ...]  # X and y as of `ChainCRF.fit`, and perhaps sample_weight
 Read: TypeAlias = Callable[[], Observed]
@@ -253,6 +254,7 @@ class Merged:
     def support(self, all_states: bool, all_transitions: bool) -> Support:
         """Return the weights that the data of all shards speak for, as far as others are not allowed."""
         n_states, pairs, edges = len(self.classes), [], []
+        layout = EdgeLayout(n_states)
         code = {label: number for number, label in enumerate(self.classes.tolist())}
         for found, columns in zip(self.counts, self.columns, strict=True):
             if found is None or found.pairs is None or found.transitions is None:
@@ -261,11 +263,11 @@ class Merged:
             own_states, own = np.divmod(found.pairs, found.n_features or 1)
             place = own if columns is None else columns[own].astype(np.int64)
             pairs.append((states[own_states] * self.n_features + place)[place != UNSEEN])
-            first, second = np.divmod(found.transitions, states.size)
-            edges.append(states[first] * n_states + states[second])
+            first, second, _ = EdgeLayout(states.size).split(found.transitions)
+            edges.append(layout.numbers(states[first], states[second]))
         return Support(
             n_states * self.n_features,
-            n_states**2,
+            layout.size,
             None if all_states else np.unique(np.concatenate(pairs)),
             None if all_transitions else np.unique(np.concatenate(edges)),
         )

@@ -1,7 +1,7 @@
 """Bigram features of a `ChainCRF`: weights for each pair of neighbouring labels and what is observed at the second.
 
 They are columns like all others, which the vocabulary names (`bigram_columns`); `bigram_coef_` has their weights, a row
-for each pair of labels. Shapes: K labels, F features, B of them bigram features; n = K F node weights.
+for each pair of labels.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError
-from crfqn.estimators.weights import AxisMatch
 
 
 def without_columns(matrix: Any, columns: NDArray[np.int64]) -> Any:
@@ -27,26 +25,6 @@ def without_columns(matrix: Any, columns: NDArray[np.int64]) -> Any:
     stays = ~is_left_out[matrix.indices]
     indptr = np.concatenate([[0], np.cumsum(stays)])[matrix.indptr]
     return scipy.sparse.csr_array((matrix.data[stays], matrix.indices[stays], indptr), matrix.shape)
-
-
-def bigram_weights(bigram_coef: Any, columns: NDArray[np.int64]) -> SparseWeights:
-    """Return the weights behind the K K of transitions, numbered from 0."""
-    found = bigram_coef.tocoo()
-    coords = np.searchsorted(columns, found.col) * bigram_coef.shape[0] + found.row
-    order = np.argsort(coords)
-    return SparseWeights(coords[order], found.data[order])
-
-
-def matched_bigrams(
-    bigram_coef: Any, common: AxisMatch, n_states: int, columns: NDArray[np.int64]
-) -> tuple[Coords, Vector]:
-    """Return the weights that another model's labels and bigram features `columns` have, as `bigram_weights`."""
-    found = bigram_coef.tocoo()
-    first, second = (common.rows[k] for k in np.divmod(found.row, common.rows.size))
-    features = common.columns[found.col]
-    stays = (first >= 0) & (second >= 0) & np.isin(features, columns)
-    which = np.searchsorted(columns, features[stays])
-    return (which * n_states + first[stays]) * n_states + second[stays], found.data[stays]
 
 
 def refuse_bigrams(vocabulary: Vocabulary | None, what: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ from crfqn.data.vocabulary import NO_COLUMNS, Vocabulary
 from crfqn.errors import InputError
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.base import Problem, within
-from crfqn.estimators.bigrams import bigram_weights, matched_bigrams, refuse_bigrams, without_columns
+from crfqn.estimators.bigrams import refuse_bigrams, without_columns
 from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.chain_training import find_broken, items_that_stay, take_items, training_data
 from crfqn.estimators.features import beside_dense
@@ -46,9 +46,7 @@ from crfqn.estimators.weights import (
     Axes,
     AxisMatch,
     FittedMatrix,
-    entries,
     match,
-    merged,
     print_start,
     sorted_weights,
     start_model,
@@ -62,8 +60,9 @@ from crfqn.objectives.losses.likelihood import PartialLikelihood
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.support import Support, observed_support
 from crfqn.solvers.validation import ValidationSet
-from crfqn.structures.bigram_chain import chain_over
 from crfqn.structures.chain import Chain
+from crfqn.structures.contexts import Contexts
+from crfqn.structures.edge_layout import EdgeLayout
 from crfqn.structures.structure import Structure
 from crfqn.structures.transition_rules import TransitionRules
 from crfqn.threads import Pool
@@ -278,18 +277,17 @@ class ChainModel(StructuredEstimator):
         """Whether rules hold in training."""
         return self.constrain == "both"
 
-    def _chain(
-        self,
-        offsets: NDArray[np.int64],
-        is_training: bool = False,
-        matrix: Any = None,
-        columns: NDArray[np.int64] | None = None,
-    ) -> Chain:
-        """Return the chain over items, under the rules that hold in decoding or in training; columns : those of a
-        matrix (N, F) that are bigram features, all the model's by default."""
+    def _chain(self, offsets: NDArray[np.int64], is_training: bool = False, matrix: Any = None) -> Chain:
+        """Return the chain over items, under the rules that hold in decoding or in training; matrix : (N, F), whose
+        columns of bigram features are used."""
         rules = self.rules_ if self._trains_rules or not is_training else None
-        columns = self.bigram_columns_ if columns is None else columns
-        return chain_over(offsets, len(self.classes_), rules, matrix, columns)
+        contexts = Contexts.of_columns(matrix, self.bigram_columns_, self._n_states)
+        return Chain(offsets, self._n_states, rules=rules, contexts=contexts)
+
+    @property
+    def _edge_layout(self) -> EdgeLayout:
+        """How the weights of edges are numbered: bigram feature b is context 1 + b."""
+        return EdgeLayout(self._n_states, 1 + self.bigram_columns_.size)
 
     def _validation_set(self, validation: Any, n_positions: int) -> ValidationSet:
         """Return validation items, encoded once for all looks; `n_positions`: those of the training."""
@@ -328,12 +326,12 @@ class ChainModel(StructuredEstimator):
     def _within_patterns(self, support: Support | None = None) -> Support:
         """Return a support, by default of all weights of features and transitions, without transitions where the
         templates have no pattern of these."""
-        n_states = self._n_states
-        support = support or Support(n_states * self._n_columns, n_states**2)
+        layout = EdgeLayout(self._n_states)
+        support = support or Support(self._n_states * self._n_columns, layout.size)
         if self.vocabulary_ is None or self.vocabulary_.has_edges:
             return support
         edges = np.arange(support.n_edges) if support.edges is None else support.edges
-        return replace(support, edges=edges[edges >= n_states**2])
+        return replace(support, edges=edges[edges >= layout.size])
 
     def _check_parameters(self) -> None:
         refuse_scores_of_single_labels()
@@ -352,7 +350,7 @@ class ChainModel(StructuredEstimator):
 
     def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
         if targets.ndim == 2:
-            return PartialLikelihood(cast(Chain, structure), targets)
+            return PartialLikelihood(structure, targets)
         return super()._loss(structure, targets)
 
     def _settings(self) -> dict[str, Any]:
@@ -395,36 +393,24 @@ class ChainModel(StructuredEstimator):
         new = checked._axes()
         common, weights = match(model._axes(), new, start is not None), None
         if common is not None:
-            n_states = len(new.labels)
-            rows, columns, values = common.entries(model.coef_)
-            first, second, edges = AxisMatch(common.rows, common.rows).entries(model.edge_coef_)
-            coords = [rows * new.n_features + columns, (new.n_features + first) * n_states + second]
-            found = [values, edges]
-            if model.bigram_columns_.size:
-                of_bigrams = model.bigram_coef_, common, n_states, checked.bigram_columns_
-                behind, others = matched_bigrams(*of_bigrams)
-                coords.append((new.n_features + n_states) * n_states + behind)
-                found.append(others)
-            weights = sorted_weights(np.concatenate(coords), np.concatenate(found))
-            weights = checked._start_beside(model, n_states, common.rows, weights)
+            weights = checked._sparse_weights(model.model_, common)
+            weights = checked._start_beside(model, len(new.labels), common.rows, weights)
         if self.verbose:
             print_start(common, new, weights, model._weights().n_nonzero)
         return weights
 
     def _set_weights(self, weights: SparseWeights) -> None:
-        n_states, n_features = len(self.classes_), self.n_features_in_
-        n_nodes = n_states * n_features
-        n_plain = n_nodes + n_states**2
-        end, behind = np.searchsorted(weights.coords, (n_nodes, n_plain)).tolist()
+        n_states, n_features, layout = len(self.classes_), self.n_features_in_, self._edge_layout
+        end = int(np.searchsorted(weights.coords, n_states * n_features))
         rows, columns = np.divmod(weights.coords[:end], n_features)
-        first, second = np.divmod(weights.coords[end:behind] - n_nodes, n_states)
-        edges = Entries(weights.weights[end:behind], first, second)
-        bigrams = None
-        if self.bigram_columns_.size:
-            which, pairs = np.divmod(weights.coords[behind:] - n_plain, n_states**2)
-            entries = Entries(weights.weights[behind:], pairs, self.bigram_columns_[which])
-            bigrams = WeightMatrix.of(entries, (n_states**2, n_features))
         nodes = Entries(weights.weights[:end], rows, columns)
+        first, second, context = layout.split(weights.coords[end:] - n_states * n_features)
+        behind, values, bigrams = int(np.searchsorted(context, 1)), weights.weights[end:], None
+        edges = Entries(values[:behind], first[:behind], second[:behind])
+        if layout.has_contexts:
+            pairs = layout.numbers(first[behind:], second[behind:])
+            entries = Entries(values[behind:], pairs, self.bigram_columns_[context[behind:] - 1])
+            bigrams = WeightMatrix.of(entries, (layout.n_pairs, n_features))
         self.model_ = SequenceModel(
             kind=self.KIND,
             classes_=self.classes_,
@@ -440,14 +426,28 @@ class ChainModel(StructuredEstimator):
         )
 
     def _weights(self) -> SparseWeights:
-        n_states, n_features = self.coef_.shape
-        edges = entries(self.edge_coef_, n_states)
-        if self.bigram_columns_.size:
-            bigrams = bigram_weights(self.bigram_coef_, self.bigram_columns_)
-            edges = merged(edges, SparseWeights(n_states**2 + bigrams.coords, bigrams.weights))
-        return merged(
-            entries(self.coef_, n_features),
-            SparseWeights(n_states * n_features + edges.coords, edges.weights),
+        return self._sparse_weights(
+            self.model_, AxisMatch(np.arange(self._n_states), np.arange(self.n_features_in_))
+        )
+
+    def _sparse_weights(self, model: SequenceModel, common: AxisMatch) -> SparseWeights:
+        """Return a model's weights of the labels and features in common, as a training of this one has them."""
+        layout, known = self._edge_layout, self.bigram_columns_
+        rows, columns, values = common.entries(model.coef_)
+        first, second, edges = AxisMatch(common.rows, common.rows).entries(model.edge_coef_)
+        coords, found = [layout.numbers(first, second)], [edges]
+        if model.bigrams is not None:
+            weights, pairs, features = model.bigrams.entries()
+            from_, to, _ = EdgeLayout(common.rows.size).split(pairs)
+            first, second, features = common.rows[from_], common.rows[to], common.columns[features]
+            stays = (first >= 0) & (second >= 0) & np.isin(features, known)
+            context = 1 + np.searchsorted(known, features[stays])
+            coords.append(layout.numbers(first[stays], second[stays], context))
+            found.append(weights[stays])
+        n_nodes = self._n_states * self.n_features_in_
+        return sorted_weights(
+            np.concatenate([rows * self.n_features_in_ + columns, n_nodes + np.concatenate(coords)]),
+            np.concatenate([values, *found]),
         )
 
     def _content(self) -> ModelContent:

@@ -13,7 +13,6 @@ from crfqn.arrays import Labels
 from crfqn.data.schemes import BORDER, Scheme, find_scheme
 from crfqn.errors import InputError, warn_caller
 from crfqn.messages import describe, shorten
-from crfqn.structures.chain_decoding import SpanRules
 from crfqn.structures.transition_rules import TransitionRules
 
 ANY = "any"
@@ -151,16 +150,6 @@ def scheme_rules(
         np.array([scheme.allows(BORDER, tag) for tag in tags], bool) if has_start else everything.start,
         np.array([scheme.allows(tag, BORDER) for tag in tags], bool) if has_end else everything.end,
     )
-
-
-def span_rules(scheme: Scheme, labels: list) -> tuple[SpanRules, list[str]]:
-    """Return which labels make a span together, and the types of spans; InputError for a label of another scheme."""
-    tags = [scheme.parse(label) for label in labels]
-    types = sorted({tag.type for tag in tags if tag != BORDER})
-    number = {kind: place for place, kind in enumerate(types)}
-    continues = [[scheme.continues(one, other) for other in tags] for one in tags]
-    type_of = [-1 if tag == BORDER else number[tag.type] for tag in tags]
-    return SpanRules(np.array(type_of, np.int64), np.array(continues, bool)), types
 
 
 def as_transitions(constraints: Any, scheme: str | None) -> Transitions:

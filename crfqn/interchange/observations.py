@@ -20,6 +20,7 @@ from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.messages import describe
 from crfqn.model.chain_weights import ChainWeights, SparseTable
 from crfqn.readers.conll import usual_names
+from crfqn.structures.edge_layout import EdgeLayout
 
 # The name of a bigram observation that looks the same at every position, where no templates say so: b, B, *, b01.
 BARE = re.compile(r"[bB*]\w*:?")
@@ -32,6 +33,18 @@ class Observations(NamedTuple):
     has_unigrams: NDArray[np.bool_]  # (O,), as the next two
     has_bigrams: NDArray[np.bool_]
     starts: NDArray[np.int64]
+
+    @classmethod
+    def in_order(
+        cls, names: list[str], has_unigrams: NDArray[np.bool_], has_bigrams: NDArray[np.bool_], n_labels: int
+    ) -> Observations:
+        """Return observations whose weights follow each other."""
+        sizes = cls(names, has_unigrams, has_bigrams, np.empty(0, np.int64)).sizes(n_labels)
+        return cls(names, has_unigrams, has_bigrams, np.cumsum(sizes) - sizes)
+
+    def sizes(self, n_labels: int) -> NDArray[np.int64]:
+        """Return how many weights each observation has, (O,)."""
+        return n_labels * self.has_unigrams + EdgeLayout(n_labels).n_pairs * self.has_bigrams
 
 
 def constants_of(templates: Collection[str]) -> Counter[str] | None:
@@ -64,17 +77,14 @@ def chain_of(
     times = np.array([same[name] for name in names], np.int64)[owner]
     is_same = (times > 0) & ~is_unigram
     pairs, entry = np.unique(within[is_same] - n_unigrams[is_same], return_inverse=True)
+    first, second, _ = EdgeLayout(n_labels).split(pairs)
     used = np.unique(owner[~is_same])
     rows, is_bigram = np.searchsorted(used, owner), ~is_unigram & ~is_same
     return ChainWeights(
         labels,
         [names[o] for o in used.tolist()],
         SparseTable(rows[is_unigram], within[is_unigram], values[is_unigram]),
-        SparseTable(
-            pairs // n_labels,
-            pairs % n_labels,
-            np.bincount(entry, (times * values)[is_same]).astype(np.float64),
-        ),
+        SparseTable(first, second, np.bincount(entry, (times * values)[is_same]).astype(np.float64)),
         SparseTable(rows[is_bigram], (within - n_unigrams)[is_bigram], values[is_bigram]),
     )
 
@@ -83,10 +93,8 @@ def _owners(
     observations: Observations, n_labels: int, numbers: NDArray[np.int64], path: str
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the observation of each weight, and the place of the weight among those of the observation."""
-    _, has_unigrams, has_bigrams, starts = observations
-    sizes = n_labels * has_unigrams + n_labels**2 * has_bigrams
-    order = np.argsort(starts, kind="stable")
-    firsts, ends = starts[order], (starts + sizes)[order]
+    order = np.argsort(observations.starts, kind="stable")
+    firsts, ends = observations.starts[order], (observations.starts + observations.sizes(n_labels))[order]
     place = np.searchsorted(firsts, numbers, side="right") - 1
     if (ends[:-1] > firsts[1:]).any() or (place < 0).any() or (numbers >= ends[place]).any():
         raise ModelFileError(

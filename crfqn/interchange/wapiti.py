@@ -26,6 +26,7 @@ from crfqn.interchange.observations import (
     template_source,
 )
 from crfqn.model.chain_weights import ChainWeights, SparseTable
+from crfqn.structures.edge_layout import EdgeLayout
 
 NAME = "wapiti"
 MAGIC = b"#mdl#"
@@ -106,8 +107,7 @@ class _Model:
         if not np.isin(kinds, (UNIGRAM, BIGRAM, BOTH)).all():
             raise self._damage("an observation begins with another letter than u, b or *")
         has_unigrams, has_bigrams = kinds != BIGRAM, kinds != UNIGRAM
-        sizes = has_unigrams * len(labels) + has_bigrams * len(labels) ** 2
-        observations = Observations(names, has_unigrams, has_bigrams, np.cumsum(sizes) - sizes)
+        observations = Observations.in_order(names, has_unigrams, has_bigrams, len(labels))
         numbers, values = self._weights(n_weights)
         found = chain_of(labels, observations, numbers, values, constants_of(templates), self.path)
         return found, templates
@@ -182,12 +182,13 @@ def _read_dump(content: bytes, path: str) -> ChainWeights:
         raise ModelFileError(f"{path}: expected a dump of Wapiti, got no lines")
     same, transitions = same_everywhere(pairs, None, path), []
     bigrams: list[tuple[int, int, float]] = []
+    layout = EdgeLayout(len(labels))
     for name, entries in pairs.items():
         if name in same:
             transitions += entries
             continue
         number = names.setdefault(name, len(names))
-        bigrams += [(number, before * len(labels) + to, weight) for before, to, weight in entries]
+        bigrams += [(number, int(layout.numbers(before, to)), weight) for before, to, weight in entries]
     return ChainWeights(list(labels), list(names), _table(state), _table(transitions), _table(bigrams))
 
 

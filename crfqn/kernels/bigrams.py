@@ -11,18 +11,18 @@ table_of int32 (N,), the context of each position, whose table leads to it from 
 
 import numpy as np
 
-from crfqn.kernels import kernel, subkernel
+from crfqn.kernels import kernel
 from crfqn.kernels.forward_backward import (
-    AGREEMENT,
     LARGEST_RANGE,
     chunk_end,
     expected_scores,
     load_scores,
     longest_item,
+    pass_messages,
     store_marginals,
 )
 from crfqn.kernels.logarithms import log_item
-from crfqn.kernels.rows import add_products, aligned_rows, exp_in_place
+from crfqn.kernels.rows import aligned_rows, exp_in_place
 
 
 @kernel
@@ -46,48 +46,6 @@ def exponentiate_tables(first, last, tables, factors, largest, ranges):
             for k in range(width):
                 if k >= n_states or tables[c, j, k] == -np.inf:
                     factors[c, j, k] = 0.0
-
-
-@subkernel
-def forward_tables(psi, factors, contexts, n_states, alpha, scale):
-    """Run the forward recursion over one item: a_t into alpha, 1 / c_t into scale; returns sum_t log c_t."""
-    length, width = psi.shape
-    log_scale = 0.0
-    for t in range(length):
-        a, p, total = alpha[t], psi[t], 0.0
-        for k in range(width):
-            a[k] = 1.0 if t == 0 else 0.0
-        if t > 0:
-            add_products(a, factors[contexts[t]], 0, n_states, alpha[t - 1], 0, 1)
-        for k in range(width):
-            a[k] *= p[k]
-            total += a[k]
-        scale[t] = 1.0 / total
-        log_scale += np.log(total)
-        for k in range(width):
-            a[k] *= scale[t]
-    return log_scale
-
-
-@subkernel
-def backward_tables(psi, factors, contexts, n_states, alpha, scale, p):
-    """Run the backward recursion over one item: node marginals into p, and u_t in the place of psi_t."""
-    length, width = psi.shape
-    for t in range(length - 1, -1, -1):
-        b, u, a = p[t], psi[t], alpha[t]
-        if t == length - 1:
-            for j in range(width):
-                b[j] = 1.0
-        else:
-            table, behind = factors[contexts[t + 1]], psi[t + 1]
-            for j in range(n_states):
-                total = 0.0
-                for k in range(width):
-                    total += table[j, k] * behind[k]
-                b[j] = total
-        for k in range(width):
-            u[k] *= b[k] * scale[t]
-            b[k] *= a[k]
 
 
 @kernel
@@ -124,19 +82,15 @@ def forward_backward_tables(
                 continue
             refused[i] = not widest + 2 * steepest < LARGEST_RANGE
             if not refused[i]:
-                contexts = table_of[first:last]
-                own, before = u[first:last], alpha[first:last]
-                sums[i, 0] += forward_tables(own, factors, contexts, n_states, before, scale[a:b])
-                backward_tables(own, factors, contexts, n_states, before, scale[a:b], p[a:b])
-                total = 0.0
-                for k in range(n_states):
-                    total += p[a, k]
-                refused[i] = not abs(total - 1.0) < AGREEMENT
-            for t in range(first, last):
-                factor = 0.0 if refused[i] or t == first else weights[i]
-                for k in range(width):
-                    u[t, k] = u[t, k] * factor if factor > 0.0 else 0.0
-                    alpha[t, k] = 0.0 if refused[i] else alpha[t, k]
+                log_scale = pass_messages(
+                    u[first:last], factors, factors[0], table_of[first:last], n_states, alpha[first:last],
+                    scale[a:b], p[a:b], weights[i],
+                )  # fmt: skip
+                sums[i, 0] += log_scale
+                refused[i] = np.isnan(log_scale)
+            if refused[i]:
+                u[first:last] = 0.0
+                alpha[first:last] = 0.0
         store_marginals(p, start, length, marginals)
         expected_scores(p, centred, shift, length, scale)
         for i in range(items[place], items[behind - 1] + 1):

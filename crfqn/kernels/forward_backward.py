@@ -23,7 +23,7 @@ and no short item pays for starting one; the padding stays zero. edges: float64 
 import numpy as np
 
 from crfqn.kernels import kernel, subkernel
-from crfqn.kernels.logarithms import NO_TABLES, log_item
+from crfqn.kernels.logarithms import NO_TABLES, log_item, table_at
 from crfqn.kernels.rows import LANES, add_products, aligned_rows, exp_in_place
 
 CHUNK = 256  # positions: five arrays of 256 x 32 numbers are 320 KB
@@ -100,8 +100,11 @@ def forbid(centred, psi, n_states):
 
 
 @subkernel
-def forward(psi, m, n_states, alpha, scale):
-    """Run the forward recursion over one item: a_t into alpha, 1 / c_t into scale; returns sum_t log c_t."""
+def forward(psi, m, contexts, n_states, alpha, scale):
+    """Run the forward recursion over one item: a_t into alpha, 1 / c_t into scale; returns sum_t log c_t.
+
+    m, contexts : M, or those of contexts, (C, K, width), and the context of each position (`logarithms.py`)
+    """
     length, width = psi.shape
     log_scale = 0.0
     for t in range(length):
@@ -109,7 +112,7 @@ def forward(psi, m, n_states, alpha, scale):
         for k in range(width):
             a[k] = 1.0 if t == 0 else 0.0
         if t > 0:
-            add_products(a, m, 0, n_states, alpha[t - 1], 0, 1)
+            add_products(a, table_at(m, contexts, t), 0, n_states, alpha[t - 1], 0, 1)
         total = 0.0
         for k in range(width):
             a[k] *= p[k]
@@ -122,7 +125,7 @@ def forward(psi, m, n_states, alpha, scale):
 
 
 @subkernel
-def backward(psi, m_transposed, n_states, alpha, scale, p):
+def backward(psi, m, m_transposed, contexts, n_states, alpha, scale, p):
     """Run the backward recursion over one item: node marginals into p, and u_t in the place of psi_t."""
     length, width = psi.shape
     for t in range(length - 1, -1, -1):
@@ -130,11 +133,24 @@ def backward(psi, m_transposed, n_states, alpha, scale, p):
         for k in range(width):
             b[k] = 1.0 if t == length - 1 else 0.0
         if t < length - 1:
-            add_products(b, m_transposed, 0, n_states, psi[t + 1], 0, 1)
+            if m.ndim == 2:  # which is settled at compilation
+                add_products(b, m_transposed, 0, n_states, psi[t + 1], 0, 1)
+            else:
+                sum_rows(m[contexts[t + 1]], psi[t + 1], n_states, b)
         for k in range(width):
             u[k] *= b[k] * scale[t]
         for k in range(width):
             b[k] *= a[k]
+
+
+@subkernel
+def sum_rows(table, behind, n_states, sums):
+    """sums[j] = sum_k table[j, k] behind[k]."""
+    for j in range(n_states):
+        total = 0.0
+        for k in range(behind.size):
+            total += table[j, k] * behind[k]
+        sums[j] = total
 
 
 @subkernel
@@ -239,7 +255,7 @@ def segment_messages(cuts, scores, edges, is_backward, before, entering):
         for k in range(width):
             psi[0, k] *= message[k]
             message[k] = 0.0
-        forward(psi[:length], m, n_states, alpha, scale)
+        forward(psi[:length], m, NO_TABLES, n_states, alpha, scale)
         add_products(message, m, 0, n_states, alpha[length - 1], 0, 1)
         if number < n_segments - 1:
             for k in range(n_states):
@@ -247,12 +263,12 @@ def segment_messages(cuts, scores, edges, is_backward, before, entering):
 
 
 @subkernel
-def pass_messages(psi, m, m_transposed, n_states, alpha, scale, p, weight):
+def pass_messages(psi, m, m_transposed, contexts, n_states, alpha, scale, p, weight):
     """Run both recursions over one item; psi becomes weight * u, zero at the first position. Returns sum_t log c_t, or
     NaN where they disagree, because a message has underflowed."""
     length, width = psi.shape
-    log_scale = forward(psi, m, n_states, alpha, scale)
-    backward(psi, m_transposed, n_states, alpha, scale, p)
+    log_scale = forward(psi, m, contexts, n_states, alpha, scale)
+    backward(psi, m, m_transposed, contexts, n_states, alpha, scale, p)
     total = 0.0
     for k in range(width):
         psi[0, k] = 0.0
@@ -341,7 +357,7 @@ def forward_backward(items, offsets, scores, edges, targets, weights, residual, 
             if widest + 2 * edge_range < LARGEST_RANGE:
                 sums[i, 0] += (b - a - 1) * largest_edge
                 sums[i, 0] += pass_messages(
-                    psi[a:b], m, m_transposed, n_states, alpha[a:b], scale[a:b], p[a:b], weights[i]
+                    psi[a:b], m, m_transposed, NO_TABLES, n_states, alpha[a:b], scale[a:b], p[a:b], weights[i]
                 )
             else:
                 sums[i, 0] = np.nan

@@ -88,7 +88,7 @@ def gather_edges(offsets, scores, edges, targets, weights, chosen, parts, produc
                 total += edges[j, k] * counts[j, k] if counts[j, k] != 0.0 else 0.0
         products[i] = total
         for e in range(chosen.size):
-            parts[e, i] = counts[chosen[e] // n_states, chosen[e] % n_states]
+            parts[e, i] = counts.reshape(-1)[chosen[e]]
 
 
 @subkernel

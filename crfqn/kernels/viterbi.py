@@ -17,7 +17,6 @@ import numpy as np
 
 from crfqn.kernels import inner, kernel, subkernel
 from crfqn.kernels.logarithms import table_at
-from crfqn.kernels.rows import LANES
 
 
 class TransitionMask(NamedTuple):
@@ -88,22 +87,16 @@ def came_from(previous, edges_to):
 
 
 @kernel
-def viterbi(first, last, offsets, scores, edges, states, best):
+def viterbi(first, last, offsets, scores, edges, edges_to, table_of, states, best):
     """Find the best labelling of the items first ... last - 1: states int32 (N,), and its score, best float64 (I,).
 
     delta_t(k) = scores[k, t] + max_j (delta_{t-1}(j) + edges[j, k]); ties go to the lower state.
+    edges, table_of : as of `logarithms.py`, with rows of `width`; edges_to : to x from, with rows of K
     """
-    n_states = scores.shape[0]
-    width = -(-n_states // LANES) * LANES
-    longest = 0
+    n_states, width, longest = scores.shape[0], edges.shape[-1], 0
     for i in range(first, last):
-        length = offsets[i + 1] - offsets[i]
-        longest = length if length > longest else longest
+        longest = max(longest, offsets[i + 1] - offsets[i])
     delta, nowhere = np.empty((longest, width)), np.zeros(n_states)
-    padded, edges_to = np.zeros((n_states, width)), edges.T.copy()
-    for j in range(n_states):
-        for k in range(n_states):
-            padded[j, k] = edges[j, k]
     for i in range(first, last):
         start, length = offsets[i], offsets[i + 1] - offsets[i]
         best[i] = 0.0
@@ -111,7 +104,7 @@ def viterbi(first, last, offsets, scores, edges, states, best):
             continue
         for t in range(length):
             if t > 0:
-                extend_paths(delta[t - 1], padded, delta[t])
+                extend_paths(delta[t - 1], table_at(edges, table_of, start + t), delta[t])
             else:
                 delta[0] = 0.0
             for k in range(n_states):
@@ -120,7 +113,7 @@ def viterbi(first, last, offsets, scores, edges, states, best):
         best[i] = delta[length - 1, state]
         states[start + length - 1] = state
         for t in range(length - 2, -1, -1):
-            state = came_from(delta[t], edges_to[state])
+            state = came_from(delta[t], table_at(edges_to, table_of, start + t + 1)[state])
             states[start + t] = state
 
 
@@ -153,32 +146,6 @@ def keep_best_of(previous, sizes, edges_to, values, states, ranks):
                 break
             size = keep_best(candidate, j, r, size, values, states, ranks)
     return size
-
-
-@kernel
-def viterbi_tables(first, last, offsets, scores, tables, table_of, states, best):
-    """Find the best labelling as `viterbi` does, by the edge scores of contexts: tables float64 (C, K, width), table_of
-    int (N,), the table that leads to each position."""
-    n_states, width = tables.shape[1:]
-    longest = 0
-    for i in range(first, last):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    delta, nowhere = np.empty((longest, width)), np.zeros(n_states)
-    for i in range(first, last):
-        start, length, best[i] = offsets[i], offsets[i + 1] - offsets[i], 0.0
-        for t in range(length):
-            if t > 0:
-                extend_paths(delta[t - 1], tables[table_of[start + t]], delta[t])
-            else:
-                delta[0] = 0.0
-            for k in range(n_states):
-                delta[t, k] += scores[k, start + t]
-        if length > 0:
-            state = came_from(delta[length - 1], nowhere)
-            best[i], states[start + length - 1] = delta[length - 1, state], state
-        for t in range(length - 2, -1, -1):
-            state = came_from(delta[t], tables[table_of[start + t + 1]][:, state])
-            states[start + t] = state
 
 
 @kernel

@@ -30,7 +30,7 @@ NO_WEIGHTS = SparseTable(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(
 
 class ChainWeights(NamedTuple):
     """Weights of a chain: tables of attributes x labels, of labels x labels, from x to, and of attributes x pairs of
-    labels, from K + to of K labels."""
+    labels, as `EdgeLayout` numbers these."""
 
     labels: list[str]
     attributes: list[str]
@@ -44,7 +44,8 @@ class ChainWeights(NamedTuple):
         naming the path, where a pair of names has two weights, which a sparse matrix would add up."""
         node, edge, n_labels = self.state, self.transition, len(self.labels)
         for table in (node, edge, self.bigram):
-            if np.unique(table.rows * n_labels**2 + table.columns).size < table.rows.size:
+            stride = table.columns.max(initial=0) + 1
+            if np.unique(table.rows * stride + table.columns).size < table.rows.size:
                 raise ModelFileError(f"{path}: the file is damaged: a pair of names has two weights")
         arrays: dict[str, NDArray] = {
             f"node_{STATE}": node.columns,

@@ -35,9 +35,9 @@ from crfqn.kernels.sparse import score_entries
 from crfqn.model.unknown_features import warn_of_unknown_names
 from crfqn.model.weights import WeightMatrix
 from crfqn.objectives.linear.sparse_map import add_image
-from crfqn.structures.bigram_chain import chain_over
 from crfqn.structures.chain import NO_TARGETS, Chain
 from crfqn.structures.chain_decoding import n_best, pairs_of, span_probabilities
+from crfqn.structures.contexts import Contexts
 from crfqn.structures.span_rules import SpanRules, Spans
 from crfqn.structures.structure import NO_EDGES
 from crfqn.threads import FEWEST_OPERATIONS, N_PARTS, Pool, cut_into_parts
@@ -303,7 +303,8 @@ class CompiledEngine:
                 encoded = Sequences.from_checked(encoded.matrix(), encoded.offsets)
             matrix = scipy.sparse.csr_array(encoded.matrix)
             columns = np.intersect1d(model.bigrams.columns, matrix.indices).astype(np.int64)
-        chain = chain_over(encoded.offsets, n_states, model.rules_, matrix, columns)
+        contexts = Contexts.of_columns(matrix, columns, n_states)
+        chain = Chain(encoded.offsets, n_states, rules=model.rules_, contexts=contexts)
         return chain, scorer.scores(encoded), edge_scores(model, columns)
 
 

@@ -46,6 +46,7 @@ from crfqn.model.content import (
 from crfqn.model.model import Decoding, Model, WeightsByName, check_number, without_weights
 from crfqn.model.numpy_engine import NUMPY, rows_of
 from crfqn.model.weights import WeightMatrix
+from crfqn.structures.edge_layout import EdgeLayout
 from crfqn.structures.item_chain import ItemChain
 from crfqn.structures.span_rules import SpanRules
 from crfqn.structures.transition_rules import TransitionRules
@@ -96,7 +97,7 @@ class SequenceModel(Model):
             vocabulary_=vocabulary,
             rules_=rules,
             edges=matrix("edge", FROM, TO, (n_states, n_states)),
-            bigrams=matrix(BIGRAMS, TRANSITION, FEATURE, (n_states**2, n_features))
+            bigrams=matrix(BIGRAMS, TRANSITION, FEATURE, (EdgeLayout(n_states).n_pairs, n_features))
             if f"{BIGRAMS}_weight" in file.arrays
             else None,
             scheme=settings.get("scheme"),
@@ -220,11 +221,14 @@ class SequenceModel(Model):
         labels, names = self.classes_.tolist(), self.names
         edges = zip(*(column.tolist() for column in self.edges.by_row()), strict=True)
         transitions = {(labels[a], labels[b]): weight for weight, a, b in edges if weight}
-        bigrams, n = {}, len(labels)
+        bigrams = {}
         if self.bigrams is not None:
-            rows = zip(*(column.tolist() for column in self.bigrams.entries()), strict=True)
+            found = self.bigrams.entries()
+            first, second, _ = EdgeLayout(len(labels)).split(found.rows)
+            columns = found.values, found.columns, first, second
             feature = range(self.n_features_in_) if names is None else names
-            bigrams = {(feature[f], labels[p // n], labels[p % n]): w for w, p, f in rows if w}
+            rows = zip(*(column.tolist() for column in columns), strict=True)
+            bigrams = {(feature[f], labels[a], labels[b]): weight for weight, f, a, b in rows if weight}
         return super().weights_by_name()._replace(transitions=transitions, bigrams=bigrams)
 
     @property

@@ -73,7 +73,7 @@ def hessian_model(
     """Return the token-wise model, or the generalised Hessian from a sample; None where it would be too large."""
     owner, diagonal = point.objective, point.curvature(coords).diagonal
     nodes = owner.split(coords)
-    if nodes.edges.size > max(MOST_EDGES, owner.n_states**2):
+    if nodes.edges.size > max(MOST_EDGES, owner.loss.edge_layout.n_pairs):
         return None
     if owner.loss.has_marginals:
         return token_model(Marginals(point), nodes, diagonal, n_sampled, max_dense, share, passes)

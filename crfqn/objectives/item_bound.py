@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +36,6 @@ from crfqn.kernels.sparse import found_in, union
 from crfqn.objectives.linear.coordinates import Split
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.point import ItemBound, Point
-from crfqn.structures.chain import Chain
 
 NEAR = 0.8  # of l1: coordinates with larger gradients are constraints from the start
 MAX_SWEEPS = (12, 30, 60)  # at most, between the scans of all coordinates
@@ -98,7 +97,7 @@ class ItemMixtures:
         owner = self.owner
         parts, products = np.empty((chosen.size, owner.n_items)), np.empty(owner.n_items)
         loss = owner.loss
-        scores, edges = cast(Chain, loss.structure).ruled(self.point.scores, self.point.edges)
+        scores, edges = loss.structure.ruled(self.point.scores, self.point.edges)
         items = owner.map.offsets, scores, edges, loss.targets, owner.weights
         gather_edges(*items, chosen, parts, products)
         return parts, products
@@ -158,7 +157,11 @@ def item_bound(point: Point, penalty: Any) -> ItemBound | None:
     """
     has_one_bound = penalty.is_separable and penalty.is_uniform and penalty.l1 > 0
     owner = point.objective
-    is_apt = owner.loss.has_marginals and not owner.loss.has_bigrams and isinstance(owner.map, SparseMap)
+    is_apt = (
+        owner.loss.has_marginals
+        and not owner.loss.edge_layout.has_contexts
+        and isinstance(owner.map, SparseMap)
+    )
     if not (has_one_bound and is_apt) or penalty.unpenalised.size:
         return None
     mixed = ItemMixtures(point)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -35,8 +35,7 @@ from crfqn.kernels.curvature import (
 from crfqn.kernels.taxonomy import add_marginal_variance
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.point import Point
-from crfqn.structures.bigram_chain import BigramChain
-from crfqn.structures.chain import Chain, Occurrences
+from crfqn.structures.contexts import Occurrences
 from crfqn.threads import N_PARTS, cut_into_parts
 
 Sparse: TypeAlias = scipy.sparse.csr_array
@@ -139,19 +138,17 @@ def edge_curvature(marginals: Marginals, edges: NDArray[np.int64]) -> NDArray[np
 
     owner.pool.each(N_PARTS, run)
     found = sums.sum(axis=0).reshape(-1)
-    if marginals.loss.has_bigrams:
+    if marginals.loss.edge_layout.has_contexts:
         p = marginals.at(np.arange(owner.n_states), np.arange(owner.n_positions))
-        everything = cast(BigramChain, marginals.loss.structure).variances(
-            p, owner.position_weights, owner.pool
-        )
-        found = np.concatenate([found, everything[found.size :]])
+        others = marginals.loss.structure.variances(p, owner.position_weights, owner.pool)
+        found = np.concatenate([found, others])
     return np.maximum(found[edges], 0.0)  # a difference: of decided positions it may be a rounding below 0
 
 
 class EdgeModel:
     """Rows and columns of edges of a chain, from sampled positions; lists, since most positions allow few transitions.
 
-    edges : int64 (E',), sorted, (f K + k) K + l, f the bigram feature, 0 for none
+    edges : int64 (E',), sorted, by their numbers in the layout
     sampled, shares : (S,), positions, and what each of them stands for
     """
 
@@ -164,8 +161,7 @@ class EdgeModel:
     ) -> None:
         owner = marginals.objective
         states = np.arange(owner.n_states)
-        self.owners, pairs = np.divmod(edges, states.size**2)
-        self.firsts, self.seconds = np.divmod(pairs, states.size)
+        self.firsts, self.seconds, self.owners = marginals.loss.edge_layout.split(edges)
         self.shares = shares
         is_start = np.zeros(owner.n_positions + 1, bool)
         is_start[owner.map.offsets] = True
@@ -173,8 +169,8 @@ class EdgeModel:
         before = marginals.at(states, np.maximum(sampled - 1, 0)) * ~is_start[sampled]
         after = np.minimum(sampled + 1, owner.n_positions - 1)
         self.after = marginals.at(states, after) * ~is_start[sampled + 1]
-        chain = cast(Chain, marginals.loss.structure)
-        behind, own = chain.occurrences(after), chain.occurrences(sampled)
+        structure = marginals.loss.structure
+        behind, own = structure.occurrences(after), structure.occurrences(sampled)
         self.outgoing = self._transitions(self.firsts, self.seconds, self.after, behind)
         self.incoming = self._transitions(self.seconds, self.firsts, before, own)
 

@@ -132,7 +132,7 @@ class BaseObjective:
         return self.support.coords()
 
     @property
-    def without_bigrams(self) -> Any:
+    def without_contexts(self) -> Any:
         """The objective of a model without bigram features, whose coordinates come first: itself where it has none."""
         return self
 
@@ -210,7 +210,7 @@ class BaseObjective:
         """Raise ViewError unless the state of a method can be made."""
         if kind.is_constrained or (self.in_blocks and not kind.takes_blocks):
             raise ViewError(f"{type(self).__name__} has no {kind.__name__}")
-        if self.first.loss.has_bigrams:
+        if self.first.loss.edge_layout.has_contexts:
             raise ViewError(
                 "it knows one weight for each pair of labels, and bigram features (patterns like B01:%x[0,0]) have one "
                 "for each pair and feature: prox-qn, l-bfgs and the others of whole gradients train these"
@@ -311,7 +311,7 @@ class Objective(BaseObjective):
     @property
     def operations(self) -> Operations:
         """What a pass over the items takes."""
-        n_features, n_edges = self.map.n_features, min(self.loss.n_edges, self.n_states**2)  # of a transition
+        n_features, n_edges = self.map.n_features, self.loss.edge_layout.plain.size
         entries = self.mean_occurrence * n_features
         return Operations.of(self.n_items, self.n_positions, n_edges, entries, n_features, self.n_states)
 
@@ -321,13 +321,13 @@ class Objective(BaseObjective):
         return self
 
     @property
-    def without_bigrams(self) -> Objective:
-        if not self.loss.has_bigrams:
+    def without_contexts(self) -> Objective:
+        if not self.loss.edge_layout.has_contexts:
             return self
-        n_edges, support = self.n_states**2, self.support
+        n_edges, support = self.loss.edge_layout.plain.size, self.support
         edges = None if support.edges is None else support.edges[support.edges < n_edges]
         support = replace(support, n_edges=n_edges, edges=edges)
-        return Objective(self.map, self.loss.without_bigrams, self.weights, support, self.offset)
+        return Objective(self.map, self.loss.without_contexts, self.weights, support, self.offset)
 
     @property
     def in_segments(self) -> Objective:

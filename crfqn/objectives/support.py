@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from crfqn.arrays import Coords
 from crfqn.data.features import FeatureStore
 from crfqn.kernels.sparse import found_in
+from crfqn.structures.edge_layout import EdgeLayout
+from crfqn.structures.transition_rules import ends_of
 
 # A flag for each possible pair, while there are no more of them an entry of the data; else a sort.
 MOST_FLAGS = 8
@@ -78,7 +80,7 @@ def observed_support(
     """
     return Support(
         n_states * store.n_features,
-        n_states**2,
+        EdgeLayout(n_states).size,
         None if all_possible_states else observed_pairs(store, targets, n_states),
         None if all_possible_transitions else observed_transitions(store, targets, n_states),
     )
@@ -96,8 +98,6 @@ def observed_pairs(store: FeatureStore, targets: NDArray[np.int32], n_states: in
 
 
 def observed_transitions(store: FeatureStore, targets: NDArray[np.int32], n_states: int) -> Coords:
-    """Return k K + l for every label l that follows a label k within an item, sorted."""
-    starts_item = np.zeros(store.n_positions + 1, bool)
-    starts_item[store.offsets] = True
-    second = np.flatnonzero(~starts_item[:-1])
-    return np.unique(targets[second - 1].astype(np.int64) * n_states + targets[second])
+    """Return the numbers of the transitions that occur within items, sorted."""
+    second = ends_of(store.offsets)[2]
+    return np.unique(EdgeLayout(n_states).numbers(targets[second - 1], targets[second]))

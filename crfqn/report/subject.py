@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from crfqn.data.label_texts import label_text
 from crfqn.result import Result, Status
+from crfqn.structures.edge_layout import EdgeLayout
 from crfqn.taxonomy.tree import LabelTree
 
 INTERCEPT = "(intercept)"
@@ -130,25 +131,27 @@ class Subject:
     def strongest_transitions(self, n: int, label: str | None = None) -> list[Transition]:
         """Return the n largest transitions, in size, or those from or to a label."""
         edges = self.transitions.tocoo()
-        order = np.argsort(-np.abs(edges.data), kind="stable")
-        found = (
-            Transition(self.labels[edges.row[i]], self.labels[edges.col[i]], float(edges.data[i]))
-            for i in order
-        )
-        return [*islice((one for one in found if label is None or label in (one.before, one.after)), n)]
+        return self._strongest(edges.data, edges.row, edges.col, None, n, label)
 
     def strongest_bigrams(self, n: int, label: str | None = None) -> list[Transition]:
         """Return the n largest weights of bigram features, in size, or those of transitions from or to a label."""
-        found, n_labels = self.bigrams.tocoo(), len(self.labels)
-        order = np.argsort(-np.abs(found.data), kind="stable")
+        found = self.bigrams.tocoo()
+        first, second, _ = EdgeLayout(len(self.labels)).split(found.row)
+        return self._strongest(found.data, first, second, found.col, n, label)
+
+    def _strongest(
+        self, weights: NDArray, first: NDArray, second: NDArray, columns: Any, n: int, label: str | None
+    ) -> list[Transition]:
+        """Return the n largest weights of pairs of labels, in size, or those from or to a label; `columns`: of their
+        features, None where they have none."""
         rows = (
             Transition(
-                self.labels[found.row[i] // n_labels],
-                self.labels[found.row[i] % n_labels],
-                float(found.data[i]),
-                self.name_of(int(found.col[i])),
+                self.labels[first[i]],
+                self.labels[second[i]],
+                float(weights[i]),
+                *([] if columns is None else [self.name_of(int(columns[i]))]),
             )
-            for i in order
+            for i in np.argsort(-np.abs(weights), kind="stable")
         )
         return [*islice((one for one in rows if label is None or label in (one.before, one.after)), n)]
 

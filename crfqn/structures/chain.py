@@ -1,29 +1,39 @@
 """The linear chain: exact inference over sequences of labels. It knows no weights and no features.
 
-Scores of the nodes are label-major, (K, N), over the positions of all items; one (K, K) matrix of edge scores,
-from x to, serves every item (paper, section 6.1 and appendix D.1).
+Scores of the nodes are label-major, (K, N), over the positions of all items; one (K, K) matrix of edge scores, from x
+to, serves every item (paper, section 6.1 and appendix D.1), or where positions have contexts x_t, features of the
+second of two neighbours, a matrix for each of these:
+
+    score(y) = sum_t s_t(y_t) + sum_{t > 1} (V + sum_b x_tb U_b)(y_{t-1}, y_t)
+
+The latter is the CRF of Lafferty, McCallum and Pereira (ICML 2001), whose edge features may depend on the input, as by
+patterns like `B01:%x[0,0]` of CRF++. Shapes: K states, N positions, I items, C contexts, E edge weights.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
+from crfqn.kernels.bigrams import add_outer_products, forward_backward_tables, infer_in_logarithms
 from crfqn.kernels.forward_backward import CHUNK, forward_backward, subtract_all_observed
 from crfqn.kernels.item_lanes import forward_backward_lanes
 from crfqn.kernels.logarithms import NO_TABLES
-from crfqn.kernels.rows import LANES
-from crfqn.kernels.viterbi import TransitionMask, viterbi
+from crfqn.kernels.rows import LANES, aligned_rows
+from crfqn.kernels.viterbi import viterbi
+from crfqn.structures.contexts import Contexts, Occurrences, padded_width
+from crfqn.structures.edge_layout import EdgeLayout
 from crfqn.structures.segments import Segments
-from crfqn.structures.structure import NO_TARGETS, Ancestors, Decoded, Inference
-from crfqn.structures.transition_rules import TransitionRules
+from crfqn.structures.structure import NO_EDGES, NO_TARGETS, Decoded, Inference, Structure
+from crfqn.structures.transition_rules import TransitionRules, ends_of
 from crfqn.threads import N_PARTS, Pool, cut_into_parts
 
 MOST_STATES = 64  # more: the pair sums of eight lanes, K x K x 64 bytes, leave the second cache
@@ -35,8 +45,9 @@ PASS = 4  # operations of an inference pass for each product of Viterbi's
 
 
 @dataclass(frozen=True, eq=False)
-class Chain:
-    """Items laid out by `offsets`, (I + 1,), each a chain over the same K states, within `rules` if given.
+class Chain(Structure):
+    """Items laid out by `offsets`, (I + 1,), each a chain over the same K states, within `rules` if given; `contexts` :
+    of the positions, None where all have the same.
 
     n_parts : runs of items that threads share out, by default as many as the items are worth; edge counts are summed
         run by run, so that their last digits depend on it
@@ -46,6 +57,7 @@ class Chain:
     n_states: int
     n_parts: int | None = None
     rules: TransitionRules | None = None
+    contexts: Contexts | None = None
 
     def __post_init__(self) -> None:
         if self.n_states < 1:
@@ -58,31 +70,23 @@ class Chain:
         return self.offsets.size - 1
 
     @property
-    def n_edges(self) -> int:
-        """The number of edge weights, K * K."""
-        return self.n_states**2
-
-    @property
-    def ancestors(self) -> Ancestors:
-        """Each state alone: the labels exclude each other."""
-        return Ancestors(np.arange(self.n_states + 1), np.arange(self.n_states))
-
-    @property
-    def labels(self) -> NDArray[np.integer]:
-        return np.arange(self.n_states)
+    def edge_layout(self) -> EdgeLayout:
+        return EdgeLayout(self.n_states, 1 if self.contexts is None else self.contexts.rows.shape[1])
 
     @property
     def table_of(self) -> NDArray[np.int32]:
         """The table of edges that leads to each position, (N,); nothing where all have the same."""
-        return NO_TABLES
+        return NO_TABLES if self.contexts is None else self.contexts.table_of
 
     @property
-    def without_bigrams(self) -> Chain:
-        """The chain whose transitions have the same weights everywhere."""
-        return Chain(self.offsets, self.n_states, self.n_parts, self.rules)
+    def without_contexts(self) -> Chain:
+        return self if self.contexts is None else replace(self, contexts=None)
 
     def over(self, offsets: NDArray[np.int64], positions: NDArray[np.int64] | None = None) -> Chain:
-        return Chain(offsets, self.n_states, self.n_parts, self.rules)
+        if self.contexts is None:
+            return replace(self, offsets=offsets)
+        assert positions is not None
+        return replace(self, offsets=offsets, contexts=self.contexts.take(positions))
 
     def check_targets(self, targets: Labels) -> None:
         """Refuse targets that break a rule; without rules every state is a label of any position."""
@@ -93,24 +97,22 @@ class Chain:
             )
 
     def may_cut(self, targets: Labels) -> NDArray[np.bool_]:
-        """Return before which positions a labelling, -1 standing for unknown labels, may be cut in two without breaking
-        a rule, (N,)."""
         if self.rules is None:
             return np.ones(targets.size, bool)
         start, end = (np.append(rule, rule.all()) for rule in (self.rules.start, self.rules.end))
         return start[targets] & end[np.roll(targets, 1)]
 
-    @property
-    def mask(self) -> TransitionMask:
-        """The rules, for kernels that make the scores themselves."""
-        return (self.rules or TransitionRules.everything(self.n_states)).mask
+    def _tables(self, edges: Vector) -> Vector:
+        """Return the edge scores of weights (E,): (K, K), or of the contexts, (C, K, K)."""
+        if self.contexts is None:
+            return edges.reshape(self.n_states, self.n_states)
+        return self.contexts.tables(edges, self.n_states)
 
     def ruled(self, scores: Vector, edges: Vector) -> tuple[Vector, Vector]:
-        """Return node scores (K, N) and edge scores (K, K), -inf where the rules forbid."""
-        scores, edges = np.ascontiguousarray(scores), edges.reshape(self.n_states, self.n_states)
+        scores, tables = np.ascontiguousarray(scores), self._tables(edges)
         if self.rules is None:
-            return scores, edges
-        return self.rules.on_scores(scores, self.offsets), self.rules.on_edges(edges)
+            return scores, tables
+        return self.rules.on_scores(scores, self.offsets), self.rules.on_edges(tables)
 
     @cached_property
     def _cuts(self) -> NDArray[np.int64]:
@@ -165,6 +167,8 @@ class Chain:
         scores, edges = self.ruled(scores, edges)
         if weights is None:
             weights = np.ones(self.n_items)
+        if self.contexts is not None:
+            return self._infer_contexts(self.contexts, scores, edges, targets, weights, pool or Pool(1))
         if self._segments is not None:
             found = self._infer_segments(self._segments, scores, edges, targets, weights, pool or Pool(1))
             if found is not None:
@@ -220,56 +224,142 @@ class Chain:
             edge_residual=edge_counts.sum(axis=0).reshape(-1),
         )
 
-    def counts(self, targets: Labels, weights: Vector | None = None) -> Vector:
-        """Return the observed transitions (K, K) of the labels `targets`, never across items, each item weighed."""
-        result = np.zeros((self.n_states, self.n_states))
-        to = self._inner
-        weight = 1.0 if weights is None else np.repeat(weights, np.diff(self.offsets))[to]
-        np.add.at(result, (targets[to - 1], targets[to]), weight)
-        return result
+    def _infer_contexts(
+        self, contexts: Contexts, scores: Vector, tables: Vector, targets: Labels, weights: Vector, pool: Pool
+    ) -> Inference:
+        """Return what `infer` does, by the tables of the contexts; scores and tables keep the rules."""
+        factors, largest, ranges = contexts.exponentials(tables, pool)
+        n_positions, width = scores.shape[1], factors.shape[2]
+        alpha, u = aligned_rows(n_positions, width), aligned_rows(n_positions, width)
+        residual, sums = np.empty_like(scores), np.zeros((self.n_items, 2))
+        refused = np.zeros(self.n_items, bool)
+        arrays = self.offsets, scores, factors, largest, ranges, contexts.table_of, weights, alpha, u
+
+        def run(part: int) -> None:
+            items = np.arange(self._cuts[part], self._cuts[part + 1])
+            forward_backward_tables(items, *arrays, residual, sums, refused)
+
+        pool.each(self._cuts.size - 1, run, PASS * residual.size * self.n_states)
+        counts = self._outer_products(alpha, u, pool)
+        counts *= factors[:, :, : self.n_states]
+        if refused.any():
+            log_arrays = self.offsets, scores, tables, contexts.table_of, weights, residual, counts, sums
+            infer_in_logarithms(np.flatnonzero(refused), *log_arrays)
+        expected = float(weights @ sums[:, 1] + np.vdot(np.where(counts > 0, tables, 0.0), counts))
+        target_score = np.zeros(self.n_items)
+        if targets.size:
+            residual[targets, np.arange(n_positions)] -= np.repeat(weights, np.diff(self.offsets))
+            counts -= self._transitions(targets, weights).reshape(counts.shape)
+            target_score = self._label_scores(targets, scores, tables)
+        return Inference(sums[:, 0], target_score, expected, residual, contexts.weighted(counts))
 
     @cached_property
-    def _inner(self) -> NDArray[np.intp]:
+    def _by_context(self) -> Occurrences:
+        """The positions of each context, those of first positions left out."""
+        assert self.contexts is not None
+        return self.contexts.by_context(self._inner)
+
+    def _outer_products(self, before: Vector, here: Vector, pool: Pool) -> Vector:
+        """Return the sums of outer products of neighbouring rows, (N, width) each, by context, (C, K, K)."""
+        starts, places = self._by_context
+        sums = np.zeros((starts.size - 1, self.n_states, self.n_states))
+        cuts = cut_into_parts(starts)
+
+        def run(part: int) -> None:
+            add_outer_products(cuts[part], cuts[part + 1], starts, places, before, here, sums)
+
+        pool.each(cuts.size - 1, run, places.size * self.n_states**2)
+        return sums
+
+    @cached_property
+    def _inner(self) -> NDArray[np.int64]:
         """The positions that are not the first of their item."""
-        is_inner = np.ones(self.offsets[-1], bool)
-        is_inner[self.offsets[:-1][np.diff(self.offsets) > 0]] = False
-        return np.flatnonzero(is_inner)
+        return ends_of(self.offsets)[2]
+
+    def _places(self, labels: Labels) -> NDArray[np.int64]:
+        """Return the places in the tables of edge scores of a labelling's transitions, those at `_inner`."""
+        to = self._inner
+        context = 0 if self.contexts is None else self.contexts.table_of[to]
+        return self.edge_layout.numbers(labels[to - 1], labels[to], context)
+
+    def _transitions(self, labels: Labels, weights: Vector | None) -> Vector:
+        """Return the numbers of a labelling's transitions by place in the tables, each item times its weight."""
+        n_tables = 1 if self.contexts is None else self.contexts.rows.shape[0]
+        by_inner = None if weights is None else np.repeat(weights, np.diff(self.offsets))[self._inner]
+        size = n_tables * self.edge_layout.n_pairs
+        return np.bincount(self._places(labels), by_inner, size).astype(np.float64, copy=False)
+
+    def counts(self, targets: Labels, weights: Vector | None = None) -> Vector:
+        found = self._transitions(targets, weights)
+        if self.contexts is None:
+            return found
+        return self.contexts.weighted(found.reshape(-1, self.n_states, self.n_states))
 
     def label_scores(self, labels: Labels, scores: Vector, edges: Vector) -> Vector:
-        terms, to = scores[labels, np.arange(labels.size)], self._inner
-        terms[to] += edges.reshape(self.n_states, self.n_states)[labels[to - 1], labels[to]]
+        return self._label_scores(labels, scores, self._tables(edges))
+
+    def _label_scores(self, labels: Labels, scores: Vector, tables: Vector) -> Vector:
+        terms = scores[labels, np.arange(labels.size)]
+        terms[self._inner] += tables.reshape(-1)[self._places(labels)]
         item_of = np.repeat(np.arange(self.n_items), np.diff(self.offsets))
         return np.bincount(item_of, terms, self.n_items).astype(np.float64, copy=False)
 
+    @cached_property
+    def _of_items(self) -> scipy.sparse.csr_array:
+        """The number of each item's transitions by context, (I, C)."""
+        item_of = np.repeat(np.arange(self.n_items), np.diff(self.offsets))[self._inner]
+        assert self.contexts is not None
+        shape = self.n_items, self.contexts.rows.shape[0]
+        places = item_of, self.contexts.table_of[self._inner]
+        return scipy.sparse.csr_array((np.ones(item_of.size), places), shape=shape)
+
     @property
     def transition_squares(self) -> Vector:
-        """The number of each item's transitions, (I,): each counts for one weight."""
-        return np.maximum(np.diff(self.offsets) - 1, 0).astype(np.float64)
-
-    def occurrences(self, positions: NDArray[np.integer]) -> Occurrences:
-        """Return where the bigram features of some positions stand: there are none."""
-        return Occurrences(np.empty(0, np.int64), np.empty(0, np.int64))
+        if self.contexts is None:
+            return np.maximum(np.diff(self.offsets) - 1, 0).astype(np.float64)
+        return self._of_items @ self.contexts.rows.power(2).sum(axis=1)
 
     def edge_ranges(self, weights: Vector) -> Vector:
-        """Return sum_i weight_i r_i^2 for every edge, (E,), r_i the range of its count in item i: 0 to T - 1 from a
-        label to itself, to T // 2 to another; with one label they are fixed."""
+        """Return bounds on sum_i weight_i r_i^2 for every edge, (E,): r_i is 0 to T - 1 from a label to itself, to T //
+        2 to another, 0 with one label; with a context at most the sum of the sizes of its values in item i."""
         lengths = np.diff(self.offsets)
         to_itself = weights @ np.maximum(lengths - 1, 0).astype(np.float64) ** 2
-        result = np.full((self.n_states, self.n_states), weights @ (lengths // 2).astype(np.float64) ** 2)
-        np.fill_diagonal(result, to_itself if self.n_states > 1 else 0.0)
-        return result.reshape(-1)
+        plain = np.full((self.n_states, self.n_states), weights @ (lengths // 2).astype(np.float64) ** 2)
+        np.fill_diagonal(plain, to_itself if self.n_states > 1 else 0.0)
+        if self.contexts is None:
+            return plain.reshape(-1)
+        most = (self._of_items @ abs(self.contexts.rows[:, 1:])).power(2)
+        by_feature = np.asarray(weights @ most, np.float64) * (self.n_states > 1)
+        return np.concatenate([plain.reshape(-1), np.repeat(by_feature, self.edge_layout.n_pairs)])
+
+    def occurrences(self, positions: NDArray[np.integer]) -> Occurrences:
+        if self.contexts is None:
+            return super().occurrences(positions)
+        return self.contexts.occurrences(positions)
+
+    def variances(self, marginals: Vector, weights: Vector, pool: Pool) -> Vector:
+        """Return sum_t weight_t x_tb^2 q (1 - q), q = P(y_{t-1} = j) P(y_t = k), (E - K K,)."""
+        if self.contexts is None:
+            return NO_EDGES
+        p = aligned_rows(marginals.shape[1], padded_width(self.n_states))
+        p[:, : self.n_states] = marginals.T
+        weighted = p * weights[:, None]
+        found = self._outer_products(p, weighted, pool) - self._outer_products(p * p, p * weighted, pool)
+        return self.contexts.weighted(found, power=2)[self.edge_layout.n_pairs :]
 
     def decode(self, scores: Vector, edges: Vector, pool: Pool | None = None) -> Decoded:
         """Return the best labelling of every item and its score (Viterbi), -inf where none is allowed; ties go to the
         lower state."""
         scores, edges = self.ruled(scores, edges)
-        states = np.empty(scores.shape[1], np.int32)
-        best = np.empty(self.n_items)
-        parts = self._cuts
+        padded = np.zeros((*edges.shape[:-1], padded_width(self.n_states)))
+        padded[..., : self.n_states] = edges
+        states, best, parts = np.empty(scores.shape[1], np.int32), np.empty(self.n_items), self._cuts
+        edges_to = np.ascontiguousarray(edges.swapaxes(-2, -1))
+        arrays = self.offsets, scores, padded, edges_to, self.table_of, states, best
 
         def run(part: int) -> None:
             if parts[part] < parts[part + 1]:
-                viterbi(parts[part], parts[part + 1], self.offsets, scores, edges, states, best)
+                viterbi(parts[part], parts[part + 1], *arrays)
 
         (pool or Pool(1)).each(parts.size - 1, run, scores.size * self.n_states)
         return Decoded(states, best)
@@ -277,7 +367,6 @@ class Chain:
     def impossible(
         self, allowed: NDArray[np.bool_] | None = None, pool: Pool | None = None
     ) -> NDArray[np.intp]:
-        """Return the items that have no allowed labelling; allowed : bool (K, N), states by position, default all."""
         if allowed is None:
             if self.rules is None:
                 return np.empty(0, np.intp)
@@ -292,13 +381,6 @@ def count_parts(n_items: int, n_states: int, n_lanes: int) -> int:
     if n_states > MOST_STATES:
         return N_PARTS
     return min(max(1, n_items // (GROUPS * n_lanes)), N_PARTS)
-
-
-class Occurrences(NamedTuple):
-    """Where bigram features, numbered from 1, stand: feature f at places[starts[f]] ... of some positions."""
-
-    starts: NDArray[np.int64]
-    places: NDArray[np.int64]
 
 
 class ItemPart(NamedTuple):

@@ -6,13 +6,19 @@ Shapes: K states, N positions, I items; scores are label-major, (K, N).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
+from crfqn.structures.contexts import Occurrences
+from crfqn.structures.edge_layout import EdgeLayout
+from crfqn.structures.transition_rules import TransitionRules
 from crfqn.threads import Pool
+
+if TYPE_CHECKING:
+    from crfqn.kernels.viterbi import TransitionMask
 
 NO_TARGETS = np.empty(0, np.int32)
 NO_EDGES = np.empty(0)
@@ -59,39 +65,80 @@ class Decoded:
     score: Vector
 
 
-class Structure(Protocol):
-    """Exact inference that knows no weights and no features."""
+class Structure:
+    """Base of the structures: exact inference that knows no weights and no features.
+
+    What is not abstract here is that of a structure without edges, each of whose states is a label.
+    """
+
+    rules: TransitionRules | None = None  # on which labels may follow each other
+
+    if TYPE_CHECKING:  # fields of the subclasses: dataclasses would take properties for their defaults
+
+        @property
+        def n_states(self) -> int:
+            """The number of states, K: labels, or nodes of a taxonomy."""
+
+        @property
+        def n_items(self) -> int:
+            """The number of items, I."""
+
+        @property
+        def offsets(self) -> NDArray[np.int64]:
+            """The first position of each item, and the number of positions: (I + 1,)."""
 
     @property
-    def n_states(self) -> int:
-        """The number of states, K: labels, or nodes of a taxonomy."""
-
-    @property
-    def n_items(self) -> int:
-        """The number of items, I."""
-
-    @property
-    def offsets(self) -> NDArray[np.int64]:
-        """The first position of each item, and the number of positions: (I + 1,)."""
+    def edge_layout(self) -> EdgeLayout:
+        """How the weights of edges are numbered."""
+        return EdgeLayout(self.n_states, 0)
 
     @property
     def n_edges(self) -> int:
-        """The number of edge weights, 0 for structures without edges."""
+        """The number of edge weights, E."""
+        return self.edge_layout.size
 
     @property
     def ancestors(self) -> Ancestors:
         """The states that hold wherever a state does."""
+        return Ancestors(np.arange(self.n_states + 1), np.arange(self.n_states))
 
     @property
     def labels(self) -> NDArray[np.integer]:
         """The states that a position can be labelled by, ascending."""
+        return np.arange(self.n_states)
+
+    @property
+    def mask(self) -> TransitionMask:
+        """The rules, for kernels that make the scores themselves."""
+        return (self.rules or TransitionRules.everything(self.n_states)).mask
+
+    @property
+    def without_contexts(self) -> Structure:
+        """The structure whose edges have the same weights everywhere."""
+        return self
+
+    @property
+    def transition_squares(self) -> Vector:
+        """The sum over each item's transitions of the squares of what their scores multiply weights by, (I,)."""
+        return np.zeros(self.n_items)
 
     def over(self, offsets: NDArray[np.int64], positions: NDArray[np.int64] | None = None) -> Structure:
         """Return the same structure over other items, item i with the positions offsets[i] ... offsets[i + 1] - 1,
         which are some `positions` of these items where the structure knows them apart."""
+        raise NotImplementedError
 
     def check_targets(self, targets: Labels) -> None:
         """Raise InputError for targets, (N,), that are states but no labels."""
+
+    def may_cut(self, targets: Labels) -> NDArray[np.bool_]:
+        """Return before which positions a labelling, -1 standing for unknown labels, may be cut in two without breaking
+        a rule, (N,)."""
+        return np.ones(targets.size, bool)
+
+    def ruled(self, scores: Vector, edges: Vector) -> tuple[Vector, Vector]:
+        """Return node scores (K, N) and edge scores as kernels take them, -inf where something is forbidden: (K, K), or
+        where edges have contexts the tables of these, (C, K, K)."""
+        return np.ascontiguousarray(scores), edges
 
     def infer(
         self,
@@ -101,20 +148,39 @@ class Structure(Protocol):
         weights: Vector | None = None,
         pool: Pool | None = None,
     ) -> Inference:
-        """Run one inference pass; scores, edges : float64 (K, N) and (K, K) or (0,), in nats; weights : float64 (I,),
-        None: 1.
+        """Run one inference pass; scores, edges : float64 (K, N) and (E,), in nats; weights : float64 (I,), None: 1.
 
         targets : int32 (N,), the states to subtract from the marginals; (0,): nothing is subtracted
         """
+        raise NotImplementedError
 
     def label_scores(self, labels: Labels, scores: Vector, edges: Vector) -> Vector:
-        """Return the score of the labelling of every item by `labels`, (N,): (I,)."""
+        """Return the score of the labelling of every item by `labels`, (N,), rules aside: (I,)."""
+        raise NotImplementedError
 
     def counts(self, targets: Labels, weights: Vector | None = None) -> Vector:
-        """Return the observed number of each edge in the targets, each item times its weight."""
+        """Return what the targets count for each edge weight, never across items, each item times its weight, (E,)."""
+        return NO_EDGES
 
     def edge_ranges(self, weights: Vector) -> Vector:
-        """Return sum_i weights[i] r_i^2 by edge, r_i the range of the edge's count in item i."""
+        """Return bounds on sum_i weights[i] r_i^2 by edge, (E,), r_i the range of the edge's count in item i."""
+        return NO_EDGES
+
+    def occurrences(self, positions: NDArray[np.integer]) -> Occurrences:
+        """Return where some positions have the features of the edges' contexts, numbered from 1."""
+        return Occurrences(np.empty(0, np.int64), np.empty(0, np.int64))
+
+    def variances(self, marginals: Vector, weights: Vector, pool: Pool) -> Vector:
+        """Return the weighted variance of what each edge weight with a context counts, (E - K K,), as if all
+        transitions were independent and so were the labels of neighbours; marginals (K, N), weights (N,)."""
+        return NO_EDGES
 
     def decode(self, scores: Vector, edges: Vector, pool: Pool | None = None) -> Decoded:
-        """Return the best labelling of every item and its score."""
+        """Return the best labelling of every item and its score; ties go to the lower state."""
+        raise NotImplementedError
+
+    def impossible(
+        self, allowed: NDArray[np.bool_] | None = None, pool: Pool | None = None
+    ) -> NDArray[np.intp]:
+        """Return the items that have no allowed labelling; allowed : bool (K, N), states by position, default all."""
+        raise NotImplementedError

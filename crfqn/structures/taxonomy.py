@@ -17,15 +17,16 @@ from numpy.typing import NDArray
 from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.taxonomy import best_labels, path_sums, tree_marginals
-from crfqn.structures.structure import NO_EDGES, NO_TARGETS, Ancestors, Decoded, Inference
+from crfqn.structures.structure import NO_EDGES, NO_TARGETS, Ancestors, Decoded, Inference, Structure
 from crfqn.threads import N_PARTS, Pool
 
 PASS = 10  # operations for each score: an exponential and its surroundings
 
 
 @dataclass(frozen=True, eq=False)
-class Taxonomy:
-    """Items over one forest of K nodes, numbered parents first.
+class Taxonomy(Structure):
+    """Items over one forest of K nodes, numbered parents first. Edges have no weights: the child's node weights do what
+    those of a parent and its child would.
 
     Parameters
     ----------
@@ -63,11 +64,6 @@ class Taxonomy:
     def n_states(self) -> int:
         """The number of nodes, K."""
         return self.parents.size
-
-    @property
-    def n_edges(self) -> int:
-        """The number of edge weights, 0: the child's node weights do what those of a parent and its child would."""
-        return 0
 
     @cached_property
     def ancestors(self) -> Ancestors:
@@ -147,12 +143,6 @@ class Taxonomy:
     def label_scores(self, labels: Labels, scores: Vector, edges: Vector = NO_EDGES) -> Vector:
         """Return the path score of a label of every item, (I,)."""
         return self.path_scores(scores)[labels, np.arange(self.n_items)]
-
-    def counts(self, targets: Labels, weights: Vector | None = None) -> Vector:
-        return NO_EDGES
-
-    def edge_ranges(self, weights: Vector) -> Vector:
-        return NO_EDGES
 
     def decode(self, scores: Vector, edges: Vector = NO_EDGES, pool: Pool | None = None) -> Decoded:
         """Return the best label of every item, as a node, and its path score; ties go to the lower node."""

@@ -25,7 +25,8 @@ from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.marginals import EdgeModel, Marginals, edge_curvature, sample_positions
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.sparse_model import LEAST, sparse_model
-from crfqn.structures.bigram_chain import BigramChain, Contexts
+from crfqn.structures.chain import Chain
+from crfqn.structures.contexts import Contexts
 from crfqn.structures.taxonomy import Taxonomy
 
 EVERY = 10**15  # so many positions asked for that each is taken
@@ -251,7 +252,7 @@ class TestChains:
         given = random_problem(3, is_binary=True, item_weights=WEIGHTS)
         z = (np.random.default_rng(0).random((given.targets.size, 2)) < 0.6).astype(float)
         problem = BigramProblem(**vars(given), z=z)
-        chain = BigramChain(problem.offsets, 3, contexts=Contexts.of(sp.csr_array(z)))
+        chain = Chain(problem.offsets, 3, contexts=Contexts.of(sp.csr_array(z)))
         features = SparseMap(FeatureStore.from_matrix(problem.x, problem.offsets))
         objective = Objective(features, Likelihood(chain, problem.targets), problem.item_weights)
         w = np.random.default_rng(1).normal(size=problem.n_coords)

@@ -8,9 +8,9 @@ import pytest
 import scipy.sparse
 from references import Enumeration, random_rules
 
-from crfqn.structures.bigram_chain import BigramChain, Contexts
 from crfqn.structures.chain import Chain
 from crfqn.structures.chain_decoding import n_best, pairs_of, span_probabilities
+from crfqn.structures.contexts import Contexts
 from crfqn.structures.span_rules import SpanRules
 from crfqn.structures.transition_rules import TransitionRules
 from crfqn.threads import Pool
@@ -31,7 +31,7 @@ class Items:
         self.given = None if rules is None else random_rules(random, n_states)
         found = None if rules is None else TransitionRules(*self.given)
         contexts = Contexts.of(scipy.sparse.csr_array(self.x))
-        self.chain = BigramChain(self.offsets, n_states, rules=found, contexts=contexts)
+        self.chain = Chain(self.offsets, n_states, rules=found, contexts=contexts)
         self.features = np.column_stack([np.ones(n), self.x])
         self.spans = [slice(a, b) for a, b in pairwise(self.offsets) if a < b]
         self.filled = np.flatnonzero(lengths)
@@ -80,7 +80,7 @@ def test_everything_against_enumeration(n_states, scale, rules):
 
 def test_what_is_observed_is_subtracted():
     given = Items(3, rules="random", seed=1)
-    chain = BigramChain(given.offsets, 3, contexts=given.chain.contexts)
+    chain = Chain(given.offsets, 3, contexts=given.chain.contexts)
     arrays = given.scores, given.edges
     expected = chain.infer(*arrays, weights=given.weights)
     found = chain.infer(*arrays, given.targets, given.weights)
@@ -130,6 +130,6 @@ def test_results_do_not_depend_on_threads():
 
 
 def test_items_without_positions():
-    chain = BigramChain(np.zeros(3, np.int64), 2, contexts=Contexts.of(scipy.sparse.csr_array((0, 1))))
+    chain = Chain(np.zeros(3, np.int64), 2, contexts=Contexts.of(scipy.sparse.csr_array((0, 1))))
     assert chain.infer(np.empty((2, 0)), np.zeros(8)).log_partition.tolist() == [0.0, 0.0]
     assert chain.decode(np.empty((2, 0)), np.zeros(8)).score.tolist() == [0.0, 0.0]

@@ -56,7 +56,9 @@ def test_like_the_recursion_in_logarithms(n_states):
     np.testing.assert_allclose(found.log_partition, [item[0] for item in items], rtol=1e-13)
     np.testing.assert_allclose(found.residual, residual, atol=1e-12)
     np.testing.assert_allclose(
-        found.edge_residual.reshape(edges.shape), counts - chain.counts(targets, weights), atol=1e-11
+        found.edge_residual.reshape(edges.shape),
+        counts - chain.counts(targets, weights).reshape(edges.shape),
+        atol=1e-11,
     )
     assert found.expected_score == pytest.approx(expected + (counts * edges).sum(), rel=1e-12, abs=1e-11)
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +29,6 @@ from crfqn.kernels.margins import LOGISTIC
 from crfqn.objectives.losses.intercept_bound import label_margins, label_range
 from crfqn.objectives.losses.score_loss import DualLoss, Evaluation, NoDual, checked_labels
 from crfqn.objectives.losses.structured import OverStructure, StructuredLoss
-from crfqn.structures.chain import Chain
 from crfqn.structures.structure import NO_TARGETS
 from crfqn.structures.taxonomy import flat
 from crfqn.threads import Pool
@@ -57,8 +55,7 @@ class LogPartition(OverStructure):
         n_terms = np.maximum(2 * lengths - 1, 1) if self.n_edges else lengths
         depth = int(np.diff(self.ancestors.indptr).max(initial=1))
         per_item = 0.5 * depth * n_terms * weights
-        squares = cast(Chain, self.structure).transition_squares if self.n_edges else np.zeros(self.n_items)
-        return np.repeat(per_item, lengths), float(per_item @ squares)
+        return np.repeat(per_item, lengths), float(per_item @ self.structure.transition_squares)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +167,6 @@ class PartialLikelihood(LogPartition):
     """-log P(y in Y_i | x_i) under a chain; allowed : bool (K, N), whether state k is in S_t. InputError for another
     shape, and for an item of which no labelling is allowed."""
 
-    structure: Chain
     allowed: NDArray[np.bool_]
 
     is_convex = False

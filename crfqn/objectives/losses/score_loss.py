@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
+from crfqn.structures.edge_layout import EdgeLayout
 from crfqn.structures.structure import Ancestors, Structure
 from crfqn.threads import Pool
 
@@ -74,7 +75,7 @@ class Evaluation:
 class ScoreLoss:
     """Base of the losses of the scores, which know their labels, but no weights and no features.
 
-    A subclass has `n_states`, `n_edges`, `n_items`, `n_positions`, `take`, `evaluate` and `dual`. Whatever else it has
+    A subclass has `n_states`, `n_items`, `n_positions`, `take`, `evaluate` and `dual`. Whatever else it has
     it says by the fields below, and solvers ask these, never for a class; the methods after them are theirs.
     is_convex : whether a small gradient may say how far the optimum is
     has_dual : whether the conjugate is known, so that certificates can be given and 0 is the smallest loss
@@ -105,9 +106,6 @@ class ScoreLoss:
         def n_states(self) -> int: ...
 
         @property
-        def n_edges(self) -> int: ...
-
-        @property
         def n_items(self) -> int: ...
 
         @property
@@ -128,13 +126,18 @@ class ScoreLoss:
         return True
 
     @property
-    def has_bigrams(self) -> bool:
-        """Whether transitions have weights beyond one for each pair of states."""
-        return self.n_edges > self.n_states**2
+    def edge_layout(self) -> EdgeLayout:
+        """How the weights of edges are numbered; there are none where positions have no neighbours."""
+        return EdgeLayout(self.n_states, 0)
 
     @property
-    def without_bigrams(self) -> ScoreLoss:
-        """The loss without these weights."""
+    def n_edges(self) -> int:
+        """The number of edge weights, E."""
+        return self.edge_layout.size
+
+    @property
+    def without_contexts(self) -> ScoreLoss:
+        """The loss over edges whose weights are the same everywhere."""
         return self
 
     @classmethod
@@ -235,11 +238,6 @@ class PositionLoss(ScoreLoss):
     @property
     def n_items(self) -> int:
         return self.n_positions
-
-    @property
-    def n_edges(self) -> int:
-        """The number of edge weights: there are no neighbours."""
-        return 0
 
     def take(
         self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self, cast
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
 from crfqn.objectives.losses.score_loss import Evaluation, LinearDual, ScoreLoss
-from crfqn.structures.chain import Chain
+from crfqn.structures.edge_layout import EdgeLayout
 from crfqn.structures.structure import Ancestors, Decoded, Structure
 from crfqn.threads import Pool
 
@@ -38,12 +38,12 @@ class OverStructure(ScoreLoss):
         return self.structure.n_states
 
     @property
-    def n_edges(self) -> int:
-        return self.structure.n_edges
+    def edge_layout(self) -> EdgeLayout:
+        return self.structure.edge_layout
 
     @property
-    def without_bigrams(self) -> OverStructure:
-        return replace(self, structure=cast(Chain, self.structure).without_bigrams)
+    def without_contexts(self) -> OverStructure:
+        return replace(self, structure=self.structure.without_contexts)
 
     @property
     def n_items(self) -> int:
@@ -54,7 +54,7 @@ class OverStructure(ScoreLoss):
         return self.structure.ancestors
 
     def may_cut(self) -> NDArray[np.bool_]:
-        return cast(Chain, self.structure).may_cut(self.targets)
+        return self.structure.may_cut(self.targets)
 
     @property
     def position_labels(self) -> NDArray[np.integer]:
@@ -118,7 +118,7 @@ class StructuredLoss(OverStructure):
 
     def observed_edges(self, weights: Vector) -> Vector:
         """Return the weighted observed transitions, (E,)."""
-        return self.structure.counts(self.targets, weights).reshape(-1)
+        return self.structure.counts(self.targets, weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +142,7 @@ class StructuralHinge(StructuredLoss):
         for labels, sign in ((worst.states, 1.0), (self.targets, -1.0)):
             states, positions = self.states_of(labels)
             residual[states, positions] += sign * by_position[positions]
-        edge_residual = self.structure.counts(worst.states, weights).reshape(-1)
+        edge_residual = self.structure.counts(worst.states, weights)
         return ViolationEvaluation(
             np.maximum(worst.score - own, 0.0),  # rounding may leave less than that of y_i itself
             residual,

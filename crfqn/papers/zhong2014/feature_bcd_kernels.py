@@ -387,8 +387,9 @@ def edge_slopes(s, g, h):
     """Write g = sum_t weight P_t - observed and h = sum_t weight P_t (1 - P_t), P_t the pair marginals; (K K,) each."""
     n_states, edges, psi = s.edges.shape[1], s.edges[TRIED], s.rows[PSI]
     pairs = np.empty((n_states, n_states))
+    counts = s.edges[COUNTS].reshape(g.size)
     for e in range(g.size):
-        g[e], h[e] = -s.edges[COUNTS, e // n_states, e % n_states], 0.0
+        g[e], h[e] = -counts[e], 0.0
     for i in range(s.items.shape[1]):
         start, stop, weight = s.offsets[i], s.offsets[i + 1], s.items[WEIGHT, i]
         if stop - start < 2 or weight == 0.0:
@@ -411,9 +412,9 @@ def edge_slopes(s, g, h):
 def try_edges(s, delta, step):
     """Return the change of the loss when the edge weights move by step * delta, (K K,), from the accepted ones."""
     n_states, change = s.edges.shape[1], 0.0
+    tried, known = s.edges[TRIED].reshape(delta.size), s.edges[KNOWN].reshape(delta.size)
     for e in range(delta.size):
-        j, k = e // n_states, e % n_states
-        s.edges[TRIED, j, k] = s.edges[KNOWN, j, k] + step * delta[e]
+        tried[e] = known[e] + step * delta[e]
     load_edges(s)
     for i in range(s.items.shape[1]):
         start, stop, gain, log_z = s.offsets[i], s.offsets[i + 1], 0.0, s.items[LOG_Z, i]

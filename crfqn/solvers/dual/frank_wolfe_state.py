@@ -6,7 +6,7 @@ equations. Shapes: I items, N positions, F features, K states; width = K rounded
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import BasePoint
 from crfqn.solvers.dual.frank_wolfe_kernels import GAIN, OPERATIONS, Planes, improve_chains, improve_trees
 from crfqn.solvers.stochastic.state import LearnedRows, check_structure, untouched_rows
-from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy
 
 
@@ -93,7 +92,7 @@ class FrankWolfeState(LearnedRows):
             else:
                 improve_chains(
                     items, data, planes, part.n_states, among_planes, moves, gaps, self.rows, self._changes,
-                    cast(Chain, part.loss.structure).mask, totals,
+                    part.loss.structure.mask, totals,
                 )  # fmt: skip
         if not among_planes:
             self._gaps_of_planes[self.items[order]] = self._gaps[self.items[order]]

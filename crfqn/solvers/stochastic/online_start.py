@@ -41,13 +41,13 @@ class OnlineStart:
             and objective.n_coords > FEW_WEIGHTS
             and objective.n_node_coords <= MOST_WEIGHTS
             and operations.of_epoch <= self.dearest * operations.of_pass
-            and has_state(objective.without_bigrams, SGDState)
+            and has_state(objective.without_contexts, SGDState)
         )
 
     def states(self, objective: Objective, penalty: Penalty, start: Point) -> Generator[State, None, Point]:
         """Run the epochs; yields the states of the sample that finds their rate, and returns where they lead, without
         weights of bigram features."""
-        plain = objective.without_bigrams.in_segments
+        plain = objective.without_contexts.in_segments
         origin = start.sparse_weights
         eta0 = yield from ONLINE.calibrate(plain, penalty, origin)
         random, online = np.random.default_rng(ONLINE.random_state), start_online(plain, penalty, origin)

@@ -73,7 +73,7 @@ def infer_item(scores, edges, weight, psi, alpha, scale, p, edge_counts):
     m, m_transposed, largest_edge, smallest_edge = padded_edges(edges)
     log_scale = np.nan
     if widest + 2 * (largest_edge - smallest_edge) < LARGEST_RANGE:
-        log_scale = pass_messages(psi, m, m_transposed, n_states, alpha, scale, p, weight)
+        log_scale = pass_messages(psi, m, m_transposed, NO_TABLES, n_states, alpha, scale, p, weight)
     if not np.isnan(log_scale):
         add_outer(alpha, psi, length, edge_counts, n_states)
         for j in range(n_states):

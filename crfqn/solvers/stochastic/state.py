@@ -8,7 +8,7 @@ edge weights; width = K rounded up to whole vector registers.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,10 +134,10 @@ class LearnedRows(MethodState):
     def places(self, coords: Coords) -> tuple[Coords, Coords]:
         """Return the rows and columns of sorted coordinates in the dense arrays."""
         split = split_coords(coords, self.n_states, self.n_features)
-        edge_from, edge_to = np.divmod(split.edges, self.n_states)
+        edges = self.structure.edge_layout.split(split.edges)
         return (
-            np.concatenate([split.features, self.n_features + edge_from]),
-            np.concatenate([split.states, edge_to]),
+            np.concatenate([split.features, self.n_features + edges.from_]),
+            np.concatenate([split.states, edges.to]),
         )
 
     def patterns(self, unpenalised: Coords) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
@@ -216,7 +216,7 @@ class SGDState(LearnedRows):
         data, structure, state = self.item_data(which), self.structure, (self.rows, self.rates)
         if isinstance(structure, Taxonomy):
             return int(learn_tree(order, data, structure.parents, structure.is_label, *state))
-        relevance, mask = self.parts[which].loss.relevance, cast(Chain, structure).mask
+        relevance, mask = self.parts[which].loss.relevance, structure.mask
         return int(learn_chains(order, data, relevance, self.n_states, *state, mask))
 
 
@@ -262,7 +262,7 @@ class PerceptronState(LearnedRows):
             if isinstance(structure, Taxonomy):
                 correct_tree(items, data, structure.parents, structure.is_label, aggressiveness, rows)
             else:
-                mask = cast(Chain, structure).mask
+                mask = structure.mask
                 correct_chains(items, data, self.n_states, aggressiveness, rows, mask)
         self.owner.n_passes += order.size / self.n_items
         return int(rows.counters[N_WRONG] - before)

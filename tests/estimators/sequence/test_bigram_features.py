@@ -19,7 +19,8 @@ from crfqn.penalties import ElasticNet
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
-from crfqn.structures.bigram_chain import BigramChain, Contexts
+from crfqn.structures.chain import Chain
+from crfqn.structures.contexts import Contexts
 
 PATTERNS = "U0:%x[0,0]\nB1:%x[0,1]\nB\n"
 
@@ -54,7 +55,7 @@ def small(seed=0):
     given = random_problem(seed, is_binary=True, item_weights=(1.0, 2.0, 0.5, 1.0, 1.0, 0.0))
     z = (np.random.default_rng(seed).random((given.targets.size, 2)) < 0.6).astype(float)
     problem = BigramProblem(**vars(given), z=z)
-    chain = BigramChain(problem.offsets, 3, contexts=Contexts.of(scipy.sparse.csr_array(z)))
+    chain = Chain(problem.offsets, 3, contexts=Contexts.of(scipy.sparse.csr_array(z)))
     features = SparseMap(FeatureStore.from_matrix(problem.x, problem.offsets))
     return problem, Objective(features, Likelihood(chain, problem.targets), problem.item_weights)
 
