@@ -38,6 +38,7 @@ from crfqn.solvers.stochastic.perceptron_kernels import (
 )
 from crfqn.solvers.stochastic.sgd_kernels import learn_chains, learn_tree
 from crfqn.structures.chain import Chain
+from crfqn.structures.edge_layout import EdgeLayout
 from crfqn.structures.taxonomy import Taxonomy
 
 LARGEST_BYTES = 4 * 10**9
@@ -134,7 +135,7 @@ class LearnedRows(MethodState):
     def places(self, coords: Coords) -> tuple[Coords, Coords]:
         """Return the rows and columns of sorted coordinates in the dense arrays."""
         split = split_coords(coords, self.n_states, self.n_features)
-        edges = self.structure.edge_layout.split(split.edges)
+        edges = EdgeLayout(self.n_states).split(split.edges)
         return (
             np.concatenate([split.features, self.n_features + edges.from_]),
             np.concatenate([split.states, edges.to]),
