@@ -177,7 +177,7 @@ class ScoredItems:
 
     @property
     def offsets(self) -> NDArray[np.int64]:
-        """Where the items begin and end, (I + 1,)."""
+        """First position of each item, and the number of positions: int64 (I + 1,)."""
         return self.chain.offsets
 
     @cached_property

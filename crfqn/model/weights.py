@@ -180,7 +180,7 @@ class WeightMatrix:
 
     @cached_property
     def places(self) -> NodePlaces:
-        """Where the weights lie in a table: O(weights)."""
+        """Places of the weights in a table of their features, in time O(weights)."""
         kept, (n_states, n_features) = self.features, self.shape
         is_whole = kept.size >= MOSTLY * n_features
         width = n_features if is_whole else kept.size
