@@ -19,14 +19,17 @@ from crfqn.cli.loading import (
 )
 from crfqn.cli.output import say, to_json
 from crfqn.data.files import shown_name
+from crfqn.data.label_texts import label_text
 from crfqn.errors import CrfqnError, InputError
 from crfqn.messages import printable
+from crfqn.model.model import Model
 from crfqn.model.opening import MODELS, model_of, read_any
+from crfqn.model.sequences import SequenceModel
 from crfqn.model.texts import tokenizer_of
 from crfqn.recipes import Observed
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sequences import pixel_map
-from crfqn.report.subject import Subject
+from crfqn.report.facts import feature_text, fitted_model, n_features
 from crfqn.result import Status
 
 # Of the estimator's parameters, those that shape a model.
@@ -36,38 +39,48 @@ MOST_NODES = 30  # of documents' labels, in a text; JSON has all
 
 def inspect(path: Path, top: int, label: str | None, *, as_json: bool) -> None:
     """Print the `top` weights of each label or node (or of one), transitions, and the facts about the model."""
-    model = _weights_of(path)
-    if not hasattr(model, "coef_"):
+    model = _opened(path)
+    weights = fitted_model(model, feature_names(model, path))
+    if weights is None:
         raise InputError(
             f"{path}: a model of stages ({model.n_iter_:,} of them) has no weights of single features to show"
         )
-    subject = Subject(model, feature_names(model, path))
-    names = subject.rows
+    names = [*map(label_text, weights.node_names)]
     if label is not None and label not in names:
         raise InputError(f"{path}: the model has no label {label!r}; it has: {_listed(names)}")
-    facts = _facts(subject, path, recipe_of(model, path))
-    shown = range(len(names)) if label is None else [names.index(label)]
-    n_left_out = 0
-    if label is None and not as_json and not subject.is_sequence:
-        shown, n_left_out = _heaviest(subject)
+    facts = _facts(model, weights, path, recipe_of(model, path))
+    shown, n_left_out = list(range(len(names))), 0
+    if label is not None:
+        shown = [names.index(label)]
+    elif not as_json and not weights.LABELS_SEQUENCES and len(names) > MOST_NODES:
+        counts = weights.n_node_weights  # those with the most weights, in the model's order
+        shown = np.sort(np.argsort(-counts, kind="stable")[:MOST_NODES]).tolist()
+        n_left_out = int(np.count_nonzero(counts)) - MOST_NODES
     content: dict[str, Any] = {
         **facts,
         "weights": {
-            names[row]: [
-                {"feature": entry.feature, "weight": entry.weight} for entry in subject.strongest(row, top)
+            names[node]: [
+                {"feature": feature_text(feature), "weight": weight}
+                for feature, weight in weights.strongest(node, top)
             ]
-            for row in shown
+            for node in shown
         },
     }
-    if subject.is_sequence:
-        found = subject.strongest_transitions(top if label else top * 2, label)
+    if isinstance(weights, SequenceModel):
+        n, asked = (top * 2, None) if label is None else (top, weights.node_names[names.index(label)])
         content["transitions"] = [
-            {"from": entry.before, "to": entry.after, "weight": entry.weight} for entry in found
+            {"from": label_text(before), "to": label_text(after), "weight": weight}
+            for (before, after), weight in weights.strongest_transitions(n, asked)
         ]
-        if subject.bigrams is not None:
+        if weights.bigrams is not None:
             content["bigrams"] = [
-                {"feature": entry.feature, "from": entry.before, "to": entry.after, "weight": entry.weight}
-                for entry in subject.strongest_bigrams(top if label else top * 2, label)
+                {
+                    "feature": feature_text(feature),
+                    "from": label_text(before),
+                    "to": label_text(after),
+                    "weight": weight,
+                }
+                for (feature, before, after), weight in weights.strongest_bigrams(n, asked)
             ]
     if as_json:
         print(to_json(content))
@@ -78,7 +91,7 @@ def inspect(path: Path, top: int, label: str | None, *, as_json: bool) -> None:
         print(f"\n{n_left_out:,} more nodes have weights: --label NODE shows one of them, --json all")
 
 
-def _weights_of(path: Path) -> Any:
+def _opened(path: Path) -> Any:
     """Return what a model file says of its model; the estimator itself for other kinds, solver objects, files of other
     versions and damaged ones, of which it knows what is wrong."""
     file = read_any(path)
@@ -124,17 +137,7 @@ def _listed(names: list[str]) -> str:
     return f"{', '.join(names[:5])} and {len(names) - 5:,} more"
 
 
-def _heaviest(subject: Subject) -> tuple[list[int], int]:
-    """Return the nodes with the most weights, in the model's order, and the number of others that have any."""
-    counts = subject.n_weights
-    if counts.size <= MOST_NODES:
-        return list(range(counts.size)), 0
-    heaviest = np.argsort(-counts, kind="stable")[:MOST_NODES]
-    return np.sort(heaviest).tolist(), int(np.count_nonzero(counts)) - MOST_NODES
-
-
-def _facts(subject: Subject, path: Path, recipe: Recipe | None) -> dict[str, Any]:
-    model = subject.model
+def _facts(model: Any, weights: Model, path: Path, recipe: Recipe | None) -> dict[str, Any]:
     result = getattr(model, "result_", None)
     parameters = model.get_params(deep=False)
     parameters |= model._fitted_strengths
@@ -151,12 +154,12 @@ def _facts(subject: Subject, path: Path, recipe: Recipe | None) -> dict[str, Any
         "encoding": None if recipe is None or recipe.data.dataset else recipe.data.encoding,
         **_tokenizer_facts(model),
         "data_fingerprint": model.training_.get("data_fingerprint"),
-        "labels": subject.labels,
-        **({} if subject.tree is None else {"n_nodes": subject.tree.n_nodes}),
-        "n_features": subject.n_features,
-        "n_features_used": subject.used_features.size,
+        "labels": [*map(label_text, model.classes_)],
+        **({} if getattr(model, "tree_", None) is None else {"n_nodes": model.tree_.n_nodes}),
+        "n_features": n_features(model),
+        "n_features_used": weights.kept_features_.size,
         **_dense_facts(model),
-        **_n_nonzero(subject),
+        **_n_nonzero(model, weights),
         "settings": settings,
         "status": status.value if result is None and status is not None else getattr(result, "message", None),
         "objective": _number(getattr(result, "value", None)),
@@ -180,17 +183,17 @@ def _tokenizer_facts(model: Any) -> dict[str, Any]:
     return {"tokenizer": tokenizer.name, "tokenizer_share": tokenizer.share}
 
 
-def _n_nonzero(subject: Subject) -> dict[str, int]:
+def _n_nonzero(model: Any, weights: Model) -> dict[str, int]:
     """Return the numbers of non-zero weights by kind: of features, and of the kinds that belong to no feature."""
-    model = subject.model
-    if subject.is_sequence:
-        n_bigrams = 0 if subject.bigrams is None else subject.bigrams.nnz
-        n_others, name = int(subject.transitions.nnz + n_bigrams), "n_nonzero_transitions"
+    n_of_features = int(weights.weights.values.size)
+    if isinstance(weights, SequenceModel):
+        n_bigrams = 0 if weights.bigrams is None else weights.bigrams.values.size
+        n_others, name = int(weights.edges.values.size + n_bigrams), "n_nonzero_transitions"
     elif not model.get_params(deep=False).get("fit_intercept"):
-        return {"n_nonzero": int(model.coef_.nnz)}
+        return {"n_nonzero": n_of_features}
     else:
         n_others, name = int(np.count_nonzero(model.intercept_)), "n_nonzero_intercepts"
-    return {"n_nonzero": int(model.coef_.nnz + n_others), name: n_others}
+    return {"n_nonzero": n_of_features + n_others, name: n_others}
 
 
 def _number(value: Any) -> float | None:

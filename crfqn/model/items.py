@@ -63,7 +63,6 @@ class ItemModel(Model):
     Attributes
     ----------
     labels : LabelSpace
-    feature_names : list of str, or None
     has_taxonomy : bool, whether the tree was given, and not made of the labels
     featurizer_ : what makes features of texts, of a table's rows or of other numbers, or None
     """
@@ -71,7 +70,6 @@ class ItemModel(Model):
     LABELS_SEQUENCES: ClassVar[bool] = False
 
     labels: LabelSpace
-    feature_names: Sequence[str] | None = None
     has_taxonomy: bool = False
     featurizer_: Featurizer | None = None
 
@@ -135,10 +133,6 @@ class ItemModel(Model):
     def takes_texts(self) -> bool:
         """Whether items are texts, whose words are features."""
         return self.words is not None
-
-    @property
-    def names(self) -> Sequence[str] | None:
-        return self.feature_names
 
     @property
     def node_names(self) -> list:
@@ -218,11 +212,12 @@ class ItemModel(Model):
         down to it: their names (or columns) and weights times values, the largest in size first."""
         n, rows = check_number(n), self.rows(sparse_of(check_dense(X, self.n_dense_)))
         best = np.concatenate([scores.argmax(axis=1) for scores in NUMPY.class_scores(self, X)]).tolist()
-        return [self._strongest(rows, i, self._path(k), n) for i, k in enumerate(best)]
+        nodes = self.labels.nodes.tolist()
+        return [self._strongest(rows, i, self.path(nodes[k]), n) for i, k in enumerate(best)]
 
-    def _path(self, label: int) -> list[int]:
-        """Return the nodes whose weights a label's score is the sum of."""
-        path, tree = [int(self.labels.nodes[label])], self.tree_
+    def path(self, node: int) -> list[int]:
+        """Return the nodes whose weights a node's score is the sum of: the node and those above it."""
+        path, tree = [node], self.tree_
         while tree is not None and (above := int(tree.parents[path[-1]])) != NO_PARENT:
             path.append(above)
         return path

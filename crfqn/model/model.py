@@ -7,7 +7,7 @@ Predictions go through an engine, which scores items and infers their labels: nu
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
@@ -24,6 +24,8 @@ from crfqn.model.content import ModelContent, narrow_weights
 from crfqn.model.results import read_result
 from crfqn.model.weights import Rows, WeightMatrix
 from crfqn.result import Result
+
+INTERCEPT = "(intercept)"
 
 
 class Decoding(NamedTuple):
@@ -64,6 +66,7 @@ class Model:
     dense_coef_ : ndarray, shape (K, D), weights of a dense block, D = 0 without one
     loss : str, of the training; scores are logarithms of probabilities for "logistic" alone
     stored : ModelFile, what the model's file has besides labels and weights, or None
+    feature_names : names of the features by column, or None; a vocabulary or a featurizer has names of its own
 
     Examples
     --------
@@ -88,6 +91,7 @@ class Model:
     dense_coef_: Vector
     loss: str = "logistic"
     stored: ModelFile | None = None
+    feature_names: Sequence[str] | Mapping[int, str] | None = None
 
     @staticmethod
     def open(source: ModelSource) -> Any:
@@ -216,9 +220,9 @@ class Model:
         return self.weights.features
 
     @property
-    def names(self) -> Sequence[str] | None:
-        """The names of all features, None where they have none."""
-        return None
+    def names(self) -> Any:
+        """The names of all features by column, None where they have none."""
+        return self.feature_names
 
     def feature_name(self, column: int) -> Any:
         """Return the name of a feature, its column where there is none."""
@@ -237,13 +241,24 @@ class Model:
         constants = () if self.intercept is None else zip(nodes, self.intercept.tolist(), strict=True)
         return WeightsByName(features, {node: weight for node, weight in constants if weight}, {}, {})
 
+    @cached_property
+    def n_node_weights(self) -> NDArray[np.int64]:
+        """The number of weights of each label or node, its constant included, (K,)."""
+        counts = np.diff(self.weights.row_ends)
+        return counts if self.intercept is None else counts + (self.intercept != 0)
+
     def strongest(self, node: int, n: int | None = 10) -> list[tuple[Any, float]]:
         """Return the n features (None: all) with the largest sizes of weights for a label, or a node, by its number:
-        names (or columns) and weights, the largest first."""
+        names (or columns) and weights, the largest first. The constant, if it is not 0, has the name INTERCEPT."""
         span = slice(*self.weights.row_ends[node : node + 2].tolist())
         columns, weights = self.weights.columns[span], self.weights.values[span]
+        if self.intercept is not None and self.intercept[node]:
+            columns, weights = np.append(columns, -1), np.append(weights, self.intercept[node])
         order = np.argsort(-np.abs(weights), kind="stable")[:n].tolist()
-        return [(self.feature_name(int(columns[e])), float(weights[e])) for e in order]
+        names = (
+            self.feature_name(column) if column >= 0 else INTERCEPT for column in columns[order].tolist()
+        )
+        return [*zip(names, weights[order].tolist(), strict=True)]
 
     def with_dense(self, scores: Vector, dense: Vector) -> Vector:
         """Return scores (N, K) with what the dense features of a block (N, D) add."""

@@ -5,7 +5,6 @@ Shapes: I items, N positions, F features, K labels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -218,18 +217,33 @@ class SequenceModel(Model):
         ]
 
     def weights_by_name(self) -> WeightsByName:
-        labels, names = self.classes_.tolist(), self.names
-        edges = zip(*(column.tolist() for column in self.edges.by_row()), strict=True)
-        transitions = {(labels[a], labels[b]): weight for weight, a, b in edges if weight}
-        bigrams = {}
-        if self.bigrams is not None:
-            found = self.bigrams.entries()
-            first, second, _ = EdgeLayout(len(labels)).split(found.rows)
-            columns = found.values, found.columns, first, second
-            feature = range(self.n_features_in_) if names is None else names
-            rows = zip(*(column.tolist() for column in columns), strict=True)
-            bigrams = {(feature[f], labels[a], labels[b]): weight for weight, f, a, b in rows if weight}
-        return super().weights_by_name()._replace(transitions=transitions, bigrams=bigrams)
+        by_name = super().weights_by_name()
+        return by_name._replace(transitions=self._transition_weights(), bigrams=self._bigram_weights())
+
+    def _transition_weights(self) -> dict[tuple[Any, Any], float]:
+        """Return the weights that are not 0 by (label, next label)."""
+        labels, edges = self._labels, zip(*(column.tolist() for column in self.edges.by_row()), strict=True)
+        return {(labels[a], labels[b]): weight for weight, a, b in edges if weight}
+
+    def _bigram_weights(self) -> dict[tuple[Any, Any, Any], float]:
+        """Return the weights that are not 0 by (feature, label, next label)."""
+        if self.bigrams is None:
+            return {}
+        labels, entries = self._labels, self.bigrams.entries()
+        first, second, _ = EdgeLayout(len(labels)).split(entries.rows)
+        columns = entries.values, entries.columns, first, second
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return {(self.feature_name(f), labels[a], labels[b]): weight for weight, f, a, b in rows if weight}
+
+    def strongest_transitions(self, n: int = 10, label: Any = None) -> list[tuple[tuple[Any, Any], float]]:
+        """Return the n largest weights, in size, of transitions, or of those from or to a label: (label, next label)
+        and weight, the largest first."""
+        return _largest(self._transition_weights(), n, label)
+
+    def strongest_bigrams(self, n: int = 10, label: Any = None) -> list[tuple[tuple[Any, Any, Any], float]]:
+        """Return the n largest weights of bigram features as `strongest_transitions` does: (feature, label, next label)
+        and weight."""
+        return _largest(self._bigram_weights(), n, label)
 
     @property
     def edge_coef_(self) -> Any:
@@ -253,8 +267,10 @@ class SequenceModel(Model):
         return ItemChain(self.edges.dense(), self.rules_)
 
     @property
-    def names(self) -> Sequence[str] | None:
-        return None if self.vocabulary_ is None else self.vocabulary_.names
+    def names(self) -> Any:
+        return (
+            self.vocabulary_.names if self.feature_names is None and self.vocabulary_ else self.feature_names
+        )
 
     @cached_property
     def kept_features_(self) -> NDArray[np.int64]:
@@ -271,6 +287,12 @@ class SequenceModel(Model):
     def known_names(self, vocabulary: Vocabulary) -> KnownNames:
         """Return the names of features that have weights: others add nothing to scores, and make look-ups slower."""
         return self._names or vocabulary
+
+
+def _largest(weights: dict[Any, float], n: int, label: Any) -> list[tuple[Any, float]]:
+    """Return the n largest weights, in size, whose names end in a pair of labels with `label` among them, if given."""
+    entries = [entry for entry in weights.items() if label is None or label in entry[0][-2:]]
+    return sorted(entries, key=lambda entry: -abs(entry[1]))[:n]
 
 
 def span_rules(scheme: Scheme, labels: list) -> tuple[SpanRules, list[str]]:

@@ -26,9 +26,11 @@ from crfqn.metrics.evaluation import (
     score_documents,
     score_sets,
 )
+from crfqn.model.items import ItemModel
+from crfqn.model.model import INTERCEPT, Model
 from crfqn.plot.matrices import ConfusionDisplay, flat_labels
+from crfqn.report.facts import feature_text
 from crfqn.report.images import Pixels, ink_of
-from crfqn.report.subject import INTERCEPT, Subject
 
 MOST_CONFUSIONS = 200
 MOST_LABELS = 30  # in the picture of the confusion matrix: more names cannot be read
@@ -62,14 +64,13 @@ class EvaluationSection:
     scheme: Scheme | None = None
 
     @classmethod
-    def of(cls, subject: Subject, data: Any, source: str = "") -> EvaluationSection:
-        """Return the evaluation of a model on a pair (X, y); InputError unless it is one of the same items."""
+    def of(cls, model: Any, data: Any, source: str = "") -> EvaluationSection:
+        """Return the evaluation of an estimator on a pair (X, y); InputError unless it is one of the same items."""
         if not isinstance(data, tuple | list) or len(data) != 2:
             raise InputError(f"data: expected a pair (X, y), got {describe(data)}")
         X, y = data
-        model = subject.model
         texts = Spelling(model.classes_).texts
-        if subject.is_sequence:
+        if model.LABELS_SEQUENCES:
             predicted = predict_labels(model, X)
             given: list[Any] = [*map(texts, _cut(y, [len(item) for item in predicted]))]
         elif hasattr(model, "predict_sets") and _are_sets(y):
@@ -78,8 +79,8 @@ class EvaluationSection:
         else:
             predicted = [label_text(label) for label in flat_labels(model.predict(X))]
             given = [*map(texts, flat_labels(y))]
-        _check(given, predicted, subject.is_sequence)
-        if subject.is_sequence:
+        _check(given, predicted, model.LABELS_SEQUENCES)
+        if model.LABELS_SEQUENCES:
             counts = LabelCounts(model.scheme)
             counts.add(given, predicted)
             return cls(X, given, predicted, counts.scores(), source=source, scheme=counts.scheme)
@@ -144,9 +145,9 @@ def _check(given: list[Any], predicted: list[Any], is_sequence: bool) -> None:
         )
     if not flat_labels(given):
         raise InputError("data: expected at least one labelled item, got none")
-    for number, (known, found) in enumerate(zip(given, predicted, strict=True)):
-        if is_sequence and len(known) != len(found):
-            raise InputError(f"data: item {number}: expected {len(found)} labels, got {len(known)}")
+    for number, (item, labels) in enumerate(zip(given, predicted, strict=True)):
+        if is_sequence and len(item) != len(labels):
+            raise InputError(f"data: item {number}: expected {len(labels)} labels, got {len(item)}")
 
 
 class Probable(NamedTuple):
@@ -202,29 +203,42 @@ class Error:
         return isfinite(self.log_likelihood)
 
 
+def has_marginals(model: Any) -> bool:
+    """Return whether an estimator gives probabilities of labels; margins are none."""
+    return hasattr(model, "predict_marginals" if model.LABELS_SEQUENCES else "predict_proba")
+
+
 def worst_errors(
-    subject: Subject,
-    found: EvaluationSection,
+    model: Any,
+    weights: Model | None,
+    evaluation: EvaluationSection,
     n_errors: int,
     texts: Sequence[Any] | None,
     pixels: Pixels | None,
 ) -> list[Error]:
     """Return at most `n_errors` wrong items whose given labels have the least probability, or else the most wrong
     positions; `texts` says how items (a str) or positions (a list of str) read, `pixels` shows images."""
-    pairs = list(zip(found.given, found.predicted, strict=True))
-    wrong = [i for i, (a, b) in enumerate(pairs) if (set(a) != set(b) if found.has_sets else a != b)]
+    pairs = list(zip(evaluation.given, evaluation.predicted, strict=True))
+    wrong = [i for i, (a, b) in enumerate(pairs) if (set(a) != set(b) if evaluation.has_sets else a != b)]
     if not wrong:
         return []
-    likelihoods = _likelihoods(subject, found, wrong)
+    likelihoods = _likelihoods(model, evaluation, wrong)
     n_wrong = np.array([_count_wrong(*pairs[i]) for i in wrong])
     order = np.lexsort((-n_wrong, np.where(np.isnan(likelihoods), 0.0, likelihoods)))[:n_errors]
     items = [wrong[k] for k in order]
-    tables = subject.marginals(take(found.X, items)) if subject.has_probabilities else [None] * len(items)
-    make = _sequence_error if subject.is_sequence else _item_error
-    return [
-        make(subject, found, Error(i + 1, float(likelihoods[k]), int(n_wrong[k])), table, texts, pixels)
-        for i, k, table in zip(items, order, tables, strict=True)
-    ]
+    tables: list[Any] = [None] * len(items)
+    if has_marginals(model):
+        X = take(evaluation.X, items)
+        tables = [*(model.predict_marginals(X) if model.LABELS_SEQUENCES else model.predict_proba(X))]
+    labels = [*map(label_text, model.classes_)]
+    errors = []
+    for i, k, table in zip(items, order, tables, strict=True):
+        error = Error(i + 1, float(likelihoods[k]), int(n_wrong[k]))
+        if model.LABELS_SEQUENCES:
+            errors.append(_sequence_error(labels, evaluation, error, table, texts, pixels))
+        else:
+            errors.append(_item_error(labels, weights, evaluation, error, table, texts, pixels))
+    return errors
 
 
 def take(X: Any, items: list[int]) -> Any:
@@ -245,50 +259,56 @@ def _count_wrong(given: Any, predicted: Any) -> int:
     return sum(a != b for a, b in zip(given, predicted, strict=True))
 
 
-def _likelihoods(subject: Subject, found: EvaluationSection, items: list[int]) -> NDArray[np.float64]:
+def _likelihoods(model: Any, evaluation: EvaluationSection, items: list[int]) -> NDArray[np.float64]:
     """Return log P(given labels) of items; -inf where a label is unknown to the model, nan without probabilities."""
     values = np.full(len(items), np.nan)
-    if not hasattr(subject.model, "log_likelihood") or found.has_sets:
+    if not hasattr(model, "log_likelihood") or evaluation.has_sets:
         return values
-    labels = known_labels(subject.model, [found.given[i] for i in items])
+    labels = known_labels(model, [evaluation.given[i] for i in items])
     known = [k for k, item in enumerate(labels) if item is not None]
     values[:] = -np.inf
     if known:
-        X = take(found.X, [items[k] for k in known])
-        values[known] = subject.model.log_likelihood(X, [labels[k] for k in known])
+        X = take(evaluation.X, [items[k] for k in known])
+        values[known] = model.log_likelihood(X, [labels[k] for k in known])
     return values
 
 
-def _probable(subject: Subject, row: Any, given: str) -> list[Probable]:
+def _probable(labels: list[str], row: Any, given: str) -> list[Probable]:
     """Return the most probable labels of a position, and the given one if it is none of them."""
+    if row is None:
+        return []
     best = np.argsort(-row, kind="stable")[:TOP].tolist()
-    labels = subject.labels
     if given in labels and labels.index(given) not in best:
         best[-1] = labels.index(given)
     return [Probable(labels[k], float(row[k])) for k in best]
 
 
 def _sequence_error(
-    subject: Subject, found: EvaluationSection, error: Error, table: Any, texts: Any, pixels: Pixels | None
+    labels: list[str],
+    evaluation: EvaluationSection,
+    error: Error,
+    table: Any,
+    texts: Any,
+    pixels: Pixels | None,
 ) -> Error:
     """Return the error with its positions around the first wrong one."""
     i = error.number - 1
-    given, predicted, item = found.given[i], found.predicted[i], take(found.X, [i])[0]
+    given, predicted, item = evaluation.given[i], evaluation.predicted[i], take(evaluation.X, [i])[0]
     first_wrong = next(t for t, (a, b) in enumerate(zip(given, predicted, strict=True)) if a != b)
     begin = max(0, min(first_wrong - MOST_POSITIONS // 2, len(given) - MOST_POSITIONS))
 
     def text(t: int) -> str:
         if texts is not None:
             return str(texts[i][t]) if t < len(texts[i]) else ""
-        return "" if pixels else _text(found.X, item, t)
+        return "" if pixels else _text(evaluation.X, item, t)
 
     positions = [
         Position(
             given[t],
             predicted[t],
             text(t),
-            ink_of(pixels, found.X, item, t),
-            [] if table is None else _probable(subject, table[t], given[t]),
+            ink_of(pixels, evaluation.X, item, t),
+            _probable(labels, None if table is None else table[t], given[t]),
         )
         for t in range(begin, min(begin + MOST_POSITIONS, len(given)))
     ]
@@ -296,19 +316,25 @@ def _sequence_error(
 
 
 def _item_error(
-    subject: Subject, found: EvaluationSection, error: Error, table: Any, texts: Any, pixels: Pixels | None
+    labels: list[str],
+    weights: Model | None,
+    evaluation: EvaluationSection,
+    error: Error,
+    table: Any,
+    texts: Any,
+    pixels: Pixels | None,
 ) -> Error:
     """Return the error with its only position, and what spoke for the predicted label."""
     i = error.number - 1
-    given, predicted, row = found.given[i], found.predicted[i], take(found.X, [i])
+    given, predicted, row = evaluation.given[i], evaluation.predicted[i], take(evaluation.X, [i])
     text = "" if texts is None else texts[i]
     if isinstance(text, list) and len(text) == 1 and isinstance(text[0], dict):  # a table's row
         text = ", ".join(f"{name} {cell}" for name, cell in text[0].items())
-    if found.has_sets:
+    if evaluation.has_sets:
         return replace(error, positions=[Position(", ".join(given), ", ".join(predicted), str(text))])
-    marginals = [] if table is None else _probable(subject, table, given)
-    position = Position(given, predicted, str(text), ink_of(pixels, found.X, row, 0), marginals)
-    return replace(error, positions=[position], reasons=_reasons(subject, row, given, predicted))
+    image = ink_of(pixels, evaluation.X, row, 0)
+    position = Position(given, predicted, str(text), image, _probable(labels, table, given))
+    return replace(error, positions=[position], reasons=_reasons(weights, row, given, predicted))
 
 
 def _text(X: Any, item: Any, t: int) -> str:
@@ -326,23 +352,30 @@ def _text(X: Any, item: Any, t: int) -> str:
         if known is None or not hasattr(item, "indptr"):
             return ""
         names = [known[column] for column in item.indices[item.indptr[t] : item.indptr[t + 1]].tolist()]
-    here = (found[1] for found in map(HERE.match, names) if found)
-    return next(here, first or (names[0] if names else ""))
+    words = (match[1] for match in map(HERE.match, names) if match)
+    return next(words, first or (names[0] if names else ""))
 
 
-def _reasons(subject: Subject, row: Any, given: str, predicted: str) -> list[Reason]:
+def _reasons(weights: Model | None, row: Any, given: str, predicted: str) -> list[Reason]:
     """Return what features of an item add to the predicted label above the given one, the strongest first."""
     from scipy.sparse import csr_array
 
-    if subject.weights is None or not {given, predicted} <= set(subject.rows):
+    names = [] if weights is None else [*map(label_text, weights.node_names)]
+    if not isinstance(weights, ItemModel) or not {given, predicted} <= set(names):
         return []
     item = csr_array(np.asarray(row, np.float64) if not hasattr(row, "tocsr") else row)
-    (more, constant), (less, own) = (subject.label_weights(label) for label in (predicted, given))
+    paths = [weights.path(names.index(label)) for label in (predicted, given)]
+    more, less = (np.asarray(weights.coef_[path].sum(axis=0)).ravel() for path in paths)
+    constant = 0.0
+    if weights.intercept is not None:
+        constant = float(weights.intercept[paths[0]].sum()) - float(weights.intercept[paths[1]].sum())
     advantage = np.asarray((more - less)[item.indices] * item.data).ravel()
     order = np.argsort(-np.abs(advantage), kind="stable")[:MOST_REASONS]
-    found = [
-        Reason(subject.name_of(int(item.indices[k])), float(item.data[k]), float(advantage[k]))
+    reasons = [
+        Reason(
+            feature_text(weights.feature_name(int(item.indices[k]))), float(item.data[k]), float(advantage[k])
+        )
         for k in order
         if advantage[k]
     ]
-    return found + ([Reason(INTERCEPT, 1.0, constant - own)] if constant != own else [])
+    return reasons + ([Reason(INTERCEPT, 1.0, constant)] if constant else [])

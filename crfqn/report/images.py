@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 
 from crfqn.errors import InputError
 from crfqn.messages import describe
+from crfqn.model.model import Model
 from crfqn.plot.canvas import check_matplotlib, counted_colours, signed_colours
 from crfqn.plot.curves import CERTIFIED, ESTIMATED, OBJECTIVE
-from crfqn.report.subject import Subject
+from crfqn.report.facts import feature_text
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -129,42 +130,49 @@ class Pixels:
     places: dict[int, list[int]]
 
     @classmethod
-    def of(cls, subject: Subject, shape: tuple[int, int] | None = None) -> Self | None:
+    def of(cls, weights: Model | None, n_features: int, shape: tuple[int, int] | None = None) -> Self | None:
         """Return where the features lie, None unless the model is of images; `shape` is rows and columns, or
         InputError, by default as large as the names of the features say."""
-        if subject.weights is None:
+        if weights is None:
             return None
         is_pair = isinstance(shape, Sequence) and len(shape) == 2
         if shape is not None and not (is_pair and all(isinstance(n, int) and n >= 1 for n in shape)):
             raise InputError(
                 f"image_shape: expected rows and columns, two integers >= 1, got {describe(shape)}"
             )
-        columns = np.unique(subject.weights.indices).tolist()
-        names = {column: subject.name_of(column) for column in columns}
-        found = {column: [(int(a), int(b)) for a, b in PIXEL.findall(name)] for column, name in names.items()}
-        is_named = bool(columns) and all(_is_pixels(name) for name in names.values())
-        if is_named:
-            least = _extent(found.values())
+        names = {
+            column: feature_text(weights.feature_name(column)) for column in weights.weights.features.tolist()
+        }
+        if names and all(
+            name == BIAS or all(map(PIXEL.fullmatch, name.split("&"))) for name in names.values()
+        ):
+            pixels = {
+                column: [(int(a), int(b)) for a, b in PIXEL.findall(name)] for column, name in names.items()
+            }
+            last_row, last_column = np.max(
+                [pixel for pair in pixels.values() for pixel in pair] or [(0, 0)], axis=0
+            )
+            least = int(last_row) + 1, int(last_column) + 1
             rows, width = shape or least
             if least[0] > rows or least[1] > width:
                 raise InputError(f"image_shape: expected at least {least}, got {shape}")
-            places = {c: [row * width + column for row, column in at] for c, at in found.items()}
+            places = {f: [row * width + column for row, column in pair] for f, pair in pixels.items()}
             return cls((rows, width), places)
         if shape is None:
             return None
         n_pixels = shape[0] * shape[1]
-        if subject.n_features != n_pixels:
+        if n_features != n_pixels:
             raise InputError(
-                f"image_shape: expected {subject.n_features} pixels, as many as features, got {shape[0]} x {shape[1]}"
+                f"image_shape: expected {n_features} pixels, as many as features, got {shape[0]} x {shape[1]}"
             )
         return cls(shape, {column: [column] for column in range(n_pixels)})
 
-    def weights_of(self, subject: Subject, row: int) -> NDArray[np.float64]:
+    def weights_of(self, weights: Model, row: int) -> NDArray[np.float64]:
         """Return the weights of a label by pixel, float64 of the image's shape."""
         image = np.zeros(self.shape[0] * self.shape[1])
-        weights = subject.weights
-        span = slice(weights.indptr[row], weights.indptr[row + 1])
-        for column, value in zip(weights.indices[span].tolist(), weights.data[span].tolist(), strict=True):
+        matrix = weights.weights
+        span = slice(matrix.row_ends[row], matrix.row_ends[row + 1])
+        for column, value in zip(matrix.columns[span].tolist(), matrix.values[span].tolist(), strict=True):
             for pixel in self.places.get(column, ()):
                 image[pixel] += value / len(self.places[column])
         return image.reshape(self.shape)
@@ -191,13 +199,3 @@ def ink_of(pixels: Pixels | None, X: Any, item: Any, position: int) -> str:
     row = item[[position]]
     ink = np.asarray(row.toarray() if hasattr(row, "toarray") else row, np.float64)
     return ink_image(ink[:, columns].reshape(pixels.shape))
-
-
-def _is_pixels(name: str) -> bool:
-    return name == BIAS or all(PIXEL.fullmatch(part) for part in name.split("&"))
-
-
-def _extent(places: Any) -> tuple[int, int]:
-    """Return rows and columns that hold all the places."""
-    every = [place for at in places for place in at]
-    return 1 + max((row for row, _ in every), default=0), 1 + max((column for _, column in every), default=0)

@@ -16,25 +16,30 @@ from numpy.typing import NDArray
 
 from crfqn.atomic_write import check_writable, replace_file
 from crfqn.data.hybrid import refuse_dense
+from crfqn.data.label_texts import label_text
 from crfqn.errors import InputError
 from crfqn.messages import describe, printable
+from crfqn.model.model import Model
+from crfqn.model.sequences import SequenceModel
 from crfqn.parameters import Parameter
 from crfqn.plot.curves import ConvergenceDisplay, PathDisplay
 from crfqn.plot.matrices import TransitionsDisplay
-from crfqn.report import weights
-from crfqn.report.evaluation import MOST_LABELS, EvaluationSection, worst_errors
-from crfqn.report.images import SQUARE, Pictures, Pixels
-from crfqn.report.subject import (
+from crfqn.report.evaluation import MOST_LABELS, EvaluationSection, has_marginals, worst_errors
+from crfqn.report.facts import (
     Fact,
-    Subject,
     ending,
+    fitted_model,
     headline,
     identity,
+    n_features,
     n_possible,
     parameters,
+    recipe_table,
     summary,
     versions,
 )
+from crfqn.report.images import SQUARE, Pictures, Pixels
+from crfqn.report.weights import Transition, characters, densities, open_tree, strongest
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -119,34 +124,37 @@ def make_report(model: Any, data: Any = None, **contents: Any) -> str:
         file_facts, name = _file_facts(Path(model)), Path(model).stem
         model = interchange.read(model)
     refuse_dense(model, "report")
-    subject = Subject(model, wanted.feature_names)
-    found = None if data is None else EvaluationSection.of(subject, data, wanted.source)
-    pixels = Pixels.of(subject, wanted.image_shape)
+    weights = fitted_model(model, wanted.feature_names)
+    evaluation = None if data is None else EvaluationSection.of(model, data, wanted.source)
+    pixels = Pixels.of(weights, n_features(model), wanted.image_shape)
     script = environment.get_template("page.js").render()
     return environment.get_template("page.html").render(
-        title=wanted.title or name or subject.recipe.get("name") or f"A model of {type(model).__name__}",
-        summary=summary(subject),
+        title=wanted.title or name or recipe_table(model).get("name") or f"A model of {type(model).__name__}",
+        summary=summary(model),
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        subject=subject,
-        found=found,
+        is_sequence=model.LABELS_SEQUENCES,
+        has_taxonomy=getattr(model, "tree_", None) is not None,
+        has_marginals=has_marginals(model),
+        n_labels=len(model.classes_),
+        evaluation=evaluation,
         result=model.result_,
-        headline=headline(subject),
+        headline=headline(model, weights),
         ending=ending(model.result_, getattr(model, "stop", None)),
-        identity=identity(subject, file_facts),
+        identity=identity(model, weights, file_facts),
         parameters=parameters(model),
         versions=versions(),
-        **_of_training(subject, wanted),
-        **_of_weights(subject, wanted, found, pixels),
-        **_of_data(subject, wanted, found, pixels),
+        **_of_training(model, wanted),
+        **_of_weights(model, weights, wanted, evaluation, pixels),
+        **_of_data(model, weights, wanted, evaluation, pixels),
     )
 
 
-def _of_training(subject: Subject, wanted: Contents) -> dict[str, Any]:
+def _of_training(model: Any, wanted: Contents) -> dict[str, Any]:
     """Return convergence and regularisation path, as pictures and rows."""
-    pictures, trace = Pictures(), subject.model.result_.trace
-    by_passes = ConvergenceDisplay.of(subject.model, "passes") if trace else None
-    path = _path_rows(subject, wanted)
+    pictures, trace = Pictures(), model.result_.trace
+    by_passes = ConvergenceDisplay.of(model, "passes") if trace else None
+    path = _path_rows(model, wanted)
     about = (
         "Convergence: relative gaps, certified and estimated, and the objective against passes over the data"
     )
@@ -161,46 +169,58 @@ def _of_training(subject: Subject, wanted: Contents) -> dict[str, Any]:
 
 
 def _of_weights(
-    subject: Subject, wanted: Contents, found: EvaluationSection | None, pixels: Pixels | None
+    model: Any,
+    weights: Model | None,
+    wanted: Contents,
+    evaluation: EvaluationSection | None,
+    pixels: Pixels | None,
 ) -> dict[str, Any]:
     """Return sparsity, transitions, strongest features, the taxonomy and the characters of images."""
-    content: dict[str, Any] = {"n_possible": n_possible(subject), "features": [], "characters": []}
-    if subject.weights is not None:
-        rows, n_left_out = weights.strongest(subject, wanted.n_features)
-        content |= {"features": rows, "n_left_out": n_left_out, "densities": weights.densities(subject)}
-        content["characters"] = [] if pixels is None else weights.characters(subject, pixels, found)
-    if subject.transitions is not None:
-        display = TransitionsDisplay.of(subject.model)
-        content["transitions"] = subject.strongest_transitions(MOST_TRANSITIONS)
+    content: dict[str, Any] = {"n_possible": n_possible(model, weights), "features": [], "characters": []}
+    if weights is not None:
+        rows, n_left_out = strongest(weights, wanted.n_features)
+        content |= {"features": rows, "n_left_out": n_left_out, "densities": densities(weights)}
+        content["characters"] = [] if pixels is None else characters(weights, pixels, evaluation)
+    if isinstance(weights, SequenceModel):
+        content["transitions"] = [
+            Transition(label_text(before), label_text(after), weight)
+            for (before, after), weight in weights.strongest_transitions(MOST_TRANSITIONS)
+        ]
+        display = TransitionsDisplay.of(model)
         shown = _strongest_labels(display)
-        display = TransitionsDisplay(
-            display.weights[np.ix_(shown, shown)], [subject.labels[row] for row in shown]
-        )
+        labels = [label_text(model.classes_[row]) for row in shown]
+        display = TransitionsDisplay(display.weights[np.ix_(shown, shown)], labels)
         content["transition_labels"] = display.labels
         about = "Weights of transitions from the label of a row to the label of a column"
         content["transition_pictures"] = Pictures("t").panels(display, about, SQUARE)
-    by_node: dict[str, list[Any]] = {}
-    for row in content["features"] if subject.tree is not None else ():
+    tree, by_node = getattr(model, "tree_", None), dict[str, list[Any]]()
+    for row in content["features"] if tree is not None else ():
         by_node.setdefault(row.label, []).append(row)
-    return content | {"tree": weights.open_tree(subject, found, by_node)}
+    return content | {"tree": open_tree(tree, weights, evaluation, by_node)}
 
 
 def _of_data(
-    subject: Subject, wanted: Contents, found: EvaluationSection | None, pixels: Pixels | None
+    model: Any,
+    weights: Model | None,
+    wanted: Contents,
+    evaluation: EvaluationSection | None,
+    pixels: Pixels | None,
 ) -> dict[str, Any]:
     """Return scores, confusion and worst errors."""
-    if found is None:
+    if evaluation is None:
         return {"mistakes": []}
-    if wanted.texts is not None and len(wanted.texts) != len(found.given):
-        raise InputError(f"texts: expected one for each of {len(found.given)} items, got {len(wanted.texts)}")
-    display, chunks = found.confusion(), found.scores.chunks
+    if wanted.texts is not None and len(wanted.texts) != len(evaluation.given):
+        raise InputError(
+            f"texts: expected one for each of {len(evaluation.given)} items, got {len(wanted.texts)}"
+        )
+    display, chunks = evaluation.confusion(), evaluation.scores.chunks
     about = "Confusion: the share of each given label (row) that was predicted as each label (column)"
     return {
         "span_scores": [] if chunks is None else [chunks.every, *chunks.types],
         "confusion_labels": [] if display is None else display.display_labels,
-        "mistakes": [] if found.has_sets else found.mistakes(),
+        "mistakes": [] if evaluation.has_sets else evaluation.mistakes(),
         "confusion_pictures": [] if display is None else Pictures("c").panels(display, about, SQUARE),
-        "errors": worst_errors(subject, found, wanted.n_errors, wanted.texts, pixels),
+        "errors": worst_errors(model, weights, evaluation, wanted.n_errors, wanted.texts, pixels),
     }
 
 
@@ -210,11 +230,11 @@ def _strongest_labels(display: TransitionsDisplay) -> NDArray[np.int64]:
     return np.sort(np.argsort(-largest, kind="stable")[:MOST_LABELS])
 
 
-def _path_rows(subject: Subject, wanted: Contents) -> list[dict[str, Any]]:
+def _path_rows(model: Any, wanted: Contents) -> list[dict[str, Any]]:
     """Return the rows of the regularisation path that was given or kept, checked."""
     rows = wanted.regularization_path
     if rows is None:
-        rows = subject.training.get("regularization_path") or []
+        rows = getattr(model, "training_", {}).get("regularization_path") or []
     elif hasattr(rows, "rows"):
         rows = rows.rows()
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):

@@ -8,20 +8,38 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from crfqn.data.label_texts import label_text
 from crfqn.metrics import SpanCounts
+from crfqn.model.model import Model
 from crfqn.report.evaluation import EvaluationSection
+from crfqn.report.facts import feature_text
 from crfqn.report.images import Pixels, ink_image, weight_image
-from crfqn.report.subject import Subject, Weighted
 from crfqn.taxonomy.tree import NO_PARENT, LabelTree
 
 MOST_CHARACTERS = 100
 MOST_ROWS = 3000  # of a table: a browser sorts so many in a moment
 MOST_NODES = 3000
 MOST_LEVELS = 60  # browsers lay out no page that is nested without end
+
+
+class Weighted(NamedTuple):
+    """Row of the table of features."""
+
+    label: str
+    feature: str
+    weight: float
+
+
+class Transition(NamedTuple):
+    """Row of the table of transitions."""
+
+    before: str
+    after: str
+    weight: float
 
 
 class Density(NamedTuple):
@@ -32,24 +50,29 @@ class Density(NamedTuple):
     total: float
 
 
-def strongest(subject: Subject, n_features: int) -> tuple[list[Weighted], int]:
+def strongest(weights: Model, n_features: int) -> tuple[list[Weighted], int]:
     """Return the `n_features` strongest features of each label or node, in the model's order, and how many labels with
     weights are left out: beyond MOST_ROWS those with few."""
-    counts = subject.n_weights
+    counts, names = weights.n_node_weights, weights.node_names
     heaviest = np.argsort(-counts, kind="stable")
     n_shown = int(np.searchsorted(np.cumsum(np.minimum(counts[heaviest], n_features)), MOST_ROWS, "right"))
     shown = np.sort(heaviest[: max(n_shown, 1)])
-    rows = [entry for row in shown.tolist() for entry in subject.strongest(row, n_features)]
+    rows = [
+        Weighted(label_text(names[node]), feature_text(feature), weight)
+        for node in shown.tolist()
+        for feature, weight in weights.strongest(node, n_features)
+    ]
     return rows, int(np.count_nonzero(counts)) - int(np.count_nonzero(counts[shown]))
 
 
-def densities(subject: Subject) -> list[Density]:
+def densities(weights: Model) -> list[Density]:
     """Return the number of weights of each label or node, the most first, at most MOST_ROWS."""
-    weights: Any = subject.weights
-    totals = np.asarray(abs(weights).sum(axis=1)).ravel()
-    counts = subject.n_weights
+    totals = np.asarray(abs(weights.coef_).sum(axis=1)).ravel()
+    counts, names = weights.n_node_weights, weights.node_names
     order = np.argsort(-counts, kind="stable")[:MOST_ROWS]
-    return [Density(subject.rows[row], int(counts[row]), float(totals[row])) for row in order.tolist()]
+    return [
+        Density(label_text(names[node]), int(counts[node]), float(totals[node])) for node in order.tolist()
+    ]
 
 
 class Character(NamedTuple):
@@ -61,26 +84,26 @@ class Character(NamedTuple):
     n_weights: int
 
 
-def characters(subject: Subject, pixels: Pixels, found: EvaluationSection | None) -> list[Character]:
+def characters(weights: Model, pixels: Pixels, evaluation: EvaluationSection | None) -> list[Character]:
     """Return the images of each label, on one scale of weights; at most MOST_CHARACTERS."""
-    n_labels = min(len(subject.rows), MOST_CHARACTERS)
-    images = [pixels.weights_of(subject, row) for row in range(n_labels)]
+    labels = [*map(label_text, weights.node_names[:MOST_CHARACTERS])]
+    images = [pixels.weights_of(weights, node) for node in range(len(labels))]
     largest = max(float(np.abs(image).max()) for image in images)
-    means = {} if found is None else _means(pixels, found)
-    counts = np.diff(subject.weights.indptr)
+    means = {} if evaluation is None else _means(pixels, evaluation)
+    counts = np.diff(weights.weights.row_ends).tolist()
     return [
-        Character(label, weight_image(image, largest), means.get(label, ""), int(counts[row]))
-        for row, (label, image) in enumerate(zip(subject.rows[:n_labels], images, strict=True))
+        Character(label, weight_image(image, largest), means.get(label, ""), n_weights)
+        for label, image, n_weights in zip(labels, images, counts, strict=False)
     ]
 
 
-def _means(pixels: Pixels, found: EvaluationSection) -> dict[str, str]:
+def _means(pixels: Pixels, evaluation: EvaluationSection) -> dict[str, str]:
     """Return the mean image of each label in the data."""
-    columns = pixels.columns_in(found.X)
-    if columns is None or found.has_sets:
+    columns = pixels.columns_in(evaluation.X)
+    if columns is None or evaluation.has_sets:
         return {}
-    matrix = getattr(found.X, "matrix", found.X)[:, columns]
-    labels = np.array(found.flat[0])
+    matrix = getattr(evaluation.X, "matrix", evaluation.X)[:, columns]
+    labels = np.array(evaluation.flat[0])
     return {
         str(label): ink_image(
             np.asarray(matrix[np.flatnonzero(labels == label)].mean(axis=0)).reshape(pixels.shape)
@@ -110,16 +133,18 @@ class Tree(NamedTuple):
 
 
 def open_tree(
-    subject: Subject, found: EvaluationSection | None, features: dict[str, list[Weighted]]
+    tree: LabelTree | None,
+    weights: Model | None,
+    evaluation: EvaluationSection | None,
+    features: dict[str, list[Weighted]],
 ) -> Tree | None:
     """Return the tree of a taxonomy, None without one, or the MOST_NODES upper nodes of a large one; `features` are the
     strongest by name of the node."""
-    tree = subject.tree
     if tree is None:
         return None
     n_shown = min(tree.n_nodes, MOST_NODES, int(np.searchsorted(tree.depths, MOST_LEVELS)))
-    scores = {} if found is None else _scores(tree, found)
-    counts = np.zeros(tree.n_nodes, np.int64) if subject.weights is None else np.diff(subject.weights.indptr)
+    scores = {} if evaluation is None else _scores(tree, evaluation)
+    counts = np.zeros(tree.n_nodes, np.int64) if weights is None else np.diff(weights.weights.row_ends)
     walk = list(_walk(tree, n_shown))
     nodes = []
     for (node, depth, is_inner), after in zip(walk, [*walk[1:], None], strict=True):
@@ -132,7 +157,7 @@ def open_tree(
                 is_inner,
                 int(counts[node]),
                 features.get(name, [])[:3],
-                None if found is None else scores.get(node, SpanCounts(0, 0, 0)),
+                None if evaluation is None else scores.get(node, SpanCounts(0, 0, 0)),
                 0 if is_inner else depth - next_depth,
             )
         )
@@ -159,14 +184,14 @@ def _last_part(name: str, tree: LabelTree, node: int) -> str:
     return name[len(above) :].lstrip("/.:>| ") or name if above and name.startswith(above) else name
 
 
-def _scores(tree: LabelTree, found: EvaluationSection) -> dict[int, SpanCounts]:
+def _scores(tree: LabelTree, evaluation: EvaluationSection) -> dict[int, SpanCounts]:
     """Return the scores of the nodes on the tree paths to given and predicted labels."""
     number = {str(name): node for node, name in enumerate(tree.names)}
     given: Counter[int] = Counter()
     predicted: Counter[int] = Counter()
     right: Counter[int] = Counter()
     paths: dict[str, set[int]] = {}
-    for pair in zip(*found.flat, strict=True):
+    for pair in zip(*evaluation.flat, strict=True):
         for label in pair:
             if label not in paths:
                 paths[label] = set(tree.path(number[label]).tolist()) if label in number else set()

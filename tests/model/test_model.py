@@ -14,6 +14,7 @@ from crfqn import ChainCRF, Model, MulticlassCRF, Tagger, TaxonomyCRF
 from crfqn.data.model_file import read_model
 from crfqn.errors import InputError, ModelFileError
 from crfqn.model.compiled_engine import CompiledEngine
+from crfqn.model.model import INTERCEPT
 from crfqn.model.numpy_engine import NUMPY
 
 WORDS = [[{"w": word, "n": float(len(word))} for word in text.split()] for text in (
@@ -111,7 +112,16 @@ def test_weights_by_name_score_the_items(case):
         found = model.log_likelihood([item, item], [list(one), list(other)])
         assert found[0] - found[1] == pytest.approx(s - t, abs=1e-12)
         assert model.strongest(0, 1)[0][1] in weights.features.values()
+        by_size = sorted(weights.transitions.items(), key=lambda entry: -abs(entry[1]))
+        assert model.strongest_transitions(3) == by_size[:3]
+        assert model.strongest_transitions(9, "I-X") == [entry for entry in by_size if "I-X" in entry[0]][:9]
+        assert model.strongest_bigrams() == []
     else:
+        node = model.node_names[0]
+        of_node = {f: weight for (f, name), weight in weights.features.items() if name == node}
+        constant = {INTERCEPT: weights.intercepts[node]} if node in weights.intercepts else {}
+        assert dict(model.strongest(0, None)) == of_node | constant
+        assert model.n_node_weights[0] == len(of_node | constant)
         logs = model.predict_log_proba(X[:1])[0]
         nodes = {name: k for k, name in enumerate(model.node_names)}
         scores = [

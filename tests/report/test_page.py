@@ -20,8 +20,8 @@ from crfqn.errors import InputError, ModelFileError
 from crfqn.metrics import SpanCounts
 from crfqn.report import make_report, write_report
 from crfqn.report.evaluation import MOST_LABELS, MOST_POSITIONS, EvaluationSection, worst_errors
+from crfqn.report.facts import ending, parameters
 from crfqn.report.images import Pixels
-from crfqn.report.subject import Subject, ending, parameters
 from crfqn.report.weights import open_tree, strongest
 from crfqn.result import Result, Status, Trace
 
@@ -138,7 +138,7 @@ def test_models_of_other_kinds():
 
 def test_strongest_features_are_those_of_the_model(cases):
     model = cases["images"].model
-    rows, n_left_out = strongest(Subject(model), 3)
+    rows, n_left_out = strongest(model.model_, 3)
     assert n_left_out == 0
     for code, label in enumerate(model.classes_):
         found = [(row.feature, row.weight) for row in rows if row.label == label]
@@ -148,10 +148,13 @@ def test_strongest_features_are_those_of_the_model(cases):
         assert [name for name, _ in found] == [model.vocabulary_.names[column] for column in expected]
 
 
+def errors_of(model, X, y, n, texts=None):
+    return worst_errors(model, model.model_, EvaluationSection.of(model, (X, y)), n, texts, None)
+
+
 class TestErrors:
     def errors(self, case, n=20, texts=None):
-        subject = Subject(case.model)
-        return worst_errors(subject, EvaluationSection.of(subject, (case.X, case.y)), n, texts, None)
+        return errors_of(case.model, case.X, case.y, n, texts)
 
     def test_the_least_probable_come_first(self, cases):
         case = cases["images"]
@@ -188,8 +191,7 @@ class TestErrors:
         X, y = [[{"w": "a"}, {"w": "b"}] * 60], [["A", "B"] * 60]
         model = ChainCRF(l1=0.1).fit(X, y)
         wrong = [[*y[0][:100], "B", *y[0][101:]]]
-        subject = Subject(model)
-        (error,) = worst_errors(subject, EvaluationSection.of(subject, (X, wrong)), 5, None, None)
+        (error,) = errors_of(model, X, wrong, 5)
         assert len(error.positions) == MOST_POSITIONS
         assert error.n_before + len(error.positions) + error.n_after == 120
         assert [error.n_before + t for t, position in enumerate(error.positions) if position.is_wrong] == [
@@ -209,8 +211,7 @@ class TestErrors:
         model = copy(case.model).set_params(
             loss="hinge"
         )  # a max-margin model has the same weights, and no probabilities
-        subject = Subject(model)
-        found = worst_errors(subject, EvaluationSection.of(subject, (case.X, case.y)), 20, None, None)
+        found = errors_of(model, case.X, case.y, 20)
         counts = [error.n_wrong for error in found]
         assert counts == sorted(counts, reverse=True)
         assert not any(
@@ -225,8 +226,8 @@ class TestErrors:
 
 def test_scores_of_nodes_are_those_of_the_items_below(cases):
     case = cases["taxonomy"]
-    subject = Subject(case.model)
-    tree = open_tree(subject, EvaluationSection.of(subject, (case.X, case.y)), {})
+    evaluation = EvaluationSection.of(case.model, (case.X, case.y))
+    tree = open_tree(case.model.tree_, case.model.model_, evaluation, {})
     predicted = case.model.predict(case.X).tolist()
     for node in tree.nodes:
         given = [label == node.path or label.startswith(f"{node.path}/") for label in case.y]
@@ -239,24 +240,23 @@ def test_scores_of_nodes_are_those_of_the_items_below(cases):
 
 class TestPixels:
     def test_weights_lie_on_their_pixels(self, cases):
-        subject = Subject(cases["images"].model)
-        pixels = Pixels.of(subject)
+        model = cases["images"].model.model_
+        pixels = Pixels.of(model, model.n_features_in_)
         assert pixels.shape == (4, 3)
         for row in range(2):
             expected = np.zeros((4, 3))
-            weights = subject.weights.toarray()[row]
+            weights = model.coef_.toarray()[row]
             for column, weight in enumerate(weights):
-                at = re.findall(r"p(\d)_(\d)", subject.name_of(column))
+                at = re.findall(r"p(\d)_(\d)", model.feature_name(column))
                 for r, c in at:
                     expected[int(r), int(c)] += weight / len(at)
-            assert pixels.weights_of(subject, row) == pytest.approx(expected)
+            assert pixels.weights_of(model, row) == pytest.approx(expected)
 
     def test_features_without_names(self, cases):
-        subject = Subject(cases["flat"].model)
-        assert Pixels.of(subject) is None
-        assert Pixels.of(subject, (2, 2)).weights_of(subject, 0).ravel() == pytest.approx(
-            subject.weights.toarray()[0]
-        )
+        model = cases["flat"].model.model_
+        assert Pixels.of(model, 4) is None
+        pixels = Pixels.of(model, 4, (2, 2))
+        assert pixels.weights_of(model, 0).ravel() == pytest.approx(model.coef_.toarray()[0])
 
     @pytest.mark.parametrize(
         ("name", "shape", "message"),

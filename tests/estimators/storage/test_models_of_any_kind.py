@@ -17,7 +17,7 @@ from stored_models import named, rewriter
 import crfqn
 from crfqn.data.model_file import read_model
 from crfqn.errors import ModelFileError
-from crfqn.report.subject import parameters
+from crfqn.report.facts import parameters
 
 
 @pytest.fixture
