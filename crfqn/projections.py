@@ -4,7 +4,7 @@
     project_l1_ball      {sum |b| <= radius}, and prox_linf, what it takes away
     project_linf_ball    {max |b| <= radius}, and prox_l1, what it takes away
     project_halfspace    {<normal, b> <= bound}
-    project_epigraph     {(p, t): max_k p_k + margin_k <= t}
+    project_epigraph     {(p, t): max_k p_k + margin_k <= t}, which is in `crfqn/papers/chierchia2015/epigraphs.py`
 
 A matrix is projected row by row; a vector is a matrix of one row. A radius is one number, or one a row. `out` may be
 the input itself. Results are float64; the same call twice gives the same bits.
@@ -14,11 +14,11 @@ References
 Duchi, Shalev-Shwartz, Singer, Chandra: Efficient projections onto the l1-ball. ICML 2008.
 Blondel, Fujino, Ueda: Large-scale multiclass support vector machine training via Euclidean projection onto the simplex.
 ICPR 2014.
-Chierchia, Pustelnik, Pesquet, Pesquet-Popescu: A proximal approach for sparse multiclass SVM. 2015.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -26,15 +26,24 @@ from numpy.typing import ArrayLike, NDArray
 
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
-from crfqn.kernels.projection import BISECTION, PIVOT, SORT, ball_rows, epigraph_rows, simplex_rows
+from crfqn.kernels.projection import BISECTION, PIVOT, SORT, ball_rows, simplex_rows
 
 METHODS = {"sort": SORT, "pivot": PIVOT, "bisection": BISECTION}
 LARGEST = 1e300  # in size: sums over 10^8 columns stay finite
+
+project_epigraph: Any  # see `__getattr__`
 
 __all__ = [
     "project_epigraph", "project_halfspace", "project_l1_ball", "project_linf_ball", "project_simplex", "prox_l1",
     "prox_linf",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Return the projection that is in the folder of its paper."""
+    if name == "project_epigraph":
+        return import_module("crfqn.papers.chierchia2015.epigraphs").project_epigraph
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def project_simplex(
@@ -174,48 +183,6 @@ def project_halfspace(
     squares = np.maximum(np.einsum("ij,ij->i", unit, unit), 1.0)  # less only where all are 0
     np.subtract(rows, (outside / squares)[:, None] * unit, out=target)
     return finished(rows, -1, target, x, out)
-
-
-def project_epigraph(
-    x: ArrayLike,
-    height: ArrayLike,
-    margins: ArrayLike = 0.0,
-    *,
-    method: str = "pivot",
-    tol: float = 1e-3,
-    out: Vector | None = None,
-) -> tuple[Vector, Any]:
-    """Project (x, height) onto the epigraph {(p, t): max_k p_k + margin_k <= t} (Chierchia et al., proposition 3.3).
-
-    The multiclass hinge of an item of class y is this maximum over x_k = s_k - s_y with margins 1, and 0 at k = y. The
-    result is p = min(x, t - margins), with the one t >= height at which what is cut off sums up to t - height.
-
-    Parameters
-    ----------
-    x : array-like, shape (n, k) or (k,)
-    height : float or array-like of shape (n,)
-    margins : float, or array-like of shape (k,) or (n, k)
-    method, tol, out
-        As of `project_simplex`; a tolerance is relative to the distance max_k (x_k + margin_k) - height.
-
-    Returns
-    -------
-    p : ndarray of float64, shape as x
-    t : ndarray of float64, shape (n,); a float for a vector x
-    """
-    rows, heights, target = checked(x, "height", height, out, least=-np.inf)
-    shift = numbers(margins, "margins")
-    if shift.shape not in ((), (rows.shape[1],), rows.shape):
-        raise InputError(
-            f"margins: expected a number or shape {(rows.shape[1],)} or {rows.shape}, got {shift.shape}"
-        )
-    check_finite(shift, "margins")
-    if shift.shape != rows.shape:
-        shift = np.broadcast_to(shift, (1, rows.shape[1]))
-    t = np.empty(len(rows))
-    wrong = epigraph_rows(rows, heights, np.ascontiguousarray(shift), *checked_method(method, tol), target, t)
-    p = finished(rows, wrong, target, x, out)
-    return p, t if np.ndim(x) == 2 else float(t[0])
 
 
 def projected(

@@ -1,4 +1,4 @@
-"""Projections of the rows of a matrix, each onto a simplex, an L1 ball or an epigraph of its own.
+"""Projections of the rows of a matrix, each onto a simplex or an L1 ball of its own.
 
 All need the level t of a projection onto a simplex, found by sorting, by random pivots, or by bisection:
 
@@ -12,7 +12,7 @@ All is done with d = v - max(v), so that no digit of the mass is lost beside lar
 d > -mass can be above the level. Blondel, Fujino and Ueda (2014) number the algorithms.
 
 Shapes: n rows, k columns; v and the workspaces float64 (k,); random : uint64 (1,), the state of a generator; x, out
-float64 (n, k), which may be the same array; radii, heights float64 (n,).
+float64 (n, k), which may be the same array; radii float64 (n,).
 """
 
 import numpy as np
@@ -230,24 +230,4 @@ def ball_rows(x, radii, method, tol, clips, out):
             left = max(sizes[j] - threshold, 0.0)
             size = min(sizes[j], threshold) if clips else left
             target[j] = size if row[j] > 0.0 else -size
-    return ALL_FINE
-
-
-@kernel
-def epigraph_rows(x, heights, margins, method, tol, out, heights_out):
-    """out[i], heights_out[i] <- the projection of (x[i], heights[i]) onto {(p, t): max_k p_k + margins_ik <= t};
-    margins : (n, k), or (1, k) for all. Returns the first row out of range, or -1."""
-    workspace, random = np.empty(x.shape[1] + 1), np.full(1, SEED, np.uint64)
-    nu = np.empty(x.shape[1])
-    for i in range(x.shape[0]):
-        row, target, shift = x[i], out[i], margins[i if margins.shape[0] > 1 else 0]
-        for j in range(row.size):
-            nu[j] = row[j] + shift[j]
-        largest, level = simplex_level(nu, -heights[i], 1.0, method, tol, workspace, random)
-        if np.isnan(level):
-            return i
-        theta = heights[i] if largest <= heights[i] else largest + level
-        for j in range(row.size):
-            target[j] = min(row[j], theta - shift[j])
-        heights_out[i] = theta
     return ALL_FINE

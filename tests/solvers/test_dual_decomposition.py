@@ -23,11 +23,12 @@ from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHin
 from crfqn.objectives.objective import Objective
 from crfqn.papers.blondel2014 import gram_map
 from crfqn.papers.blondel2014.gram_map import GramMap
+from crfqn.papers.blondel2014.sub_solver_kernels import METHODS, SubSolver, solve_block
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.dual import decomposition
 from crfqn.solvers.dual.decomposition import SUB_SOLVERS, DualDecomposition
-from crfqn.solvers.dual.decomposition_kernels import METHODS, SubSolver, solve_block, solve_pairs
+from crfqn.solvers.dual.decomposition_kernels import solve_pairs
 from crfqn.solvers.dual.decomposition_state import DualItems
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
@@ -392,9 +393,10 @@ def test_a_sub_problem_of_pairs_is_solved(sub_solver):
     random = np.random.default_rng(3)
     for square in (0.0, 1e-3, 1.0, 50.0):
         g, b, label, damping = random.normal(size=K), random.random(K), 2, 0.3
-        solver = SubSolver(METHODS[sub_solver], 0.0, np.full(1, 1, np.uint64))
-        after = np.empty(K)
-        from_python(solve_pairs)(g, b, label, square, damping, solver, after, np.empty(K + 1))
+        after, random_state = np.empty(K), np.full(1, 1, np.uint64)
+        from_python(solve_pairs)(
+            g, b, label, square, damping, METHODS[sub_solver], random_state, after, np.empty(K + 1)
+        )
         others = np.delete(np.arange(K), label)
         x = b.copy()
         for _ in range(3000):

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
-from crfqn.kernels.projection import SEED, simplex_rows
+from crfqn.kernels.projection import PIVOT, SEED, simplex_rows
 from crfqn.objectives.objective import Objective
-from crfqn.solvers.dual.decomposition_kernels import METHODS, DualItemArrays, SubSolver, sweep_items
+from crfqn.papers.blondel2014.sub_solver_kernels import METHODS, SubSolver, sweep_items_by
+from crfqn.solvers.dual.decomposition_kernels import DualItemArrays
 from crfqn.solvers.dual.decomposition_state import (
     Certified,
     DualItems,
@@ -49,7 +50,7 @@ class DualKernelItems(DualItems):
     has_faces = is_free = False  # type: ignore[assignment]
 
     def __init__(self, objective: Objective, penalty: Any, method: str, tol: float) -> None:
-        self.objective, self.l2 = objective, penalty.l2
+        self.objective, self.l2, self.method = objective, penalty.l2, method
         self.gram: Any = objective.map
         self.state = starting_items(objective, self.l2, fixed_offsets(objective))
         self.items = np.flatnonzero(self.state.masses > 0)
@@ -103,22 +104,22 @@ class DualKernelItems(DualItems):
         scores: Vector,
         least: float,
     ) -> ItemSweep:
-        slacks, found = np.empty(order.size), np.empty(5)
-        sweep_items(order, None, rows, diagonal, state, scores, self.solver, least, slacks, found)
-        return ItemSweep.of(found, slacks)
+        slacks, findings = np.empty(order.size), np.empty(5)
+        sweep_items_by(order, None, rows, diagonal, state, scores, self.solver, least, slacks, findings)
+        return ItemSweep.of(findings, slacks)
 
     def _objective_value(self) -> float:
         """Minus l2 times equation 3."""
         alpha, state = self.alpha, self.state
-        own = np.arange(len(alpha)), state.labels
-        linear = float(alpha.sum() - alpha[own].sum() + np.sum(alpha * state.offsets))
+        at_labels = np.arange(len(alpha)), state.labels
+        linear = float(alpha.sum() - alpha[at_labels].sum() + np.sum(alpha * state.offsets))
         return -self.l2 * (0.5 * float(np.vdot(alpha.T, self.scores)) + linear)
 
     def certify(self, order: NDArray[np.int64]) -> Certified:
         self._write_back()
         state, self.working = self.state, None
-        if self.solver.method == METHODS["bisection"]:
-            simplex_rows(state.b, state.masses, METHODS["pivot"], 0.0, state.b)
+        if self.method == "bisection":
+            simplex_rows(state.b, state.masses, PIVOT, 0.0, state.b)
         self.scores[:] = 0.0
         by_state = self.alpha.T.ravel()
         coords = np.flatnonzero(by_state)

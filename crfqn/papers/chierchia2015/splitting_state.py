@@ -17,13 +17,14 @@ import numpy as np
 
 from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.errors import ViewError
-from crfqn.kernels.projection import PIVOT, epigraph_rows, simplex_rows
+from crfqn.kernels.projection import PIVOT, simplex_rows
 from crfqn.objectives.linear.coordinates import Split
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation, LinearDual
 from crfqn.objectives.method_state import MethodState
 from crfqn.objectives.objective import BoundedObjective, Objective
 from crfqn.objectives.point import NO_SCORES, Point
+from crfqn.papers.chierchia2015.epigraphs import epigraph_rows
 
 MOST_ROUNDS = 300  # of a power iteration
 SETTLED = 1e-5  # its relative change in a round that ends it

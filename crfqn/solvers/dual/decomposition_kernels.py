@@ -1,15 +1,14 @@
-"""Dual decomposition's kernels: sub-problems of single items, sweeps over all, with linear scores or a kernel's.
+"""Dual decomposition's kernels: the exact solution of an item's sub-problem, and sweeps over the items.
 
-The sub-problem of an item (Blondel, Fujino and Ueda 2014, equation 6) has five methods. Its dual variables alpha are
-kept as b = C - alpha, the point of the simplex {b >= 0, sum b = c} (equation 7 less the factor ||x||): b_m > 0 where
-alpha_m < C_m, and b = c e_y at the start. Equation 6 is then the projection of
+The dual variables alpha of an item (Blondel, Fujino and Ueda 2014) are kept as b = C - alpha, the point of the simplex
+{b >= 0, sum b = c} (equation 7 less the factor ||x||): b_m > 0 where alpha_m < C_m, and b = c e_y at the start. The
+sub-problem, equation 6, is then the projection of
 
     b + g / ||x||^2,   g_m = w_m x + offset_m + [m != y]   (equation 4)
 
-onto that simplex. With linear scores the weights follow every change of an item: a row of them is a feature, all
-states side by side, so that the scores of an item are a sum of contiguous rows, and an update touches the states in its
-support only. With a kernel the scores of the items that are worked on follow, by multiples of the item's row of the
-Gram matrix between them.
+onto that simplex. The weights follow every change of an item: a row of them is a feature, all states side by side, so
+that the scores of an item are a sum of contiguous rows, and an update touches the states in its support only. The
+paper's approximate sub-solvers, and scores of a kernel, are in `crfqn/papers/blondel2014/sub_solver_kernels.py`.
 
 The squared hinge has a variable beta_r >= 0 for every pair of the label and another state instead, free of a sum: b_r =
 beta_r, b_y = -sum beta, C = 0, and the dual objective gains damping / 2 sum_r beta_r^2 (its conjugate). With margins'
@@ -18,8 +17,8 @@ violations m_r = g_r - g_y the sub-problem is solved by
     beta_r <- max(beta_r + (m_r - damping beta_r) / (||x||^2 + damping) - t, 0),
     sum beta(t) = sum beta + (1 + damping / ||x||^2) t
 
-Shapes: N items, F features, K states, width = K rounded up to LANES; of one item b, g, after, workspace float64 (K,);
-with a kernel scores float64 (K, N).
+Shapes: N items, F features, K states, width = K rounded up to LANES; of one item b, g, after float64 (K,), workspace
+float64 (K + 1,). method : PIVOT or SORT; random : uint64 (1,), the state of the pivots' generator.
 """
 
 from typing import NamedTuple
@@ -27,29 +26,11 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import bare_subkernel, inner, kernel
-from crfqn.kernels.projection import (
-    BISECTION,
-    PIVOT,
-    SORT,
-    difference,
-    gather_above,
-    largest_and_sum,
-    level_by_bisection,
-    simplex_level,
-)
+from crfqn.kernels.projection import difference, simplex_level
 from crfqn.kernels.rows import add_picked, add_products
 
 ROUNDING = 1e-13  # of the largest g: a violation below is none
-SMO, FRANK_WOLFE = 3, 4
-METHODS = {"sort": SORT, "pivot": PIVOT, "bisection": BISECTION, "smo": SMO, "frank-wolfe": FRANK_WOLFE}
-
-
-class SubSolver(NamedTuple):
-    """How sub-problems are solved: method : of METHODS; tol : of the bisection; random : uint64 (1,), of the pivots."""
-
-    method: int
-    tol: float
-    random: np.ndarray
+VIOLATION, GAP, DECREASE, UPDATES, VIOLATIONS = range(5)  # places in `findings`
 
 
 class Optimality(NamedTuple):
@@ -86,16 +67,11 @@ def optimality(g, b, c):
 
 
 @bare_subkernel
-def project(g, b, c, square, solver, after, workspace):
-    """after <- argmin of equation 6 (Lemma 1): exactly, or by Algorithm 3, whose sum is c up to the tolerance."""
+def project(g, b, c, square, method, random, after, workspace):
+    """after <- argmin of equation 6 (Lemma 1)."""
     for m in range(b.size):
         after[m] = b[m] + g[m] / square
-    if solver.method == BISECTION:
-        largest, _ = largest_and_sum(after)
-        u = workspace[: gather_above(after, largest, -c, workspace)]
-        level = level_by_bisection(u, -c, c, 0.0, solver.tol)
-    else:
-        largest, level = simplex_level(after, c, 0.0, solver.method, 0.0, workspace, solver.random)
+    largest, level = simplex_level(after, c, 0.0, method, 0.0, workspace, random)
     for m in range(b.size):
         above = difference(difference(after[m], largest), level)
         after[m] = above if above > 0.0 else 0.0
@@ -122,7 +98,7 @@ def optimality_of_pairs(g, b, label, damping):
 
 
 @bare_subkernel
-def solve_pairs(g, b, label, square, damping, solver, after, workspace):
+def solve_pairs(g, b, label, square, damping, method, random, after, workspace):
     """after <- the exact solution of an item's sub-problem under the squared hinge."""
     n, mass = 0, 0.0
     for m in range(b.size):
@@ -133,7 +109,7 @@ def solve_pairs(g, b, label, square, damping, solver, after, workspace):
     largest, level = 0.0, 0.0
     if square > ROUNDING * damping:
         slope = 1.0 + damping / square
-        largest, level = simplex_level(after[:n], mass, slope, solver.method, 0.0, workspace, solver.random)
+        largest, level = simplex_level(after[:n], mass, slope, method, 0.0, workspace, random)
     total = 0.0
     for m in range(b.size - 1, -1, -1):  # from the end, as the entries make room for that of the label
         if m != label:
@@ -142,52 +118,6 @@ def solve_pairs(g, b, label, square, damping, solver, after, workspace):
             after[m] = above if above > 0.0 else 0.0
             total += after[m]
     after[label] = -total
-
-
-@inner
-def exchange(g, b, square, best, cursor, after):
-    """after <- b with mass moved to the best state from the next positive one (supplement A); returns that one."""
-    q = cursor
-    for _ in range(b.size):
-        q = q + 1 if q + 1 < b.size else 0
-        if b[q] > 0.0 and q != best:
-            break
-    moved = min((g[best] - g[q]) / (2.0 * square), b[q])
-    for m in range(b.size):
-        after[m] = b[m]
-    if q != best and moved > 0.0:
-        after[best] += moved
-        after[q] = b[q] - moved
-    return q
-
-
-@inner
-def step_to_vertex(g, b, c, square, best, after):
-    """after <- b + gamma (c e_best - b) with the gamma that is best (supplement B)."""
-    slope, length = 0.0, 0.0
-    for m in range(b.size):
-        d = (c if m == best else 0.0) - b[m]
-        slope += g[m] * d
-        length += d * d
-    gamma = min(max(slope / (square * length), 0.0), 1.0) if length > 0.0 else 0.0
-    for m in range(b.size):
-        after[m] = (1.0 - gamma) * b[m]
-    after[best] += gamma * c
-
-
-@bare_subkernel
-def solve_block(g, b, c, square, best, cursor, solver, after, workspace):
-    """after <- the next b of an item; returns the cursor of the exchanges. square : ||x||^2."""
-    if solver.method == SMO:
-        return exchange(g, b, square, best, cursor, after)
-    if solver.method == FRANK_WOLFE or square == 0.0:  # without curvature the vertex itself is the solution
-        step_to_vertex(g, b, c, square, best, after)
-    else:
-        project(g, b, c, square, solver, after, workspace)
-    return cursor
-
-
-VIOLATION, GAP, DECREASE, UPDATES, VIOLATIONS = range(5)
 
 
 class DualRows(NamedTuple):
@@ -209,7 +139,7 @@ class DualItemArrays(NamedTuple):
     """Labels, masses and offsets of the items, and their dual variables.
 
     labels : int32 (N,); masses : float64 (N,), C_i; offsets : float64 (N, K), or (1, K) for all
-    b : float64 (N, K), as above; cursors : int32 (N,)
+    b : float64 (N, K), as above; cursors : int32 (N,), the last state of an exchange
     damping : float64 (N,), l2 / (2 c_i), of the squared hinge; (0,) for the hinge
     """
 
@@ -267,94 +197,70 @@ def take_step(g, b, after, square, states, changes):
 
 
 @inner
-def gradient_of(i, scores, items, g):
-    """g[:K] <- equation 4 of item i, given the scores of all, (K, N), without the offset."""
-    offset = items.offsets[i if items.offsets.shape[0] > 1 else 0]
-    for m in range(scores.shape[0]):
-        g[m] = scores[m, i] + offset[m] + 1.0
-    g[items.labels[i]] -= 1.0
-
-
-@inner
-def move_scores(row, n_states, states, changes, scores):
-    """scores[states] += changes row, an item's row of the Gram matrix."""
-    for s in range(n_states):
-        target, change = scores[states[s]], changes[s]
-        for j in range(target.size):
-            target[j] += change * row[j]
+def note(seen, t, g, least, slacks, findings):
+    """Record what equation 5 finds at the item in place t; return whether the item is to be updated."""
+    slacks[t] = seen.slack
+    findings[VIOLATION] = max(findings[VIOLATION], seen.violation)
+    findings[GAP] += seen.gap
+    findings[VIOLATIONS] += seen.violation
+    return seen.violation > max(ROUNDING * (1.0 + abs(g[seen.best])), least)
 
 
 @kernel
-def sweep_items(order, rows, gram, squares, items, table, solver, least, slacks, found):
-    """Visit the items of `order` (Algorithm 1, the inner loop), with linear scores or a kernel's.
+def sweep_items(order, rows, items, weights, method, random, least, slacks, findings):
+    """Visit the items of `order` (Algorithm 1, the inner loop).
 
-    rows, gram : DualRows, or None; None, or float64 (at least N, at least N), of which the first are the Gram matrix
-    squares : float64 (N,), ||x||^2
-    table : float64, in and out, the weights (F, width), or the scores of all items (K, N)
+    weights : float64 (F, width), in and out
     least : the violation up to which an item is only looked at
     slacks : float64 (len(order),), out: `Optimality.slack` of each, before its update
-    found : float64 (5,), out: the largest violation, the sum of the gaps, the decrease of the dual objective under the
-        hinge, updates, the sum of the violations
+    findings : float64 (5,), out: the largest violation, the sum of the gaps, the decrease of the dual objective under
+        the hinge, updates, the sum of the violations
     """
     n, is_of_pairs = items.b.shape[1], items.damping.size > 0
-    g, after, workspace = np.zeros(table.shape[1] if gram is None else n), np.zeros(n), np.zeros(n + 1)
+    g, after, workspace = np.zeros(weights.shape[1]), np.zeros(n), np.zeros(n + 1)
     states, changes = np.zeros(n, np.int64), np.zeros(n)
-    found[:] = 0.0
+    findings[:] = 0.0
     for t in range(order.size):
         i = order[t]
-        b, c, square = items.b[i], items.masses[i], squares[i]
-        if rows is not None:
-            scores_of(i, rows, table, items, g)
-        if gram is not None:
-            gradient_of(i, table, items, g)
+        b, c, square = items.b[i], items.masses[i], rows.squares[i]
+        scores_of(i, rows, weights, items, g)
         if is_of_pairs:
             seen = optimality_of_pairs(g[:n], b, items.labels[i], items.damping[i])
         else:
             seen = optimality(g[:n], b, c)
-        slacks[t] = seen.slack
-        found[VIOLATION] = max(found[VIOLATION], seen.violation)
-        found[GAP] += seen.gap
-        found[VIOLATIONS] += seen.violation
-        if seen.violation <= max(ROUNDING * (1.0 + abs(g[seen.best])), least):
+        if not note(seen, t, g, least, slacks, findings):
             continue
         if is_of_pairs:
-            solve_pairs(g[:n], b, items.labels[i], square, items.damping[i], solver, after, workspace)
-        else:
-            items.cursors[i] = solve_block(
-                g[:n], b, c, square, seen.best, items.cursors[i], solver, after, workspace
-            )
+            solve_pairs(g[:n], b, items.labels[i], square, items.damping[i], method, random, after, workspace)
+        elif square > 0.0:
+            project(g[:n], b, c, square, method, random, after, workspace)
+        else:  # without curvature a vertex is the solution
+            after[:] = 0.0
+            after[seen.best] = c
         n_states, decrease = take_step(g, b, after, square, states, changes)
-        if rows is not None:
-            move_weights(i, rows, n_states, states, changes, table)
-        if gram is not None:
-            move_scores(gram[i], n_states, states, changes, table)
-        found[DECREASE] += decrease
-        found[UPDATES] += 1.0
-
-
-@bare_subkernel
-def give(i, p, q, rows, items, surplus, states, changes, weights):
-    """Move as much as is there and wanted from state q of item i to state p, and the weights with it."""
-    b = items.b[i]
-    moved = min(b[q], min(surplus[q], -surplus[p]))
-    b[q] -= moved
-    b[p] += moved
-    surplus[q] -= moved
-    surplus[p] += moved
-    states[0], changes[0], states[1], changes[1] = q, moved, p, -moved
-    move_weights(i, rows, 2, states, changes, weights)
+        move_weights(i, rows, n_states, states, changes, weights)
+        findings[DECREASE] += decrease
+        findings[UPDATES] += 1.0
 
 
 @kernel
-def balance(order, rows, items, surplus, states, changes, weights):
-    """Make the surplus zero, but for rounding; states, changes : workspaces (2,) of int64 and float64."""
+def balance(order, rows, items, surplus, weights):
+    """Make the surplus of every state zero, but for rounding, by moving dual variables from state to state."""
+    states, changes = np.zeros(2, np.int64), np.zeros(2)
     for is_second in range(2):
         for q in range(surplus.size):
             for t in range(order.size):
                 if not surplus[q] > 0.0:
                     break
                 i = order[t]
+                b = items.b[i]
                 for p in range(surplus.size):
                     is_wanted = surplus[p] < 0.0 and surplus[q] > 0.0
-                    if is_wanted and items.b[i, q] > 0.0 and (is_second == 1 or items.b[i, p] > 0.0):
-                        give(i, p, q, rows, items, surplus, states, changes, weights)
+                    if is_wanted and b[q] > 0.0 and (is_second == 1 or b[p] > 0.0):
+                        moved = min(b[q], min(surplus[q], -surplus[p]))
+                        b[q] -= moved
+                        b[p] += moved
+                        surplus[q] -= moved
+                        surplus[p] += moved
+                        states[0], changes[0], states[1], changes[1] = q, moved, p, -moved
+                        move_weights(i, rows, 2, states, changes, weights)

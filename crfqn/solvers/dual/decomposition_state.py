@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from copy import copy
 from functools import cached_property
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,35 +20,34 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.errors import InputError, ViewError
-from crfqn.kernels.projection import SEED, simplex_rows
+from crfqn.kernels.projection import PIVOT, SEED, SORT, simplex_rows
 from crfqn.kernels.rows import LANES
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.method_state import MethodState
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
-from crfqn.solvers.dual.decomposition_kernels import (
-    METHODS,
-    DualItemArrays,
-    DualRows,
-    SubSolver,
-    balance,
-    sweep_items,
-)
+from crfqn.solvers.dual.decomposition_kernels import DualItemArrays, DualRows, balance, sweep_items
 from crfqn.solvers.stochastic.state import check_memory, untouched_rows
 
 KERNEL_STATE = (
     "dual_items"  # the attribute by which a map of a kernel's values names the state of its dual variables
 )
-EXACT = ("pivot", "sort")  # methods that squared hinges know
+EXACT = {"pivot": PIVOT, "sort": SORT}  # sub-solvers that project exactly, the only ones for squared hinges
+SUB_SOLVERS = (
+    "crfqn.papers.blondel2014.sub_solver_kernels"  # has the others, and is imported when one is asked for
+)
 ACCURACY = 0.1  # of conjugate gradients: what is to be left of the residual
 LEAVING = 0.02  # share of the free variables that may leave their bounds until they end
 
 
 class ItemSweep(NamedTuple):
-    """Findings of a sweep over items: violation : the largest v_i (equation 5); gap : the sum of the items' parts, each
-    when visited; decrease : of equation 3; slacks : (items,), how far each at a vertex is from leaving it, below zero
-    for others; mean : of the v_i."""
+    """Findings of a sweep over items.
+
+    violation, mean : the largest v_i (equation 5), and their mean
+    gap : the sum of the items' parts, each when visited; decrease : of equation 3
+    slacks : (items,), how far each item at a vertex is from leaving it, below zero for others
+    """
 
     violation: float
     gap: float
@@ -57,14 +57,13 @@ class ItemSweep(NamedTuple):
     mean: float
 
     @classmethod
-    def of(cls, found: Vector, slacks: Vector) -> ItemSweep:
-        """Return what a kernel has found."""
-        violation, gap, decrease, n_updates, violations = found.tolist()
+    def of(cls, findings: Vector, slacks: Vector) -> ItemSweep:
+        violation, gap, decrease, n_updates, violations = findings.tolist()
         return cls(violation, gap, decrease, int(n_updates), slacks, violations / max(slacks.size, 1))
 
 
 class FaceDescent(NamedTuple):
-    """Steps taken over so many items, and what they have won of equation 3."""
+    """Number of steps, of items that they moved, and the decrease of equation 3."""
 
     n_steps: int
     n_items: int
@@ -130,18 +129,17 @@ def constant_feature(map: FeatureMap, unpenalised: Coords, n_states: int) -> boo
     if unpenalised.size == 0:
         return False
     last = np.arange(1, n_states + 1) * map.n_features - 1
-    is_last = unpenalised.shape == last.shape and bool((unpenalised == last).all())
-    if is_last and (map.has_constant if isinstance(map, DenseMap) else is_constant(map)):
-        return True
+    if np.array_equal(unpenalised, last):
+        if isinstance(map, DenseMap):
+            is_constant = map.has_constant
+        else:
+            values = map.store.values[map.store.indptr[-2] :]
+            is_constant = int(map.store.sizes[-1]) == map.n_positions and bool((values == 1.0).all())
+        if is_constant:
+            return True
     raise ViewError(
         "dual variables: expected no weights without penalty but those of a last feature that is 1"
     )
-
-
-def is_constant(map: FeatureMap) -> bool:
-    """Return whether the last feature is 1 at every position."""
-    values = map.store.values[map.store.indptr[-2] :]
-    return int(map.store.sizes[-1]) == map.n_positions and bool((values == 1.0).all())
 
 
 class DualItems(MethodState):
@@ -157,8 +155,8 @@ class DualItems(MethodState):
         if not penalty.l2 > 0:
             raise InputError("dual decomposition needs a penalty l2/2 ||w||^2 with l2 > 0, got l2 = 0")
         if objective.loss.has_pair_duals and method not in EXACT:
-            raise InputError(f"sub_solver: expected one of {EXACT} under a squared hinge, got {method!r}")
-        self.objective, self.l2 = objective, penalty.l2
+            raise InputError(f"sub_solver: expected one of {(*EXACT,)} under a squared hinge, got {method!r}")
+        self.objective, self.l2, self.method, self.tol = objective, penalty.l2, method, tol
         map, self.n_states = objective.map, objective.n_states
         self.is_free = constant_feature(map, penalty.unpenalised, self.n_states)
         width = -(-self.n_states // LANES) * LANES
@@ -170,7 +168,7 @@ class DualItems(MethodState):
         self.fixed, self.multiplier = fixed_offsets(objective), np.zeros(self.n_states)
         self.state = starting_items(objective, self.l2, self.fixed.copy())
         self.items = np.flatnonzero(objective.weights > 0)
-        self.solver = SubSolver(METHODS[method], tol, np.full(1, SEED, np.uint64))
+        self.random = np.full(1, SEED, np.uint64)
 
     @classmethod
     def check(cls, objective: Objective) -> None:
@@ -209,18 +207,25 @@ class DualItems(MethodState):
     def sweep(self, order: NDArray[np.int64], least: float = 0.0) -> ItemSweep:
         """Solve the sub-problem of one item after another, where its violation is above `least`; the multiplier takes
         over the constant's weights."""
-        seen = self._visit(order, self.state, least)
+        seen = self._visit(order, least)
         if self.is_free:
-            self.multiplier += self._constant_scores()
+            self.multiplier += self.constant * self.weights[-1, : self.n_states]
             self.state.offsets[:] = self.fixed + self.multiplier
         return seen
 
-    def _visit(self, order: NDArray[np.int64], state: DualItemArrays, least: float) -> ItemSweep:
-        slacks, found = np.empty(order.size), np.empty(5)
-        rows = self.rows
-        sweep_items(order, rows, None, rows.squares, state, self.weights, self.solver, least, slacks, found)
+    def _visit(self, order: NDArray[np.int64], least: float) -> ItemSweep:
+        slacks, findings, rows, state = np.empty(order.size), np.empty(5), self.rows, self.state
+        if self.method in EXACT:
+            method = EXACT[self.method]
+            sweep_items(order, rows, state, self.weights, method, self.random, least, slacks, findings)
+        else:
+            kernels = import_module(SUB_SOLVERS)
+            solver = kernels.SubSolver(kernels.METHODS[self.method], self.tol, self.random)
+            kernels.sweep_items_by(
+                order, rows, None, rows.squares, state, self.weights, solver, least, slacks, findings
+            )
         self.objective.n_passes += order.size / max(self.items.size, 1)
-        return ItemSweep.of(found, slacks)
+        return ItemSweep.of(findings, slacks)
 
     @property
     def has_faces(self) -> bool:
@@ -244,7 +249,7 @@ class DualItems(MethodState):
         masses = state.masses[free]
         below = np.where(is_free, target, -np.inf).max(axis=1) - 2.0 * masses  # stays zero
         target = np.where(is_free, target, below[:, None])
-        simplex_rows(target, masses, METHODS["pivot"], 0.0, target)
+        simplex_rows(target, masses, PIVOT, 0.0, target)
         move = target - b
         change = x.T @ move
         slope, square = float(np.vdot(g, move)), float(np.vdot(change, change))
@@ -255,70 +260,60 @@ class DualItems(MethodState):
         self.weights[:, :n_states] -= share * change
         return FaceDescent(n_steps, free.size, share * (slope - 0.5 * share * square))
 
-    def _constant_scores(self) -> Vector:
-        """The scores that the constant feature has learnt, (K,)."""
-        return self.constant * self.weights[-1, : self.n_states]
-
     def _objective_value(self) -> float:
         """Minus l2 times equation 3, without what is unpenalised."""
         penalised = self.weights[: -1 if self.is_free else None]
         square = float(np.einsum("fk,fk->", penalised, penalised))
         b, labels = self.state.b, self.state.labels
-        own = np.arange(len(b)), labels
-        linear = float(b[own].sum() - b.sum())  # sum Delta alpha: alpha = C - b
+        at_labels = np.arange(len(b)), labels
+        linear = float(b[at_labels].sum() - b.sum())  # sum Delta alpha: alpha = C - b
         if self.state.damping.size:
-            squares = np.einsum("ik,ik->i", b, b) - b[own] ** 2
+            squares = np.einsum("ik,ik->i", b, b) - b[at_labels] ** 2
             square += float(self.state.damping @ squares)
         if self.objective.offset is not None:
-            linear += float(self.state.masses @ self.fixed[own] - np.vdot(b, self.fixed))
+            linear += float(self.state.masses @ self.fixed[at_labels] - np.vdot(b, self.fixed))
         return -self.l2 * (0.5 * square + linear)
 
     def certify(self, order: NDArray[np.int64]) -> Certified:
         """Evaluate both objectives, variables that are off their simplex projected back and the weights made anew: each
         change of a variable has left its rounding in them, of terms as large as C."""
         state = self.state
-        if self.solver.method == METHODS["bisection"]:
-            simplex_rows(state.b, state.masses, METHODS["pivot"], 0.0, state.b)
+        if self.method == "bisection":
+            simplex_rows(state.b, state.masses, PIVOT, 0.0, state.b)
         self.weights[:, : self.n_states] = transposed_product(self.rows, self.alpha, len(self.weights))
         if not self.is_free:
-            seen, dual_value = self._visit(order, state, np.inf), self._objective_value()
+            seen, dual_value = self._visit(order, np.inf), self._objective_value()
             return Certified(dual_value + self.l2 * seen.gap, dual_value, seen)
         self.weights[-1] = 0.0  # the multiplier alone is the intercept
-        seen, surplus = self._visit(order, state, np.inf), self._surplus()
+        seen = self._visit(order, np.inf)
+        surplus = state.b.sum(axis=0) - np.bincount(state.labels, state.masses, self.n_states)
         value = self._objective_value() + self.l2 * (seen.gap + float(surplus @ self.multiplier))
-        dual_value = self._feasible_value(surplus)
+        # The bound is that of variables that are moved, in a copy, to where those of each state add up to zero.
+        moved, is_feasible = self.copied(), True
+        if state.damping.size:
+            is_feasible = moved._share_out(surplus)
+        else:
+            balance(self.items, self.rows, moved.state, surplus.copy(), moved.weights)
+        dual_value = moved._objective_value() if is_feasible else -np.inf
         self.weights[-1, : self.n_states] = -self.constant * surplus
         return Certified(value, dual_value, seen)
 
-    def _surplus(self) -> Vector:
-        """Sum_i b_i less the masses of the labels, -sum_i alpha_i, (K,)."""
-        state = self.state
-        return state.b.sum(axis=0) - np.bincount(state.labels, state.masses, self.n_states)
-
-    def _feasible_value(self, surplus: Vector) -> float:
-        """The bound after variables have been moved, in a copy, to where those of each state add up to zero."""
-        moved, scratch = self.copied(), (np.zeros(2, np.int64), np.zeros(2))
-        if self.state.damping.size:
-            return moved._objective_value() if moved._share_out(surplus) else -np.inf
-        balance(self.items, self.rows, moved.state, surplus.copy(), *scratch, moved.weights)
-        return moved._objective_value()
-
     def _share_out(self, surplus: Vector) -> bool:
         """Make the surplus zero by pairs, which have no bound from above, of all items of the labels that have it;
-        returns whether there are such items."""
+        return whether there are such items."""
         labels = self.state.labels[self.items]
-        given, taken = np.maximum(surplus, 0.0), np.maximum(-surplus, 0.0)
+        excess, lack = np.maximum(surplus, 0.0), np.maximum(-surplus, 0.0)
         n_items = np.bincount(labels, minlength=self.n_states)
-        if not given.any():
+        if not excess.any():
             return True
-        changes = np.outer(given / np.maximum(n_items, 1), taken / taken.sum())
+        changes = np.outer(excess / np.maximum(n_items, 1), lack / lack.sum())
         np.fill_diagonal(changes, -changes.sum(axis=1))
         self.state.b[self.items] += changes[labels]
         self.weights[:, : self.n_states] = transposed_product(self.rows, self.alpha, len(self.weights))
-        return not given[n_items == 0].any()
+        return not excess[n_items == 0].any()
 
     def copied(self) -> DualItems:
-        """Return the same variables and weights, which may go their own way."""
+        """Return a copy with variables and weights of its own."""
         other = copy(self)
         other.weights = self.weights.copy()
         other.state = self.state._replace(b=self.state.b.copy(), cursors=self.state.cursors.copy())
@@ -360,9 +355,9 @@ def solve_on_face(
         v = np.where(is_free, v, 0.0)
         return np.where(is_free, v - v.sum(axis=1, keepdims=True) / counts, 0.0)
 
-    rest, move, n_steps = projected(g), np.zeros_like(b), 0
-    direction = rest / squares
-    first = product = float(np.vdot(rest, direction))
+    residual, move, n_steps = projected(g), np.zeros_like(b), 0
+    direction = residual / squares
+    first = product = float(np.vdot(residual, direction))
     while n_steps < most and product > ACCURACY**2 * first:
         change = x.T @ direction
         square = float(np.vdot(change, change))
@@ -370,12 +365,12 @@ def solve_on_face(
             break
         length = product / square
         move += length * direction
-        rest -= length * projected(x @ change)
+        residual -= length * projected(x @ change)
         n_steps += 1
         if np.count_nonzero(b + move < 0.0) > LEAVING * counts.sum():
             break
-        before, product = product, float(np.vdot(rest, rest / squares))
-        direction = rest / squares + product / before * direction
+        before, product = product, float(np.vdot(residual, residual / squares))
+        direction = residual / squares + product / before * direction
     return move, n_steps
 
 

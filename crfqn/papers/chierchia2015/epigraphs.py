@@ -1,0 +1,79 @@
+"""Projection onto the epigraph of a maximum, row by row: Chierchia et al. (2015), proposition 3.3.
+
+Shapes: n rows, k columns.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from crfqn.arrays import Vector
+from crfqn.errors import InputError
+from crfqn.kernels import kernel
+from crfqn.kernels.projection import ALL_FINE, SEED, simplex_level
+from crfqn.projections import check_finite, checked, checked_method, finished, numbers
+
+
+@kernel
+def epigraph_rows(x, heights, margins, method, tol, out, heights_out):
+    """out[i], heights_out[i] <- the projection of (x[i], heights[i]) onto {(p, t): max_k p_k + margins_ik <= t};
+    margins : (n, k), or (1, k) for all. Returns the first row out of range, or -1."""
+    workspace, random = np.empty(x.shape[1] + 1), np.full(1, SEED, np.uint64)
+    nu = np.empty(x.shape[1])
+    for i in range(x.shape[0]):
+        row, target, shift = x[i], out[i], margins[i if margins.shape[0] > 1 else 0]
+        for j in range(row.size):
+            nu[j] = row[j] + shift[j]
+        largest, level = simplex_level(nu, -heights[i], 1.0, method, tol, workspace, random)
+        if np.isnan(level):
+            return i
+        theta = heights[i] if largest <= heights[i] else largest + level
+        for j in range(row.size):
+            target[j] = min(row[j], theta - shift[j])
+        heights_out[i] = theta
+    return ALL_FINE
+
+
+def project_epigraph(
+    x: ArrayLike,
+    height: ArrayLike,
+    margins: ArrayLike = 0.0,
+    *,
+    method: str = "pivot",
+    tol: float = 1e-3,
+    out: Vector | None = None,
+) -> tuple[Vector, Any]:
+    """Project (x, height) onto the epigraph {(p, t): max_k p_k + margin_k <= t} (Chierchia et al., proposition 3.3).
+
+    The multiclass hinge of an item of class y is this maximum over x_k = s_k - s_y with margins 1, and 0 at k = y. The
+    result is p = min(x, t - margins), with the one t >= height at which what is cut off sums up to t - height.
+
+    Parameters
+    ----------
+    x : array-like, shape (n, k) or (k,)
+    height : float or array-like of shape (n,)
+    margins : float, or array-like of shape (k,) or (n, k)
+    method, tol, out
+        As of `project_simplex`; a tolerance is relative to the distance max_k (x_k + margin_k) - height.
+
+    Returns
+    -------
+    p : ndarray of float64, shape as x
+    t : ndarray of float64, shape (n,); a float for a vector x
+    """
+    rows, heights, target = checked(x, "height", height, out, least=-np.inf)
+    shift = numbers(margins, "margins")
+    if shift.shape not in ((), (rows.shape[1],), rows.shape):
+        raise InputError(
+            f"margins: expected a number or shape {(rows.shape[1],)} or {rows.shape}, got {shift.shape}"
+        )
+    check_finite(shift, "margins")
+    if shift.shape != rows.shape:
+        shift = np.broadcast_to(shift, (1, rows.shape[1]))
+    t = np.empty(len(rows))
+    wrong = epigraph_rows(rows, heights, np.ascontiguousarray(shift), *checked_method(method, tol), target, t)
+    p = finished(rows, wrong, target, x, out)
+    return p, t if np.ndim(x) == 2 else float(t[0])
