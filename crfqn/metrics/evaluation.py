@@ -129,18 +129,23 @@ class LabelCounts:
         n_positions = self._labels.given.total()
         if not n_positions:
             raise InputError("no labelled positions to compare with")
+        chunks = None
+        if self.scheme is not None:
+            counts = self._spans[self.scheme.name]
+            types = [LabelScore.of(kind, count) for kind, count in sorted(counts.items())]
+            chunks = ChunkScores(*sum_counts(counts.values()).ratios, types)
         return Scores(
             n_items=self._n_items,
             n_positions=n_positions,
             accuracy=self._labels.right.total() / n_positions,
             item_accuracy=self._n_right_items / self._n_items,
             labels=self._labels.scores(),
-            chunks=None if self.scheme is None else _chunk_scores(self._spans[self.scheme.name]),
+            chunks=chunks,
         )
 
 
 class _LabelTable:
-    """Numbers of cases by label: given, predicted, and both at once."""
+    """Per label: the number of true, predicted and correctly predicted positions."""
 
     def __init__(self) -> None:
         self.given: Counter[str] = Counter()
@@ -171,7 +176,16 @@ def score_documents(given: Labels, predicted: Labels, taxonomy: LabelTree | None
         taxonomy.nodes_of(given)  # or an error that names the unknown ones
     table = _LabelTable()
     table.add(given, predicted)
-    hierarchy = None if taxonomy is None else _hierarchy_scores(given, predicted, taxonomy)
+    hierarchy = None
+    if taxonomy is not None:
+        labels = given, predicted, taxonomy
+        levels = level_accuracy(*labels).tolist()
+        hierarchy = HierarchyScores(
+            *hierarchical_precision_recall_f1(*labels),
+            lca_f1=lca_f1_score(*labels),
+            tree_induced_error=tree_induced_error(*labels),
+            level_accuracy=[None if np.isnan(accuracy) else accuracy for accuracy in levels],
+        )
     return _item_scores(table, len(given), table.right.total(), hierarchy)
 
 
@@ -199,22 +213,6 @@ def _item_scores(
 ) -> Scores:
     share, labels = n_right / n_items, table.scores()
     return Scores(n_items=n_items, accuracy=share, item_accuracy=share, labels=labels, hierarchy=hierarchy)
-
-
-def _chunk_scores(counts: dict[str, SpanCounts]) -> ChunkScores:
-    rows = [LabelScore.of(kind, count) for kind, count in sorted(counts.items())]
-    return ChunkScores(*sum_counts(counts.values()).ratios, rows)
-
-
-def _hierarchy_scores(given: Labels, predicted: Labels, taxonomy: LabelTree) -> HierarchyScores:
-    labels = given, predicted, taxonomy
-    levels = level_accuracy(*labels).tolist()
-    return HierarchyScores(
-        *hierarchical_precision_recall_f1(*labels),
-        lca_f1=lca_f1_score(*labels),
-        tree_induced_error=tree_induced_error(*labels),
-        level_accuracy=[None if np.isnan(accuracy) else accuracy for accuracy in levels],
-    )
 
 
 class Spelling:

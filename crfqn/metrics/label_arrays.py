@@ -19,6 +19,7 @@ from crfqn.data.label_codes import check_labels
 from crfqn.data.schemes import BEGIN, BORDER, END, INSIDE, OUTSIDE, SINGLE, Scheme, Tag
 from crfqn.errors import InputError
 from crfqn.messages import describe
+from crfqn.structures.span_rules import SpanRules, Spans
 
 BYTES = 256  # how many numbers a byte has
 ROLES = OUTSIDE, BEGIN, INSIDE, END, SINGLE
@@ -48,8 +49,15 @@ def encode_pair(y_true: Any, y_pred: Any) -> LabelCodes:
     numbers of items or of labels in an item (named), no label sequences."""
     true, true_lengths = _by_item("y_true", y_true)
     predicted, lengths = _by_item("y_pred", y_pred)
+    if len(true_lengths) != len(lengths):
+        raise InputError(
+            f"expected as many predictions as true sequences, got {len(lengths)} and {len(true_lengths)}"
+        )
     if not np.array_equal(true_lengths, lengths):
-        _raise_lengths(true_lengths, lengths)
+        i = int((true_lengths != lengths).argmax())
+        raise InputError(
+            f"item {i}: expected {true_lengths[i]} predicted labels, one for each true one, got {lengths[i]}"
+        )
     ends, numbers = np.cumsum(lengths), _Numbers()
     if not lengths.any():
         raise InputError("y_true: expected at least one label to score, got none")
@@ -105,81 +113,48 @@ def _as_list(name: str, i: int, item: Any) -> list[Any] | tuple[Any, ...]:
     return item
 
 
-def _raise_lengths(expected: NDArray[np.int64], got: NDArray[np.int64]) -> None:
-    if len(expected) != len(got):
-        raise InputError(
-            f"expected as many predictions as true sequences, got {len(got)} and {len(expected)}"
-        )
-    i = int((expected != got).argmax())
-    raise InputError(
-        f"item {i}: expected {expected[i]} predicted labels, one for each true one, got {got[i]}"
-    )
+def span_rules(scheme: Scheme, labels: list[Any]) -> tuple[SpanRules, list[str]]:
+    """Return which labels make a span together, and the types of spans; InputError for a label of another scheme."""
+    tags = [scheme.parse(label) for label in labels]
+    types = sorted({tag.type for tag in tags if tag.role != OUTSIDE})
+    number = {kind: n for n, kind in enumerate(types)}
+    type_of = np.array([number[tag.type] if tag.role != OUTSIDE else -1 for tag in tags], np.int64)
+    role_of = np.array([ROLES.index(tag.role) for tag in tags], np.int64)
+    continues = np.array([[scheme.continues(Tag(a, SOME), Tag(b, SOME)) for b in ROLES] for a in ROLES])
+    joined = continues[role_of[:, None], role_of] & (type_of[:, None] == type_of)
+    return SpanRules(type_of, joined), types
 
 
-class SpanArrays(NamedTuple):
-    """Spans in the order of their first positions; starts, stops (one behind the last), types : int64 (S,)."""
-
-    starts: NDArray[np.int64]
-    stops: NDArray[np.int64]
-    types: NDArray[np.int64]
-
-    def take(self, which: NDArray[Any]) -> SpanArrays:
-        """Return some of the spans, by number or by mask."""
-        return SpanArrays(*(array[which] for array in self))
-
-
-class SpanReader:
-    """Reader of the spans in codes of `labels`; InputError for a label that the scheme does not have."""
-
-    def __init__(self, labels: list[Any], scheme: Scheme, strict: bool) -> None:
-        tags = [scheme.parse(label) for label in labels]
-        self.types = sorted({tag.type for tag in tags if tag.role != OUTSIDE})
-        self.strict = strict
-        place = {kind: n for n, kind in enumerate(self.types)}
-        self._role = np.array([ROLES.index(tag.role) for tag in tags])
-        self._type = np.array([place[tag.type] if tag.role != OUTSIDE else -1 for tag in tags])
-        self._opens, self._closes = np.zeros((2, len(ROLES)), bool), np.zeros((2, len(ROLES)), bool)
-        continues = np.zeros((len(ROLES), len(ROLES)), bool)  # of labels of one type
-        whole = scheme.roles(1, True, True)[0]  # of a span between others of its type
+def read_spans(codes: LabelCodes, scheme: Scheme, strict: bool) -> tuple[Spans, Spans, list[str]]:
+    """Return the true spans, the predicted ones, and the names of their types; if `strict` those alone that the scheme
+    writes so: whose first label may open a span, and whose last may close it. InputError as `span_rules`."""
+    rules, types = span_rules(scheme, codes.labels)
+    offsets = np.append(codes.starts, codes.true.size)
+    spans = [rules.find(labels, offsets) for labels in (codes.true, codes.predicted)]
+    if not strict:
+        return spans[0], spans[1], types
+    role_of = np.array([ROLES.index(scheme.parse(label).role) for label in codes.labels], np.int64)
+    # by whether a span of the same type touches this one there, and by the role
+    opens, closes = np.zeros((2, 2, len(ROLES)), bool)
+    whole = scheme.roles(1, True, True)[0]  # of a span between others of its type
+    for touches, neighbour in enumerate((BORDER, Tag(whole, SOME))):
         for role in scheme.letters:
-            tag = Tag(role, SOME)
-            for touches, neighbour in enumerate((BORDER, Tag(whole, SOME))):
-                self._opens[touches, ROLES.index(role)] = scheme.allows(neighbour, tag)
-                self._closes[touches, ROLES.index(role)] = scheme.allows(tag, neighbour)
-            for before in scheme.letters:
-                continues[ROLES.index(before), ROLES.index(role)] = scheme.continues(Tag(before, SOME), tag)
-        self._is_inside = self._type >= 0
-        self._joins = continues[self._role[:, None], self._role] & (self._type[:, None] == self._type)
-
-    def read(self, codes: NDArray[np.int32], item_starts: NDArray[np.int64]) -> SpanArrays:
-        """Return the spans in labels by position, of items that begin at `item_starts`."""
-        n_positions = codes.size
-        is_first = np.zeros(n_positions + 1, bool)
-        is_first[item_starts], is_first[n_positions] = True, True
-        goes_on = np.zeros(n_positions + 1, bool)
-        pairs = codes[:-1].astype(np.int64) * len(self._role) + codes[1:]
-        goes_on[1:-1] = self._joins.take(pairs)  # three times as fast as two indices
-        goes_on &= ~is_first
-        is_inside = self._is_inside.take(codes)
-        starts = np.flatnonzero(is_inside & ~goes_on[:-1])
-        lasts = np.flatnonzero(is_inside & ~goes_on[1:])
-        found = SpanArrays(starts, lasts + 1, self._type[codes[starts]])
-        if not self.strict:
-            return found
-        before, behind = codes[starts - 1], codes[np.minimum(lasts + 1, n_positions - 1)]
-        touches_before = ~is_first[starts] & (self._type[before] == found.types)
-        touches_behind = ~is_first[lasts + 1] & (self._type[behind] == found.types)
-        opens = self._opens[touches_before.astype(np.intp), self._role[codes[starts]]]
-        return found.take(opens & self._closes[touches_behind.astype(np.intp), self._role[codes[lasts]]])
+            opens[touches, ROLES.index(role)] = scheme.allows(neighbour, Tag(role, SOME))
+            closes[touches, ROLES.index(role)] = scheme.allows(Tag(role, SOME), neighbour)
+    is_first = np.zeros(codes.true.size + 1, bool)
+    is_first[offsets] = True
+    written = []
+    for labels, (starts, stops, kinds) in zip((codes.true, codes.predicted), spans, strict=True):
+        type_of = np.append(rules.type_of[labels], -1)
+        touches_before = ~is_first[starts] & (type_of[starts - 1] == kinds)
+        touches_behind = ~is_first[stops] & (type_of[stops] == kinds)
+        is_written = opens[touches_before.astype(np.intp), role_of[labels[starts]]]
+        is_written &= closes[touches_behind.astype(np.intp), role_of[labels[stops - 1]]]
+        written.append(Spans(starts[is_written], stops[is_written], kinds[is_written]))
+    return written[0], written[1], types
 
 
-def read_spans(codes: LabelCodes, scheme: Scheme, strict: bool) -> tuple[SpanArrays, SpanArrays, list[str]]:
-    """Return the given spans, the predicted ones, and the names of their types."""
-    reader = SpanReader(codes.labels, scheme, strict)
-    return reader.read(codes.true, codes.starts), reader.read(codes.predicted, codes.starts), reader.types
-
-
-def same_borders(true: SpanArrays, predicted: SpanArrays) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def same_borders(true: Spans, predicted: Spans) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the numbers of the given and of the predicted spans that begin and end at the same positions."""
     place = np.full(1 + max(true.starts.max(initial=0), predicted.starts.max(initial=0)), -1)
     place[predicted.starts] = np.arange(predicted.starts.size)

@@ -206,22 +206,3 @@ def read_rules(file: ModelFile, n_states: int) -> TransitionRules | None:
     rules.start[file.integers(START, (None,), n_states)] = False
     rules.end[file.integers(END, (None,), n_states)] = False
     return rules
-
-
-class ChainAxes(NamedTuple):
-    """What the weights of a chain are of: labels (K,), features with names or templates, rules of labels."""
-
-    classes: NDArray
-    vocabulary: Vocabulary | None
-    n_features: int
-    rules: TransitionRules | None
-
-
-def read_axes(file: ModelFile) -> ChainAxes:
-    """Return what the weights of a chain's model file are of; ModelFileError where it does not fit together."""
-    n_states = file.count("n_classes", 1)
-    n_features = read_size(file, n_states)
-    classes, vocabulary = read_labels(file, n_states), read_vocabulary(file)
-    if vocabulary is not None and len(vocabulary) != n_features:
-        raise ModelFileError(f"{file.path}: {len(vocabulary)} names for {n_features} features")
-    return ChainAxes(classes, vocabulary, n_features, read_rules(file, n_states))

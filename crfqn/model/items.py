@@ -37,10 +37,9 @@ from crfqn.model.content import (
     read_size,
 )
 from crfqn.model.featurizers import Featurizer, Table, Words, read_featurizer
-from crfqn.model.labels import LabelSpace, TreeSpace
+from crfqn.model.labels import LabelSpace, TreeSpace, descend, name_array
 from crfqn.model.model import Decoding, Model, check_number, without_weights
 from crfqn.model.numpy_engine import NUMPY
-from crfqn.model.tree import descend, name_array
 from crfqn.model.unknown_features import warn_of_unknown
 from crfqn.model.weights import Rows, WeightMatrix
 from crfqn.taxonomy.tree import NO_PARENT, LabelTree

@@ -19,7 +19,7 @@ from crfqn.data.hybrid import check_dense, sparse_of
 from crfqn.data.label_codes import encode_constraints
 from crfqn.data.token_rows import TokenRows
 from crfqn.errors import InputError
-from crfqn.model.tree import sum_up
+from crfqn.model.labels import sum_up
 from crfqn.model.unknown_features import warn_of_unknown_names
 from crfqn.model.weights import Rows
 from crfqn.structures.item_chain import BestPath, ItemChain

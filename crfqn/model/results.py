@@ -36,16 +36,26 @@ def read_result(file: ModelFile, weights: SparseWeights) -> Result:
     """Return the result of the training that found these weights; ModelFileError for what is none."""
     saved = file.table("result")
     numbers: dict[str, Any] = {name: _number(file, name, saved.get(name)) for name in SUMMARY}
+    n_proved, status = saved.get("n_proved_zeros"), saved["status"]
+    if status not in list(Status.__members__):
+        raise ModelFileError(
+            f"{file.path}: result: status: expected a name of a status, got {describe(status)}"
+        )
+    table = file.array("trace", "float64", (None, len(TRACE)))
+    kinds = [WHOLE.get(str(column.type), float) for column in fields(Progress) if column.name in TRACE]
+    for name, kind, column in zip(TRACE, kinds, table.T, strict=True):
+        is_count = (column >= 0) & (column <= MOST_COUNTED) & (column == np.floor(column))
+        if kind is not float and not is_count.all():
+            raise ModelFileError(f"{file.path}: trace: {name}: expected counts, got {column[~is_count][0]:g}")
+    rows = [[kind(value) for kind, value in zip(kinds, row, strict=True)] for row in table.tolist()]
     return Result(
         coords=weights.coords,
         weights=weights.weights,
-        status=_status(file, saved["status"]),
-        trace=_trace(file),
+        status=Status[status],
+        trace=Trace([Progress(*row) for row in rows]),
         **numbers,
         n_iter=_whole_number(file, "n_iter", saved["n_iter"]),
-        n_proved_zeros=None
-        if saved.get("n_proved_zeros") is None
-        else _whole_number(file, "n_proved_zeros", saved["n_proved_zeros"]),
+        n_proved_zeros=None if n_proved is None else _whole_number(file, "n_proved_zeros", n_proved),
         is_doubtful=saved.get("is_doubtful") is True,
         held_out=_held_out(file, saved["held_out"]) if "held_out" in saved else None,
     )
@@ -65,27 +75,6 @@ def _held_out(file: ModelFile, saved: Any) -> HeldOutScores:
         np.array([_whole_number(file, "iterations", value) for value in iterations], np.int64),
         np.array([_number(file, "scores", value) for value in scores], np.float64),
         saved.get("is_patience_over") is True,
-    )
-
-
-def _status(file: ModelFile, name: Any) -> Status:
-    if name not in list(Status.__members__):
-        raise ModelFileError(
-            f"{file.path}: result: status: expected a name of a status, got {describe(name)}"
-        )
-    return Status[name]
-
-
-def _trace(file: ModelFile) -> Trace:
-    """Return the rows of the trace; ModelFileError where a count is not a whole number."""
-    table = file.array("trace", "float64", (None, len(TRACE)))
-    kinds = [WHOLE.get(str(column.type), float) for column in fields(Progress) if column.name in TRACE]
-    for name, kind, column in zip(TRACE, kinds, table.T, strict=True):
-        is_count = (column >= 0) & (column <= MOST_COUNTED) & (column == np.floor(column))
-        if kind is not float and not is_count.all():
-            raise ModelFileError(f"{file.path}: trace: {name}: expected counts, got {column[~is_count][0]:g}")
-    return Trace(
-        [Progress(*(kind(value) for kind, value in zip(kinds, row, strict=True))) for row in table.tolist()]
     )
 
 

@@ -22,9 +22,10 @@ from crfqn.data.label_codes import (
     split_by_item,
 )
 from crfqn.data.model_file import ModelFile, narrowed
-from crfqn.data.schemes import BORDER, LabelSpan, Scheme, find_scheme
+from crfqn.data.schemes import LabelSpan, find_scheme
 from crfqn.data.vocabulary import KnownNames, Vocabulary
-from crfqn.errors import InputError
+from crfqn.errors import InputError, ModelFileError
+from crfqn.metrics.label_arrays import span_rules
 from crfqn.model.content import (
     BIGRAMS,
     FEATURE,
@@ -38,16 +39,18 @@ from crfqn.model.content import (
     add_matrix,
     add_rules,
     add_vocabulary,
-    read_axes,
     read_dense,
     read_entries,
+    read_labels,
+    read_rules,
+    read_size,
+    read_vocabulary,
 )
 from crfqn.model.model import Decoding, Model, WeightsByName, check_number, without_weights
 from crfqn.model.numpy_engine import NUMPY, rows_of
 from crfqn.model.weights import WeightMatrix
 from crfqn.structures.edge_layout import EdgeLayout
 from crfqn.structures.item_chain import ItemChain
-from crfqn.structures.span_rules import SpanRules
 from crfqn.structures.transition_rules import TransitionRules
 
 
@@ -79,8 +82,11 @@ class SequenceModel(Model):
     @classmethod
     def of_file(cls, file: ModelFile) -> Self:
         """Return the model of a file's content; ModelFileError, or another error, where it does not fit together."""
-        classes, vocabulary, n_features, rules = read_axes(file)
-        n_states, settings = len(classes), file.table("settings")
+        n_states, settings = file.count("n_classes", 1), file.table("settings")
+        n_features = read_size(file, n_states)
+        classes, vocabulary = read_labels(file, n_states), read_vocabulary(file)
+        if vocabulary is not None and len(vocabulary) != n_features:
+            raise ModelFileError(f"{file.path}: {len(vocabulary)} names for {n_features} features")
 
         def matrix(name: str, row: str, column: str, shape: tuple[int, int]) -> WeightMatrix:
             return WeightMatrix.of(read_entries(file, name, row, column, shape), shape)
@@ -94,7 +100,7 @@ class SequenceModel(Model):
             loss=settings.get("loss", "logistic"),  # earlier files do not name it
             stored=without_weights(file),
             vocabulary_=vocabulary,
-            rules_=rules,
+            rules_=read_rules(file, n_states),
             edges=matrix("edge", FROM, TO, (n_states, n_states)),
             bigrams=matrix(BIGRAMS, TRANSITION, FEATURE, (EdgeLayout(n_states).n_pairs, n_features))
             if f"{BIGRAMS}_weight" in file.arrays
@@ -222,7 +228,8 @@ class SequenceModel(Model):
 
     def _transition_weights(self) -> dict[tuple[Any, Any], float]:
         """Return the weights that are not 0 by (label, next label)."""
-        labels, edges = self._labels, zip(*(column.tolist() for column in self.edges.by_row()), strict=True)
+        labels, columns = self._labels, (self.edges.values, self.edges.rows, self.edges.columns)
+        edges = zip(*(column.tolist() for column in columns), strict=True)
         return {(labels[a], labels[b]): weight for weight, a, b in edges if weight}
 
     def _bigram_weights(self) -> dict[tuple[Any, Any, Any], float]:
@@ -293,13 +300,3 @@ def _largest(weights: dict[Any, float], n: int, label: Any) -> list[tuple[Any, f
     """Return the n largest weights, in size, whose names end in a pair of labels with `label` among them, if given."""
     entries = [entry for entry in weights.items() if label is None or label in entry[0][-2:]]
     return sorted(entries, key=lambda entry: -abs(entry[1]))[:n]
-
-
-def span_rules(scheme: Scheme, labels: list) -> tuple[SpanRules, list[str]]:
-    """Return which labels make a span together, and the types of spans; InputError for a label of another scheme."""
-    tags = [scheme.parse(label) for label in labels]
-    types = sorted({tag.type for tag in tags if tag != BORDER})
-    number = {kind: place for place, kind in enumerate(types)}
-    continues = [[scheme.continues(one, other) for other in tags] for one in tags]
-    type_of = [-1 if tag == BORDER else number[tag.type] for tag in tags]
-    return SpanRules(np.array(type_of, np.int64), np.array(continues, bool)), types

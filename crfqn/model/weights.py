@@ -144,7 +144,12 @@ class WeightMatrix:
     def __getstate__(self) -> dict[str, Any]:
         """Return what pickles hold: of a matrix without zeros its values alone."""
         state = {name: getattr(self, name) for name in ("values", "columns", "row_ends", "shape")}
-        if self.values.size == math.prod(self.shape) and places_are_all(self):
+        n_rows, n_columns = self.shape
+        if (
+            self.values.size == n_rows * n_columns
+            and np.array_equal(self.row_ends, np.arange(n_rows + 1) * n_columns)
+            and np.array_equal(self.columns, np.tile(np.arange(n_columns), n_rows))
+        ):
             state["columns"] = state["row_ends"] = self.columns.dtype
         return state
 
@@ -213,10 +218,6 @@ class WeightMatrix:
         table: Any = np.bincount(places.flat, self.values, minlength=n_states * width)
         return table.astype(np.float64, copy=False).reshape(n_states, width)
 
-    def by_row(self) -> Entries:
-        """Return the weights row by row."""
-        return Entries(self.values, self.rows, self.columns.astype(np.int64))
-
     def entries(self) -> Entries:
         """Return the weights by feature."""
         _, states, places = self.by_feature
@@ -266,14 +267,6 @@ class WeightMatrix:
             terms = np.concatenate([np.tile(intercept, n_positions), terms])
         found = np.bincount(cells, terms, n_positions * n_states)
         return found.astype(np.float64, copy=False).reshape(n_positions, n_states)
-
-
-def places_are_all(matrix: WeightMatrix) -> bool:
-    """Return whether a matrix of as many weights as places has each place once, columns ascending."""
-    n_rows, n_columns = matrix.shape
-    return np.array_equal(matrix.row_ends, np.arange(n_rows + 1) * n_columns) and np.array_equal(
-        matrix.columns, np.tile(np.arange(n_columns), n_rows)
-    )
 
 
 def _sorted(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64], Vector | None]:

@@ -33,11 +33,11 @@ class SpanRules:
     def find(self, states: Labels, offsets: NDArray[np.int64]) -> Spans:
         """Return the spans of a labelling, int (N,), in their order."""
         type_of = self.type_of[states]
-        goes_on = np.zeros(states.size, bool)
-        goes_on[1:] = self.continues[states[:-1], states[1:]] & (type_of[1:] >= 0)
-        goes_on[offsets[:-1][np.diff(offsets) > 0]] = False
-        starts = np.flatnonzero((type_of >= 0) & ~goes_on)
-        behind = np.flatnonzero(~goes_on)  # the next span or the next position outside begins there
-        ends = np.append(behind, states.size)
-        stops = ends[np.searchsorted(behind, starts, side="right")]
+        goes_on = np.zeros(states.size + 1, bool)
+        pairs = states[:-1].astype(np.int64) * self.type_of.size + states[1:]
+        goes_on[1:-1] = self.continues.take(pairs)  # three times as fast as two indices
+        goes_on[offsets] = False
+        is_inside = type_of >= 0
+        starts = np.flatnonzero(is_inside & ~goes_on[:-1])
+        stops = np.flatnonzero(is_inside & ~goes_on[1:]) + 1
         return Spans(starts, stops, type_of[starts])

@@ -8,7 +8,7 @@ from references import random_rules, ruled
 
 from crfqn.data.schemes import SCHEMES, spans_of
 from crfqn.errors import InputError
-from crfqn.model.sequences import span_rules
+from crfqn.metrics.label_arrays import span_rules
 from crfqn.structures.chain import Chain
 from crfqn.structures.chain_decoding import n_best, pairs_of, span_probabilities
 from crfqn.structures.transition_rules import TransitionRules

@@ -14,8 +14,7 @@ from taxonomy_items import ANY, LEAVES, PADDED, PARENTS, X, Y, class_scores, fit
 import crfqn
 from crfqn import TaxonomyCRF
 from crfqn.estimators import taxonomy as taxonomy_module
-from crfqn.model.labels import TreeSpace
-from crfqn.model.tree import descend, name_array
+from crfqn.model.labels import TreeSpace, descend, name_array
 from crfqn.taxonomy.tree import LabelTree
 
 
