@@ -39,7 +39,9 @@ warnings.simplefilter("ignore")
 sets, known = {}, SETS | MULTILABEL | QUICK
 for line in sys.stdin:
     name, settings = json.loads(line)
-    source = sets.setdefault(name, None) or known[name]()
+    source = sets.get(name) or known[name]()
+    if name in MULTILABEL:
+        source = source.varying("group_l1")
     sets = {name: source}
     X, y = source.items.X_train, source.items.y_train
     if settings is None:
