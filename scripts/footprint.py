@@ -8,6 +8,7 @@ Linux. Run it twice: the first training of a machine compiles, which takes some 
 
 import random
 import sys
+from argparse import ArgumentParser
 from collections.abc import Callable
 from importlib import import_module
 from time import process_time
@@ -66,4 +67,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    ArgumentParser(description=__doc__).parse_args()
     main()

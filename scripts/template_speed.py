@@ -5,6 +5,7 @@ python scripts/template_speed.py            # with a model of some iterations: t
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
@@ -41,4 +42,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    ArgumentParser(description=__doc__).parse_args()
     main()

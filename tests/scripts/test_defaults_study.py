@@ -7,7 +7,7 @@ import json
 import defaults
 import numpy as np
 import pytest
-from defaults import Curve, Rule, folds
+from defaults import Curve, Rule
 from typer.testing import CliRunner
 
 
@@ -60,13 +60,6 @@ def test_the_page_has_all_sets_and_rules(folder):
         assert words in page
 
 
-def test_what_is_in_the_folder_is_not_measured_again(folder):
-    before = {file: file.stat().st_mtime_ns for file in folder.glob("*.json")}
-    result = run("--quick", "--output", str(folder))
-    assert result.exit_code == 0
-    assert before == {file: file.stat().st_mtime_ns for file in folder.glob("*.json")}
-
-
 def test_without_data_it_says_which(monkeypatch, tmp_path):
     monkeypatch.delenv("CRFQN_DATA", raising=False)
     monkeypatch.setenv("CRFQN_CACHE", str(tmp_path / "cache"))
@@ -90,18 +83,3 @@ def test_a_rule_is_judged_on_sets_that_did_not_choose_its_constant():
     assert losses[2] == pytest.approx(40, rel=0.05)
     constant, _ = rule.best(curves[:2])
     assert constant == pytest.approx(0.1, rel=0.05)
-
-
-def test_scores_between_strengths_are_interpolated():
-    found = curve(1.0, [80, 90, 80])
-    assert found.test_at(0.1**0.5) == pytest.approx(85)
-    assert found.test_at(50.0) == 80
-    assert found.lost_at(1.0) == pytest.approx(10)
-
-
-def test_folds_are_five_of_few_items():
-    assert len(folds(100)) == 5
-    assert sorted(np.concatenate([held_out for _, held_out in folds(100)])) == list(range(100))
-    ((train, held_out),) = folds(1000)
-    assert (train.size, held_out.size) == (800, 200)
-    assert not np.intersect1d(train, held_out).size

@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 pytest.importorskip("matplotlib")
 
 import reproduce_simplex_svm
-from harness.data import DATA
 
 
 def run(*arguments):
@@ -54,14 +53,3 @@ def test_other_figures_and_the_page(folder):
     page = (folder / "page.md").read_text(encoding="utf-8")
     assert "    python scripts/reproduce_simplex_svm.py --figure 1 --quick --passes 2\n" in page
     assert all((folder / f"figure-{number}.svg").stat().st_size > 1000 for number in "124")
-
-
-def test_names_of_the_command_are_those_of_the_data():
-    assert set(reproduce_simplex_svm.NAMES) <= set(DATA)
-    assert run("--data", "mnist").exit_code == 2
-
-
-def test_data_that_is_not_there(tmp_path, monkeypatch):
-    monkeypatch.setenv("CRFQN_DATA", str(tmp_path))
-    result = run("--figure", "1", "--data", "amazon7", "--output", str(tmp_path / "out"))
-    assert result.exit_code == 3

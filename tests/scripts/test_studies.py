@@ -8,43 +8,20 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from dataclasses import replace
 from itertools import islice
 
 import numpy as np
 import pytest
 import reproduce_prox_qn
-import scipy.sparse
 from harness import curve_report, curves, pages
-from harness.curves import Curve, Recording, Study
+from harness.curves import Study
 from harness.drawing import Panel
 from harness.judging import weights_of
-from harness.pages import Folder, Optimum, Page, Section, better
-from harness.problems import Problem
+from harness.pages import Folder, Optimum, Page, Section
 from harness.report import shown
 from problems import make_problem
-from reproduce_prox_qn import (
-    DIGITS,
-    FIGURES,
-    LSHTC1,
-    METHOD,
-    METHODS,
-    NOTES,
-    OCR,
-    PEER,
-    STDLIB,
-    TABLES,
-    Case,
-    Data,
-    Paper,
-    WithoutShrinking,
-    converge,
-    first_note,
-    notes_on,
-    optimum_table,
-    some_items,
-)  # fmt: skip
+from reproduce_prox_qn import FIGURES, METHOD, PEER, TABLES, Paper, WithoutShrinking, converge  # fmt: skip
 from typer.testing import CliRunner
 
 from crfqn.penalties import ElasticNet
@@ -86,13 +63,6 @@ class TestFigure:
     def test_all_files_and_nothing_else(self, folder):
         names = {"figure-digits.csv", "figure-digits.svg", "optima.json", "page.md", "sections.json"}
         assert {file.name for file in folder.iterdir()} == names
-
-    def test_picture(self, folder):
-        picture = (folder / "figure-digits.svg").read_text(encoding="utf-8")
-        assert len(picture) < 60_000  # of the manual's pages
-        for solver in SOLVERS:  # a line in each method's colour in each panel, and in the legend
-            assert picture.count(f"fill: none; stroke: {METHODS[solver].colour}") == 5
-            assert picture.count(f">{solver}</text>") == 1
 
     def test_every_method_has_rows_in_order(self, rows):
         assert list(dict.fromkeys(row["solver"] for row in rows)) == list(SOLVERS)
@@ -157,25 +127,6 @@ class TestFigure:
             again.run(QUICK, SOLVERS)  # but curves are
 
 
-def test_a_run_in_a_process_of_its_own(tmp_path):
-    case = replace(QUICK, share=0.04)
-    alone = Study(Folder(tmp_path, Page()), SECONDS, is_quick=False)
-    alone.run(case, ["OWL-QN"])
-    optimum, found = alone.folder.optima[str(case)], alone.curves[case, "OWL-QN"]
-    assert optimum.gap < 1e-3
-    assert optimum.value <= found.values.min() < found.values[0]
-    assert found.objective == pytest.approx(found.values.min(), rel=1e-9)  # the judge's, from the weights
-
-
-def test_part_of_documents_has_all_labels_and_loses_the_words_that_do_not_occur():
-    matrix = scipy.sparse.csr_array(np.array([[0.0, 1, 0, 2], [5, 0, 0, 0], [0, 3, 0, 0], [4, 0, 0, 0]]))
-    problem = Problem(matrix, np.array(["a", "a", "b", "b"]), matrix[3:], np.array(["b"]))
-    part = some_items(problem, 2)
-    assert part.y_train.tolist() == ["a", "b"]
-    assert part.X_train.toarray().tolist() == [[1, 2], [3, 0]]
-    assert part.X_test.toarray().tolist() == [[0, 0]]
-
-
 class TestNothingHalfWritten:
     @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
     def test_a_failure_leaves_the_files_of_before(self, tmp_path, error):
@@ -232,32 +183,6 @@ class TestCommand:
         assert message in " ".join(result.output.replace("│", " ").split())
         assert not (tmp_path / "out").exists()
 
-    def test_without_a_choice_all_of_the_paper(self, tmp_path, monkeypatch):
-        made = []
-        for kind in ("figure", "table", "superlinear"):
-            monkeypatch.setattr(Paper, kind, lambda self, *name, kind=kind: made.append((kind, *name)))
-        assert CliRunner().invoke(reproduce_prox_qn.app, ["--output", str(tmp_path)]).exit_code == 0
-        expected = [("figure", number) for number in "12345678"]
-        assert made == [*expected, ("table", "1"), ("table", "2"), ("superlinear",)]
-
-    def test_without_matplotlib(self, tmp_path, monkeypatch):
-        monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-        result = CliRunner().invoke(
-            reproduce_prox_qn.app, ["--figure", "digits", "--output", str(tmp_path / "out")]
-        )
-        assert result.exit_code == 2
-        assert "pip install 'crfqn[plot]'" in result.output
-
-    def test_without_data(self, tmp_path, monkeypatch):
-        for name in ("CRFQN_DATA", "CRFQN_CACHE"):
-            monkeypatch.setenv(name, str(tmp_path))
-        result = CliRunner().invoke(
-            reproduce_prox_qn.app, ["--table", "1", "--output", str(tmp_path / "out")]
-        )
-        assert result.exit_code == 3
-        assert "ocr" in result.output
-        assert "`--quick` and `--figure digits` need no files" in result.output
-
     def test_quick_without_data(self, tmp_path, monkeypatch):
         for name in ("CRFQN_DATA", "CRFQN_CACHE"):
             monkeypatch.setenv(name, str(tmp_path))
@@ -279,74 +204,6 @@ class TestCommand:
         assert "optima.json: expected JSON" in result.output
 
 
-def curve(values, gaps=None, solver="Prox-QN"):
-    n = len(values)
-    gaps = np.full(n, np.nan) if gaps is None else np.array(gaps)
-    counts, unknown = np.arange(n), np.full(n, np.nan)
-    return Curve(
-        solver, "F* reached", counts, np.arange(1.0, n + 1), np.arange(2.0, n + 2), np.array(values), gaps,
-        counts, unknown, objective=min(values), accuracy=0.5, n_nonzero=3,
-    )  # fmt: skip
-
-
-class TestStandIns:
-    @pytest.mark.parametrize(("data", "stand_in"), [(OCR, DIGITS), (LSHTC1, STDLIB)])
-    @pytest.mark.parametrize("is_here", [True, False])
-    def test_built_in_data_where_there_are_no_files(self, data, stand_in, is_here, monkeypatch):
-        monkeypatch.setattr(Data, "is_here", is_here)
-        case = Case(data, 2.0).quick()
-        assert case.data == (data if is_here else stand_in)
-        assert case.share == case.data.quick < 1.0
-        assert (case.stands_for is None) == is_here
-
-    def test_built_in_data_is_always_here(self, tmp_path, monkeypatch):
-        for name in ("CRFQN_DATA", "CRFQN_CACHE"):
-            monkeypatch.setenv(name, str(tmp_path))
-        assert [data.is_here for data in (DIGITS, STDLIB, OCR, LSHTC1)] == [True, True, False, False]
-
-    def test_notes_say_what_was_measured(self):
-        there, here = Case(OCR, 1.0), Case(DIGITS, 1.0, 0.1, stands_for=OCR)
-        assert notes_on([there, there]) == [NOTES[OCR]]
-        assert notes_on([here])[0].startswith("OCR is not on this machine: digits, built in")
-        assert notes_on([Case(DIGITS, 1.0)]) == []
-
-
-class TestReport:
-    def test_lower_bound_of_a_curve(self):
-        assert (
-            curve([10.0, 12.0, 8.0], [0.5, 0.5, 0.25]).lower_bound == 6.0
-        )  # 12's gap is of the best so far, 10
-        assert curve([10.0]).lower_bound == -np.inf
-
-    def test_better_of_two(self):
-        first = Optimum("x", 8.0, 7.0, "a", 3, 0.5)
-        second = Optimum("x", 9.0, 7.5, "b", 4, 0.6)
-        for best in (better(first, second), better(second, first)):
-            assert best == replace(first, lower_bound=7.5)
-        assert first.gap == 0.125
-
-    def test_who_is_first(self):
-        fast, slow = curve([20.0, 10.0, 10.0, 10.0]), curve([20.0, 20.0, 10.05, 10.0], solver="OWL-QN")
-        assert first_note(10.0, [fast, slow]) == (
-            "Prox-QN first to 1e-2: yes, OWL-QN took 1.5 times as long; "
-            "1e-3: yes, OWL-QN took 2 times as long; 1e-4: yes, OWL-QN took 2 times as long."
-        )
-        assert "1e-4: NO" in first_note(10.0, [replace(fast, seconds=10 * fast.seconds), slow])
-
-    @pytest.mark.parametrize(("name", "values"), [("1", ("2,542", "0.7366")), ("2", ("28,483", "0.2497"))])
-    def test_tables_have_the_papers_values(self, name, values):
-        cases = TABLES[name]
-        optima = {str(case): Optimum("", 1.0, 1.0, "", 7, 0.5) for case in cases}
-        text = optimum_table(cases, optima).markdown()
-        for value in (*values, "0.5000"):
-            assert value in text
-
-    def test_a_part_of_the_items(self):
-        case = Case(QUICK.data, 3.0, share=0.25)
-        assert case.strength == 1.5
-        assert len(case.load().y_train) == 375
-
-
 def test_weights_as_a_solver_lays_them_out():
     weights, edges = weights_of(
         np.array([1, 5, 6, 9]), np.array([1.0, 2.0, 3.0, 4.0]), n_states=2, n_features=3
@@ -365,18 +222,6 @@ def test_without_shrinking_all_coordinates_are_active():
     assert np.all(np.diff(value) <= 0)
     best = problem.optimum(1.0, 0.0)[0]
     assert best <= value[-1] <= 1.01 * best
-
-
-def test_recording_thins_out_but_keeps_the_first():
-    problem = make_problem(0)
-    objective, penalty = problem.objective(), ElasticNet(1.0)
-    start = objective.at(*NO_WEIGHTS)
-    everything, some = Recording(ProxQN.paper(), keeps_all=True), Recording(ProxQN.paper())
-    for recording in (everything, some):
-        n_states = len(list(islice(recording.steps(objective, penalty, start), 10)))
-    assert list(everything.kept) == list(range(n_states))
-    assert 0 in some.kept
-    assert set(some.kept) <= set(everything.kept)
 
 
 def test_superlinear_convergence():
