@@ -43,7 +43,7 @@ from threadpoolctl import threadpool_limits
 
 from crfqn import CalibratedLeastSquares, GeneralizedLeastSquares, StagewiseRegression
 from crfqn.datasets import dataset
-from crfqn.papers.agarwal2014.random_projections import RandomFourier
+from crfqn.papers.agarwal2014.generators import RandomFourier
 
 DIMS, QUICK_DIMS = (4000,), (200,)
 COMPONENTS = 50  # principal components of the training images, before random features of MNIST

@@ -13,7 +13,7 @@ from references import Penalised
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.losses.potentials import LINKS
 from crfqn.objectives.objective import Objective
-from crfqn.papers.agarwal2014.link import Link
+from crfqn.papers.agarwal2014.gls import Link
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.certificate import best_bound, unpenalised_charge

@@ -10,7 +10,7 @@ from crfqn.objectives.linear import gram
 from crfqn.objectives.linear.coordinates import split_coords
 from crfqn.objectives.linear.dense_map import DenseMap, JoinedMap
 from crfqn.objectives.linear.sparse_map import SparseMap
-from crfqn.papers.agarwal2014.generated_map import GeneratedMap
+from crfqn.papers.agarwal2014.generators import GeneratedMap
 from crfqn.threads import Pool
 
 OFFSETS = np.array([0, 2, 2, 7, 30])

@@ -14,8 +14,7 @@ from crfqn.objectives.linear import tiled_map
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.losses.potentials import LINKS, LogSumExp, Potential, SoftPlus, SquaredNorm, named_link
 from crfqn.objectives.objective import Objective
-from crfqn.papers.agarwal2014.gls import GLS
-from crfqn.papers.agarwal2014.link import Link
+from crfqn.papers.agarwal2014.gls import GLS, Link
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize

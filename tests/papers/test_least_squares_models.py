@@ -23,15 +23,16 @@ from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.automatic_solver import is_narrow
 from crfqn.objectives.losses.potentials import Potential
 from crfqn.papers import agarwal2014
-from crfqn.papers.agarwal2014 import stagewise, updates
-from crfqn.papers.agarwal2014.base import clipped
-from crfqn.papers.agarwal2014.random_projections import (
+from crfqn.papers.agarwal2014 import fits, stagewise
+from crfqn.papers.agarwal2014.generalized import clipped
+from crfqn.papers.agarwal2014.generators import (
+    ByFrequency,
     Projections,
     RandomFourier,
     RandomProjections,
+    RandomSubsets,
     median_distance,
 )
-from crfqn.papers.agarwal2014.sources import ByFrequency, RandomSubsets
 
 X, Y = load_digits(return_X_y=True)
 X = X / 16.0
@@ -215,7 +216,7 @@ class TestStages:
 
     @pytest.mark.parametrize(("n_features", "n_steps"), [(40_000, 1000), (500, 1000), (500, 1)])
     def test_sparse_features_beyond_what_a_matrix_may_have(self, n_features, n_steps, monkeypatch):
-        monkeypatch.setattr(updates, "MOST_CG_STEPS", n_steps)  # after one step a factor is made
+        monkeypatch.setattr(fits, "MOST_CG_STEPS", n_steps)  # after one step a factor is made
         random = np.random.default_rng(0)
         rows = sp.random_array((90, n_features), density=8.0 / n_features, rng=random, format="csr")
         rows += sp.csr_array((np.ones(90), (np.arange(90), np.arange(90) % 3)), rows.shape)

@@ -8,7 +8,7 @@ from crfqn import MulticlassClassifier, MulticlassCRF
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.losses.potentials import SquaredNorm
 from crfqn.objectives.objective import Objective
-from crfqn.papers.agarwal2014.link import Link
+from crfqn.papers.agarwal2014.gls import Link
 from crfqn.papers.zhong2014.prox_gd import FISTA
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status

@@ -22,10 +22,9 @@ from crfqn.errors import ModelFileError
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.features import item_features
 from crfqn.objectives.linear.feature_map import FeatureMap, scores_of
-from crfqn.papers.agarwal2014.base import clipped
-from crfqn.papers.agarwal2014.items import ItemStream
-from crfqn.papers.agarwal2014.staged import StagedModel, StageList
-from crfqn.papers.agarwal2014.updates import PartMaps
+from crfqn.papers.agarwal2014.fits import ItemStream, PartMaps
+from crfqn.papers.agarwal2014.generalized import clipped
+from crfqn.papers.agarwal2014.stages import StagedModel, StageList
 from crfqn.threads import Pool
 
 SMALLEST = 1e-6  # singular value of the functions, in units of the largest: powers of 0 and 1 are the same
@@ -147,15 +146,15 @@ class CalibratedLeastSquares(StagedModel[Calibration]):
     def _stopping_tolerance(self) -> float:
         return self.tol
 
-    def _read_weights(self, file: ModelFile, n_nodes: int, n_features: int) -> None:
+    def _stored_stages(self, file: ModelFile, n_labels: int, n_features: int) -> Calibration:
         stages = self._new_stages((), self._is_exclusive)
-        stages.read_from(file, n_nodes)
+        stages.read_from(file, n_labels)
         widths = {table.shape[1] for table in stages.residual_tables}
         functions = {table.shape[1] for table in stages.calibration_tables}
-        expected = {n_features + bool(self.fit_intercept)}, {n_nodes * len(self.basis)}
+        expected = {n_features + bool(self.fit_intercept)}, {n_labels * len(self.basis)}
         is_whole = len(stages.residual_tables) == len(stages.calibration_tables)
         if not (is_whole and widths <= expected[0] and functions <= expected[1]):
             raise ModelFileError(
                 f"{file.path}: the weights of the stages do not fit the features or the basis"
             )
-        self.stages_ = stages
+        return stages

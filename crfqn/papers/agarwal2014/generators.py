@@ -1,15 +1,370 @@
-"""Generators of features in batches, which stagewise regression fits one after the other: by name, and as stored."""
+"""Features in batches, GEN of Agarwal et al. (2014), Algorithm 3: random ones, and the given ones some at a time.
+
+A generator holds settings; its `fit(blocks, seed)`, given arrays or CSR arrays (rows, d), returns a source of batches,
+functions of a row that depend on the seed and the batch's number alone, so that a model needs to keep no features.
+Random Fourier features, cos(x . omega + b) with omega normal of variance 2 / s and b uniform, approximate the Gaussian
+kernel exp(-||x - x'||^2 / s): Rahimi and Recht (NIPS 2007). Shapes: N rows of d numbers, p features of a batch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, is_dataclass
+from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
+from crfqn.arrays import Vector
+from crfqn.data.items import positions_of
 from crfqn.errors import InputError
-from crfqn.papers.agarwal2014.random_projections import Projections, RandomFourier, RandomProjections
-from crfqn.papers.agarwal2014.sources import ByFrequency, Ordered, RandomSubsets, Shuffled, Source
+from crfqn.objectives.linear.dense_map import DenseMap
+from crfqn.objectives.linear.tiled_map import POSITIONS, TiledMap
+from crfqn.threads import Pool
+
+SAMPLE = 1000  # rows from which a scale is learnt
+NO_ROWS = "expected at least one block of rows, got none"
+FOURIER = "cos"
+# Each works in place.
+NONLINEARITIES: Mapping[str, Callable[[NDArray], NDArray]] = {
+    FOURIER: lambda x: np.cos(x, out=x),
+    "relu": lambda x: np.maximum(x, 0.0, out=x),
+    "tanh": lambda x: np.tanh(x, out=x),
+    "abs": lambda x: np.abs(x, out=x),
+    "square": lambda x: np.square(x, out=x),
+}
+
+
+class Batch(ABC):
+    """Batch of features, each a function of a row."""
+
+    n_features: int
+
+    @abstractmethod
+    def transform(self, rows: Any, columns: Any = slice(None)) -> NDArray[np.floating]:
+        """Return some of the features of some rows, (rows, columns); columns: a slice or an array of numbers."""
+
+
+class Source(ABC):
+    """Source of batches: a generator fitted to rows of d numbers (`n_inputs`); KIND names it in model files."""
+
+    KIND: ClassVar[str]
+
+    n_inputs: int
+
+    @abstractmethod
+    def batch(self, number: int, size: int) -> Batch:
+        """Return the batch `number`, counted from 0, of up to `size` features."""
+
+    def batch_width(self, number: int, size: int) -> int:
+        """Return the number of features of the batch `number`, without making it."""
+        return size
+
+    def content(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
+        """Return what a model file has to hold: JSON values, and arrays by name; InputError if that is impossible."""
+        return vars(self).copy(), {}
+
+    @classmethod
+    def restored(cls, table: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> Source:
+        """Return what `content` describes; KeyError or ValueError for anything else."""
+        raise ValueError(f"a model file holds no {cls.KIND} source")
+
+
+def draws(seed: int, number: int) -> np.random.RandomState:
+    """Return the random numbers of a batch, of numpy's RandomState, whose streams stay the same in all versions."""
+    return np.random.RandomState([seed, number])
+
+
+def result_dtype(rows: Any) -> np.dtype:
+    """Return float32 for rows of float32 and small integers, float64 for others."""
+    return np.result_type(rows.dtype, np.float32)
+
+
+def dense(table: Any) -> NDArray:
+    """Return a table, perhaps sparse, as an array."""
+    return table.toarray() if hasattr(table, "toarray") else np.asarray(table)
+
+
+def first_block(blocks: Iterable[Any]) -> Any:
+    """Return the first block of rows; InputError where there is none."""
+    for block in blocks:
+        return block
+    raise InputError(NO_ROWS)
+
+
+def sample_rows(blocks: Iterable[Any]) -> NDArray[np.float64]:
+    """Return up to SAMPLE different rows, evenly spread over the blocks, float64 (rows, d); of fewer all, in an order
+    of their own, so that neither repetitions nor the blocks' order make a difference."""
+    samples = [
+        dense(block[:: max(1, block.shape[0] // SAMPLE)][:SAMPLE]).astype(np.float64) for block in blocks
+    ]
+    if not samples:
+        raise InputError(NO_ROWS)
+    rows = np.unique(np.concatenate(samples), axis=0)
+    return rows[:: max(1, rows.shape[0] // SAMPLE)][:SAMPLE]
+
+
+def median_distance(rows: NDArray[np.float64]) -> float:
+    """Return the median of the squared distances between different rows, 1 if most of them are the same."""
+    norms = np.square(rows).sum(axis=1)
+    squares = norms[:, None] + norms - 2.0 * rows @ rows.T
+    above = squares[np.triu_indices(len(rows), 1)]
+    median = float(np.median(above)) if above.size else 0.0
+    return median if median > 1e-12 * float(norms.max(initial=0.0)) else 1.0
+
+
+def checked_scale(scale: float) -> float:
+    """Return the scale; InputError unless it is a finite number > 0."""
+    if not (np.isfinite(scale) and scale > 0):
+        raise InputError(f"scale: expected None or a finite number > 0, got {scale!r}")
+    return scale
+
+
+def check_count(table: Mapping[str, Any], name: str) -> int:
+    """Return the entry `name` of a model file's table, a whole number >= 0; ValueError for anything else."""
+    value = table[name]
+    if type(value) is not int or not 0 <= value < 2**32:
+        raise ValueError(f"{name}: expected a whole number from 0 to {2**32 - 1}, got {value!r}")
+    return value
+
+
+@dataclass(frozen=True, eq=False)
+class ProjectionBatch(Batch):
+    """Batch of the features f(x . omega_j + b_j), j = 1 ... p: omega float64 (d, p), shifts float64 (p,)."""
+
+    omega: NDArray[np.float64]
+    shifts: NDArray[np.float64]
+    nonlinearity: str
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        return self.shifts.size
+
+    def transform(self, rows: Any, columns: Any = slice(None)) -> NDArray[np.floating]:
+        dtype = result_dtype(rows)
+        rows = rows if rows.dtype == dtype else rows.astype(dtype)
+        products = rows @ np.ascontiguousarray(self.omega[:, columns], dtype)
+        products += self.shifts[columns].astype(dtype)
+        return NONLINEARITIES[self.nonlinearity](products)
+
+
+@dataclass(frozen=True)
+class Projections(Source):
+    """Source of random projections of rows of d numbers; spread: the standard deviation of the entries of omega."""
+
+    KIND: ClassVar[str] = "projections"
+
+    n_inputs: int
+    spread: float
+    nonlinearity: str
+    seed: int
+
+    def batch(self, number: int, size: int) -> ProjectionBatch:
+        random = draws(self.seed, number)
+        omega = self.spread * random.normal(size=(self.n_inputs, size))
+        is_wave = self.nonlinearity == FOURIER
+        shifts = random.uniform(0.0, 2.0 * np.pi, size) if is_wave else random.normal(size=size)
+        return ProjectionBatch(omega, shifts, self.nonlinearity)
+
+    @classmethod
+    def restored(cls, table: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> Projections:
+        nonlinearity, spread = table["nonlinearity"], table["spread"]
+        if nonlinearity not in NONLINEARITIES:
+            raise ValueError(f"nonlinearity: expected one of {[*NONLINEARITIES]}, got {nonlinearity!r}")
+        if isinstance(spread, bool) or not isinstance(spread, (int, float)) or not 0 < spread < np.inf:
+            raise ValueError(f"spread: expected a finite number above 0, got {spread!r}")
+        return cls(check_count(table, "n_inputs"), float(spread), nonlinearity, check_count(table, "seed"))
+
+
+@dataclass(frozen=True)
+class RandomFourier:
+    """Generator of random Fourier features cos(x . omega + b) of the Gaussian kernel exp(-||x - x'||^2 / scale).
+
+    Parameters
+    ----------
+    scale : float > 0, optional
+        s; by default the median of ||x - x'||^2 over pairs of up to 1,000 rows.
+    """
+
+    scale: float | None = None
+
+    def fit(self, blocks: Iterable[Any], seed: int) -> Projections:
+        rows = sample_rows(blocks)
+        scale = median_distance(rows) if self.scale is None else checked_scale(self.scale)
+        return Projections(rows.shape[1], float(np.sqrt(2.0 / scale)), FOURIER, seed)
+
+
+@dataclass(frozen=True)
+class RandomProjections:
+    """Generator of projections in random directions with a non-linearity, f(x . omega + b), b normal.
+
+    Parameters
+    ----------
+    nonlinearity : {"relu", "tanh", "abs", "square"}
+    scale : float > 0, optional
+        The variance of x . omega is ||x||^2 / scale; by default the mean of ||x||^2 over up to 1,000 rows.
+    """
+
+    nonlinearity: str = "relu"
+    scale: float | None = None
+
+    def fit(self, blocks: Iterable[Any], seed: int) -> Projections:
+        known = [name for name in NONLINEARITIES if name != FOURIER]
+        if self.nonlinearity not in known:
+            raise InputError(f"nonlinearity: expected one of {known}, got {self.nonlinearity!r}")
+        rows = sample_rows(blocks)
+        usual = float(np.square(rows).sum(axis=1).mean()) or 1.0
+        scale = usual if self.scale is None else checked_scale(self.scale)
+        return Projections(rows.shape[1], float(scale**-0.5), self.nonlinearity, seed)
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenBatch(Batch):
+    """Some of the given features as they are, int64 (p,)."""
+
+    chosen: NDArray[np.int64]
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        return self.chosen.size
+
+    def transform(self, rows: Any, columns: Any = slice(None)) -> NDArray[np.floating]:
+        return dense(rows[:, self.chosen[columns]]).astype(result_dtype(rows))
+
+
+class InTurn(Source):
+    """Base class of the sources that take every given feature once before any comes again, in rounds."""
+
+    @abstractmethod
+    def order(self, turn: int) -> NDArray[np.int64]:
+        """Return the permutation of the features in round `turn`, int64 (d,)."""
+
+    def batch(self, number: int, size: int) -> ChosenBatch:
+        """Return the batch `number`, its features ascending."""
+        turn, place = divmod(number, -(-self.n_inputs // size))
+        return ChosenBatch(np.sort(self.order(turn)[place * size : (place + 1) * size]))
+
+    def batch_width(self, number: int, size: int) -> int:
+        """Return the number of features of the batch `number`: the last of a round may have fewer."""
+        place = number % -(-self.n_inputs // size)
+        return min(size, self.n_inputs - place * size)
+
+
+@dataclass(frozen=True)
+class Shuffled(InTurn):
+    """Source that draws features without replacement; once all have been drawn, a new permutation begins."""
+
+    KIND: ClassVar[str] = "subsets"
+
+    n_inputs: int
+    seed: int
+
+    def order(self, turn: int) -> NDArray[np.int64]:
+        return draws(self.seed, turn).permutation(self.n_inputs)
+
+    @classmethod
+    def restored(cls, table: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> Shuffled:
+        return cls(check_count(table, "n_inputs"), check_count(table, "seed"))
+
+
+@dataclass(frozen=True, eq=False)
+class Ordered(InTurn):
+    """Source that takes features in a given order, int64 (d,), again and again."""
+
+    KIND: ClassVar[str] = "ordered"
+
+    features: NDArray[np.int64]
+
+    @property
+    def n_inputs(self) -> int:  # type: ignore[override]
+        return self.features.size
+
+    def order(self, turn: int) -> NDArray[np.int64]:
+        return self.features
+
+    def content(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
+        return {}, {"order": self.features}
+
+    @classmethod
+    def restored(cls, table: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> Ordered:
+        order = np.asarray(arrays["order"])
+        if order.dtype.kind not in "iu" or not np.array_equal(np.sort(order), np.arange(order.size)):
+            raise ValueError("order: expected every feature once")
+        return cls(order.astype(np.int64))
+
+
+@dataclass(frozen=True)
+class RandomSubsets:
+    """Generator that draws the given features at random without replacement; all come before one comes again."""
+
+    def fit(self, blocks: Iterable[Any], seed: int) -> Shuffled:
+        return Shuffled(int(first_block(blocks).shape[1]), seed)
+
+
+@dataclass(frozen=True)
+class ByFrequency:
+    """Generator that takes the given features by frequency, the most frequent first: the paper's choice for text."""
+
+    def fit(self, blocks: Iterable[Any], seed: int) -> Ordered:
+        counts: Any = sum(np.bincount(block.nonzero()[1], minlength=block.shape[1]) for block in blocks)
+        if not np.ndim(counts):
+            raise InputError(NO_ROWS)
+        return Ordered(np.argsort(-counts, kind="stable").astype(np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class TransformedBatch(Batch):
+    """Batch of features that a fitted transformer makes of rows."""
+
+    transformer: Any
+    n_features: int
+
+    def transform(self, rows: Any, columns: Any = slice(None)) -> NDArray[np.floating]:
+        return dense(self.transformer.transform(rows))[:, columns].astype(result_dtype(rows), copy=False)
+
+
+@dataclass(eq=False)
+class Transformed(Source):
+    """Source of batches by clones of a transformer, fitted to the first block of rows, each with its own seed."""
+
+    KIND: ClassVar[str] = "transformed"
+
+    transformer: Any
+    rows: Any
+    seed: int
+    batches: dict[int, TransformedBatch] = field(default_factory=dict)
+
+    @property
+    def n_inputs(self) -> int:  # type: ignore[override]
+        return int(self.rows.shape[1])
+
+    def batch(self, number: int, size: int) -> TransformedBatch:
+        if number not in self.batches:
+            settings = {"random_state": (self.seed + number) % 2**32, "n_components": size}
+            known = self.transformer.get_params()
+            twin = clone(self.transformer).set_params(**{k: v for k, v in settings.items() if k in known})
+            twin.fit(self.rows)
+            self.batches[number] = TransformedBatch(twin, int(twin.transform(self.rows[:1]).shape[1]))
+        return self.batches[number]
+
+    def batch_width(self, number: int, size: int) -> int:
+        return self.batch(number, size).n_features
+
+    def content(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
+        raise InputError(f"generator: a model file has no place for transformers, got {self.transformer!r}")
+
+
+@dataclass(frozen=True)
+class FromTransformer:
+    """Generator of features by a scikit-learn transformer, cloned for each batch."""
+
+    transformer: Any
+
+    def fit(self, blocks: Iterable[Any], seed: int) -> Transformed:
+        return Transformed(self.transformer, first_block(blocks), seed)
+
 
 GENERATORS: Mapping[str, Any] = {
     "fourier": RandomFourier(),
@@ -17,20 +372,83 @@ GENERATORS: Mapping[str, Any] = {
     "subsets": RandomSubsets(),
     "frequency": ByFrequency(),
 }
+KINDS = {type(generator).__name__: type(generator) for generator in GENERATORS.values()}
 SOURCES: Mapping[str, type[Source]] = {kind.KIND: kind for kind in (Projections, Shuffled, Ordered)}
 
 
-def named_generator(generator: object) -> Any:
-    """Return the generator of this name, or the object itself if it is a generator; InputError for anything else."""
+def as_generator(generator: Any) -> Any:
+    """Return the generator for a name, a generator or a transformer; InputError for anything else."""
     if isinstance(generator, str) and generator in GENERATORS:
         return GENERATORS[generator]
+    if hasattr(generator, "fit_transform"):
+        return FromTransformer(generator)
     if hasattr(generator, "fit") and not isinstance(generator, type):
         return generator
     raise InputError(f"generator: expected one of {[*GENERATORS]} or a generator, got {generator!r}")
 
 
-def restored_source(kind: str, table: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> Source:
+def stored_generator(generator: Any) -> Any:
+    """Return a generator as JSON; InputError for a transformer and for a generator of the user's own."""
+    if isinstance(generator, str):
+        return generator
+    if not is_dataclass(generator) or KINDS.get(type(generator).__name__) is not type(generator):
+        raise InputError(f"generator: a model file holds those of {__name__}, got {generator!r}")
+    return {"kind": type(generator).__name__, **asdict(generator)}  # type: ignore[arg-type, call-overload]
+
+
+def restored_generator(stored: Any) -> Any:
+    """Return the generator of `stored_generator`'s JSON; KeyError, TypeError or InputError for anything else."""
+    if isinstance(stored, dict):
+        return KINDS[stored["kind"]](**{name: stored[name] for name in stored if name != "kind"})
+    as_generator(stored)
+    return stored
+
+
+def restored_source(table: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> Source:
     """Return the source that a model file describes; KeyError or ValueError for anything else."""
+    kind = table["kind"]
     if kind not in SOURCES:
         raise ValueError(f"generator: expected one of {[*SOURCES]}, got {kind!r}")
     return SOURCES[kind].restored(table, arrays)
+
+
+@dataclass(eq=False)
+class GeneratedMap(TiledMap):
+    """Scores from features that are functions (`batch`) of N rows, as random features of a seed: made anew in every
+    pass. Shapes as in `objectives/linear/feature_map.py`.
+
+    has_constant : whether there is one more feature than those of the batch, the last, that is 1 at every position
+    """
+
+    rows: Any
+    batch: Batch
+    offsets: NDArray[np.int64]
+    has_constant: bool = False
+    pool: Pool = field(default_factory=Pool)
+
+    @property
+    def n_stored(self) -> int:
+        return self.batch.n_features
+
+    @property
+    def has_float32(self) -> bool:
+        return result_dtype(self.rows) == np.float32
+
+    def take(self, items: NDArray[np.integer]) -> tuple[GeneratedMap, NDArray[np.int64]]:
+        positions, offsets = positions_of(self.offsets, items)
+        rows = self.rows[positions]
+        return GeneratedMap(rows, self.batch, offsets, self.has_constant, self.pool), positions
+
+    def _tile(self, positions: Any, columns: Any) -> Vector:
+        return np.asarray(self.batch.transform(self.rows[positions], columns), np.float64)
+
+    def kept(self) -> DenseMap:
+        """Return the map of their array, made once: in float32 where the rows are float32 or small integers."""
+        table = np.empty((self.n_positions, self.n_stored), result_dtype(self.rows))
+
+        def make(part: int) -> None:
+            stretch = slice(part * POSITIONS, (part + 1) * POSITIONS)
+            table[stretch] = self.batch.transform(self.rows[stretch])
+
+        self.pool.each(-(-self.n_positions // POSITIONS), make)
+        return DenseMap(table, self.offsets, self.has_constant, self.pool)

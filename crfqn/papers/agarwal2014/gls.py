@@ -1,4 +1,11 @@
-"""Generalised least squares: Agarwal, Kakade, Karampatziakis, Song, Valiant (ICML 2014), Algorithm 1.
+"""Generalised least squares: Agarwal, Kakade, Karampatziakis, Song, Valiant (ICML 2014), Algorithm 1, and its loss.
+
+The calibrated loss of a link g = grad Phi (definition 2), for items of one position each, is
+
+    loss_i = Phi(s_i) + Phi*(y_i) - <y_i, s_i>,    residual = g(s_i) - y_i
+
+Targets y_i are points of the simplex (a label each), of the hypercube (any labels), or any numbers that the link can
+predict. Phi*(y_i), which the paper leaves out, makes 0 the smallest loss; it is left out where it is not known, too.
 
     W <- W - (M + l2)^-1 (gradient + l2 W),    M = sum_i L c_i x_i x_i' >= Hessian
 
@@ -8,6 +15,8 @@ grow with that of the link: where predictions are nearly certain the Hessian is 
 
 Theorem 1's bound is 2 ||W*||^2 / (t + 4) in the norm of M; the Frobenius norm, as printed, would change with the units
 of the features, and the iterates do not.
+
+Shapes: N positions, K states; scores, targets and residual float64 (K, N).
 """
 
 from __future__ import annotations
@@ -16,10 +25,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from crfqn.arrays import Vector
+from crfqn.errors import InputError
+from crfqn.objectives.losses.potentials import Potential
+from crfqn.objectives.losses.score_loss import NO_EDGES, DualLoss, Evaluation, PositionLoss
 from crfqn.solvers.line_search import ROUNDING
 from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
 from crfqn.solvers.smooth_point import SmoothPoint, metric
+from crfqn.threads import Pool
 
 
 @dataclass(frozen=True)
@@ -61,3 +76,104 @@ class GLS:
             origin, w = ray.at(1.0), w + direction
             here = SmoothPoint(objective, penalty, coords, ray.at(1.0 + momentum))
             yield here.state(is_step=True)
+
+
+@dataclass(frozen=True, eq=False)
+class LinkDual(DualLoss):
+    """sum_i c_i (Phi*(y_i) - Phi*(q_i)) at the mixtures q = y + scale (g(s) - y).
+
+    parts : potential, targets and residual before weighing, and weights, of one objective after another
+    fixed : what is gained per unit of the scale around fixed scores
+    """
+
+    parts: tuple[tuple[Potential, Vector, Vector, Vector], ...]
+    fixed: float = 0.0
+
+    def value(self, scale: float) -> float:
+        """Return the dual loss at `scale`; -inf where the conjugate is not known."""
+        total = scale * self.fixed
+        for potential, targets, residual, weights in self.parts:
+            before = potential.conjugate(targets)
+            after = potential.conjugate(targets + scale * residual)
+            if before is None or after is None:
+                return -np.inf
+            total += float(weights @ (before - after))
+        return total
+
+    def around(self, fixed: float) -> LinkDual:
+        return LinkDual(self.parts, self.fixed + fixed)
+
+    def __add__(self, other: LinkDual) -> LinkDual:
+        return LinkDual(self.parts + other.parts, self.fixed + other.fixed)
+
+
+@dataclass(frozen=True, eq=False)
+class Link(PositionLoss):
+    """The loss of a link around targets.
+
+    Parameters
+    ----------
+    potential : Phi, its gradient being the link
+    targets : float64 (K, N)
+
+    Raises
+    ------
+    InputError
+        For targets that are not finite, or where the conjugate is infinite: no scores predict them.
+    """
+
+    potential: Potential
+    targets: Vector  # type: ignore[assignment]
+
+    is_smooth = has_curvature = True
+
+    def __post_init__(self) -> None:
+        if self.targets.ndim != 2 or not np.isfinite(self.targets).all():
+            raise InputError(f"expected finite targets, states x positions, got shape {self.targets.shape}")
+
+    @property
+    def n_states(self) -> int:
+        return self.targets.shape[0]
+
+    @property
+    def n_positions(self) -> int:
+        return self.targets.shape[1]
+
+    def of(self, positions: NDArray[np.integer]) -> Link:
+        return Link(self.potential, self.targets[:, positions])
+
+    def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> Evaluation:
+        residual = self.potential.gradient(scores)
+        residual -= self.targets
+        losses = self.potential.value(scores) - np.einsum("kn,kn->n", self.targets, scores)
+        constant = self.potential.conjugate(self.targets)
+        if constant is not None:
+            losses = np.maximum(losses + constant, 0.0)  # rounding
+        return Evaluation(losses, residual * weights, NO_EDGES)
+
+    def dual(self, evaluation: Evaluation, weights: Vector) -> LinkDual:
+        inverse = np.divide(1.0, weights, out=np.zeros_like(weights), where=weights > 0)
+        plain = evaluation.residual * inverse
+        return LinkDual(((self.potential, self.targets, plain, weights),))
+
+    @property
+    def has_dual(self) -> bool:
+        """Whether the conjugate is known, so that bounds can be proved and 0 is the smallest loss."""
+        return self.potential.conjugate(self.targets[:, :1]) is not None
+
+    def label_margins(self, losses: Vector, change: Vector, x: Vector) -> Vector:
+        """Return what positions prove of the intercepts, (2, K)."""
+        return self.potential.label_margins(self.targets, losses, change, x)
+
+    def intercept_bound(self, table: Vector, step: float) -> float:
+        return self.potential.intercept_bound(table)
+
+    def score_bounds(self) -> Vector:
+        """Return L, of which no eigenvalue of the Hessian by a position's scores is larger, (N,)."""
+        return np.full(self.n_positions, self.potential.lipschitz)
+
+    def curvature(self, scores: Vector, evaluation: Evaluation, weights: Vector) -> Vector:
+        return np.stack([self.potential.second(k, k, scores) for k in range(self.n_states)]) * weights
+
+    def mixed(self, r: int, s: int, scores: Vector) -> Vector:
+        return self.potential.second(int(r), int(s), scores)

@@ -33,15 +33,20 @@ from crfqn.objectives.linear.dense_map import DenseMap, JoinedMap
 from crfqn.objectives.linear.feature_map import FeatureMap, scores_of
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.potentials import LINKS, Potential
-from crfqn.papers.agarwal2014.base import LINK_OF, clipped
-from crfqn.papers.agarwal2014.generated_map import GeneratedMap
-from crfqn.papers.agarwal2014.generators import restored_source
-from crfqn.papers.agarwal2014.items import ItemStream
-from crfqn.papers.agarwal2014.link import Link
-from crfqn.papers.agarwal2014.sources import Batch, ChosenBatch, Source
-from crfqn.papers.agarwal2014.staged import Monitor, StagedModel, StageList
-from crfqn.papers.agarwal2014.transformers import as_generator, restored_generator, stored_generator
-from crfqn.papers.agarwal2014.updates import PartMaps, fit_margins, fit_residual, ridge_of
+from crfqn.papers.agarwal2014.fits import ItemStream, PartMaps, fit_margins, fit_residual, ridge_of
+from crfqn.papers.agarwal2014.generalized import LINK_OF, clipped
+from crfqn.papers.agarwal2014.generators import (
+    Batch,
+    ChosenBatch,
+    GeneratedMap,
+    Source,
+    as_generator,
+    restored_generator,
+    restored_source,
+    stored_generator,
+)
+from crfqn.papers.agarwal2014.gls import Link
+from crfqn.papers.agarwal2014.stages import Monitor, StagedModel, StageList
 from crfqn.penalties import ElasticNet
 from crfqn.threads import Pool
 
@@ -54,29 +59,36 @@ SOURCE = "source_"  # before the names of a source's arrays in a model file
 
 @dataclass(eq=False, kw_only=True)
 class Stages(StageList):
-    """Stages of stagewise regression."""
+    """Stages of stagewise regression.
+
+    source, batch_size : makes the features of each stage; features of a batch, p
+    update : one of UPDATES; a calibrated one has the basis' functions among its features
+    most_steps, tol : of Algorithm 1 in a logistic update, and the decrease of its gradient that ends them sooner
+    weights : (K, p + ...) of each stage
+    batches : by stage, those that are kept
+    """
 
     TABLES: ClassVar[dict[str, str]] = {"stage": "weights"}
 
-    source: Source  # makes the features of each stage
-    update: str  # one of UPDATES; a calibrated one has the basis' functions among its features
-    batch_size: int  # features of a batch, p
-    most_steps: int  # of Algorithm 1 in a logistic update
-    tol: float  # decrease of its gradient that ends them sooner
-    weights: list[Vector] = field(default_factory=list)  # (K, p + ...)
-    batches: dict[int, Batch] = field(default_factory=dict, repr=False)  # by stage, those that are kept
+    source: Source
+    update: str
+    batch_size: int
+    most_steps: int
+    tol: float
+    weights: list[Vector] = field(default_factory=list)
+    batches: dict[int, Batch] = field(default_factory=dict, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"batches": {}}
 
     def batch(self, number: int) -> Batch:
         """Return what makes the features of stage `number`; drawing that takes longer than the features of an item."""
-        found = self.batches.get(number)
-        if found is None:
-            found = self.source.batch(number, self.batch_size)
+        batch = self.batches.get(number)
+        if batch is None:
+            batch = self.source.batch(number, self.batch_size)
             if (len(self.batches) + 1) * self.source.n_inputs * self.batch_size <= MOST_KEPT:
-                self.batches[number] = found
-        return found
+                self.batches[number] = batch
+        return batch
 
     @property
     def n_features(self) -> int:
@@ -97,11 +109,12 @@ class Stages(StageList):
         if is_plain and isinstance(batch, ChosenBatch) and hasattr(rows, "tocsr"):  # sparse ones stay sparse
             store = FeatureStore.from_matrix(rows[:, batch.chosen], offsets, allow_empty=True, pool=pool)
             return SparseMap(store.with_constant() if self.has_constant else store, pool)
-        made = GeneratedMap(rows, batch, offsets, self.has_constant and is_plain, pool)
+        generated = GeneratedMap(rows, batch, offsets, self.has_constant and is_plain, pool)
+        features = generated.kept() if keeps else generated
         if is_plain:
-            return made.kept() if keeps else made
-        given = DenseMap(np.ascontiguousarray(self.basis(predictions).T), offsets, pool=pool)
-        return JoinedMap([made.kept() if keeps else made, given], self.has_constant)
+            return features
+        functions = DenseMap(np.ascontiguousarray(self.basis(predictions).T), offsets, pool=pool)
+        return JoinedMap([features, functions], self.has_constant)
 
     def advance(self, prepared: tuple[Any, Pool], number: int, predictions: Vector) -> Vector:
         rows, pool = prepared
@@ -113,38 +126,34 @@ class Stages(StageList):
 
     def learn(self, items: ItemStream, predictions: Vector) -> Iterator[Vector]:
         while True:
-            predictions = self._learn_stage(items, predictions)
+            maps = PartMaps(items, partial(self._features_of, self.n_stages, predictions, items.pool))
+            if self.update == "logistic":
+                n_columns, is_free = next(iter(maps))[0].n_features, self.is_constant_free
+                free = intercept_coords(len(predictions), n_columns) if is_free else NO_COORDS
+                penalty = ElasticNet(0.0, self.l2, free)
+                table = fit_margins(maps, predictions, penalty, self.potential, self.most_steps, self.tol)
+            else:
+                table = fit_residual(maps, predictions, self.l2, self.is_constant_free)
+            after = maps.advanced(predictions, table)
+            self.weights.append(table)
+            del maps  # its features are as large as those of the next stage
+            predictions = self._after(after)
             yield predictions
-
-    def _learn_stage(self, items: ItemStream, predictions: Vector) -> Vector:
-        number, is_free = self.n_stages, self.is_constant_free
-        maps = PartMaps(items, partial(self._features_of, number, predictions, items.pool))
-        if self.update == "logistic":
-            n_columns = next(iter(maps))[0].n_features
-            free = intercept_coords(len(predictions), n_columns) if is_free else NO_COORDS
-            penalty = ElasticNet(0.0, self.l2, free)
-            table = fit_margins(maps, predictions, penalty, self.potential, self.most_steps, self.tol)
-        else:
-            table = fit_residual(maps, predictions, self.l2, is_free)
-        after = maps.advanced(predictions, table)
-        self.weights.append(table)
-        return self._after(after)
 
     def refit(self, items: ItemStream, n_rounds: int) -> Vector:
         """Fit each batch's weights anew to what all others leave over, batch after batch, so many times: block
         coordinate descent on the least squares of all features, with a factor for each batch as far as there is room.
         Returns the predictions after."""
-        predictions, room = np.zeros(items.targets.shape), float(MOST_KEPT)
+        predictions, room = self.predictions_of(items), float(MOST_KEPT)
         solvers: dict[int, Callable[[Vector], Vector]] = {}
-        for rows, part in items.parts():
-            *_, predictions[:, part] = self.replay(rows, len(predictions), items.pool)
         for number in [*range(self.n_stages)] * n_rounds:
             maps = PartMaps(items, partial(self._features_of, number, predictions, items.pool))
             solve = solvers.get(number) or maps.solver(self.l2, self.is_constant_free)
             table = self.weights[number]
-            if number not in solvers and maps.n_numbers + table.shape[1] ** 2 <= room:
+            size = maps.n_numbers + table.shape[1] ** 2
+            if number not in solvers and size <= room:
                 solvers[number] = solve
-                room -= maps.n_numbers + table.shape[1] ** 2
+                room -= size
             ridge = ridge_of(table.shape[1], self.l2, self.is_constant_free)
             change = solve(maps.sums(partial(maps.residual, predictions))[0] - ridge * table)
             predictions = maps.advanced(predictions, change)
@@ -166,9 +175,14 @@ class Stages(StageList):
         if self.update != "logistic":
             return super().loss(items, predictions)
         link = Link(self.potential, items.targets)
-        return float(
-            items.weights @ link.evaluate(predictions, NO_VALUES, items.weights, items.pool).item_losses
-        )
+        evaluation = link.evaluate(predictions, NO_VALUES, items.weights, items.pool)
+        return float(items.weights @ evaluation.item_losses)
+
+    def add_to(self, content: ModelContent) -> None:
+        super().add_to(content)
+        table, arrays = self.source.content()
+        content.metadata["source"] = {"kind": self.source.KIND, **table}
+        content.arrays |= {SOURCE + name: array for name, array in arrays.items()}
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -290,23 +304,15 @@ class StagewiseRegression(StagedModel[Stages]):
 
     @classmethod
     def _from_settings(cls, settings: dict[str, Any]) -> Self:
-        return (
-            super()._from_settings(settings).set_params(generator=restored_generator(settings["generator"]))
-        )
+        generator = restored_generator(settings["generator"])
+        return super()._from_settings(settings).set_params(generator=generator)
 
-    def _add_weights(self, content: ModelContent) -> None:
-        super()._add_weights(content)
-        table, arrays = self.stages_.source.content()
-        content.metadata["source"] = {"kind": self.stages_.source.KIND, **table}
-        content.arrays |= {SOURCE + name: array for name, array in arrays.items()}
-
-    def _read_weights(self, file: ModelFile, n_nodes: int, n_features: int) -> None:
-        table = file.table("source")
+    def _stored_stages(self, file: ModelFile, n_labels: int, n_features: int) -> Stages:
         arrays = {
-            name.removeprefix(SOURCE): file.arrays[name] for name in file.arrays if name.startswith(SOURCE)
+            name.removeprefix(SOURCE): array for name, array in file.arrays.items() if name.startswith(SOURCE)
         }
         try:
-            source = restored_source(table["kind"], table, arrays)
+            source = restored_source(file.table("source"), arrays)
         except (KeyError, ValueError) as error:
             raise ModelFileError(f"{file.path}: source: {error}") from error
         if source.n_inputs != n_features:
@@ -314,12 +320,12 @@ class StagewiseRegression(StagedModel[Stages]):
                 f"{file.path}: source: expected features of {n_features} columns, got {source.n_inputs}"
             )
         stages = self._stages_of(source, self._is_exclusive)
-        stages.read_from(file, n_nodes)
-        more = bool(self.fit_intercept) + n_nodes * len(self.basis) * (self.update == "calibrated")
+        stages.read_from(file, n_labels)
+        n_others = bool(self.fit_intercept) + n_labels * len(self.basis) * (self.update == "calibrated")
         for number, weights in enumerate(stages.weights):
-            expected = source.batch_width(number, stages.batch_size) + more
+            expected = source.batch_width(number, stages.batch_size) + n_others
             if weights.shape[1] != expected:
                 raise ModelFileError(
                     f"{file.path}: stage {number}: expected weights of {expected} features, got {weights.shape[1]}"
                 )
-        self.stages_ = stages
+        return stages

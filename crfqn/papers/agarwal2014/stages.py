@@ -1,4 +1,4 @@
-"""Models that are made of stages: their list of stages, training with a monitor, predictions that replay the stages.
+"""Models made of stages: the list of their weights, training until a rule ends it, predictions that replay the stages.
 
 Shapes: I items, K labels; tables are float64 (K, I), a column an item.
 """
@@ -7,39 +7,39 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
+import scipy.sparse
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from crfqn.arrays import SparseWeights, Vector
 from crfqn.blas import single_threaded_blas
 from crfqn.data.items import set_weights
+from crfqn.data.label_codes import encode_known_labels, item_labels
+from crfqn.data.matrices import canonical
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.automatic_solver import AUTO
 from crfqn.estimators.base import Problem, SparseLinearModel, pass_on_interrupt
 from crfqn.estimators.callbacks import Callbacks, with_tasks
-from crfqn.estimators.items import Targets, adopt_columns
+from crfqn.estimators.checks import check_classes, validated
+from crfqn.estimators.items import READ, Targets, adopt_columns
+from crfqn.estimators.labels import LabelSets, are_sets
 from crfqn.estimators.storage import forget_training, keep_parameters
 from crfqn.model.content import ModelContent, finite, read_names, read_size
 from crfqn.model.labels import LabelSpace
-from crfqn.papers.agarwal2014.base import LeastSquaresModel
-from crfqn.papers.agarwal2014.items import (
-    Blocks,
-    Held,
-    ItemStream,
-    check_blocks,
-    checked_rows,
-    read_labels,
-    split_off,
-)
-from crfqn.papers.agarwal2014.transformers import CUBIC, Basis, check_basis, restored_basis, stored_basis
+from crfqn.papers.agarwal2014.fits import ItemStream
+from crfqn.papers.agarwal2014.generalized import HALF, LeastSquaresModel
+from crfqn.papers.agarwal2014.generators import dense
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.threads import Pool
 
@@ -47,20 +47,59 @@ ROWS = 1 << 15  # predicted at a time
 # Items of which "auto" holds some out: the score of fewer than a hundred of them tells too little.
 FEWEST_SPLIT = 1000
 SOLVED = 1e-6  # of the first loss: what is left over is no matter for another stage
+CUBIC = (1, 2, 3)
+
+
+class Basis:
+    """Functions of predictions that calibrate them, G(y) of Agarwal et al. (2014), Algorithm 2: powers, or a
+    transformer fitted to the first ones, behind the predictions themselves, so that calibration cannot make these
+    worse. InputError for anything but a transformer and a sequence of powers, 1 among them."""
+
+    def __init__(self, basis: Any) -> None:
+        self.basis = basis
+        self.fitted: Any = None
+        self.is_powers = (
+            isinstance(basis, Sequence)
+            and bool(basis)
+            and all(
+                isinstance(power, (int, np.integer)) and not isinstance(power, bool) and power >= 1
+                for power in basis
+            )
+        )
+        if self.is_powers and 1 not in basis:  # or a calibration could make predictions worse
+            raise InputError(f"basis: expected powers with 1 among them, got {basis!r}")
+        if not self.is_powers and not hasattr(basis, "fit_transform"):
+            raise InputError(
+                f"basis: expected powers such as {CUBIC}, or a scikit-learn transformer, got {basis!r}"
+            )
+
+    def __call__(self, predictions: Vector) -> Vector:
+        """Return the m functions of predictions (K, N), (m, N)."""
+        if self.is_powers:
+            return np.concatenate([predictions**power for power in self.basis])
+        if self.fitted is None:
+            self.fitted = clone(self.basis).fit(predictions.T)
+        return np.concatenate([predictions, dense(self.fitted.transform(predictions.T)).T])
 
 
 @dataclass(eq=False, kw_only=True)
 class StageList(ABC):
-    """Stages: their weights, and how predictions go through them."""
+    """Stages: their weights, and how predictions go through them.
 
-    # Lists of tables (K, ...), one a stage: name in model files -> attribute.
+    TABLES : the lists of tables (K, ...), one a stage: name in model files -> attribute
+    l2 : ridge of a stage's weights
+    has_constant, is_constant_free : whether the last feature is a constant 1; whether it is not penalised
+    basis : functions of the predictions
+    is_exclusive : whether an item has one label, so that predictions lie on the simplex
+    """
+
     TABLES: ClassVar[dict[str, str]]
 
-    l2: float  # ridge of a stage's weights
-    has_constant: bool  # the last feature is a constant 1
-    is_constant_free: bool  # not penalised
-    basis: Basis  # functions of the predictions
-    is_exclusive: bool  # an item has one label, so that predictions lie on the simplex
+    l2: float
+    has_constant: bool
+    is_constant_free: bool
+    basis: Basis
+    is_exclusive: bool
 
     @property
     @abstractmethod
@@ -118,6 +157,14 @@ class StageList(ABC):
             predictions = self.advance(prepared, number, predictions)
             yield predictions
 
+    def predictions_of(self, items: ItemStream) -> Vector:
+        """Return the predictions of all items after the last stage, (K, I)."""
+        predictions = np.zeros(items.targets.shape)
+        if self.n_stages:
+            for rows, part in items.parts():
+                *_, predictions[:, part] = self.replay(rows, len(predictions), items.pool)
+        return predictions
+
     def loss(self, items: ItemStream, predictions: Vector) -> float:
         """Return the squared error of predictions (K, I), 1/2 sum_i c_i ||y_i - y^_i||^2."""
         return 0.5 * float(np.square(items.targets - predictions).sum(axis=0) @ items.weights)
@@ -142,28 +189,111 @@ class StageList(ABC):
             setattr(self, attribute, [part.reshape(n_labels, -1) for part in parts])
 
 
-StagesT = TypeVar("StagesT", bound=StageList)
+@dataclass(eq=False)
+class HeldOut:
+    """Held-out items, with their predictions after the stages so far.
+
+    rows, targets : the items, and float64 (K, I) of 0 and 1
+    is_exclusive : whether an item has one label
+    """
+
+    rows: Any
+    targets: Vector
+    is_exclusive: bool
+
+    def __post_init__(self) -> None:
+        self._predictions, self._number, self._prepared = np.zeros(self.targets.shape), 0, None
+
+    @classmethod
+    def of(cls, checked: Any, space: LabelSpace, X: Any, y: Any) -> HeldOut:
+        """Return items with labels of the space, and columns as those of `checked`; InputError for others."""
+        X = validated(checked, canonical(X), reset=False, **READ)
+        if not space.has_one_label:
+            table = LabelSets.among(y, space.classes).table
+            check_consistent_length(X, table)
+            return cls(X, table.toarray().T, False)
+        names = column_or_1d(item_labels(y))
+        check_consistent_length(X, names)
+        codes = encode_known_labels(names, np.arange(names.size + 1), space.classes)
+        return cls(X, np.eye(space.classes.size)[codes].T, True)
+
+    def score(self, stages: StageList, pool: Pool) -> float:
+        """Return the share of the items whose labels are all right, after taking predictions on to the latest stage."""
+        if self._prepared is None:
+            self._prepared = stages.prepare(self.rows, pool)
+        for number in range(self._number, stages.n_stages):
+            self._predictions = stages.advance(self._prepared, number, self._predictions)
+        self._number = stages.n_stages
+        if self.is_exclusive:
+            best = self._predictions.argmax(axis=0)
+            return float(np.mean(self.targets[best, np.arange(best.size)] > 0))
+        chosen = stages.probabilities(self._predictions) >= HALF
+        return float(np.mean((chosen == (self.targets > 0)).all(axis=0)))
 
 
-def _stream(X: Any, targets: Targets, pool: Pool) -> ItemStream:
-    """Return items in one piece."""
-    weights = np.ones(X.shape[0]) if targets.weights is None else targets.weights
-    return ItemStream(lambda: iter([X]), targets.labels, weights, True, pool)
+def split_off(X: Any, targets: Targets, fraction: float, seed: int) -> tuple[Any, Targets, HeldOut]:
+    """Return the items without a random part of them, and this part as held-out items, in which every label has its
+    share where items have one each, unless one is too rare for that."""
+    table, space = targets.labels, targets.space
+    codes = table.argmax(axis=0)
+    n_held = max(1, round(fraction * codes.size))
+    rarest = np.bincount(codes).min() if space.has_one_label else 0
+    can_be_even = rarest >= 2 and len(table) <= n_held <= codes.size - len(table)
+    train, test = train_test_split(
+        np.arange(codes.size), test_size=n_held, random_state=seed, stratify=codes if can_be_even else None
+    )
+    train, test = np.sort(train), np.sort(test)
+    weights = None if targets.weights is None else targets.weights[train]
+    training = Targets(space, np.ascontiguousarray(table[:, train]), weights)
+    return X[train], training, HeldOut(X[test], table[:, test], space.has_one_label)
+
+
+def labels_of_blocks(blocks: Iterable[tuple[Any, Any]], checked: Any) -> LabelSets:
+    """Read all blocks once; return their labels. `checked` takes the columns' names, which others must have, too."""
+    if not hasattr(blocks, "__iter__") or isinstance(blocks, Iterator):
+        raise InputError(
+            "blocks: expected an iterable of (X, y) that can be read again and again, such as a list or an object "
+            f"with __iter__, got {type(blocks).__name__}"
+        )
+    labels: list[Any] = []
+    for X, y in blocks:
+        check_consistent_length(validated(checked, canonical(X), reset=not labels, **READ), y)
+        labels.append(y)
+    if not labels:
+        raise InputError("blocks: expected at least one block (X, y), got none")
+    whole: Any
+    if all(are_sets(y) for y in labels):
+        whole = list(chain.from_iterable(labels))
+    elif any(hasattr(y, "tocsr") for y in labels):
+        whole = scipy.sparse.vstack(labels).tocsr()
+    else:
+        whole = np.concatenate([np.asarray(item_labels(y)) for y in labels])
+    sets = LabelSets.of(whole)
+    check_classes(sets.classes)
+    return sets
 
 
 @dataclass(eq=False)
 class Monitor:
-    """Record of a staged training, and the rules by which it ends."""
+    """Record of a staged training, and the rules by which it ends.
+
+    most_stages, seconds : limits
+    patience : stages in succession without a better held-out score
+    tol : relative decrease of the training loss below which a stage is the last
+    callback : a true answer stops the training
+    first : stages before this training (warm start)
+    trace, scores : a row for each stage, and one before them; held-out scores, one for each row of the trace, or none
+    """
 
     most_stages: int
-    seconds: float | None  # limit of time
-    patience: int | None  # stages in succession without a better held-out score
-    tol: float | None  # relative decrease of the training loss below which a stage is the last
-    callback: Callable[[Progress], object]  # a true answer stops the training
-    first: int  # stages before this training (warm start)
-    trace: Trace = field(default_factory=Trace)  # a row for each stage, and one before them
-    scores: list[float] = field(default_factory=list)  # held-out, one for each row of the trace, or none
+    seconds: float | None
+    patience: int | None
+    tol: float | None
+    callback: Callable[[Progress], object]
+    first: int
+    scores: list[float] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
+    trace: Trace = field(default_factory=Trace)
 
     @property
     def n_stages(self) -> int:
@@ -177,28 +307,18 @@ class Monitor:
             return self.n_stages
         return max(1, self.first + int(np.argmax(self.scores)))
 
-    def again(self, first: int) -> Monitor:
-        """Return the monitor of a training of as many stages as are to be kept, `first` of them there already."""
-        twin = Monitor(self.best, self.seconds, None, None, self.callback, first)
-        twin.scores, twin.started = self.scores, self.started
-        return twin
-
     def record(self, value: float, n_features: int, n_weights: int, score: float | None) -> Status | None:
         """Add the figures after a stage; return the status to stop with, or None to go on."""
         before = self.trace.rows[-1].value if len(self.trace) else np.inf
-        seconds = time.perf_counter() - self.started
-        number = self.first + len(self.trace)
+        seconds, number = time.perf_counter() - self.started, self.first + len(self.trace)
         row = Progress(number, value, np.nan, np.nan, n_features, n_weights, float(number), seconds, False)
         self.trace.rows.append(row)
         if score is not None:
             self.scores.append(score)
-        asked_to_stop = bool(self.callback(row))
-        return self._verdict(value, before, asked_to_stop)
-
-    def _verdict(self, value: float, before: float, asked_to_stop: bool) -> Status | None:
+        is_stopped = bool(self.callback(row))
         if not np.isfinite(value):
             return Status.DIVERGED
-        if asked_to_stop:
+        if is_stopped:
             return Status.CALLBACK
         if self.patience is not None and self.scores and self.n_stages - self.best >= self.patience:
             return Status.STAGES_MADE
@@ -208,9 +328,12 @@ class Monitor:
                 return Status.STAGES_MADE
         if self.n_stages >= self.most_stages:  # where nothing else is asked for, that is what was asked for
             return Status.STAGES_MADE if self.tol is None else Status.MAX_ITER
-        if self.seconds is not None and self.trace.rows[-1].seconds >= self.seconds:
+        if self.seconds is not None and seconds >= self.seconds:
             return Status.MAX_SECONDS
         return None
+
+
+StagesT = TypeVar("StagesT", bound=StageList)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -234,6 +357,10 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
     @abstractmethod
     def _new_stages(self, blocks: Iterable[Any], is_exclusive: bool) -> StagesT:
         """Return a model without stages, for rows that come in blocks."""
+
+    @abstractmethod
+    def _stored_stages(self, file: ModelFile, n_labels: int, n_features: int) -> StagesT:
+        """Return the stages of a model file."""
 
     @property
     def _stage_settings(self) -> dict[str, Any]:
@@ -280,22 +407,21 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         checked = copy(self)
         forget_training(checked)
         X, targets = self._read(checked, X, y, sample_weight)
-        space, whole = targets.space, (X, targets)
-        held = None if validation is None else Held.of(checked, space, *validation)
-        is_split = held is None and self._stops_early(X.shape[0])
-        if is_split:
-            X, targets, held = split_off(X, targets, self.validation_fraction, self._seed)
+        space, parts = targets.space, [(X, targets)]
+        held_out = None if validation is None else HeldOut.of(checked, space, *validation)
+        stops_early = X.shape[0] >= FEWEST_SPLIT if self.early_stopping == AUTO else bool(self.early_stopping)
+        if held_out is None and stops_early:  # stages are learnt from a part, then as many from the whole
+            *part, held_out = split_off(X, targets, self.validation_fraction, self._seed)
+            parts.insert(0, (part[0], part[1]))
+
+        def stream(rows: Any, targets: Targets) -> ItemStream:
+            weights = np.ones(rows.shape[0]) if targets.weights is None else targets.weights
+            return ItemStream(lambda: iter([rows]), targets.labels, weights, True, pool)
+
         with Pool(self.n_threads) as pool:
-            items = _stream(X, targets, pool)
-            return self._learn_stages(
-                checked, space, items, held, _stream(*whole, pool) if is_split else None
-            )
+            return self._learn_stages(checked, space, held_out, *(stream(*part) for part in parts))
 
-    def _stops_early(self, n_items: int) -> bool:
-        """Return whether a part of so many items is held out to find the number of stages."""
-        return n_items >= FEWEST_SPLIT if self.early_stopping == AUTO else bool(self.early_stopping)
-
-    def fit_blocks(self, blocks: Blocks, validation: Any = None) -> Self:
+    def fit_blocks(self, blocks: Iterable[tuple[Any, Any]], validation: Any = None) -> Self:
         """Train on data larger than memory.
 
         Parameters
@@ -314,47 +440,53 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         self._check_parameters()
         if self.early_stopping != AUTO and self.early_stopping and validation is None:
             raise InputError("early_stopping: expected validation=(X, y) beside blocks, got none")
-        check_blocks(blocks)
         checked = copy(self)
         forget_training(checked)
-        sets = read_labels(blocks, checked)
+        sets = labels_of_blocks(blocks, checked)
         space = LabelSpace.flat(sets.classes, sets.form)
-        held = None if validation is None else Held.of(checked, space, *validation)
+        held_out = None if validation is None else HeldOut.of(checked, space, *validation)
         weights = set_weights(None, self.class_weight, sets.classes, sets.table)
+        weights = np.ones(sets.table.shape[0]) if weights is None else weights
+
+        def rows_of_blocks() -> Iterator[Any]:
+            return (validated(checked, canonical(X), reset=False, **READ) for X, _ in blocks)
+
         with Pool(self.n_threads) as pool:
-            items = ItemStream(
-                lambda: (checked_rows(checked, X) for X, _ in blocks),
-                self._targets_of(sets),
-                np.ones(sets.table.shape[0]) if weights is None else weights,
-                False,
-                pool,
-            )
-            return self._learn_stages(checked, space, items, held)
+            items = ItemStream(rows_of_blocks, self._targets_of(sets), weights, False, pool)
+            return self._learn_stages(checked, space, held_out, items)
 
     def _learn_stages(
         self,
         checked: Any,
         space: LabelSpace,
+        held_out: HeldOut | None,
         items: ItemStream,
-        held: Held | None,
         whole: ItemStream | None = None,
     ) -> Self:
         """Learn stages from items; then, if held-out items have told how many, as many from the whole."""
         stages = self._start_stages(checked, space, items)
         again = None if whole is None else self._start_stages(checked, space, whole)
-        patience = self.n_iter_no_change if held is not None and self.early_stopping else None
-        callback, tol = Callbacks(self), self._stopping_tolerance
-        monitor = Monitor(self.max_iter, self.max_seconds, patience, tol, callback, stages.n_stages)
+        patience = self.n_iter_no_change if held_out is not None and self.early_stopping else None
+        callback, seconds = Callbacks(self), self.max_seconds
+        monitor = Monitor(
+            self.max_iter, seconds, patience, self._stopping_tolerance, callback, stages.n_stages
+        )
         try:
             with single_threaded_blas(), callback:
-                status = self._add_stages(stages, items, held, monitor)
-                if (
-                    whole is not None
-                    and again is not None
-                    and status in (Status.STAGES_MADE, Status.MAX_ITER)
-                ):
+                status = self._add_stages(stages, items, held_out, monitor)
+                if again is not None and status in (Status.STAGES_MADE, Status.MAX_ITER):
+                    assert whole is not None
                     stages.keep(monitor.best)  # in case of an interrupt
-                    second = monitor.again(again.n_stages)
+                    second = Monitor(
+                        monitor.best,
+                        seconds,
+                        None,
+                        None,
+                        callback,
+                        again.n_stages,
+                        monitor.scores,
+                        monitor.started,
+                    )
                     ended = self._add_stages(again, whole, None, second)
                     stages, monitor = again, second
                     status = status if ended is Status.STAGES_MADE else ended
@@ -368,15 +500,25 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
             warn_caller(f"{self.result_.message} ({self.n_iter_} stages)", ConvergenceWarning)
         return self
 
-    def _add_stages(self, stages: StagesT, items: ItemStream, held: Held | None, monitor: Monitor) -> Status:
+    def _start_stages(self, checked: Any, space: LabelSpace, items: ItemStream) -> StagesT:
+        """A model without stages; with `warm_start` a copy of the last fit's, if it has the same labels and columns."""
+        old = getattr(self, "stages_", None) if self.warm_start else None
+        if old is not None:
+            same = space.form == self._space.form and np.array_equal(space.classes, self.classes_)
+            if same and checked.n_features_in_ == self.n_features_in_:
+                old = old.copied()
+                old.keep(self.max_iter)
+                return old
+        return self._new_stages((rows for rows, _ in items.parts()), space.has_one_label)
+
+    def _add_stages(
+        self, stages: StagesT, items: ItemStream, held_out: HeldOut | None, monitor: Monitor
+    ) -> Status:
         """Learn one stage after the other until the monitor says why it was the last."""
-        predictions = np.zeros(items.targets.shape)
-        if stages.n_stages:
-            for rows, part in items.parts():
-                *_, predictions[:, part] = stages.replay(rows, len(predictions), items.pool)
+        predictions = stages.predictions_of(items)
         learner = stages.learn(items, predictions)
         while True:
-            score = None if held is None else held.score(stages, items.pool)
+            score = None if held_out is None else held_out.score(stages, items.pool)
             n_weights = sum(table.size for table in stages.tables)
             status = monitor.record(stages.loss(items, predictions), stages.n_features, n_weights, score)
             if status is not None:
@@ -394,29 +536,11 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         self._adopt_labels(space)
         adopt_columns(self, checked)
         self.stages_ = stages
-        self._keep_record(monitor, status)
-
-    def _start_stages(self, checked: Any, space: LabelSpace, items: ItemStream) -> StagesT:
-        """A model without stages; with `warm_start` a copy of the last fit's, if it has the same labels and columns."""
-        old = getattr(self, "stages_", None) if self.warm_start else None
-        if old is not None:
-            same = space.form == self._space.form and np.array_equal(space.classes, self.classes_)
-            if same and checked.n_features_in_ == self.n_features_in_:
-                old = old.copied()
-                old.keep(self.max_iter)
-                return old
-        rows = (rows for rows, _ in items.parts())
-        return self._new_stages(rows, space.has_one_label)
-
-    def _keep_record(self, monitor: Monitor, status: Status) -> None:
-        """The result of a training, and the scores on held-out items."""
-        coords, weights = self._weights()
+        self.n_iter_ = stages.n_stages
         rows = monitor.trace.rows
-        last = rows[min(self.stages_.n_stages - monitor.first, len(rows) - 1)] if rows else None
-        self.n_iter_ = self.stages_.n_stages
+        last = rows[min(stages.n_stages - monitor.first, len(rows) - 1)] if rows else None
         self.result_ = Result(
-            coords=coords,
-            weights=weights,
+            *self._weights(),
             value=np.nan if last is None else last.value,
             gap=np.nan,
             violation=np.nan,
@@ -441,25 +565,25 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
     def _probabilities(self, scores: Vector) -> Vector:
         return self.stages_.probabilities(scores)
 
+    def _new(self, X: Any) -> Any:
+        check_is_fitted(self)
+        X = validated(self, canonical(X), reset=False, **READ)
+        return X.tocsr() if hasattr(X, "tocsr") else X
+
     def _class_scores(self, X: Any) -> Iterator[Vector]:
-        X = self._checked_rows(X)
+        X = self._new(X)
         with single_threaded_blas(), Pool(self.n_threads) as pool:
             for first in range(0, X.shape[0], ROWS):
                 *_, last = self.stages_.replay(X[first : first + ROWS], len(self.classes_), pool)
                 yield last
 
-    def _checked_rows(self, X: Any) -> Any:
-        check_is_fitted(self)
-        X = checked_rows(self, X)
-        return X.tocsr() if hasattr(X, "tocsr") else X
-
     def _staged_scores(self, X: Any) -> Iterator[Vector]:
         """Yield the scores of all items after each stage, (K, I)."""
-        X = self._checked_rows(X)
+        X = self._new(X)
         with single_threaded_blas(), Pool(self.n_threads) as pool:
-            found = self.stages_.replay(X, len(self.classes_), pool)
-            next(found)
-            yield from found
+            predictions = self.stages_.replay(X, len(self.classes_), pool)
+            next(predictions)
+            yield from predictions
 
     def staged_decision_function(self, X: Any) -> Iterator[Vector]:
         """Yield `decision_function(X)` after each stage."""
@@ -487,11 +611,11 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_basis(self.basis)
+        Basis(self.basis)
 
     def _content(self) -> ModelContent:
         content = SparseLinearModel._content(self)
-        self._add_weights(content)
+        self.stages_.add_to(content)
         if hasattr(self, "feature_names_in_"):
             content.strings["feature_names"] = [str(name) for name in self.feature_names_in_]
         self._space.add_to(content, self.TAKES_SETS)
@@ -501,22 +625,18 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         SparseLinearModel._restore(self, file)
         self._adopt_labels(LabelSpace.of_file(file, self.TAKES_SETS))
         self.n_features_in_ = read_size(file, self._space.n_nodes)
-        self._read_weights(file, self._space.n_nodes, self.n_features_in_)
+        self.stages_ = self._stored_stages(file, self._space.n_nodes, self.n_features_in_)
         names = read_names(file, self.n_features_in_)
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
 
-    def _add_weights(self, content: ModelContent) -> None:
-        """Add the weights of the stages to what a model file holds."""
-        self.stages_.add_to(content)
-
-    @abstractmethod
-    def _read_weights(self, file: ModelFile, n_nodes: int, n_features: int) -> None:
-        """Take the stages from a model file."""
-
     def _settings(self) -> dict[str, Any]:
-        return super()._settings() | {"basis": stored_basis(self.basis)}
+        if not Basis(self.basis).is_powers:
+            raise InputError(f"basis: a model file holds powers, and no transformers; got {self.basis!r}")
+        return super()._settings() | {"basis": [int(power) for power in self.basis]}
 
     @classmethod
     def _from_settings(cls, settings: dict[str, Any]) -> Self:
-        return super()._from_settings(settings).set_params(basis=restored_basis(settings["basis"]))
+        basis = settings["basis"]
+        Basis(basis)
+        return super()._from_settings(settings).set_params(basis=tuple(basis))
