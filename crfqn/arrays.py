@@ -1,6 +1,6 @@
 """The types of arrays that all layers share: dense vectors, coordinates, sparse weights, screenings.
 
-A coordinate is one integer for a weight: (state k, feature f) or an edge (`objectives/linear/coordinates.py`).
+A coordinate is one integer for a weight: (state k, feature f) or an edge (`objectives/linear/feature_map.py`).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import numpy as np
 
 from crfqn.arrays import NO_WEIGHTS, Coords, SparseWeights, Vector
 from crfqn.blas import single_threaded_blas
-from crfqn.objectives.linear.coordinates import merge_weights
+from crfqn.objectives.linear.feature_map import merge_weights
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
 from crfqn.threads import Pool

@@ -11,8 +11,7 @@ from crfqn.blas import single_threaded_blas
 from crfqn.data.features import FeatureStore
 from crfqn.data.hybrid import Features
 from crfqn.data.matrices import is_plain_array
-from crfqn.objectives.linear.dense_map import DenseMap
-from crfqn.objectives.linear.hybrid_map import HybridMap
+from crfqn.objectives.linear.dense_map import DenseMap, Joined
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.threads import Pool
 
@@ -32,9 +31,9 @@ def item_features(X: Any, has_constant: bool, pool: Pool, is_sparse: bool = Fals
     return SparseMap(store.with_constant() if has_constant else store, pool)
 
 
-def beside_dense(X: Features, sparse: Any) -> HybridMap:
+def beside_dense(X: Features, sparse: Any) -> Joined:
     """Return the map of a dense block beside that of the sparse one."""
-    return HybridMap(DenseMap.of(X.dense, X.offsets, pool=sparse.pool), sparse)
+    return Joined([DenseMap.of(X.dense, X.offsets, pool=sparse.pool), sparse])
 
 
 def centred(features: Any, weights: Vector | None) -> Any:

@@ -30,8 +30,7 @@ from crfqn.estimators.labels import LabelSets
 from crfqn.estimators.strengths import LINEAR_PARAMETERS, Strengths, make_penalty, named_penalty, strengths_of
 from crfqn.model.content import ModelContent, finite
 from crfqn.model.labels import LabelSpace
-from crfqn.objectives.linear.coordinates import split_coords
-from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights
+from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, split_coords
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.penalties import ElasticNet, GroupLasso

@@ -17,8 +17,7 @@ from crfqn.arrays import NO_WEIGHTS, SparseWeights, Vector
 from crfqn.data.label_codes import encode_labels, item_labels
 from crfqn.errors import InputError
 from crfqn.estimators.storage import keep_parameters
-from crfqn.objectives.linear.coordinates import merge_weights
-from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
+from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights, merge_weights
 from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet
 from crfqn.result import Result, Status, Trace

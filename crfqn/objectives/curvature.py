@@ -32,8 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Vector
-from crfqn.objectives.linear.coordinates import Split
-from crfqn.objectives.linear.feature_map import gram_product
+from crfqn.objectives.linear.feature_map import Split, gram_product
 from crfqn.objectives.marginals import EdgeModel, Marginals, diagonal_scale, edge_curvature, sample_positions
 from crfqn.objectives.operations import FETCHED, OVERHEAD
 from crfqn.objectives.point import Matrix, Point

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, Vector
-from crfqn.objectives.linear.coordinates import split_coords
+from crfqn.objectives.linear.feature_map import split_coords
 from crfqn.objectives.objective import Objective, feature_scales
 
 ROUNDING = 1e-12  # of a sum of squares, that is no sign of a feature that varies

@@ -33,7 +33,7 @@ from crfqn.kernels.item_mixtures import (
     project_shares,
 )
 from crfqn.kernels.sparse import found_in, union
-from crfqn.objectives.linear.coordinates import Split
+from crfqn.objectives.linear.feature_map import Split
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.point import ItemBound, Point
 

@@ -4,7 +4,7 @@
 
 It evaluates at sparse weights; an evaluation is a handle, a `Point` (`point.py`): nothing has to be called in the right
 order. What one method keeps over the items is a state (`MethodState`). Shapes: I items, N positions, F features, K
-states, E edge weights; coordinates as in `coordinates.py`.
+states, E edge weights; coordinates as in `linear/feature_map.py`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from crfqn.errors import InputError, ViewError
 from crfqn.objectives import curvature
 from crfqn.objectives.fingerprint import fingerprint
 from crfqn.objectives.item_bound import ItemMixtures, item_bound
-from crfqn.objectives.linear.coordinates import Split, joined, split_coords
-from crfqn.objectives.linear.feature_map import FeatureMap
+from crfqn.objectives.linear.feature_map import FeatureMap, Split, joined, split_coords
 from crfqn.objectives.linear.gram import check_width
 from crfqn.objectives.losses.intercept_bound import intercept_bound
 from crfqn.objectives.losses.score_loss import ScoreLoss
@@ -350,7 +349,7 @@ class Objective(BaseObjective):
     @property
     def is_convex(self) -> bool:
         """Whether the problem is convex, so that a small gradient may say how far the optimum is."""
-        return self.loss.is_convex and getattr(self.map, "is_definite", True)
+        return self.loss.is_convex and self.map.is_definite
 
     @property
     def is_nonnegative(self) -> bool:

@@ -2,7 +2,7 @@
 
 A point is a handle: it keeps its scores and residuals where the items are, and reads off them what it is asked for;
 those of sums over parts are in `blocks.py`. No array of F x K numbers ever exists. Shapes: I items, N positions, F
-features, K states, E edge weights; coordinates as in `coordinates.py`.
+features, K states, E edge weights; coordinates as in `linear/feature_map.py`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from crfqn.arrays import NO_COORDS, Coords, Screening, SparseWeights, Vector
+from crfqn.arrays import NO_COORDS, NO_VALUES, Coords, Screening, SparseWeights, Vector
 from crfqn.kernels.sparse import found_in, union
-from crfqn.objectives.linear.coordinates import joined, merge_weights
-from crfqn.objectives.linear.screening import RowNorm, ScreeningCache
+from crfqn.objectives.linear.feature_map import joined, merge_weights
 from crfqn.objectives.losses.score_loss import DualLoss, Evaluation
 
 Matrix: TypeAlias = NDArray[np.float32] | scipy.sparse.csr_array  # a metric: dense, or compressed by rows
@@ -70,8 +69,9 @@ class BasePoint:
         return self.dual.value(scale)
 
     @cached_property
-    def _screenings(self) -> ScreeningCache:
-        return ScreeningCache()
+    def _last_screening(self) -> list[Any]:
+        """The least threshold so far and its screening, off which those of higher ones are read."""
+        return [np.inf, Screening(NO_COORDS, NO_VALUES)]
 
     def gradient(self, coords: Coords) -> Vector:
         """Return the partial derivatives of the loss at `coords`."""
@@ -79,7 +79,10 @@ class BasePoint:
 
     def screen(self, threshold: float) -> Screening:
         """Return every coordinate with |gradient| > threshold."""
-        return self._screenings.screen(threshold, self._screen)
+        last = self._last_screening
+        if threshold < last[0]:
+            last[:] = threshold, self._screen(threshold)
+        return last[1] if threshold == last[0] else last[1].above(threshold)
 
     def _screen(self, threshold: float) -> Screening:
         raise NotImplementedError
@@ -214,9 +217,7 @@ class Point(BasePoint):
         """Return whole rows, all weights of a feature: those with || max(|gradient| - inside, 0) || > bound, the
         point's own, and perhaps others; the norm is the sum (order 1) or Euclidean (2); an edge is a row of its own."""
         owner, own, found = self.objective, self.objective.split(self.coords), self.evaluation
-        features, gradients = owner.map.screen_rows(
-            found.residual, union(own.features), bound, RowNorm(inside, order)
-        )
+        features, gradients = owner.map.screen_rows(found.residual, union(own.features), bound, inside, order)
         edges = union(np.flatnonzero(np.abs(found.edge_residual) > bound + inside), own.edges)
         first = owner.map.n_features * np.arange(owner.n_states)
         coords = joined(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from crfqn.arrays import Coords, Vector
-from crfqn.objectives.linear.coordinates import Split, joined
+from crfqn.objectives.linear.feature_map import Split, joined
 from crfqn.objectives.point import BasePoint, Point
 
 

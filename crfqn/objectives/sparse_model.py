@@ -20,7 +20,7 @@ from crfqn.kernels.curvature import (
     write_rows,
     write_whole,
 )
-from crfqn.objectives.linear.coordinates import Split
+from crfqn.objectives.linear.feature_map import Split
 from crfqn.objectives.marginals import EdgeModel, Marginals, diagonal_scale, sample_positions
 from crfqn.structures.structure import Ancestors
 from crfqn.threads import Pool

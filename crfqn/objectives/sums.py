@@ -16,7 +16,7 @@ import numpy as np
 from crfqn.arrays import Coords, Screening, Vector
 from crfqn.errors import ViewError
 from crfqn.kernels.sparse import union
-from crfqn.objectives.linear.coordinates import Split
+from crfqn.objectives.linear.feature_map import Split
 from crfqn.objectives.losses.score_loss import DualLoss
 from crfqn.objectives.objective import BaseObjective, Objective
 from crfqn.objectives.operations import Operations

@@ -9,14 +9,10 @@ from problems import curvature_at
 
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.objectives.linear import tiled_map
-from crfqn.objectives.linear.coordinates import split_coords
-from crfqn.objectives.linear.dense_map import DenseMap
-from crfqn.objectives.linear.feature_map import scores_of
-from crfqn.objectives.linear.hybrid_map import HybridMap
-from crfqn.objectives.linear.screening import RowNorm
+from crfqn.objectives.linear import feature_map
+from crfqn.objectives.linear.dense_map import DenseMap, Joined
+from crfqn.objectives.linear.feature_map import FEATURES, POSITIONS, scores_of, split_coords
 from crfqn.objectives.linear.sparse_map import SparseMap
-from crfqn.objectives.linear.tiled_map import FEATURES, POSITIONS
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.objectives.losses.likelihood import Likelihood, MultinomialLogistic
 from crfqn.objectives.objective import Objective
@@ -33,8 +29,8 @@ SHAPES = {"small": (37, 5), "two tiles": (POSITIONS + 11, 7), "two slabs": (50, 
 @pytest.fixture(autouse=True)
 def narrow(monkeypatch):
     """Slabs and tiles of the least sizes, of which small arrays have several."""
-    monkeypatch.setattr(tiled_map, "SUMS", 1)
-    monkeypatch.setattr(tiled_map, "TILE_NUMBERS", 1)
+    monkeypatch.setattr(feature_map, "SUMS", 1)
+    monkeypatch.setattr(feature_map, "TILE_NUMBERS", 1)
 
 
 def make_maps(shape="small", dtype=np.float64, order="C", has_constant=True, n_threads=1, seed=0):
@@ -58,7 +54,7 @@ def make_hybrid(has_constant, is_binary=False):
     offsets = np.array([0, 3, 4, 9, 20, 22, 37])
     stores = [FeatureStore.from_matrix(x, offsets) for x in (rest, np.hstack([dense, rest]))]
     own, whole = (SparseMap(s.with_constant() if has_constant else s, Pool(1)) for s in stores)
-    return HybridMap(DenseMap.of(dense, offsets), own), whole
+    return Joined([DenseMap.of(dense, offsets), own]), whole
 
 
 @pytest.fixture(params=[(s, c) for s in (*SHAPES, "hybrid", "binary") for c in (True, False)], ids=str)
@@ -98,7 +94,7 @@ def test_screens_and_counts(maps):
     assert found[0].coords.tolist() == found[1].coords.tolist()
     np.testing.assert_allclose(found[0].gradient, found[1].gradient, atol=1e-9)
     for order in (1, 2):
-        rows = [features.screen_rows(table, np.array([1, 3]), 6.0, RowNorm(0.5, order)) for features in maps]
+        rows = [features.screen_rows(table, np.array([1, 3]), 6.0, 0.5, order) for features in maps]
         chosen = [dict(zip(f.tolist(), g.T.tolist(), strict=True)) for f, g in rows]
         assert {1, 3} <= chosen[0].keys() & chosen[1].keys()
         for feature in chosen[0]:  # either may have rows below the bound besides
@@ -116,7 +112,7 @@ def test_sums_over_columns(maps):
     np.testing.assert_allclose(dense.item_ranges(items), sparse.item_ranges(items))
     np.testing.assert_allclose(dense.weighted_squares(positions), sparse.weighted_squares(positions))
     np.testing.assert_allclose(dense.gram(positions), sparse.gram(positions), atol=1e-9)
-    if isinstance(dense, HybridMap):
+    if isinstance(dense, Joined):
         assert dense.eigenvalue_bound(positions) >= np.linalg.eigvalsh(sparse.gram(positions))[-1]
     else:
         np.testing.assert_allclose(dense.eigenvalue_bound(positions), sparse.eigenvalue_bound(positions))

@@ -6,9 +6,8 @@ from margin_problems import flat_objective
 from problems import curvature_at
 
 from crfqn.data.features import FeatureStore
-from crfqn.objectives.linear.coordinates import Split, split_coords
-from crfqn.objectives.linear.dense_rows import MOST_STATES, DenseRows
-from crfqn.objectives.linear.sparse_map import SparseMap
+from crfqn.objectives.linear.feature_map import Split, split_coords
+from crfqn.objectives.linear.sparse_map import MOST_STATES, SparseMap, add_row_image, fills_rows
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge, MultitaskSquaredHinge
 from crfqn.threads import Pool
 
@@ -29,11 +28,7 @@ def problem(n_states, is_binary=False, density=0.6, share=0.8):
 @pytest.mark.parametrize(("is_binary", "share"), [(False, 0.8), (True, 0.8), (False, 1.0)])
 def test_against_dense_products(n_states, is_binary, share):
     x, store, split, random = problem(n_states, is_binary, share=share)
-    rows = DenseRows.of(store, split, n_states)
-    if n_states == 2:  # a register of eight for two numbers
-        assert rows is None
-        return
-    assert rows.is_everything == (share == 1.0)
+    assert fills_rows(store, split, n_states) == (n_states > 2)  # a register of eight for two numbers
     w = np.zeros((n_states, F))
     w[split.states, split.features] = weights = random.normal(size=split.n_nodes)
     by_state = random.normal(size=(n_states, N))
@@ -41,8 +36,9 @@ def test_against_dense_products(n_states, is_binary, share):
     for n_threads in (1, 2):
         with Pool(n_threads) as pool:
             scores = np.ones((n_states, N))
-            rows.add_image(weights, scores, pool)
-            sums, squares = rows.sums(by_state, pool), rows.sums(by_state, pool, of_squares=True)
+            add_row_image(store, split, weights, scores, pool)
+            features = SparseMap(store, pool)
+            sums, squares = (features.node_sums(split, by_state, power) for power in (1, 2))
         np.testing.assert_allclose(scores, 1.0 + w @ x.T, atol=1e-12)
         np.testing.assert_allclose(sums, (by_state @ x)[split.states, split.features], atol=1e-10)
         np.testing.assert_allclose(squares, (by_state @ x**2)[split.states, split.features], atol=1e-10)
@@ -56,12 +52,12 @@ def test_against_dense_products(n_states, is_binary, share):
 )
 def test_where_it_does_not_pay(n_states, change):
     _, store, split, _ = problem(n_states, **change)
-    assert DenseRows.of(store, split, n_states) is None
+    assert not fills_rows(store, split, n_states)
 
 
 def test_nothing_asked_for():
     _, store, _, _ = problem(16)
-    assert DenseRows.of(store, split_coords(np.empty(0, np.int64), 16, F), 16) is None
+    assert not fills_rows(store, split_coords(np.empty(0, np.int64), 16, F), 16)
 
 
 def by_state(split, n_states):
@@ -74,8 +70,8 @@ def by_state(split, n_states):
 @pytest.mark.parametrize("is_binary", [False, True])
 def test_rows_and_columns_are_two_ways_to_the_same(is_binary):
     _, store, split, random = problem(13, is_binary)
-    assert DenseRows.of(store, split, 13) is not None
-    assert all(DenseRows.of(store, part, 13) is None for _, part in by_state(split, 13))
+    assert fills_rows(store, split, 13)
+    assert not any(fills_rows(store, part, 13) for _, part in by_state(split, 13))
     weights, table = random.normal(size=split.n_nodes), random.normal(size=(13, N))
     with Pool(2) as pool:
         linear = SparseMap(store, pool)

@@ -22,8 +22,8 @@ from references import DenseProblem, finite_differences, random_problem
 
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.objectives.linear.coordinates import merge_weights, split_coords
-from crfqn.objectives.linear.screening import possible_features, row_gradients, screen_nodes
+from crfqn.objectives.linear.feature_map import merge_weights, split_coords
+from crfqn.objectives.linear.sparse_map import SparseMap, possible_features
 from crfqn.objectives.marginals import Marginals
 from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy
@@ -285,9 +285,9 @@ def residuals(draw):
 def test_skipped_features_never_hide_a_coordinate(case):
     """The same coordinates and gradients, bit for bit, as with every feature looked at; and they are the right ones."""
     x, residual, threshold = case
-    store = FeatureStore.from_matrix(x, np.arange(len(x) + 1))
-    found = screen_nodes(store, ALONE, residual, threshold)
-    whole = row_gradients(store, ALONE, residual, np.arange(store.n_features)).ravel()
+    features = SparseMap(FeatureStore.from_matrix(x, np.arange(len(x) + 1)), ALONE)
+    found = features.screen(residual, threshold)
+    whole = features.row_sums(residual).ravel()
     assert found.coords.tobytes() == np.flatnonzero(np.abs(whole) > threshold).tobytes()
     assert found.gradient.tobytes() == whole[found.coords].tobytes()
     gradient = (residual @ x).ravel()

@@ -7,8 +7,8 @@ import scipy.sparse as sp
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.objectives.linear import gram
-from crfqn.objectives.linear.coordinates import split_coords
-from crfqn.objectives.linear.dense_map import DenseMap, JoinedMap
+from crfqn.objectives.linear.dense_map import DenseMap, Joined
+from crfqn.objectives.linear.feature_map import split_coords
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.papers.agarwal2014.generators import GeneratedMap
 from crfqn.threads import Pool
@@ -68,16 +68,16 @@ def test_generated_features(has_constant):
 @pytest.mark.parametrize("has_constant", [False, True])
 def test_maps_side_by_side(has_constant):
     rows, other = rows_of(), rows_of(d=3, seed=1)
-    parts = [DenseMap(rows, OFFSETS), GeneratedMap(other, Squares(3), OFFSETS)]
+    parts = [DenseMap(rows, OFFSETS), GeneratedMap(other, Squares(3), OFFSETS, has_constant)]
     whole = np.hstack([rows, Squares(3).transform(other)])
-    check_same(JoinedMap(parts, has_constant), DenseMap(whole, OFFSETS, has_constant))
+    check_same(Joined(parts), DenseMap(whole, OFFSETS, has_constant))
 
 
 def test_maps_that_do_not_fit():
-    first = DenseMap(rows_of(), OFFSETS)
+    last = DenseMap(rows_of(), OFFSETS)
     for other in (DenseMap(rows_of(), OFFSETS, True), DenseMap(rows_of(), np.arange(31))):
         with pytest.raises(InputError, match="maps over the same items"):
-            JoinedMap([first, other])
+            Joined([other, last])
 
 
 class TestGram:

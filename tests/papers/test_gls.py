@@ -10,7 +10,7 @@ from problems import make_problem, make_tree_problem
 
 from crfqn.errors import InputError, ViewError
 from crfqn.objectives.blocks import BlockedObjective
-from crfqn.objectives.linear import tiled_map
+from crfqn.objectives.linear import feature_map
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.losses.potentials import LINKS, LogSumExp, Potential, SoftPlus, SquaredNorm, named_link
 from crfqn.objectives.objective import Objective
@@ -257,7 +257,7 @@ class TestFloat32:
 
     @pytest.fixture(autouse=True)
     def narrow(self, monkeypatch):
-        monkeypatch.setattr(tiled_map, "FEWEST_ROUNDED", 1)
+        monkeypatch.setattr(feature_map, "FEWEST_ROUNDED", 1)
 
     def rows(self, kind):
         x = np.random.default_rng(0).normal(size=(400, 30)).astype(np.float32) + np.float32(1.0)

@@ -16,8 +16,8 @@ from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError, ViewError
 from crfqn.estimators.automatic_solver import for_items
 from crfqn.estimators.multiclass import MulticlassClassifier
-from crfqn.objectives.linear.coordinates import Split
 from crfqn.objectives.linear.dense_map import DenseMap
+from crfqn.objectives.linear.feature_map import Split
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHinge, MultitaskSquaredHinge
 from crfqn.objectives.objective import Objective

@@ -1,4 +1,4 @@
-"""Feature maps over tiles: of an array, and of several maps side by side.
+"""Feature maps of a dense array, and of several maps side by side.
 
 Shapes as in `feature_map.py`.
 """
@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.arrays import Vector
+from crfqn.arrays import NO_COORDS, Coords, Screening, Vector
 from crfqn.data.features import FeatureStore
 from crfqn.data.items import locate, positions_of
 from crfqn.errors import InputError
-from crfqn.objectives.linear.tiled_map import TiledMap
+from crfqn.objectives.linear.feature_map import FeatureMap, Split, sorted_screening, sums_of
 from crfqn.threads import Pool
 
 # Times the distances of values from a centre: as far as this it costs products one digit of sixteen.
@@ -27,12 +28,12 @@ SAME = 1e-12  # relative distance of a mean from a value that is rounding
 
 
 @dataclass(eq=False)
-class DenseMap(TiledMap):
+class DenseMap(FeatureMap):
     """Scores from a dense array (N, F), by matrix products without index arrays; float32 stays as it is. Build it with
     `of`.
 
     has_constant : whether there is one more feature than columns, the last, 1 at every position; it takes no memory
-    centre : as of `FeatureMap`; it is taken off in float64, the array stays as it is
+    centre : as of `FeatureMap`; it is subtracted in float64, the array stays as it is
     """
 
     matrix: NDArray[Any]
@@ -59,55 +60,43 @@ class DenseMap(TiledMap):
             For NaN and infinity, named by item, position and feature.
         """
         x = np.asarray(matrix)
-        kept = x if x.dtype in (np.float32, np.float64) else x.astype(np.result_type(x.dtype, np.float32))
-        if not (kept.flags.c_contiguous or kept.flags.f_contiguous):
-            kept = np.ascontiguousarray(kept)
-        found = cls(kept, offsets, has_constant, pool or Pool())
-        found._check_finite()
-        return found
-
-    def _check_finite(self) -> None:
-        if np.isfinite(self.matrix.sum(dtype=np.float64)):
-            return
-        for stretch in self._stretches(0, self.n_positions):
-            wrong = np.argwhere(~np.isfinite(self.matrix[stretch]))
+        x = x if x.dtype in (np.float32, np.float64) else x.astype(np.result_type(x.dtype, np.float32))
+        if not (x.flags.c_contiguous or x.flags.f_contiguous):
+            x = np.ascontiguousarray(x)
+        dense = cls(x, offsets, has_constant, pool or Pool())
+        if np.isfinite(x.sum(dtype=np.float64)):
+            return dense
+        for stretch in dense._stretches(0, dense.n_positions):
+            wrong = np.argwhere(~np.isfinite(x[stretch]))
             if wrong.size:
                 position, feature = stretch.start + wrong[0, 0], wrong[0, 1]
                 raise InputError(
-                    f"feature values must be finite, but {locate(self.offsets, int(position))}, feature {feature} "
-                    f"is {self.matrix[position, feature]}"
+                    f"feature values must be finite, but {locate(offsets, int(position))}, feature {feature} "
+                    f"is {x[position, feature]}"
                 )
+        return dense
 
     @property
     def n_positions(self) -> int:
         return self.matrix.shape[0]
 
     @property
-    def n_stored(self) -> int:
-        """The columns of the array."""
-        return self.matrix.shape[1]
+    def n_features(self) -> int:
+        return self.matrix.shape[1] + self.has_constant
 
     @property
-    def has_float32(self) -> bool:
+    def has_float32(self) -> bool:  # type: ignore[override]
         return self.matrix.dtype == np.float32
 
     @cached_property
-    def store(self) -> FeatureStore:  # type: ignore[override]
-        """The entries as index arrays, 12 bytes each; made on first use, for the solvers that walk them."""
-        matrix = self.matrix if self.centre is None else self._tile(slice(None), slice(None))
-        store = FeatureStore.from_matrix(matrix, self.offsets, allow_empty=True, pool=self.pool)
-        return store.with_constant() if self.has_constant else store
-
-    @cached_property
-    def feature_scales(self) -> Vector:  # type: ignore[override]
+    def feature_scales(self) -> Vector:
         """The largest squares, of the extremes of each column as they lie in the array."""
         scales = np.ones(self.n_features)
         centre = 0.0 if self.centre is None else self.centre[: self.n_stored]
-        if not self.n_positions:
-            return scales
-        extremes = np.stack([self.matrix.min(axis=0), self.matrix.max(axis=0)]).astype(np.float64)
-        with np.errstate(over="ignore"):
-            scales[: self.n_stored] = np.square(extremes - centre).max(axis=0)
+        if self.n_positions:
+            extremes = np.stack([self.matrix.min(axis=0), self.matrix.max(axis=0)]).astype(np.float64)
+            with np.errstate(over="ignore"):
+                scales[: self.n_stored] = np.square(extremes - centre).max(axis=0)
         return scales
 
     def means(self, weights: Vector | None = None) -> Vector:
@@ -115,8 +104,8 @@ class DenseMap(TiledMap):
 
         Of a feature that never varies it is the value itself, so that none is left.
         """
-        found, weights = np.zeros(self.n_features), np.ones(self.n_positions) if weights is None else weights
-        means, first_row = found[: self.n_stored], self._uncentred(slice(0, 1), slice(None))[0]
+        centre, weights = np.zeros(self.n_features), np.ones(self.n_positions) if weights is None else weights
+        means, first_row = centre[: self.n_stored], self._uncentred(slice(0, 1), slice(None))[0]
         with np.errstate(over="ignore", invalid="ignore"):
             for stretch in self._stretches(0, self.n_positions):
                 means += weights[stretch] @ self._uncentred(stretch, slice(None))
@@ -124,7 +113,7 @@ class DenseMap(TiledMap):
             is_first = np.abs(means - first_row) <= SAME * np.abs(first_row)
         means[is_first] = first_row[is_first]
         means[~np.isfinite(means)] = 0.0
-        return found
+        return centre
 
     def centred_at(self, centre: Vector | None) -> DenseMap:
         """Return the map of the features less `centre`, (F,), over the same array."""
@@ -135,82 +124,219 @@ class DenseMap(TiledMap):
         return replace(self, matrix=self.matrix[positions], offsets=offsets), positions
 
     @property
-    def _product_tile(self) -> tuple[Callable[[Any, Any], Vector], Vector | None]:
-        """Tiles as they lie in memory, without a copy, where what is to be taken off cancels hardly a digit."""
-        return (self._tile, None) if self._is_far else (self._uncentred, self.centre)
+    def product_tile(self) -> tuple[Callable[[Any, Any], Vector], Vector | None]:
+        """Tiles as they lie in memory, without a copy, where what is to be subtracted cancels hardly a digit."""
+        return (self.tile, None) if self._is_far else (self._uncentred, self.centre)
 
     @cached_property
     def _is_far(self) -> bool:
         """Whether a feature's centre is far from it, or there is none."""
         if self.centre is None:
             return True
-        some = self._tile(slice(None, None, max(1, self.n_positions // SAMPLE)), slice(None))
+        sample = self.tile(slice(None, None, max(1, self.n_positions // SAMPLE)), slice(None))
         return bool(
-            (np.abs(self.centre[: self.n_stored]) > NEAR * np.abs(some).max(axis=0, initial=0.0)).any()
+            (np.abs(self.centre[: self.n_stored]) > NEAR * np.abs(sample).max(axis=0, initial=0.0)).any()
         )
 
-    def _tile(self, positions: Any, columns: Any) -> Vector:
-        """Some positions of some columns in float64, less their centre."""
-        if self.centre is None:
-            return self._uncentred(positions, columns)
-        return self._part(positions, columns) - self.centre[: self.n_stored][columns]
+    def tile(self, positions: Any, features: Any) -> Vector:
+        tile = self._uncentred(positions, features)
+        return tile if self.centre is None else tile - self.centre[: self.n_stored][features]
 
-    def _uncentred(self, positions: Any, columns: Any) -> Vector:
+    def _uncentred(self, positions: Any, features: Any) -> Vector:
         """Some positions of some columns in float64, as they are in the array."""
-        return np.asarray(self._part(positions, columns), np.float64)
-
-    def _part(self, positions: Any, columns: Any) -> NDArray[Any]:
-        if isinstance(positions, slice) or isinstance(columns, slice):
-            return self.matrix[positions, columns]
-        return self.matrix[np.ix_(positions, columns)]
+        is_slice = isinstance(positions, slice) or isinstance(features, slice)
+        return np.asarray(
+            self.matrix[positions, features] if is_slice else self.matrix[np.ix_(positions, features)],
+            np.float64,
+        )
 
 
 @dataclass(eq=False)
-class JoinedMap(TiledMap):
-    """Scores from the features of all parts, in their order, and perhaps a constant; InputError for parts that do not
-    fit.
+class Joined(FeatureMap):
+    """Scores from the features of several maps, in their order, such as dense columns beside sparse ones; each part
+    answers for its features. InputError for parts that do not fit.
 
-    parts : over the same items, none with a constant; their threads are the first one's
+    parts : over the same items, none but the last with a constant; their threads are the first one's
     """
 
-    parts: Sequence[TiledMap]
-    has_constant: bool = False
+    parts: Sequence[Any]
 
     def __post_init__(self) -> None:
         first = self.parts[0]
-        for part in self.parts:
-            if part.has_constant or not np.array_equal(part.offsets, first.offsets):
-                raise InputError("expected maps over the same items, and none with a constant of its own")
+        if any(part.has_constant for part in self.parts[:-1]) or not all(
+            np.array_equal(part.offsets, first.offsets) for part in self.parts
+        ):
+            raise InputError("expected maps over the same items, and none with a constant but the last")
         self.pool = first.pool
+        self.ends = np.cumsum([0] + [part.n_features for part in self.parts])
+
+    @property
+    def pool(self) -> Pool:  # type: ignore[override]
+        return self.parts[0].pool
+
+    @pool.setter
+    def pool(self, pool: Pool) -> None:
+        for part in self.parts:
+            part.pool = pool
+
+    @property
+    def has_constant(self) -> bool:  # type: ignore[override]
+        return self.parts[-1].has_constant
 
     @property
     def offsets(self) -> NDArray[np.int64]:  # type: ignore[override]
-        """Where items begin, as in every part."""
         return self.parts[0].offsets
 
     @property
-    def n_stored(self) -> int:
-        return sum(part.n_stored for part in self.parts)
+    def n_features(self) -> int:
+        return int(self.ends[-1])
 
     @property
-    def has_float32(self) -> bool:
-        return any(part.has_float32 for part in self.parts)
+    def is_roundable(self) -> bool:
+        return any(part.is_roundable for part in self.parts)
 
-    def take(self, items: NDArray[np.integer]) -> tuple[JoinedMap, NDArray[np.int64]]:
-        parts = [part.take(items)[0] for part in self.parts]
-        return JoinedMap(parts, self.has_constant), positions_of(self.offsets, items)[0]
+    @property
+    def centre(self) -> Vector | None:  # type: ignore[override]
+        return self._joined_centre([part.centre for part in self.parts])
 
-    def cut(self, offsets: NDArray[np.int64]) -> JoinedMap:
-        return JoinedMap([part.cut(offsets) for part in self.parts], self.has_constant)
+    def _joined_centre(self, centres: list[Vector | None]) -> Vector | None:
+        if all(centre is None for centre in centres):
+            return None
+        widths = np.diff(self.ends)
+        return np.concatenate([np.zeros(n) if c is None else c for n, c in zip(widths, centres, strict=True)])
 
-    def _tile(self, positions: Any, columns: Any) -> Vector:
-        if isinstance(columns, slice) and columns == slice(None):
-            return np.hstack([part._tile(positions, columns) for part in self.parts])
-        wanted = np.arange(self.n_stored)[columns]
-        ends = np.cumsum([part.n_stored for part in self.parts])
-        owner = np.searchsorted(ends, wanted, side="right")
-        tiles = []
-        for number, (part, end) in enumerate(zip(self.parts, ends, strict=True)):
-            own = wanted[owner == number] - (end - part.n_stored)
-            tiles.append(part._tile(positions, own))
-        return np.hstack(tiles)
+    @cached_property
+    def store(self) -> FeatureStore:
+        stores = [part.store for part in self.parts]
+        values = [np.ones(store.nnz) if store.is_binary else store.values for store in stores]
+        starts = np.cumsum([0] + [store.nnz for store in stores])
+        indptr = [store.indptr[:-1] + start for store, start in zip(stores, starts, strict=False)]
+        indices = np.concatenate([store.indices for store in stores])
+        return FeatureStore(
+            np.concatenate([*indptr, starts[-1:]]), indices, np.concatenate(values), self.offsets
+        )
+
+    @property
+    def feature_scales(self) -> Vector:  # type: ignore[override]
+        return np.concatenate([part.feature_scales for part in self.parts])
+
+    @property
+    def mean_occurrence(self) -> float:
+        n_entries = [part.mean_occurrence * part.n_features for part in self.parts]
+        return sum(n_entries) / max(self.n_features, 1)
+
+    def take(self, items: NDArray[np.integer]) -> tuple[Joined, NDArray[np.int64]]:
+        taken = [part.take(items) for part in self.parts]
+        return Joined([part for part, _ in taken]), taken[-1][1]
+
+    def cut(self, offsets: NDArray[np.int64]) -> Joined:
+        return Joined([part.cut(offsets) for part in self.parts])
+
+    def means(self, weights: Vector | None = None) -> Vector | None:
+        """Return the means of the features to centre at, those of the parts, (F,)."""
+        return self._joined_centre([part.means(weights) for part in self.parts])
+
+    def centred_at(self, centre: Vector | None) -> Joined:
+        """Return the map of the features less `centre`, (F,)."""
+        if centre is None:
+            return self
+        centres = np.split(centre, self.ends[1:-1])
+        return Joined(
+            [part.centred_at(c if c.any() else None) for part, c in zip(self.parts, centres, strict=True)]
+        )
+
+    def _by_part(self, nodes: Split) -> list[tuple[FeatureMap, Split, NDArray[np.bool_]]]:
+        """Return each part with its nodes, and a mask of these among all; parts without any left out."""
+        masks = [(first <= nodes.features) & (nodes.features < end) for first, end in pairwise(self.ends)]
+        return [
+            (part, Split(nodes.states[mask], nodes.features[mask] - first, NO_COORDS), mask)
+            for part, mask, first in zip(self.parts, masks, self.ends[:-1], strict=True)
+            if mask.any()
+        ]
+
+    def _cut_features(self, features: Coords) -> list[tuple[Any, Coords]]:
+        """Return each part with those of some features (sorted) that it has, by its numbers of them."""
+        runs = np.split(features, np.searchsorted(features, self.ends[1:-1]))
+        return [(part, run - first) for part, run, first in zip(self.parts, runs, self.ends, strict=False)]
+
+    def image(self, nodes: Split, weights: Vector, scores: Vector) -> None:
+        for part, part_nodes, mask in self._by_part(nodes):
+            part.image(part_nodes, weights[mask], scores)
+
+    def adjoint(self, nodes: Split, residual: Vector) -> Vector:
+        out = np.empty(nodes.n_nodes)
+        for part, part_nodes, mask in self._by_part(nodes):
+            out[mask] = part.adjoint(part_nodes, residual)
+        return out
+
+    def squares(self, nodes: Split, table: Vector) -> Vector:
+        out = np.empty(nodes.n_nodes)
+        for part, part_nodes, mask in self._by_part(nodes):
+            out[mask] = part.squares(part_nodes, table)
+        return out
+
+    def residual_squares(self, nodes: Split, residual: Vector, inverse_weights: Vector) -> Vector:
+        out = np.empty((2, nodes.n_nodes))
+        for part, part_nodes, mask in self._by_part(nodes):
+            out[:, mask] = part.residual_squares(part_nodes, residual, inverse_weights)
+        return out
+
+    def screen(self, residual: Vector, threshold: float) -> Screening:
+        coords, gradients = [], []
+        for part, first in zip(self.parts, self.ends, strict=False):
+            screening = part.screen(residual, threshold)
+            states, features = np.divmod(screening.coords, max(part.n_features, 1))
+            coords.append(states * self.n_features + first + features)
+            gradients.append(screening.gradient)
+        n_possible = residual.shape[0] * self.n_features
+        return sorted_screening(np.concatenate(coords), np.concatenate(gradients), n_possible)
+
+    def screen_rows(
+        self, residual: Vector, also: Coords, bound: float, inside: float, order: int
+    ) -> tuple[Coords, Vector]:
+        rows = [
+            part.screen_rows(residual, features, bound, inside, order)
+            for part, features in self._cut_features(also)
+        ]
+        features = [chosen + first for (chosen, _), first in zip(rows, self.ends, strict=False)]
+        return np.concatenate(features), np.concatenate([gradients for _, gradients in rows], axis=1)
+
+    def count_small(self, residual: Vector, limits: Vector) -> int:
+        of_parts = zip(self.parts, np.split(limits, self.ends[1:-1]), strict=True)
+        return sum(part.count_small(residual, part_limits) for part, part_limits in of_parts)
+
+    def item_ranges(self, weights: Vector) -> Vector:
+        return np.concatenate([part.item_ranges(weights) for part in self.parts])
+
+    def weighted_squares(self, weights: Vector) -> Vector:
+        return np.concatenate([part.weighted_squares(weights) for part in self.parts])
+
+    def gram(self, weights: Vector, is_rounded: bool = False) -> Vector:
+        n = len(self.parts)
+        blocks = [[np.empty(0)] * n for _ in range(n)]
+        for i, part in enumerate(self.parts):
+            blocks[i][i] = part.gram(weights, is_rounded)
+        for i, j in combinations(range(n), 2):
+            narrow, wide = sorted((i, j), key=lambda number: self.parts[number].n_features)
+            columns = np.ones((self.parts[narrow].n_features, self.n_positions))
+            columns[: self.parts[narrow].n_stored] = self.parts[narrow].tile(slice(None), slice(None)).T
+            block = sums_of(self.parts[wide], columns * weights)
+            blocks[narrow][wide], blocks[wide][narrow] = block, block.T
+        return np.block(blocks)
+
+    def eigenvalue_bound(self, c: Vector) -> float:
+        return sum(part.eigenvalue_bound(c) for part in self.parts)
+
+    def values_at(self, features: Coords, positions: NDArray[np.intp]) -> NDArray[np.float32]:
+        return np.concatenate(
+            [part.values_at(chosen, positions) for part, chosen in self._cut_features(features)]
+        )
+
+    def count_entries(self, nodes: Split) -> float:
+        return sum(part.count_entries(part_nodes) for part, part_nodes, _ in self._by_part(nodes))
+
+    def count_active(self, nodes: Split) -> NDArray[np.int64]:
+        counts = np.zeros(self.n_positions, np.int64)
+        for part, part_nodes, _ in self._by_part(nodes):
+            counts += part.count_active(part_nodes)
+        return counts

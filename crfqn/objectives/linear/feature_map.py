@@ -1,123 +1,482 @@
-"""The feature map: the linear map from weights to scores, of which nothing else knows the storage.
+"""Feature maps: the linear maps from weights to scores, of which nothing else knows the storage.
 
     scores[k, t] = sum_f w[k, f] x[t, f]
 
-Shapes: I items, N positions, F features, K states; tables by state are float64 (K, N). `nodes` are n sorted coordinates
-(k, f) taken apart (`coordinates.Split`); edges are no business of a map.
+`FeatureMap` derives whatever objectives ask for from two primitives: `tile`, the values of some features at some
+positions, and `each_slab`, sums over all positions (gradients) of some features, slab by slab. A map without index
+arrays has only tiles; the sparse map has sums over index arrays. Tiles are fixed and shared out among threads, and sums
+are taken in float64, tile by tile, so that results do not depend on the number of threads.
+
+Coordinates of the weights are one integer each: (k, f) -> k F + f, the C order of a (K, F) matrix, and edge e -> K F +
+e. Shapes: I items, N positions, F features, K states; tables by state are float64 (K, N). `nodes` are n sorted
+coordinates (k, f) taken apart (`Split`); a map does not know edges.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.arrays import Coords, Screening, Vector
+from crfqn.arrays import NO_COORDS, NO_VALUES, Coords, Screening, SparseWeights, Vector
 from crfqn.data.features import FeatureStore
-from crfqn.objectives.linear.coordinates import Split, merge_weights, split_coords
-from crfqn.objectives.linear.screening import RowNorm
+from crfqn.kernels.sparse import add_powers, places, sorted_union, union
+from crfqn.objectives.linear.gram import GramSum, collatz_wielandt
 from crfqn.threads import Pool
 
+POSITIONS, FEWEST_POSITIONS = 4096, 256  # of a tile, at the most and the least
+TILE_NUMBERS = 1 << 19  # of a tile between these: 4 MB, which stay in the cache from their making on
+FEATURES = 64  # whose sums are taken at a time, at the least
+SUMS = 1 << 17  # taken at a time: all features of a few states, so that rows are read as they lie
+GROUPS = 16  # of positions, whose sums threads share out
+FEWEST_ROUNDED = 1024  # features: with fewer, to prove that rounded products will do costs what they save
+MOSTLY = (
+    0.5  # of the features: from here on all columns are multiplied as they lie, instead of a copy of some
+)
+MOST_PLACES = 8  # places of a table for each number: a sort moves it oftener
 
-class FeatureMap(Protocol):
-    """Linear map from the weights of all (state, feature) pairs to scores, and its adjoint; results do not depend on
-    the number of threads in `pool`.
 
-    offsets : int64 (I + 1,): item i is made of the positions offsets[i] ... offsets[i + 1]
-    store : the entries that are not zero as index arrays; a map without these makes them when they are asked for
-    feature_scales : float64 (F,), max_t x_tf^2: the square of the unit that each feature is measured in
-    centre : float64 (F,) or None: what has been taken off each feature as it was given, so that all of the above and
-        below is of x - centre, 0 where nothing was; scores are the same with other weights of the constant, the last
-        feature (`centred_weights`)
-    largest_value, mean_occurrence : the largest |x_tf|; the positions that have a feature, on average over the features
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Sorted coordinates taken apart: the first `n_nodes` are (states, features), the others edges."""
+
+    states: NDArray[np.int64]
+    features: NDArray[np.int64]
+    edges: NDArray[np.int64]
+
+    @property
+    def n_nodes(self) -> int:
+        return self.states.size
+
+    @property
+    def present(self) -> NDArray[np.int64]:
+        """The states that occur, ascending."""
+        return self.states[np.flatnonzero(np.diff(self.states, prepend=-1))]
+
+
+def split_coords(coords: NDArray[np.int64], n_states: int, n_features: int) -> Split:
+    """Take sorted coordinates apart."""
+    n_node_coords = n_states * n_features
+    n_nodes = int(np.searchsorted(coords, n_node_coords))
+    states, features = np.divmod(coords[:n_nodes], max(n_features, 1))
+    return Split(states, features, coords[n_nodes:] - n_node_coords)
+
+
+def joined(nodes: NDArray, edges: NDArray) -> NDArray:
+    """Concatenate values of nodes and of edges; the nodes' array itself where there are no edges."""
+    return np.concatenate([nodes, edges]) if edges.size else nodes
+
+
+def merge_weights(
+    coords: NDArray[np.int64],
+    values: NDArray[np.float64],
+    more: NDArray[np.int64],
+    change: NDArray[np.float64],
+) -> SparseWeights:
+    """Return the sum of two sparse vectors with sorted coordinates; exact zeros leave."""
+    everything = sorted_union(coords, more)
+    total = np.zeros(everything.size)
+    total[places(everything, coords)] = values
+    total[places(everything, more)] += change
+    return SparseWeights.without_zeros(everything, total)
+
+
+class Slab(NamedTuple):
+    """Sums over the positions for some features and a run of states.
+
+    states : the run of states
+    features, places : numbers of the features, and their places among those that the sums were asked for
+    padded : float64 (features, at least the number of states), the sums, C order; zeros behind them
     """
 
+    states: slice
+    features: Coords
+    places: slice
+    padded: Vector
+
+    @property
+    def sums(self) -> Vector:
+        """The sums, (features, states)."""
+        return self.padded[:, : self.states.stop - self.states.start]
+
+
+class FeatureMap:
+    """Base of the linear maps from the weights of all (state, feature) pairs to scores, with their adjoint; results do
+    not depend on the number of threads in `pool`. A subclass has `n_features`, `tile` and `take`; others of its methods
+    may be faster than those of this class.
+
+    offsets : int64 (I + 1,): item i consists of the positions offsets[i] ... offsets[i + 1]
+    has_constant : whether there is one more feature, the last, that is 1 at every position and is in no tile
+    centre : float64 (F,) or None: what has been subtracted from each feature, so that all methods are about x - centre;
+        scores are the same with other weights of the constant, the last feature (`centred_weights`)
+    is_definite : whether the matrix of the features is positive semidefinite, if they are values of a kernel function
+    has_float32 : whether tiles are made of float32, at least in part
+    widest : the most states that `each_slab` has in a slab
+    """
+
+    is_definite: bool = True
+    has_float32: bool = False
+    widest: ClassVar[float] = np.inf
+
+    offsets: NDArray[np.int64]
+    has_constant: bool = False
     pool: Pool
-    centre: Vector | None
+    centre: Vector | None = None
+
+    @property
+    def n_features(self) -> int:
+        raise NotImplementedError
+
+    def tile(self, positions: Any, features: Any) -> Vector:
+        """Return the values of some features at some positions in float64, (positions, features), without the constant;
+        each is a slice or an array of numbers."""
+        raise NotImplementedError
+
+    def take(self, items: NDArray[np.integer]) -> tuple[FeatureMap, NDArray[np.int64]]:
+        """Return the map of some items (ascending), and the positions that it consists of."""
+        raise NotImplementedError
+
+    def cut(self, offsets: NDArray[np.int64]) -> Self:
+        """Return the map of the same positions, cut into other items."""
+        return replace(cast(Any, self), offsets=offsets)
+
+    @property
+    def product_tile(self) -> tuple[Callable[[Any, Any], Vector], Vector | None]:
+        """A function that makes the tiles of products, and what has still to be subtracted from these, (F,)."""
+        return self.tile, None
+
+    @property
+    def n_items(self) -> int:
+        return self.offsets.size - 1
+
+    @property
+    def n_positions(self) -> int:
+        return int(self.offsets[-1])
+
+    @property
+    def n_stored(self) -> int:
+        """The number of features that tiles have."""
+        return self.n_features - self.has_constant
+
+    @property
+    def mean_occurrence(self) -> float:
+        """The number of positions that have a feature, on average over the features."""
+        return float(self.n_positions)
+
+    @cached_property
+    def store(self) -> FeatureStore:
+        """The entries that are not zero as index arrays, 12 bytes each; made on first use."""
+        store = FeatureStore.from_matrix(
+            self.tile(slice(None), slice(None)), self.offsets, allow_empty=True, pool=self.pool
+        )
+        return store.with_constant() if self.has_constant else store
+
+    @cached_property
+    def feature_scales(self) -> Vector:
+        """max_t x_tf^2, float64 (F,): the square of the unit that each feature is measured in."""
+        largest = np.zeros(self.n_features)
+        stored = largest[: self.n_stored]
+        for stretch in self._stretches(0, self.n_positions):
+            np.maximum(stored, np.abs(self.tile(stretch, slice(None))).max(axis=0), out=stored)
+        largest[self.n_stored :] = 1.0
+        with np.errstate(over="ignore"):
+            return np.square(largest)
+
+    @property
+    def largest_value(self) -> float:
+        """The largest |x_tf|."""
+        return float(np.sqrt(self.feature_scales.max(initial=0.0)))
 
     @property
     def is_roundable(self) -> bool:
         """Whether a Gram matrix of float32 products, and the proof that it will do, cost less than an exact one."""
-
-    @property
-    def offsets(self) -> NDArray[np.int64]: ...
-
-    @property
-    def store(self) -> FeatureStore: ...
-
-    @property
-    def n_items(self) -> int: ...
-
-    @property
-    def n_positions(self) -> int: ...
-
-    @property
-    def n_features(self) -> int: ...
-
-    @property
-    def feature_scales(self) -> Vector: ...
-
-    @property
-    def largest_value(self) -> float: ...
-
-    @property
-    def mean_occurrence(self) -> float: ...
-
-    def take(self, items: NDArray[np.integer]) -> tuple[FeatureMap, NDArray[np.int64]]:
-        """Return the map of some items (ascending), and the positions that it is made of."""
-
-    def cut(self, offsets: NDArray[np.int64]) -> FeatureMap:
-        """Return the map of the same positions, cut into other items."""
+        return self.has_float32 and self.n_features >= FEWEST_ROUNDED
 
     def image(self, nodes: Split, weights: Vector, scores: Vector) -> None:
         """Add X w to the scores (K, N), in place; weights (n,)."""
+        states = nodes.present
+        table = np.zeros((states.size, self.n_features))
+        table[np.searchsorted(states, nodes.states), nodes.features] = weights
+        stored, constant = table[:, : self.n_stored], table[:, self.n_stored :]
+        columns: Any = np.flatnonzero(stored.any(axis=0))
+        columns = slice(None) if columns.size >= MOSTLY * self.n_stored else columns
+        stored = stored[:, columns]
+        stretches = [*self._stretches(0, self.n_positions)]
+        is_all = states.size == scores.shape[0]
+        tile, centre = self.product_tile
+        if centre is not None:
+            constant = (constant.sum(axis=1) - stored @ centre[: self.n_stored][columns])[:, None]
+
+        def run(part: int) -> None:
+            stretch = stretches[part]
+            image = stored @ tile(stretch, columns).T
+            if constant.size:
+                image += constant
+            scores[slice(None) if is_all else states, stretch] += image
+
+        self.pool.each(len(stretches), run)
+
+    def _stretches(self, begin: int, end: int, width: int | None = None) -> Iterator[slice]:
+        """Yield the positions begin ... end - 1 tile by tile, of so many features (all)."""
+        length = TILE_NUMBERS // max(self.n_stored if width is None else width, 1)
+        length = max(FEWEST_POSITIONS, min(length, POSITIONS))
+        for first in range(begin, end, length):
+            yield slice(first, min(first + length, end))
+
+    def each_slab(
+        self,
+        table: Vector,
+        visit: Callable[[Slab], object],
+        features: Coords | None = None,
+        least: float | Vector | None = None,
+        power: int = 1,
+    ) -> None:
+        """Call visit(slab) for sum_t x_tf^power table[k, t], slab by slab, in any order and perhaps in several threads.
+
+        features : sorted, all by default
+        least : where given, features none of whose sums can exceed it, one number for all or one for each of all
+            features, (F,), may be left out
+        """
+        features = np.arange(self.n_features) if features is None else features
+        stored, n_states = features[features < self.n_stored], table.shape[0]
+        width = max(FEATURES, SUMS // max(n_states, 1))
+        length = max(FEWEST_POSITIONS, -(-self.n_positions // GROUPS))
+        groups = [
+            (first, min(first + length, self.n_positions)) for first in range(0, self.n_positions, length)
+        ]
+
+        def show(first: int, sums: Vector) -> None:
+            part = slice(first, first + sums.shape[1])
+            visit(Slab(slice(0, n_states), features[part], part, np.ascontiguousarray(sums.T)))
+
+        for first in range(0, stored.size, width):
+            chosen, sums = stored[first : first + width], [NO_VALUES] * len(groups)
+
+            def run(part: int, chosen: Coords = chosen, sums: list[Vector] = sums) -> None:
+                sums[part] = self._sums(table, chosen, *groups[part], power)
+
+            self.pool.each(len(groups), run)
+            show(first, sum(sums, np.zeros((n_states, chosen.size))))
+        if stored.size < features.size:
+            show(stored.size, table.sum(axis=1, keepdims=True))
+
+    def _sums(self, table: Vector, features: Coords, begin: int, end: int, power: int) -> Vector:
+        """Return sum_t x_tf^power table[k, t] over begin <= t < end for some features, (K, features)."""
+        tile, centre = self.product_tile
+        columns: Any = features
+        if features[-1] - features[0] == features.size - 1:
+            is_all = features.size == self.n_stored
+            columns = slice(None) if is_all else slice(int(features[0]), int(features[-1]) + 1)
+        sums = np.zeros((table.shape[0], features.size))
+        for stretch in self._stretches(begin, end, features.size):
+            values = tile(stretch, columns)
+            if power == 2:
+                values = np.square(values if centre is None else values - centre[features])
+            sums += table[:, stretch] @ values
+        if centre is not None and power == 1:
+            sums -= table[:, begin:end].sum(axis=1, keepdims=True) * centre[features]
+        return sums
+
+    def row_sums(self, table: Vector, features: Coords | None = None, power: int = 1) -> Vector:
+        """Return sum_t x_tf^power table[k, t] of all states, for some features (sorted, all by default), (K,
+        features)."""
+        out = np.empty((table.shape[0], self.n_features if features is None else features.size))
+
+        def put(slab: Slab) -> None:
+            out[slab.states, slab.places] = slab.sums.T
+
+        self.each_slab(table, put, features, power=power)
+        return out
+
+    def node_sums(self, nodes: Split, table: Vector, power: int = 1) -> Vector:
+        """Return sum_t x_tf^power table[k, t] for each node, (n,), from whole rows of states."""
+        if nodes.n_nodes == table.shape[0] * self.n_features:
+            return self.row_sums(table, power=power).ravel()
+        states, is_present = nodes.present, np.zeros(self.n_features, bool)
+        is_present[nodes.features] = True
+        rows = table if states.size == table.shape[0] else table[states]
+        sums = self.row_sums(rows, np.flatnonzero(is_present), power)
+        return sums[np.searchsorted(states, nodes.states), (np.cumsum(is_present) - 1)[nodes.features]]
 
     def adjoint(self, nodes: Split, residual: Vector) -> Vector:
         """Return sum_t x_tf residual[k, t] for each node, (n,)."""
+        return self.node_sums(nodes, residual)
 
     def squares(self, nodes: Split, table: Vector) -> Vector:
         """Return sum_t x_tf^2 table[k, t] for each node, (n,)."""
+        return self.node_sums(nodes, table, power=2)
 
     def residual_squares(self, nodes: Split, residual: Vector, inverse_weights: Vector) -> Vector:
         """Return sum_t x_tf^2 |r| (1 - |r| / c_t) and sum_t x_tf^2 |r|, r = residual[k, t], for each node, (2, n)."""
-
-    def screen(self, residual: Vector, threshold: float) -> Screening:
-        """Return every node with |gradient| > threshold."""
-
-    def screen_rows(
-        self, residual: Vector, also: Coords, bound: float, norm: RowNorm
-    ) -> tuple[Coords, Vector]:
-        """Return the features whose gradients' norm exceeds the bound, those `also`; and gradients (K, features)."""
-
-    def count_small(self, residual: Vector, limits: Vector) -> int:
-        """Count the nodes with |gradient| below their feature's limit, (F,)."""
-
-    def item_ranges(self, weights: Vector) -> Vector:
-        """Return sum_i weights_i (sum_t |x_tf|)^2 over the positions t of item i, (F,)."""
+        size, states = np.abs(residual[nodes.present]), nodes.present
+        both = np.concatenate([size * (1.0 - size * inverse_weights), size])
+        features = np.unique(nodes.features)
+        sums = self.row_sums(both, features, power=2)
+        row, column = np.searchsorted(states, nodes.states), np.searchsorted(features, nodes.features)
+        return np.stack([sums[row, column], sums[states.size + row, column]])
 
     def weighted_squares(self, weights: Vector) -> Vector:
         """Return sum_t weights_t x_tf^2, (F,)."""
+        return self.row_sums(weights[None, :], power=2)[0]
+
+    def screen(self, residual: Vector, threshold: float) -> Screening:
+        """Return every node with |gradient| > threshold."""
+        nodes: list[tuple[Coords, Vector]] = []
+
+        def pick(slab: Slab) -> None:
+            row, states = np.nonzero(np.abs(slab.sums) > threshold)
+            if row.size:
+                coords = (slab.states.start + states) * self.n_features + slab.features[row]
+                nodes.append((coords, slab.padded[row, states]))
+
+        self.each_slab(residual, pick, least=threshold)
+        coords = np.concatenate([NO_COORDS, *(c for c, _ in nodes)])
+        gradient = np.concatenate([NO_VALUES, *(g for _, g in nodes)])
+        return sorted_screening(coords, gradient, residual.shape[0] * self.n_features)
+
+    def possible_rows(self, residual: Vector, order: int, bound: float) -> Coords:
+        """Return the features whose gradients, of all states, may have a norm of the given order above the bound."""
+        return np.arange(self.n_features)
+
+    def screen_rows(
+        self, residual: Vector, also: Coords, bound: float, inside: float, order: int
+    ) -> tuple[Coords, Vector]:
+        """Return the features with || max(|g| - inside, 0) || > bound, g the gradients of all states, those `also`, and
+        perhaps others; and gradients (K, features). The norm is the sum (order 1) or Euclidean (2).
+
+        Slabs that have all states are read once; otherwise features are read a second time where the sum over all
+        slabs turns out to be large.
+        """
+        features = union(self.possible_rows(residual, order, bound), also)
+        stays, powers = np.isin(features, also, assume_unique=True), np.zeros(features.size)
+        is_one_slab = residual.shape[0] <= self.widest
+        visited: list[tuple[int, Vector]] = []
+
+        def add(slab: Slab) -> None:
+            totals, n_states = powers[slab.places], slab.states.stop - slab.states.start
+            add_powers(slab.padded, n_states, inside, order, totals)
+            if is_one_slab:  # rounding must not hide a row
+                stays[slab.places] |= totals ** (1.0 / order) * (1.0 + 1e-9) > bound
+                visited.append((slab.places.start, slab.sums[stays[slab.places]]))
+
+        self.each_slab(residual, add, features)
+        if is_one_slab:
+            visited.sort(key=lambda part: part[0])
+            chosen, gradients = features[stays], np.empty((residual.shape[0], np.count_nonzero(stays)))
+            ends = np.cumsum([0] + [len(sums) for _, sums in visited])
+
+            def turn(part: int) -> None:
+                gradients[:, ends[part] : ends[part + 1]] = visited[part][1].T
+
+            self.pool.each(len(visited), turn)
+            return chosen, gradients
+        chosen = features[stays | (powers ** (1.0 / order) * (1.0 + 1e-9) > bound)]
+        return chosen, self.row_sums(residual, chosen)
+
+    def count_small(self, residual: Vector, limits: Vector) -> int:
+        """Count the nodes with |gradient| below their feature's limit, (F,)."""
+        is_open, n_large = np.flatnonzero(limits > 0), list[int]()
+        if is_open.size == 0:
+            return 0
+
+        def count(slab: Slab) -> None:
+            is_small = np.abs(slab.sums) < limits[slab.features, None]
+            n_large.append(is_small.size - int(np.count_nonzero(is_small)))
+
+        self.each_slab(residual, count, is_open, least=limits)
+        return residual.shape[0] * is_open.size - sum(n_large)
+
+    def item_ranges(self, weights: Vector) -> Vector:
+        """Return sum_i weights_i (sum_t |x_tf|)^2 over the positions t of item i, (F,)."""
+        squares, lengths = np.zeros(self.n_features), np.diff(self.offsets)
+        squares[self.n_stored :] = weights @ np.square(lengths.astype(np.float64))
+        stored, step = squares[: self.n_stored], max(1, POSITIONS // max(int(lengths.max(initial=1)), 1))
+        for first in range(0, self.n_items, step):
+            items = slice(first, min(first + step, self.n_items))
+            starts = self.offsets[items]
+            tile = np.abs(self.tile(slice(int(starts[0]), int(self.offsets[items.stop])), slice(None)))
+            filled = lengths[items] > 0
+            sums = np.add.reduceat(tile, starts[filled] - starts[0], axis=0)
+            stored += weights[items][filled] @ sums**2
+        return squares
 
     def gram(self, weights: Vector, is_rounded: bool = False) -> Vector:
-        """Return sum_t weights_t x_t x_t', weights >= 0 (N,), float64 (F, F), or refuse with an InputError; of float32
-        products where it may be rounded and `is_roundable`."""
+        """Return sum_t weights_t x_t x_t', weights >= 0 (N,), float64 (F, F): O(N F^2), half of it computed.
+
+        InputError for more features than such a matrix is sensible for. It is made of float32 products where it may be
+        rounded and `is_roundable`.
+        """
+        total, roots = GramSum(self.n_features, self.pool), np.sqrt(weights)
+        dtype: Any = np.float32 if is_rounded and self.is_roundable else np.float64
+        tile, centre = self.product_tile
+        centre = None if centre is None else centre.astype(dtype)
+        for begin in range(0, self.n_positions, total.n_rows):
+            stretch = slice(begin, min(begin + total.n_rows, self.n_positions))
+            factors = roots[stretch, None].astype(dtype)
+            rows = np.ones((len(factors), self.n_features), dtype)
+
+            def fill(
+                number: int, stretch: slice = stretch, factors: Vector = factors, rows: NDArray = rows
+            ) -> None:
+                block = total.blocks[number]
+                stored = slice(block.start, min(block.stop, self.n_stored))
+                rows[:, stored] = tile(stretch, stored)
+                if centre is not None:
+                    rows[:, stored] -= centre[stored]
+                rows[:, block] *= factors
+
+            self.pool.each(len(total.blocks), fill, rows.size)
+            total.add(rows)
+        return total.matrix()
 
     def eigenvalue_bound(self, c: Vector) -> float:
         """Return a bound on the largest eigenvalue of X' diag(c) X, c >= 0 (N,)."""
 
+        def times(v: Vector) -> Vector:
+            """Return |X|' diag(c) |X| v."""
+            out = np.zeros(self.n_features)
+            for stretch in self._stretches(0, self.n_positions):
+                tile = np.abs(self.tile(stretch, slice(None)))
+                image = c[stretch] * (tile @ v[: self.n_stored] + v[self.n_stored :].sum())
+                out[: self.n_stored] += image @ tile
+                out[self.n_stored :] += image.sum()
+            return out
+
+        return collatz_wielandt(times, self.n_features)
+
     def values_at(self, features: Coords, positions: NDArray[np.intp]) -> NDArray[np.float32]:
         """Return the values of some features at some positions, float32 (features, positions)."""
+        stored = features[features < self.n_stored]
+        out = np.ones((features.size, positions.size), np.float32)
+        out[: stored.size] = self.tile(positions, stored).T
+        return out
 
     def count_entries(self, nodes: Split) -> float:
         """Return how many entries the columns of the nodes have in total."""
+        return float(nodes.n_nodes) * self.n_positions
 
     def count_active(self, nodes: Split) -> NDArray[np.int64]:
         """Return how many of the nodes have their feature at each position, (N,)."""
+        return np.full(self.n_positions, nodes.n_nodes, np.int64)
+
+
+def sorted_screening(coords: Coords, gradient: Vector, n_possible: int) -> Screening:
+    """Return distinct coordinates below `n_possible` in order, with their gradients: by a sort, or by a table of all
+    where there is no more than `MOST_PLACES` of it for each."""
+    if n_possible > MOST_PLACES * coords.size:
+        order = np.argsort(coords)
+        return Screening(coords[order], gradient[order])
+    table, is_present = np.empty(n_possible), np.zeros(n_possible, bool)
+    table[coords], is_present[coords] = gradient, True
+    return Screening(np.flatnonzero(is_present), table[is_present])
 
 
 def centred_weights(features: FeatureMap, weights: Any) -> Any:
-    """Return weights of the features as they were given as weights of the map's, x - m.
+    """Return weights of the original features as weights of the map's, x - m.
 
     Implicit centring, w . x + b = w . (x - m) + b', b' = b + w . m: values are the same whatever m is; what changes is
     how far the constant and the others are from orthogonal, and so how many iterations a training takes.
@@ -126,7 +485,7 @@ def centred_weights(features: FeatureMap, weights: Any) -> Any:
 
 
 def given_weights(features: FeatureMap, weights: Any) -> Any:
-    """Return weights of the map's features, x - m, as weights of the features as they were given."""
+    """Return weights of the map's features, x - m, as weights of the original features."""
     return _with_constant_moved(features, weights, -1.0)
 
 

@@ -1,37 +1,65 @@
 """The sparse feature map: index arrays by feature, and by position on request.
 
-Coordinates that fill most of their rows are taken row by row (`dense_rows.py`), others column by column; the full
-gradient is screened tile by tile (`screening.py`). Shapes as in `feature_map.py`.
+Coordinates that fill most of their rows are taken row by row, all states of a feature at once: one pass over the
+feature's entries serves them all, with tables laid out position by position, whose copies from and to the label-major
+ones cost O(N K). Others are taken column by column.
+
+The full gradient is read tile of states by tile and share of features by share. No array of F x K numbers exists: the
+gradients of a share live in a small buffer until those above the threshold are picked out. This is the most expensive
+sweep, every stored entry times K; so what cannot exceed the threshold is left out without loss:
+
+    |g_fk| = |sum_t x_tf r_t(k)| <= sum_t |x_tf| max_k |r_t(k)|,   the largest over the states k of the tile
+
+costs one multiplication an entry and tile instead of one a state. In a taxonomy of thousands of nodes an item has
+marginals in few tiles, and a rare word cannot reach the threshold. Shapes as in `feature_map.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
-from crfqn.arrays import Coords, Screening, Vector
+from crfqn.arrays import Coords, Vector
 from crfqn.data.features import FeatureStore
 from crfqn.kernels.curvature import count_members, gather_features, square_ranges
 from crfqn.kernels.margins import squared_columns, weighted_squares
-from crfqn.kernels.sparse import add_columns, coordinate_gradients, square_sums
-from crfqn.objectives.linear import screening
-from crfqn.objectives.linear.coordinates import Split, split_coords
-from crfqn.objectives.linear.dense_rows import DenseRows
+from crfqn.kernels.rows import LANES, aligned_rows
+from crfqn.kernels.sparse import (
+    add_columns,
+    add_feature_rows,
+    add_position_rows,
+    coordinate_gradients,
+    feature_ceilings,
+    feature_gradients,
+    square_sums,
+    transpose,
+    transpose_positions,
+)
+from crfqn.objectives.linear.feature_map import FeatureMap, Slab, Split, split_coords
 from crfqn.objectives.linear.gram import GramSum, largest_eigenvalue
 from crfqn.threads import N_PARTS, Pool, cut_into_parts
 
 # Deviations; the commonest words of a text, and pixels, have a mean of up to three: they stay sparse.
 FAR = 3.0
 DENSE_PRODUCTS = 100  # of a matrix product in the time of one over index arrays, about
+MOST_STATES = 256  # taken row by row: the coordinates of a taxonomy's thousands of nodes fill no rows
+# Of the chosen features at a position, on average: below, the copies cost more than is saved.
+FEWEST_ENTRIES = 8
+MOST_EMPTY = 2.0  # numbers of a table of rows for each that is asked for
+WIDEST = 64  # states of a tile: 512 bytes a position, and a bound that is still worth having
+SLAB_NUMBERS = 1 << 16  # of a position-major table at a time: 512 KB, half of an L2 cache
+BLOCK_NUMBERS = 1 << 11  # gradients in a block: 16 KB, they share the L1 cache with the residuals
+SHARE_NUMBERS = 1 << 15  # gradients that a thread computes before it compares them: 256 KB
+CEILING_SHARE = 1 << 14  # features whose ceilings a thread computes at a time
+FEWEST, MOST_SHARES = 32, 16  # features of a share, if there are not many: enough shares to balance threads
 
 
 @dataclass(eq=False)
-class SparseMap:
+class SparseMap(FeatureMap):
     """Scores from a feature store.
 
     Parameters
@@ -41,19 +69,15 @@ class SparseMap:
     centre : as of `FeatureMap`
     """
 
-    is_roundable: ClassVar[bool] = False
+    widest = WIDEST
 
-    store: FeatureStore
+    store: FeatureStore = field()  # type: ignore[assignment]
     pool: Pool = field(default_factory=Pool)
     centre: Vector | None = None
 
     @property
-    def offsets(self) -> NDArray[np.int64]:
+    def offsets(self) -> NDArray[np.int64]:  # type: ignore[override]
         return self.store.offsets
-
-    @property
-    def n_items(self) -> int:
-        return self.store.n_items
 
     @property
     def n_positions(self) -> int:
@@ -64,7 +88,7 @@ class SparseMap:
         return self.store.n_features
 
     @property
-    def feature_scales(self) -> Vector:
+    def feature_scales(self) -> Vector:  # type: ignore[override]
         return self.store.largest_squares
 
     @property
@@ -81,6 +105,9 @@ class SparseMap:
 
     def cut(self, offsets: NDArray[np.int64]) -> SparseMap:
         return SparseMap(self.store.cut(offsets), self.pool, self.centre)
+
+    def tile(self, positions: slice, features: slice) -> Vector:
+        return self._matrix()[:, features].tocsr()[positions].toarray()
 
     def means(self, weights: Vector | None = None) -> Vector | None:
         """Return the means of the features that are not sparse; 0 of the others and of the constant, the last, (F,).
@@ -110,19 +137,17 @@ class SparseMap:
         add_node_image(self.store, nodes, weights, scores, self.pool)
 
     def adjoint(self, nodes: Split, residual: Vector) -> Vector:
-        store, rows = self.store, DenseRows.of(self.store, nodes, residual.shape[0])
-        if rows is not None:
-            return rows.sums(residual, self.pool)
-        out = np.empty(nodes.n_nodes)
+        if fills_rows(self.store, nodes, residual.shape[0]):
+            return self.node_sums(nodes, residual)
+        store, out = self.store, np.empty(nodes.n_nodes)
         columns = nodes.states, nodes.features, store.indptr, store.indices, store.values
         self._sweep(nodes, lambda first, last: coordinate_gradients(first, last, *columns, residual, out))
         return out
 
     def squares(self, nodes: Split, table: Vector) -> Vector:
-        store, rows = self.store, DenseRows.of(self.store, nodes, table.shape[0])
-        if rows is not None:
-            return rows.sums(table, self.pool, of_squares=True)
-        out = np.empty(nodes.n_nodes)
+        if fills_rows(self.store, nodes, table.shape[0]):
+            return self.node_sums(nodes, table, power=2)
+        store, out = self.store, np.empty(nodes.n_nodes)
         columns = nodes.states, nodes.features, store.indptr, store.indices, store.values
         self._sweep(nodes, lambda first, last: squared_columns(first, last, *columns, table, out))
         return out
@@ -144,18 +169,59 @@ class SparseMap:
         parts = cut_into_parts(work)
         self.pool.each(N_PARTS, lambda part: run(parts[part], parts[part + 1]))
 
-    def screen(self, residual: Vector, threshold: float) -> Screening:
-        return screening.screen_nodes(self.store, self.pool, residual, threshold)
+    def each_slab(
+        self,
+        table: Vector,
+        visit: Callable[[Slab], object],
+        features: Coords | None = None,
+        least: float | Vector | None = None,
+        power: int = 1,
+    ) -> None:
+        features = np.arange(self.n_features) if features is None else features
+        for first in range(0, table.shape[0], WIDEST):
+            states = slice(first, min(first + WIDEST, table.shape[0]))
+            self._each_slab_of_tile(table[states], states, visit, features, least, power)
 
-    def screen_rows(
-        self, residual: Vector, also: Coords, bound: float, norm: screening.RowNorm
-    ) -> tuple[Coords, Vector]:
-        return screening.strong_rows(self.store, self.pool, residual, also, bound, norm)
+    def _each_slab_of_tile(
+        self,
+        rows: Vector,
+        states: slice,
+        visit: Callable[[Slab], object],
+        features: Coords,
+        least: float | Vector | None,
+        power: int,
+    ) -> None:
+        store, n_positions = self.store, self.n_positions
+        by_position, largest = aligned_rows(n_positions, rounded_up(len(rows))), np.empty(n_positions)
 
-    def count_small(self, residual: Vector, limits: Vector) -> int:
-        tiles = range(0, residual.shape[0], screening.WIDEST)
-        rows = (residual[first : first + screening.WIDEST] for first in tiles)
-        return sum(screening.count_small(self.store, self.pool, tile, limits) for tile in rows)
+        def copy(begin: int, end: int) -> None:
+            if least is None:
+                transpose(rows[:, begin:end], by_position[begin:end])
+            else:
+                transpose_positions(begin, end, rows, np.inf, by_position, largest)
+
+        self.pool.each_stretch(n_positions, copy)
+        if least is not None:
+            possible = possible_features(store, self.pool, largest, least)
+            features = possible if features.size == self.n_features else np.intersect1d(possible, features)
+
+        def show(places: slice, sums: Vector) -> None:
+            visit(Slab(states, features[places], places, sums))
+
+        each_share(store, self.pool, features, by_position, show, power)
+
+    def possible_rows(self, residual: Vector, order: int, bound: float) -> Coords:
+        """Return the features that ||g_f|| <= sum_t |x_tf| ||r_t|| lets above the bound."""
+        norms = np.empty(self.n_positions)
+
+        def run(begin: int, end: int) -> None:
+            rows = residual[:, begin:end]
+            norms[begin:end] = (
+                np.sqrt(np.einsum("ki,ki->i", rows, rows)) if order == 2 else np.abs(rows).sum(axis=0)
+            )
+
+        self.pool.each_stretch(self.n_positions, run)
+        return possible_features(self.store, self.pool, norms, bound)
 
     def item_ranges(self, weights: Vector) -> Vector:
         store, squares = self.store, np.empty(self.n_features)
@@ -224,12 +290,11 @@ def add_image(
 def add_node_image(store: FeatureStore, nodes: Split, weights: Vector, scores: Vector, pool: Pool) -> None:
     """Add X w to the scores, float64 (K, N), in place: O(entries of the columns that have a weight).
 
-    Threads share out the states, or stretches of positions where whole rows have weights (`dense_rows.py`); a score is
-    summed in the order of the features, so the result does not depend on their number.
+    Threads share out the states, or stretches of positions where whole rows have weights; a score is summed in the
+    order of the features, so the result does not depend on their number.
     """
-    rows = DenseRows.of(store, nodes, scores.shape[0])
-    if rows is not None:
-        rows.add_image(weights, scores, pool)
+    if fills_rows(store, nodes, scores.shape[0]):
+        add_row_image(store, nodes, weights, scores, pool)
         return
     arrays = nodes.states, nodes.features, weights, store.indptr, store.indices, store.values, scores
     if pool.n_threads == 1:
@@ -240,3 +305,103 @@ def add_node_image(store: FeatureStore, nodes: Split, weights: Vector, scores: V
     pool.each(
         present.size, lambda part: add_columns(bounds[present[part]], bounds[present[part] + 1], *arrays)
     )
+
+
+def add_row_image(store: FeatureStore, nodes: Split, weights: Vector, scores: Vector, pool: Pool) -> None:
+    """Add X w to the scores, float64 (K, N), in place, by whole rows of weights, stretch of positions by stretch."""
+    n_states, width = scores.shape[0], rounded_up(scores.shape[0])
+    if nodes.n_nodes == n_states * store.n_features:
+        by_position = store.by_position()
+        parts, table = cut_into_parts(by_position[0]), aligned_rows(store.n_features, width)
+        transpose(weights.reshape(n_states, -1), table)
+        pool.each(
+            N_PARTS, lambda part: add_position_rows(parts[part], parts[part + 1], table, *by_position, scores)
+        )
+        return
+    is_present = np.zeros(store.n_features, bool)
+    is_present[nodes.features] = True
+    features = np.flatnonzero(is_present)
+    rows = aligned_rows(features.size, width)
+    rows[(np.cumsum(is_present) - 1)[nodes.features], nodes.states] = weights
+    step = max(SLAB_NUMBERS // width // 2, -(-store.n_positions // N_PARTS))
+
+    def run(part: int) -> None:
+        first, last = part * step, min((part + 1) * step, store.n_positions)
+        image = aligned_rows(last - first, width)
+        add_feature_rows(first, features, rows, store.indptr, store.indices, store.values, image)
+        scores[:, first:last] += image[:, :n_states].T
+
+    pool.each(-(-store.n_positions // step), run)
+
+
+def fills_rows(store: FeatureStore, nodes: Split, n_states: int) -> bool:
+    """Return whether some coordinates are cheaper taken row by row, all states of a feature at once."""
+    if nodes.n_nodes == n_states * store.n_features:
+        n_present, n_features, n_entries = n_states, store.n_features, n_states * store.indices.size
+    else:
+        n_present = int(np.count_nonzero(nodes.states[1:] != nodes.states[:-1])) + 1  # they are sorted
+        n_features = -1
+        n_entries = int((store.indptr[nodes.features + 1] - store.indptr[nodes.features]).sum())
+    is_worth_copies = n_entries >= FEWEST_ENTRIES * store.n_positions * n_present
+    if not 1 < n_present <= n_states <= MOST_STATES or not is_worth_copies:
+        return False
+    if n_features < 0:
+        is_present = np.zeros(store.n_features, bool)
+        is_present[nodes.features] = True
+        n_features = int(np.count_nonzero(is_present))
+    return n_features * rounded_up(n_present) <= MOST_EMPTY * nodes.n_nodes
+
+
+def rounded_up(n_states: int) -> int:
+    """Return a number of states rounded up to whole vector registers."""
+    return -(-n_states // LANES) * LANES
+
+
+def each_share(
+    store: FeatureStore,
+    pool: Pool,
+    features: Coords,
+    table: Vector,
+    visit: Callable[[slice, Vector], object],
+    power: int = 1,
+) -> None:
+    """Call visit(share, sum_t x_tf^power table[t, k] (features of the share, width)) for share after share of the
+    features, in threads; table : float64 (N, width), position-major."""
+    width = table.shape[1]
+    block, slab = max(1, BLOCK_NUMBERS // width), max(64, SLAB_NUMBERS // width)
+    size = share_of(features.size, SHARE_NUMBERS // width)
+
+    def run(part: int) -> None:
+        share = slice(part * size, (part + 1) * size)
+        chosen = features[share]
+        out = aligned_rows(chosen.size, width)
+        if power == 1:
+            arrays = store.indptr, store.indices, store.values
+        else:
+            indptr = store.indptr[chosen[0] : chosen[-1] + 2]
+            entries = slice(indptr[0], indptr[-1])
+            arrays = indptr - indptr[0], store.indices[entries], np.square(store.values[entries])
+            chosen = chosen - chosen[0]
+        feature_gradients(chosen, block, slab, *arrays, table, out)
+        visit(slice(share.start, share.start + chosen.size), out)
+
+    pool.each(-(-features.size // size), run)
+
+
+def share_of(n_features: int, most: int) -> int:
+    """Return how many of some features a thread takes at a time."""
+    return max(min(max(-(-n_features // MOST_SHARES), FEWEST), most), 1)
+
+
+def possible_features(
+    store: FeatureStore, pool: Pool, largest: Vector, threshold: float | Vector
+) -> NDArray[np.int64]:
+    """Return the features whose gradients may be above the threshold, one for all or one for each, (F,)."""
+    ceilings, size = np.empty(store.n_features), share_of(store.n_features, CEILING_SHARE)
+
+    def run(part: int) -> None:
+        first, last = part * size, min((part + 1) * size, store.n_features)
+        feature_ceilings(first, last, store.indptr, store.indices, store.values, largest, ceilings)
+
+    pool.each(-(-store.n_features // size), run)
+    return np.flatnonzero(ceilings * (1.0 + 1e-9) > threshold)  # rounding must not hide a coordinate

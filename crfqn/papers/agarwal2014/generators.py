@@ -21,7 +21,7 @@ from crfqn.arrays import Vector
 from crfqn.data.items import positions_of
 from crfqn.errors import InputError
 from crfqn.objectives.linear.dense_map import DenseMap
-from crfqn.objectives.linear.tiled_map import POSITIONS, TiledMap
+from crfqn.objectives.linear.feature_map import POSITIONS, FeatureMap
 from crfqn.threads import Pool
 
 SAMPLE = 1000  # rows from which a scale is learnt
@@ -413,7 +413,7 @@ def restored_source(table: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> 
 
 
 @dataclass(eq=False)
-class GeneratedMap(TiledMap):
+class GeneratedMap(FeatureMap):
     """Scores from features that are functions (`batch`) of N rows, as random features of a seed: made anew in every
     pass. Shapes as in `objectives/linear/feature_map.py`.
 
@@ -427,11 +427,11 @@ class GeneratedMap(TiledMap):
     pool: Pool = field(default_factory=Pool)
 
     @property
-    def n_stored(self) -> int:
-        return self.batch.n_features
+    def n_features(self) -> int:
+        return self.batch.n_features + self.has_constant
 
     @property
-    def has_float32(self) -> bool:
+    def has_float32(self) -> bool:  # type: ignore[override]
         return result_dtype(self.rows) == np.float32
 
     def take(self, items: NDArray[np.integer]) -> tuple[GeneratedMap, NDArray[np.int64]]:
@@ -439,8 +439,8 @@ class GeneratedMap(TiledMap):
         rows = self.rows[positions]
         return GeneratedMap(rows, self.batch, offsets, self.has_constant, self.pool), positions
 
-    def _tile(self, positions: Any, columns: Any) -> Vector:
-        return np.asarray(self.batch.transform(self.rows[positions], columns), np.float64)
+    def tile(self, positions: Any, features: Any) -> Vector:
+        return np.asarray(self.batch.transform(self.rows[positions], features), np.float64)
 
     def kept(self) -> DenseMap:
         """Return the map of their array, made once: in float32 where the rows are float32 or small integers."""

@@ -29,7 +29,7 @@ from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.items import intercept_coords
 from crfqn.model.content import ModelContent
-from crfqn.objectives.linear.dense_map import DenseMap, JoinedMap
+from crfqn.objectives.linear.dense_map import DenseMap, Joined
 from crfqn.objectives.linear.feature_map import FeatureMap, scores_of
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.potentials import LINKS, Potential
@@ -113,8 +113,8 @@ class Stages(StageList):
         features = generated.kept() if keeps else generated
         if is_plain:
             return features
-        functions = DenseMap(np.ascontiguousarray(self.basis(predictions).T), offsets, pool=pool)
-        return JoinedMap([features, functions], self.has_constant)
+        functions = np.ascontiguousarray(self.basis(predictions).T)
+        return Joined([features, DenseMap(functions, offsets, self.has_constant, pool)])
 
     def advance(self, prepared: tuple[Any, Pool], number: int, predictions: Vector) -> Vector:
         rows, pool = prepared

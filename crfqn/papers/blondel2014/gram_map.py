@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
-from crfqn.objectives.linear.coordinates import Split
+from crfqn.objectives.linear.feature_map import FeatureMap, Split
 from crfqn.papers.blondel2014.kernel_items import DualKernelItems
 from crfqn.threads import Pool
 
@@ -27,7 +27,7 @@ BLOCK = 256  # rows made at a time: a matrix product
 
 
 @dataclass(eq=False)
-class GramMap:
+class GramMap(FeatureMap):
     """A Gram matrix with a bounded memory; InputError for a diagonal below 0, and for numbers that are not finite.
 
     values_to : function of items, int64 (m,), that returns a function of others, int64 (n,), that returns the kernel's
@@ -60,24 +60,12 @@ class GramMap:
         self.n_made = 0  # values
 
     @property
-    def offsets(self) -> NDArray[np.int64]:
-        return np.arange(self.n_items + 1)
-
-    @property
-    def n_items(self) -> int:
-        return self.diagonal.size
-
-    @property
-    def n_positions(self) -> int:
-        return self.diagonal.size
+    def offsets(self) -> NDArray[np.int64]:  # type: ignore[override]
+        return np.arange(self.n_features + 1)
 
     @property
     def n_features(self) -> int:
         return self.diagonal.size
-
-    @property
-    def mean_occurrence(self) -> float:
-        return float(self.n_items)
 
     def hold(self, items: NDArray[np.int64]) -> NDArray:
         """Keep the values between some items, at most `capacity`, and forget others; return them, (capacity, capacity),

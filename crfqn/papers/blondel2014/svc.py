@@ -29,7 +29,7 @@ from crfqn.estimators.labels import share_right
 from crfqn.estimators.storage import keep_parameters, save
 from crfqn.estimators.weights import read_matrix
 from crfqn.model.content import ModelContent, add_labels, add_matrix, finite, read_labels
-from crfqn.objectives.linear.coordinates import split_coords
+from crfqn.objectives.linear.feature_map import split_coords
 from crfqn.objectives.losses.hinges import MulticlassHinge
 from crfqn.objectives.objective import Objective
 from crfqn.papers.blondel2014.gram_map import GramMap

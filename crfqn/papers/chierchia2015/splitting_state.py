@@ -18,8 +18,7 @@ import numpy as np
 from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.errors import ViewError
 from crfqn.kernels.projection import PIVOT, simplex_rows
-from crfqn.objectives.linear.coordinates import Split
-from crfqn.objectives.linear.feature_map import FeatureMap
+from crfqn.objectives.linear.feature_map import FeatureMap, Split
 from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation, LinearDual
 from crfqn.objectives.method_state import MethodState
 from crfqn.objectives.objective import BoundedObjective, Objective

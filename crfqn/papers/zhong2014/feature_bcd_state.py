@@ -16,7 +16,7 @@ from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.errors import InputError, ViewError
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.sparse import found_in, union
-from crfqn.objectives.linear.coordinates import split_coords
+from crfqn.objectives.linear.feature_map import split_coords
 from crfqn.objectives.losses.likelihood import LikelihoodEvaluation
 from crfqn.objectives.losses.structured import StructuredLoss
 from crfqn.objectives.method_state import MethodState

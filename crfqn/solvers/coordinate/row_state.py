@@ -19,7 +19,7 @@ from crfqn.kernels.margins import LOGISTIC, RANKING, MarginState, fill_losses
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.sparse import found_in, union
 from crfqn.kernels.thread_group import work_together
-from crfqn.objectives.linear.screening import each_share, possible_features
+from crfqn.objectives.linear.sparse_map import each_share, possible_features
 from crfqn.objectives.losses.hinges import HingeDual
 from crfqn.objectives.losses.likelihood import MixtureDual
 from crfqn.objectives.losses.score_loss import DualLoss

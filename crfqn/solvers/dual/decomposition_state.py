@@ -107,7 +107,7 @@ def linear_rows(map: FeatureMap, constant: float) -> DualRows:
     """Return the features of the items; a last feature that is 1 becomes `constant`, if that is not 0."""
     if isinstance(map, DenseMap):
         x = np.empty((map.n_positions, map.n_features))
-        x[:, : map.n_stored] = map._tile(slice(None), slice(None))
+        x[:, : map.n_stored] = map.tile(slice(None), slice(None))
         x[:, map.n_stored :] = 1.0
         if constant:
             x[:, -1] = constant
