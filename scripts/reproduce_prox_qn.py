@@ -46,7 +46,7 @@ from crfqn.papers.zhong2014.prox_gd import FISTA, ProxGD
 from crfqn.penalties import ElasticNet
 from crfqn.result import Result
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.protocols import Requirements
+from crfqn.solvers.protocols import Requirements, Solver
 from crfqn.solvers.prox_qn import AllCoordinates, ByShareOfBound, PricedSweeps, ProxQN
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
 from crfqn.solvers.stochastic.sgd import SGDL1
@@ -121,7 +121,7 @@ def paper_rate(data: Data) -> Any:
 
 
 @dataclass(frozen=True)
-class WithoutShrinking:
+class WithoutShrinking(Solver):
     """Prox-QN on all coordinates all the time, in one epoch: the method of the paper's theorems.
 
     `sweeps`: of the inner coordinate descent, for the paper's rule leaves one (floor(d / |A|) = 1).

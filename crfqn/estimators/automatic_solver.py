@@ -58,7 +58,7 @@ TUNED: Mapping[str, Solver] = {"rows": RowDescent(), "margins": FOR_MARGINS, "li
 
 
 @dataclass(frozen=True)
-class AutoSolver:
+class AutoSolver(Solver):
     """Solver that passes each problem on to the method that suits it, chosen once objective and penalty are known.
 
     smooth, smooth_narrow, smooth_text : for L2 only; the second where a Gram matrix saves more than it costs

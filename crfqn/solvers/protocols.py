@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -100,19 +100,23 @@ class Requirements(NamedTuple):
     states: tuple[type[MethodState], ...] = ()
 
 
-class Solver(Protocol):
-    """Settings of a method; `steps` yields one state an iteration, for ever or until it can do no more.
+class Solver:
+    """Base of all methods: a frozen dataclass of settings, whose `steps` makes the iterations.
 
-    One that asks for more than every objective and penalty have, or runs another that does, says so by `requires`. One
-    that can go on from the memory of a state has a class attribute `resumes`, and its `steps` a fourth argument: the
-    memory, or None. What is asked of a point before such a state is yielded must be the same then.
+    `minimize` takes any object with these two methods, and takes one without `requires` to have no requirements.
     """
 
-    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]: ...
+    def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
+        """Return what the method needs of the problem besides values, gradients and rays: here nothing."""
+        return Requirements()
+
+    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
+        """Yield a state after each iteration, until a step can improve nothing; `minimize` decides when to stop."""
+        raise NotImplementedError
 
 
 def requirements(solver: Solver, objective: Objective, penalty: Penalty) -> Requirements:
-    """Return what a solver asks of this objective and penalty."""
+    """Return what a solver asks of this objective and penalty; nothing, where it has no `requires`."""
     return solver.requires(objective, penalty) if hasattr(solver, "requires") else Requirements()
 
 

@@ -25,6 +25,7 @@ from crfqn.solvers.protocols import (
     Penalty,
     Point,
     Ray,
+    Solver,
     State,
     Vector,
     check_integers,
@@ -113,7 +114,7 @@ def proximal_step(
 
 
 @dataclass(frozen=True)
-class SpaRSA:
+class SpaRSA(Solver):
     """Settings of SpaRSA; those of the paper's experiments by default.
 
     Parameters

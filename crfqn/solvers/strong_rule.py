@@ -38,7 +38,7 @@ def strong_threshold(l1: float, before: float) -> float:
 
 
 @dataclass
-class StrongRule:
+class StrongRule(Solver):
     """A solver on the candidates of the strong rule, which is checked; it starts from the optimum before.
 
     Parameters

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from crfqn.result import Progress, Result
-from crfqn.solvers.protocols import Requirements, requirements
+from crfqn.solvers.protocols import Requirements, Solver, requirements
 from harness.measuring import quietly, run_alone, say
 from harness.pages import Folder, Optimum, better
 from harness.problems import Problem, first_row, read_stored, stored
@@ -104,7 +104,7 @@ Measured = Mapping[Any, tuple[float, Sequence[Curve]]]  # by case: the reference
 
 
 @dataclass(eq=False)
-class Recording:
+class Recording(Solver):
     """A solver whose weights are looked at: at each step, or in growing intervals of time.
 
     look : what to keep of the weights

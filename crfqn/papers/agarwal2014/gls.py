@@ -32,13 +32,13 @@ from crfqn.errors import InputError
 from crfqn.objectives.losses.potentials import Potential
 from crfqn.objectives.losses.score_loss import NO_EDGES, DualLoss, Evaluation, PositionLoss
 from crfqn.solvers.line_search import ROUNDING
-from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State
+from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, Solver, State
 from crfqn.solvers.smooth_point import SmoothPoint, metric
 from crfqn.threads import Pool
 
 
 @dataclass(frozen=True)
-class GLS:
+class GLS(Solver):
     """Settings of generalised least squares.
 
     Parameters

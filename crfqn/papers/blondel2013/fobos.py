@@ -21,6 +21,7 @@ from crfqn.solvers.protocols import (
     Penalty,
     Point,
     Requirements,
+    Solver,
     SparseWeights,
     State,
     check_integers,
@@ -34,7 +35,7 @@ RATES = tuple(10.0**power for power in range(-3, 4))
 
 
 @dataclass(frozen=True)
-class FOBOS:
+class FOBOS(Solver):
     """Settings of forward-backward splitting; an iteration is `evaluate_every` epochs and an evaluation.
 
     Parameters

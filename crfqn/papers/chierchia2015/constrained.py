@@ -20,6 +20,7 @@ from crfqn.solvers.protocols import (
     Penalty,
     Point,
     Requirements,
+    Solver,
     State,
     check_integers,
     check_positive,
@@ -28,7 +29,7 @@ from crfqn.solvers.screened_point import screen_point
 
 
 @dataclass(frozen=True)
-class ConstrainedFBPD:
+class ConstrainedFBPD(Solver):
     """Settings of the constrained method; an iteration is `n_steps` steps and a bound.
 
     Parameters

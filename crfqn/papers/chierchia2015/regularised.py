@@ -24,6 +24,7 @@ from crfqn.solvers.protocols import (
     Penalty,
     Point,
     Requirements,
+    Solver,
     SparseWeights,
     State,
     Vector,
@@ -187,7 +188,7 @@ NORMS = ("scores", "differences")
 
 
 @dataclass(frozen=True)
-class FBPD:
+class FBPD(Solver):
     """Settings of the forward-backward primal-dual method; an iteration is `n_steps` steps and a certificate.
 
     Parameters

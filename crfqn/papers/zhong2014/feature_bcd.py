@@ -23,6 +23,7 @@ from crfqn.solvers.protocols import (
     Penalty,
     Point,
     Requirements,
+    Solver,
     State,
     check_integers,
     check_positive,
@@ -35,7 +36,7 @@ ORDERS = ("random", "cyclic")
 
 
 @dataclass(frozen=True)
-class FeatureBCD:
+class FeatureBCD(Solver):
     """Settings of block coordinate descent; an iteration is a sweep over the blocks that have not been shrunk.
 
     Parameters

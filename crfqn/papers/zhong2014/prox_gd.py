@@ -25,6 +25,7 @@ from crfqn.solvers.protocols import (
     Penalty,
     Point,
     Requirements,
+    Solver,
     State,
     check_numbers,
     check_shares,
@@ -37,7 +38,7 @@ RESTARTS = ("function", "gradient", None)
 
 
 @dataclass(frozen=True)
-class ProxGD:
+class ProxGD(Solver):
     """Settings of proximal gradient descent.
 
     Parameters

@@ -24,6 +24,7 @@ from crfqn.solvers.protocols import (
     Penalty,
     Point,
     Requirements,
+    Solver,
     State,
     check_integers,
     check_shares,
@@ -37,7 +38,7 @@ FIRST_SHARE, FEWEST_FIRST = 0.25, 2000
 
 
 @dataclass(frozen=True)
-class RowDescent:
+class RowDescent(Solver):
     """Settings of block coordinate descent over rows.
 
     Parameters

@@ -14,14 +14,14 @@ import numpy as np
 
 from crfqn.errors import InputError
 from crfqn.solvers.dual.frank_wolfe_state import FrankWolfeState
-from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, State, check_integers
+from crfqn.solvers.protocols import Objective, Penalty, Point, Requirements, Solver, State, check_integers
 
 BATCHES = 10  # of a pass: items of a batch are chosen by the gaps as they were at its beginning
 PATIENCE = 1.1  # times as many passes until the next certificate, which costs about half a pass
 
 
 @dataclass(frozen=True)
-class BlockFrankWolfe:
+class BlockFrankWolfe(Solver):
     """Settings of block-coordinate Frank-Wolfe; an iteration is a pass, as many steps as there are items.
 
     Parameters

@@ -19,6 +19,7 @@ from crfqn.solvers.protocols import (
     Penalty,
     Point,
     Requirements,
+    Solver,
     State,
     check_integers,
     check_numbers,
@@ -33,7 +34,7 @@ SUB_SOLVERS = ("pivot", "sort", "bisection", "smo", "frank-wolfe")
 
 
 @dataclass(frozen=True)
-class DualDecomposition:
+class DualDecomposition(Solver):
     """Settings of dual decomposition; an iteration is a pass over the items that are not left out.
 
     Parameters

@@ -23,6 +23,7 @@ from crfqn.solvers.protocols import (
     Penalty,
     Point,
     Requirements,
+    Solver,
     State,
     check_numbers,
     check_shares,
@@ -85,7 +86,7 @@ class Epoch:
 
 
 @dataclass(frozen=True)
-class ProxQN:
+class ProxQN(Solver):
     """Settings of Prox-QN: its parts, and three numbers.
 
     Parameters

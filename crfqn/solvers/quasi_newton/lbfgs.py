@@ -20,6 +20,7 @@ from crfqn.solvers.protocols import (
     Penalty,
     Point,
     Requirements,
+    Solver,
     State,
     Vector,
     check_numbers,
@@ -30,7 +31,7 @@ from crfqn.solvers.stochastic.online_start import OnlineStart
 
 
 @dataclass(frozen=True)
-class LBFGS:
+class LBFGS(Solver):
     """Settings of L-BFGS.
 
     Parameters

@@ -28,6 +28,7 @@ from crfqn.solvers.protocols import (
     Penalty,
     Point,
     Requirements,
+    Solver,
     State,
     Vector,
     check_numbers,
@@ -38,7 +39,7 @@ from crfqn.solvers.screened_point import ScreenedPoint, screen_point
 
 
 @dataclass(frozen=True)
-class OWLQN:
+class OWLQN(Solver):
     """Settings of OWL-QN.
 
     Parameters

@@ -19,6 +19,7 @@ from crfqn.solvers.protocols import (
     Penalty,
     Point,
     Requirements,
+    Solver,
     State,
     check_integers,
     check_positive,
@@ -27,7 +28,7 @@ from crfqn.solvers.stochastic.state import PerceptronState
 
 
 @dataclass(frozen=True)
-class AveragedPerceptron:
+class AveragedPerceptron(Solver):
     """Settings of the averaged perceptron; an iteration is an epoch.
 
     Parameters

@@ -18,6 +18,7 @@ from crfqn.solvers.protocols import (
     Penalty,
     Point,
     Requirements,
+    Solver,
     SparseWeights,
     State,
     check_integers,
@@ -32,7 +33,7 @@ MOST_CANDIDATES = 20
 
 
 @dataclass(frozen=True)
-class SGDL1:
+class SGDL1(Solver):
     """Settings of stochastic gradient descent; an iteration is `evaluate_every` epochs and an evaluation.
 
     Parameters
