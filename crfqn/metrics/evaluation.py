@@ -193,11 +193,11 @@ def score_sets(given: Sequence[Iterable[str]], predicted: Sequence[Iterable[str]
     """Compare predicted with given label sets; the accuracy is the share of the items whose set is right as a whole."""
     _check_items(given, predicted, "label sets")
     table, n_right = _LabelTable(), 0
-    for known, found in ((set(a), set(b)) for a, b in zip(given, predicted, strict=True)):
+    for known, labels in ((set(a), set(b)) for a, b in zip(given, predicted, strict=True)):
         table.given.update(known)
-        table.predicted.update(found)
-        table.right.update(known & found)
-        n_right += known == found
+        table.predicted.update(labels)
+        table.right.update(known & labels)
+        n_right += known == labels
     return _item_scores(table, len(given), n_right)
 
 
@@ -291,24 +291,24 @@ def score_parts(model: Any, parts: Iterable[tuple[Sequence[Any], list[Any]]]) ->
     spelling = Spelling(model.classes_)
     if model.LABELS_SEQUENCES:
         counts = LabelCounts(model.scheme)
-        for known, found in parts:
-            counts.add([*map(spelling.texts, known)], found)
+        for known, labels_of_part in parts:
+            counts.add([*map(spelling.texts, known)], labels_of_part)
         _check_known(spelling, counts.given)
         return counts.scores()
     names: dict[Any, Any] = {}  # each label is kept once
-    given: list[Any] = []
+    true: list[Any] = []
     predicted: list[Any] = []
     for part in parts:
-        for kept, labels in zip((given, predicted), part, strict=True):
+        for column, labels in zip((true, predicted), part, strict=True):
             spelled = map(spelling.texts, labels)
             texts = (label if isinstance(label, str) else tuple(label) for label in spelled)
-            kept += [names.setdefault(text, text) for text in texts]
+            column += [names.setdefault(text, text) for text in texts]
     if model.RANKS_LABELS:
-        _check_known(spelling, chain.from_iterable(given))
-        return score_sets(given, predicted)
+        _check_known(spelling, chain.from_iterable(true))
+        return score_sets(true, predicted)
     tree = getattr(model, "tree_", None)
     if tree is None:
-        _check_known(spelling, given)
+        _check_known(spelling, true)
     if tree is not None and model.taxonomy is None:  # made of labels: another label is a miss, no mistake
-        tree = extend_taxonomy(tree, given, model.separator)
-    return score_documents(given, predicted, tree)
+        tree = extend_taxonomy(tree, true, model.separator)
+    return score_documents(true, predicted, tree)

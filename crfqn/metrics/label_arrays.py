@@ -87,8 +87,8 @@ def _codes(items: list[Any], numbers: _Numbers, n_positions: int) -> NDArray[np.
     """Return the numbers of all labels; as bytes first, which are made faster than any array."""
     if len(numbers) <= BYTES:
         with suppress(ValueError):  # a number that is no byte
-            found = bytes(map(numbers.__getitem__, chain.from_iterable(items)))
-            return np.frombuffer(found, np.uint8).astype(np.int32)
+            octets = bytes(map(numbers.__getitem__, chain.from_iterable(items)))
+            return np.frombuffer(octets, np.uint8).astype(np.int32)
     return np.fromiter(map(numbers.__getitem__, chain.from_iterable(items)), np.int32, n_positions)
 
 

@@ -128,7 +128,10 @@ def span_counts(
     true, predicted, types = read_spans(encode_pair(y_true, y_pred), find_scheme(scheme), strict)
     ours, theirs = same_borders(true, predicted)
     right = true.types[ours][true.types[ours] == predicted.types[theirs]]
-    counts = (np.bincount(found, minlength=len(types)) for found in (true.types, predicted.types, right))
+    counts = (
+        np.bincount(types_of_spans, minlength=len(types))
+        for types_of_spans in (true.types, predicted.types, right)
+    )
     return {
         name: SpanCounts(*map(int, row))
         for name, *row in zip(types, *counts, strict=True)

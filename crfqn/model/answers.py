@@ -22,8 +22,8 @@ def scheme_of(model: Any) -> str | None:
     """Return the scheme that makes spans of a model's labels: its own, or the one that the labels look like."""
     if not model.LABELS_SEQUENCES:
         return None
-    found = recognise_scheme(model.classes_) if model.scheme is None else find_scheme(model.scheme)
-    return None if found is None else found.name
+    scheme = recognise_scheme(model.classes_) if model.scheme is None else find_scheme(model.scheme)
+    return None if scheme is None else scheme.name
 
 
 def has_probabilities(model: Any) -> bool:

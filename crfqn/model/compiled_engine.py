@@ -57,9 +57,9 @@ class Scorer(NamedTuple):
 
     def scores(self, items: Sequences | TokenRows) -> Vector:
         """Return the scores of all positions; InputError, naming the place, for what is not finite."""
-        found = self.by_entry(items if isinstance(items, TokenRows) else items.matrix)
-        if found is not None:
-            return found
+        scores = self.by_entry(items if isinstance(items, TokenRows) else items.matrix)
+        if scores is not None:
+            return scores
         matrix = items.matrix() if isinstance(items, TokenRows) else items.matrix
         return self.by_feature(FeatureStore.from_matrix(matrix, items.offsets, allow_empty=True))
 
@@ -116,11 +116,11 @@ class Scorer(NamedTuple):
             return
         if n_items > n_block and hasattr(X, "tocsr"):
             X = X.tocsr()
-        kept = places.kept
-        narrow = self._replace(coef=WeightMatrix.of_sparse(self.coef.csr[:, kept]))
+        features = places.kept
+        narrow = self._replace(coef=WeightMatrix.of_sparse(self.coef.csr[:, features]))
         for first in range(0, n_items, n_block):
             part = X[first : first + n_block] if n_items > n_block else X
-            part = part if kept.size == X.shape[1] else part[:, kept]
+            part = part if features.size == X.shape[1] else part[:, features]
             yield narrow.by_feature(
                 FeatureStore.from_matrix(part, np.arange(part.shape[0] + 1), allow_empty=True)
             )
@@ -183,8 +183,8 @@ class ScoredItems:
     @cached_property
     def _best(self) -> tuple[Labels, Vector]:
         with Pool(self.n_threads) as pool:
-            found = self.chain.decode(self.scores, self.edges, pool)
-        return found.states, found.score
+            decoded = self.chain.decode(self.scores, self.edges, pool)
+        return decoded.states, decoded.score
 
     def best(self) -> tuple[Labels, Vector]:
         """Return the best label's number at each position, (N,), and the scores of the labellings, (I,)."""
@@ -227,15 +227,15 @@ class ScoredItems:
 
     def log_probability(self, states: Labels) -> Vector:
         """Return log P of a labelling of each item, (I,), given its states, int32 (N,)."""
-        found = self._infer(self.scores, states)
-        return found.target_score - found.log_partition
+        inference = self._infer(self.scores, states)
+        return inference.target_score - inference.log_partition
 
     def within(self, allowed: NDArray[np.bool_]) -> Vector:
         """Return the logarithm of the sum of the labellings that are allowed, (I,), of states bool (K, N); -inf for
         none."""
-        found = self._infer(np.where(allowed, self.scores, -np.inf)).log_partition
-        found[self.chain.impossible(allowed)] = -np.inf
-        return found
+        log_sums = self._infer(np.where(allowed, self.scores, -np.inf)).log_partition
+        log_sums[self.chain.impossible(allowed)] = -np.inf
+        return log_sums
 
 
 @dataclass(frozen=True)

@@ -48,10 +48,10 @@ TRANSITION = "transition"  # the pair from K + to of K labels
 
 def add_matrix(content: ModelContent, name: str, matrix: Any, row: str, column: str) -> None:
     """Add the non-zeros of a sparse matrix to the content, named as the module says."""
-    found = matrix.tocoo()
-    content.arrays[f"{name}_{row}"] = narrowed(found.row)
-    content.arrays[f"{name}_{column}"] = narrowed(found.col)
-    content.arrays[f"{name}_weight"] = found.data
+    entries = matrix.tocoo()
+    content.arrays[f"{name}_{row}"] = narrowed(entries.row)
+    content.arrays[f"{name}_{column}"] = narrowed(entries.col)
+    content.arrays[f"{name}_weight"] = entries.data
 
 
 class Entries(NamedTuple):
@@ -72,8 +72,8 @@ def read_entries(file: ModelFile, name: str, row: str, column: str, shape: tuple
 def finite(file: ModelFile, name: str, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
     """Return the array `name` in float64, stored as that or as float32; ModelFileError unless all of it is finite, and
     at most LARGEST_WEIGHT in size."""
-    found = file.arrays.get(name)
-    dtype = "float32" if found is not None and found.dtype == np.float32 else "float64"
+    array = file.arrays.get(name)
+    dtype = "float32" if array is not None and array.dtype == np.float32 else "float64"
     values = file.array(name, dtype, shape).astype(np.float64, copy=False)
     if not np.isfinite(values).all():
         raise ModelFileError(f"{file.path}: a weight of {name} is not finite")

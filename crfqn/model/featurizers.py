@@ -50,8 +50,8 @@ class Numbers:
             scales = MaxAbsScaler().fit(inputs[:, sources]).scale_
         shown = [str(column) if names is None else names[column] for column in sources.tolist()]
         first_id = 0 if names is None else 1
-        found = cls(sources.size, np.arange(sources.size), sources, shown, scales, first_id)
-        return found, found.transform(inputs)
+        featurizer = cls(sources.size, np.arange(sources.size), sources, shown, scales, first_id)
+        return featurizer, featurizer.transform(inputs)
 
     @classmethod
     def from_dict(cls, table: dict[str, Any]) -> Numbers:

@@ -187,9 +187,9 @@ class Model:
     @property
     def current(self) -> Self:
         """The model; a new one where users have given its matrices of weights other arrays."""
-        given = {name: value for name, value in self.__dict__.items() if isinstance(value, WeightMatrix)}
+        matrices = {name: value for name, value in self.__dict__.items() if isinstance(value, WeightMatrix)}
         new: dict[str, Any] = {
-            name: value.current for name, value in given.items() if value.current is not value
+            name: value.current for name, value in matrices.items() if value.current is not value
         }
         return replace(self, **new) if new else self
 

@@ -53,11 +53,11 @@ class ScoredItems(NamedTuple):
 
     def marginals(self) -> list[Vector]:
         """Return the probabilities of the labels, (T, K) of each item."""
-        found = [self.chain.forward(scores) for scores in self.scores]
-        self._check_possible([total for _, total in found])
+        forward = [self.chain.forward(scores) for scores in self.scores]
+        self._check_possible([total for _, total in forward])
         return [
             self.chain.marginals(scores, messages)
-            for scores, (messages, _) in zip(self.scores, found, strict=True)
+            for scores, (messages, _) in zip(self.scores, forward, strict=True)
         ]
 
     def pairs(self) -> list[Vector]:
@@ -71,15 +71,15 @@ class ScoredItems(NamedTuple):
 
     def span_probabilities(self, spans: Spans, rules: SpanRules) -> Vector:
         """Return the probability that each span stands where it does, (S,)."""
-        found: list[float] = []
+        probabilities: list[float] = []
         heads = np.searchsorted(spans.starts, self.offsets).tolist()
         for scores, start, (first, last) in zip(
             self.scores, self.offsets.tolist(), pairwise(heads), strict=False
         ):
             ends = (np.stack([spans.starts, spans.stops], 1)[first:last] - start).tolist()
             types = [rules.type_of == kind for kind in spans.types[first:last].tolist()]
-            found += self.chain.span_probabilities(scores, ends, types, rules.continues)
-        return np.array(found, np.float64)
+            probabilities += self.chain.span_probabilities(scores, ends, types, rules.continues)
+        return np.array(probabilities, np.float64)
 
     def log_probability(self, states: Labels) -> Vector:
         """Return log P of a labelling of each item, (I,), given its states, (N,)."""

@@ -80,9 +80,9 @@ class TextColumn:
 
     def entries(self, cells: Sequence[Any]) -> tuple[NDArray[np.int64], Any, NDArray[np.float64]]:
         """Return rows, features and values, which are 1."""
-        found = np.array([self.features.get(str(cell), -1) for cell in cells], np.int64)
-        rows = np.flatnonzero(found >= 0)
-        return rows, found[rows], np.ones(rows.size)
+        features = np.array([self.features.get(str(cell), -1) for cell in cells], np.int64)
+        rows = np.flatnonzero(features >= 0)
+        return rows, features[rows], np.ones(rows.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,8 +119,8 @@ class Table:
                     )
                 columns.append(TextColumn(name, {text: n_features + n for n, text in enumerate(values)}))
                 n_features += len(values)
-        found = cls(columns, n_features)
-        return found, found.transform(cells)
+        table = cls(columns, n_features)
+        return table, table.transform(cells)
 
     @classmethod
     def from_dict(cls, table: Mapping[str, Any]) -> Table:
@@ -144,13 +144,15 @@ class Table:
 
     def as_dict(self, used: NDArray[np.integer]) -> dict[str, Any]:
         """Return the columns as JSON values, with those texts whose features are `used`."""
-        kept = set(used.tolist())
+        used_features = set(used.tolist())
         table: list[list[Any]] = []
         for column in self.parts:
             if isinstance(column, NumberColumn):
                 table.append([column.name, column.feature, column.center, column.scale])
             else:
-                table.append([column.name, {text: f for text, f in column.features.items() if f in kept}])
+                table.append(
+                    [column.name, {text: f for text, f in column.features.items() if f in used_features}]
+                )
         return {"kind": self.KIND, "n_columns": self.n_columns, "table": table}
 
     @cached_property
@@ -209,15 +211,15 @@ class Table:
                         f"item {i}: expected a cell, None if it is empty, of column {absent[0]!r}; got {got:.300}"
                     )
             return self.rows({name: [_known(item[name]) for item in X] for name in names}, len(X))
-        there = f"{', '.join(names):.300}"
+        titles = f"{', '.join(names):.300}"
         for i, item in enumerate(X):
             if not self.takes_numbers:
                 raise InputError(
-                    f"item {i}: expected a dict of a table's cells by column ({there}), got {describe(item)}"
+                    f"item {i}: expected a dict of a table's cells by column ({titles}), got {describe(item)}"
                 )
             if not isinstance(item, (list, tuple, np.ndarray)) or len(item) != len(names):
                 raise InputError(
-                    f"item {i}: expected a number for each of the {len(names)} columns ({there}) in this order, or a "
+                    f"item {i}: expected a number for each of the {len(names)} columns ({titles}) in this order, or a "
                     f"dict of them, got {describe(item)}"
                 )
         is_matrix = isinstance(X, np.ndarray) and X.ndim == 2
@@ -230,8 +232,8 @@ class Table:
         parts = []
         for column in self.parts:
             if column.name not in cells:
-                there = ", ".join(cells)
-                raise InputError(f"expected a column {column.name!r}; there are: {there:.300}")
+                titles = ", ".join(cells)
+                raise InputError(f"expected a column {column.name!r}; there are: {titles:.300}")
             parts.append(column.entries(cells[column.name]))
         at, features, values = (np.concatenate(part) for part in zip(*parts, strict=True))
         order = np.lexsort((features, at))

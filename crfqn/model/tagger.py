@@ -173,10 +173,10 @@ class Tagger:
             raise InputError(f"y: expected one of the {len(labels)} labels, got {shorten(y)}")
         if self._own.__dict__.get("marginals") is None:
             self._own.marginals = np.atleast_2d(self.marginals())
-        found = self._own.marginals
-        if not isinstance(pos, (int, np.integer)) or not 0 <= pos < len(found):
-            raise InputError(f"pos: expected a position from 0 to {len(found) - 1}, got {describe(pos)}")
-        return float(found[pos, labels.index(y)])
+        marginals = self._own.marginals
+        if not isinstance(pos, (int, np.integer)) or not 0 <= pos < len(marginals):
+            raise InputError(f"pos: expected a position from 0 to {len(marginals) - 1}, got {describe(pos)}")
+        return float(marginals[pos, labels.index(y)])
 
     def marginals(self, xseq: Any = None, known: Any = None) -> Vector:
         """Return P(y_t = k | x, known), float64 (positions, labels), of a single item (labels,); parameters and errors

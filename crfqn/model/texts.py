@@ -96,16 +96,16 @@ class Words:
         idf = vectorizer.idf_ if vectorizer.use_idf else np.ones(len(words))
         is_binary, is_normed = settings.weighting == "binary", settings.norm == "l2"
         columns, is_sublinear = np.arange(len(words)), settings.sublinear_tf
-        found = cls(words, len(words), columns, idf, is_binary, is_sublinear, is_normed, settings.words)
-        return found, matrix
+        featurizer = cls(words, len(words), columns, idf, is_binary, is_sublinear, is_normed, settings.words)
+        return featurizer, matrix
 
     @classmethod
     def from_dict(cls, table: Mapping[str, Any]) -> Words:
         """Return what `as_dict` wrote; KeyError, TypeError or ValueError for anything else."""
         weights = {word: float(idf) for idf, words in table["words"] for word in str.split(words)}
         words, n_columns = sorted(weights), int(table["n_columns"])
-        given = range(len(words)) if table["columns"] is None else table["columns"]
-        columns = ascending_numbers("columns", given, n_columns)
+        numbers = range(len(words)) if table["columns"] is None else table["columns"]
+        columns = ascending_numbers("columns", numbers, n_columns)
         if columns.shape != (len(words),):
             raise ValueError("columns and words differ in number")
         idf = np.array([weights[word] for word in words], np.float64)
@@ -159,9 +159,11 @@ class Words:
             if not isinstance(text, str):
                 raise InputError(f"item {i}: expected a text, got {describe(text)}")
             words = find_words(text, self.rules)
-            found = sorted(Counter(self._place_of[word] for word in words if word in self._place_of).items())
-            places += [place for place, _ in found]
-            counts += [count for _, count in found]
+            counted_places = sorted(
+                Counter(self._place_of[word] for word in words if word in self._place_of).items()
+            )
+            places += [place for place, _ in counted_places]
+            counts += [count for _, count in counted_places]
             ends.append(len(places))
         at, values = np.array(places, np.int64), np.array(counts, np.float64)
         if self.is_binary:
@@ -179,11 +181,11 @@ class Words:
 
 def ascending_numbers(name: str, stored: Any, below: int) -> NDArray[np.int64]:
     """Return a list of a model file as ascending numbers 0 ... below - 1; ValueError or the like for anything else."""
-    found = np.array(stored, np.int64)
+    numbers = np.array(stored, np.int64)
     if (
-        found.ndim != 1
-        or not (found[1:] > found[:-1]).all()
-        or (found.size and not 0 <= found[0] <= found[-1] < below)
+        numbers.ndim != 1
+        or not (numbers[1:] > numbers[:-1]).all()
+        or (numbers.size and not 0 <= numbers[0] <= numbers[-1] < below)
     ):
         raise ValueError(f"{name}: expected ascending numbers from 0 to {below - 1}")
-    return found
+    return numbers

@@ -57,8 +57,8 @@ def warn_of_unknown_names(encoded: Items, items: Any, names: KnownNames | None) 
     suspects = np.flatnonzero((counts == 0) & (np.diff(encoded.row_ends[encoded.offsets]) > 0))
     counts[counts == 0] = 1  # positions without any feature were not misnamed
     if suspects.size and names is not None:
-        given = items if isinstance(items, (list, tuple)) else list(items)
-        counts[suspects] = known_entries(known_rows([given[i] for i in suspects], names))
+        sequences = items if isinstance(items, (list, tuple)) else list(items)
+        counts[suspects] = known_entries(known_rows([sequences[i] for i in suspects], names))
         warn_of_unknown(counts, n_positions)
 
 

@@ -112,10 +112,10 @@ class WeightMatrix:
     @classmethod
     def of_sparse(cls, matrix: Any) -> Self:
         """Return the matrix of a sparse array, of which CSR's own memory is used."""
-        found = matrix.tocsr()
-        made = cls(found.data, found.indices, found.indptr, found.shape)
-        made.__dict__["csr"] = found
-        return made
+        csr = matrix.tocsr()
+        weights = cls(csr.data, csr.indices, csr.indptr, csr.shape)
+        weights.__dict__["csr"] = csr
+        return weights
 
     @cached_property
     def csr(self) -> Any:
@@ -133,13 +133,11 @@ class WeightMatrix:
     @property
     def current(self) -> Self:
         """The matrix; a new one where its `csr` has been given other arrays, as by `eliminate_zeros`."""
-        given = self.__dict__.get("csr")
+        csr = self.__dict__.get("csr")
         ours = self.values, self.columns, self.row_ends
-        if given is None or all(
-            a is b for a, b in zip(ours, (given.data, given.indices, given.indptr), strict=True)
-        ):
+        if csr is None or all(a is b for a, b in zip(ours, (csr.data, csr.indices, csr.indptr), strict=True)):
             return self
-        return self.of_sparse(given)
+        return self.of_sparse(csr)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what pickles hold: of a matrix without zeros its values alone."""
@@ -186,15 +184,15 @@ class WeightMatrix:
     @cached_property
     def places(self) -> NodePlaces:
         """Places of the weights in a table of their features, in time O(weights)."""
-        kept, (n_states, n_features) = self.features, self.shape
-        is_whole = kept.size >= MOSTLY * n_features
-        width = n_features if is_whole else kept.size
-        flat = self.rows * width + (self.columns if is_whole else np.searchsorted(kept, self.columns))
+        features, (n_states, n_features) = self.features, self.shape
+        is_whole = features.size >= MOSTLY * n_features
+        width = n_features if is_whole else features.size
+        flat = self.rows * width + (self.columns if is_whole else np.searchsorted(features, self.columns))
         return NodePlaces(
-            kept,
-            slice(None) if is_whole else kept,
+            features,
+            slice(None) if is_whole else features,
             flat,
-            self.values.size >= DENSE * max(kept.size, 1) * n_states,
+            self.values.size >= DENSE * max(features.size, 1) * n_states,
             flat.size == n_states * width and np.array_equal(flat, np.arange(flat.size)),
         )
 
@@ -265,8 +263,8 @@ class WeightMatrix:
         if intercept is not None:
             cells = np.concatenate([np.arange(n_positions * n_states), cells])
             terms = np.concatenate([np.tile(intercept, n_positions), terms])
-        found = np.bincount(cells, terms, n_positions * n_states)
-        return found.astype(np.float64, copy=False).reshape(n_positions, n_states)
+        scores = np.bincount(cells, terms, n_positions * n_states)
+        return scores.astype(np.float64, copy=False).reshape(n_positions, n_states)
 
 
 def _sorted(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64], Vector | None]:

@@ -72,15 +72,15 @@ def panels(ax: Any, n_rows: int, n_columns: int) -> Any:
 
         figure = plt.figure(figsize=size_of(n_rows, n_columns), layout="constrained")
         return figure.subplots(n_rows, n_columns, squeeze=False).ravel()
-    given = np.array(ax, dtype=object).ravel()
-    if given.size == 1 and n > 1:  # as in scikit-learn: the axes say where, and give way to the panels
-        outer = given[0]
+    all_axes = np.array(ax, dtype=object).ravel()
+    if all_axes.size == 1 and n > 1:  # as in scikit-learn: the axes say where, and give way to the panels
+        outer = all_axes[0]
         outer.set_axis_off()
         inner = outer.get_subplotspec().subgridspec(n_rows, n_columns)
         return inner.subplots(squeeze=False).ravel()
-    if given.size != n:
-        raise InputError(f"ax: expected axes for {n} panels, or one to divide, got {given.size}")
-    return given
+    if all_axes.size != n:
+        raise InputError(f"ax: expected axes for {n} panels, or one to divide, got {all_axes.size}")
+    return all_axes
 
 
 def name_ticks(axis: Any, names: Iterable[Any]) -> None:

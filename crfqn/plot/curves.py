@@ -119,7 +119,7 @@ class ConvergenceDisplay:
             ("certified", self.gap, {"color": CERTIFIED}),
         )
         drawn = [
-            draw_known(axes, self.x, gap, **({"label": name} | own | style)) for name, gap, own in curves
+            draw_known(axes, self.x, gap, **({"label": name} | look | style)) for name, gap, look in curves
         ]
         if not any(drawn):
             axes.set_yscale("linear")

@@ -48,17 +48,19 @@ class ConfusionDisplay(ConfusionMatrixDisplay):
         """Return the display of given and predicted labels, not yet drawn; InputError if they cannot be compared."""
         if normalize not in NORMALIZED:
             raise InputError(f"normalize: expected one of {list(NORMALIZED)}, got {normalize!r}")
-        given, predicted = flat_labels(y_true), flat_labels(y_pred)
-        if len(given) != len(predicted):
+        true, predicted = flat_labels(y_true), flat_labels(y_pred)
+        if len(true) != len(predicted):
             raise InputError(
-                f"expected as many predicted labels as given ones, got {len(predicted)} and {len(given)}"
+                f"expected as many predicted labels as given ones, got {len(predicted)} and {len(true)}"
             )
-        if not given:
+        if not true:
             raise InputError("expected at least one label to compare, got none")
         if labels is None:
-            labels = sorted({*given, *predicted}, key=str)
-        given, predicted, names = ([str(label) for label in some] for some in (given, predicted, labels))
-        matrix = confusion_matrix(given, predicted, labels=names, normalize=normalize)
+            labels = sorted({*true, *predicted}, key=str)
+        true, predicted, names = (
+            [str(label) for label in labels_of_side] for labels_of_side in (true, predicted, labels)
+        )
+        matrix = confusion_matrix(true, predicted, labels=names, normalize=normalize)
         return cls(matrix, display_labels=np.array(names), normalize=normalize)
 
     @classmethod

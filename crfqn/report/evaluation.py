@@ -72,21 +72,21 @@ class EvaluationSection:
         texts = Spelling(model.classes_).texts
         if model.LABELS_SEQUENCES:
             predicted = predict_labels(model, X)
-            given: list[Any] = [*map(texts, _cut(y, [len(item) for item in predicted]))]
+            true: list[Any] = [*map(texts, _cut(y, [len(item) for item in predicted]))]
         elif hasattr(model, "predict_sets") and _are_sets(y):
             predicted = [[*map(label_text, labels)] for labels in model.predict_sets(X)]
-            given = [*map(texts, y)]
+            true = [*map(texts, y)]
         else:
             predicted = [label_text(label) for label in flat_labels(model.predict(X))]
-            given = [*map(texts, flat_labels(y))]
-        _check(given, predicted, model.LABELS_SEQUENCES)
+            true = [*map(texts, flat_labels(y))]
+        _check(true, predicted, model.LABELS_SEQUENCES)
         if model.LABELS_SEQUENCES:
             counts = LabelCounts(model.scheme)
-            counts.add(given, predicted)
-            return cls(X, given, predicted, counts.scores(), source=source, scheme=counts.scheme)
-        has_sets = _are_sets(given)
-        scores = score_sets(given, predicted) if has_sets else score_documents(given, predicted)
-        return cls(X, given, predicted, scores, has_sets, source)
+            counts.add(true, predicted)
+            return cls(X, true, predicted, counts.scores(), source=source, scheme=counts.scheme)
+        has_sets = _are_sets(true)
+        scores = score_sets(true, predicted) if has_sets else score_documents(true, predicted)
+        return cls(X, true, predicted, scores, has_sets, source)
 
     @cached_property
     def flat(self) -> tuple[list[str], list[str]]:
@@ -95,9 +95,9 @@ class EvaluationSection:
 
     def mistakes(self) -> list[Mistake]:
         """Return which label was taken for which, the most frequent first."""
-        given, predicted = self.flat
-        support = Counter(given)
-        wrong = Counter((a, b) for a, b in zip(given, predicted, strict=True) if a != b)
+        true, predicted = self.flat
+        support = Counter(true)
+        wrong = Counter((a, b) for a, b in zip(true, predicted, strict=True) if a != b)
         return [Mistake(a, b, n, n / support[a]) for (a, b), n in wrong.most_common(MOST_CONFUSIONS)]
 
     def confusion(self) -> ConfusionDisplay | None:
@@ -293,9 +293,9 @@ def _sequence_error(
 ) -> Error:
     """Return the error with its positions around the first wrong one."""
     i = error.number - 1
-    given, predicted, item = evaluation.given[i], evaluation.predicted[i], take(evaluation.X, [i])[0]
-    first_wrong = next(t for t, (a, b) in enumerate(zip(given, predicted, strict=True)) if a != b)
-    begin = max(0, min(first_wrong - MOST_POSITIONS // 2, len(given) - MOST_POSITIONS))
+    true, predicted, item = evaluation.given[i], evaluation.predicted[i], take(evaluation.X, [i])[0]
+    first_wrong = next(t for t, (a, b) in enumerate(zip(true, predicted, strict=True)) if a != b)
+    begin = max(0, min(first_wrong - MOST_POSITIONS // 2, len(true) - MOST_POSITIONS))
 
     def text(t: int) -> str:
         if texts is not None:
@@ -304,15 +304,15 @@ def _sequence_error(
 
     positions = [
         Position(
-            given[t],
+            true[t],
             predicted[t],
             text(t),
             ink_of(pixels, evaluation.X, item, t),
-            _probable(labels, None if table is None else table[t], given[t]),
+            _probable(labels, None if table is None else table[t], true[t]),
         )
-        for t in range(begin, min(begin + MOST_POSITIONS, len(given)))
+        for t in range(begin, min(begin + MOST_POSITIONS, len(true)))
     ]
-    return replace(error, n_positions=len(given), positions=positions, n_before=begin)
+    return replace(error, n_positions=len(true), positions=positions, n_before=begin)
 
 
 def _item_error(
@@ -326,15 +326,15 @@ def _item_error(
 ) -> Error:
     """Return the error with its only position, and what spoke for the predicted label."""
     i = error.number - 1
-    given, predicted, row = evaluation.given[i], evaluation.predicted[i], take(evaluation.X, [i])
+    true, predicted, row = evaluation.given[i], evaluation.predicted[i], take(evaluation.X, [i])
     text = "" if texts is None else texts[i]
     if isinstance(text, list) and len(text) == 1 and isinstance(text[0], dict):  # a table's row
         text = ", ".join(f"{name} {cell}" for name, cell in text[0].items())
     if evaluation.has_sets:
-        return replace(error, positions=[Position(", ".join(given), ", ".join(predicted), str(text))])
+        return replace(error, positions=[Position(", ".join(true), ", ".join(predicted), str(text))])
     image = ink_of(pixels, evaluation.X, row, 0)
-    position = Position(given, predicted, str(text), image, _probable(labels, table, given))
-    return replace(error, positions=[position], reasons=_reasons(weights, row, given, predicted))
+    position = Position(true, predicted, str(text), image, _probable(labels, table, true))
+    return replace(error, positions=[position], reasons=_reasons(weights, row, true, predicted))
 
 
 def _text(X: Any, item: Any, t: int) -> str:

@@ -97,8 +97,8 @@ class Pictures:
         text = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{prefix}", text)
         for colour, variable in VARIABLES.items():
             text = text.replace(colour, f"var({variable})")
-        start, rest = text.split("<svg", 1)
-        tag, body = rest.split(">", 1)
+        start, after = text.split("<svg", 1)
+        tag, body = after.split(">", 1)
         tag = re.sub(r' (width|height)="[^"]*"', "", tag)
         return Markup(f'{start.strip()}<svg role="img" aria-label="{escape(about)}"{tag}>{body}')
 

@@ -187,7 +187,7 @@ def _last_part(name: str, tree: LabelTree, node: int) -> str:
 def _scores(tree: LabelTree, evaluation: EvaluationSection) -> dict[int, SpanCounts]:
     """Return the scores of the nodes on the tree paths to given and predicted labels."""
     number = {str(name): node for node, name in enumerate(tree.names)}
-    given: Counter[int] = Counter()
+    true: Counter[int] = Counter()
     predicted: Counter[int] = Counter()
     right: Counter[int] = Counter()
     paths: dict[str, set[int]] = {}
@@ -196,7 +196,7 @@ def _scores(tree: LabelTree, evaluation: EvaluationSection) -> dict[int, SpanCou
             if label not in paths:
                 paths[label] = set(tree.path(number[label]).tolist()) if label in number else set()
         a, b = (paths[label] for label in pair)
-        given.update(a)
+        true.update(a)
         predicted.update(b)
         right.update(a & b)
-    return {node: SpanCounts(given[node], predicted[node], right[node]) for node in given | predicted}
+    return {node: SpanCounts(true[node], predicted[node], right[node]) for node in true | predicted}

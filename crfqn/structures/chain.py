@@ -170,9 +170,9 @@ class Chain(Structure):
         if self.contexts is not None:
             return self._infer_contexts(self.contexts, scores, edges, targets, weights, pool or Pool(1))
         if self._segments is not None:
-            found = self._infer_segments(self._segments, scores, edges, targets, weights, pool or Pool(1))
-            if found is not None:
-                return found
+            inference = self._infer_segments(self._segments, scores, edges, targets, weights, pool or Pool(1))
+            if inference is not None:
+                return inference
         return self._infer_items(scores, edges, targets, weights, pool)
 
     def _infer_segments(
@@ -181,17 +181,17 @@ class Chain(Structure):
         """Return what `infer` does, by segments of long items; None where their messages underflow."""
         messages, by_segment = segments.messages(scores, edges, pool), weights[segments.item_of]
         closed = segments.closed(scores, messages)
-        found = self._chain_of_segments._infer_items(closed, edges, NO_TARGETS, by_segment, pool)
-        residual = found.residual
+        inference = self._chain_of_segments._infer_items(closed, edges, NO_TARGETS, by_segment, pool)
+        residual = inference.residual
         if not segments.agree(messages, residual, by_segment):
             return None
         crossings = segments.crossings(messages, edges, by_segment)
-        counts = found.edge_residual.reshape(edges.shape) + crossings
-        expected = found.expected_score - segments.added_score(messages, residual)
+        counts = inference.edge_residual.reshape(edges.shape) + crossings
+        expected = inference.expected_score - segments.added_score(messages, residual)
         expected += float((crossings * np.where(crossings > 0, edges, 0.0)).sum())
         target_score = np.empty(self.n_items)
         subtract_all_observed(self.offsets, targets, scores, edges, weights, residual, counts, target_score)
-        log_partition = segments.by_item(found.log_partition, messages, float(edges.max()))
+        log_partition = segments.by_item(inference.log_partition, messages, float(edges.max()))
         return Inference(log_partition, target_score, expected, residual, counts.reshape(-1))
 
     def _infer_items(
@@ -206,14 +206,14 @@ class Chain(Structure):
         expected_edges = np.zeros(len(parts))
 
         def run(part: int) -> None:
-            in_lanes, longest, rest = parts[part]
+            in_lanes, longest, one_by_one = parts[part]
             arrays = self.offsets, scores, edges, targets, weights, residual, edge_counts[part], sums
             if in_lanes.size:
                 expected_edges[part] = forward_backward_lanes(in_lanes, longest, *arrays, refused)
                 if refused[in_lanes].any():
-                    rest = np.sort(np.concatenate([rest, in_lanes[refused[in_lanes]]]))
-            if rest.size:
-                expected_edges[part] += forward_backward(rest, *arrays)
+                    one_by_one = np.sort(np.concatenate([one_by_one, in_lanes[refused[in_lanes]]]))
+            if one_by_one.size:
+                expected_edges[part] += forward_backward(one_by_one, *arrays)
 
         (pool or Pool(1)).each(len(parts), run, PASS * residual.size * self.n_states)
         return Inference(
@@ -290,10 +290,10 @@ class Chain(Structure):
         return np.bincount(self._places(labels), by_inner, size).astype(np.float64, copy=False)
 
     def counts(self, targets: Labels, weights: Vector | None = None) -> Vector:
-        found = self._transitions(targets, weights)
+        n_transitions = self._transitions(targets, weights)
         if self.contexts is None:
-            return found
-        return self.contexts.weighted(found.reshape(-1, self.n_states, self.n_states))
+            return n_transitions
+        return self.contexts.weighted(n_transitions.reshape(-1, self.n_states, self.n_states))
 
     def label_scores(self, labels: Labels, scores: Vector, edges: Vector) -> Vector:
         return self._label_scores(labels, scores, self._tables(edges))
@@ -344,8 +344,8 @@ class Chain(Structure):
         p = aligned_rows(marginals.shape[1], padded_width(self.n_states))
         p[:, : self.n_states] = marginals.T
         weighted = p * weights[:, None]
-        found = self._outer_products(p, weighted, pool) - self._outer_products(p * p, p * weighted, pool)
-        return self.contexts.weighted(found, power=2)[self.edge_layout.n_pairs :]
+        variances = self._outer_products(p, weighted, pool) - self._outer_products(p * p, p * weighted, pool)
+        return self.contexts.weighted(variances, power=2)[self.edge_layout.n_pairs :]
 
     def decode(self, scores: Vector, edges: Vector, pool: Pool | None = None) -> Decoded:
         """Return the best labelling of every item and its score (Viterbi), -inf where none is allowed; ties go to the

@@ -63,14 +63,14 @@ class ItemChain:
         a tenth of it of many with the same edges, which go together from position to position, the longest first."""
         if len(items) == 1 or (items and not self._has_same_edges(items[0])):
             return [*map(self._best_alone, items)]
-        found = [BestPath([], 0.0)] * len(items)
+        paths = [BestPath([], 0.0)] * len(items)
         order = sorted((i for i, scores in enumerate(items) if len(scores)), key=lambda i: -len(items[i]))
         while order:
             n = max(1, TOGETHER // (self.n_states * max(self.n_states, len(items[order[0]]))))
-            some, order = order[:n], order[n:]
-            for i, path in zip(some, self._best_together([items[i] for i in some]), strict=True):
-                found[i] = path
-        return found
+            together, order = order[:n], order[n:]
+            for i, path in zip(together, self._best_together([items[i] for i in together]), strict=True):
+                paths[i] = path
+        return paths
 
     def _best_alone(self, scores: Vector) -> BestPath:
         """Return the best labelling of one item; the other way takes a third longer for it."""
@@ -119,8 +119,8 @@ class ItemChain:
         for t in range(len(back), 0, -1):
             before = back[t - 1]
             states[t - 1, : len(before)] = before[np.arange(len(before)), states[t, : len(before)]]
-        found = zip(states.T.tolist(), lengths, score.tolist(), strict=True)
-        return [BestPath(path[:length], best) for path, length, best in found]
+        rows_of_items = zip(states.T.tolist(), lengths, score.tolist(), strict=True)
+        return [BestPath(path[:length], best) for path, length, best in rows_of_items]
 
     def n_best(self, scores: Vector, n: int) -> list[BestPath]:
         """Return the n best labellings, fewer where there are fewer: ties as `kernels/viterbi.py`'s `best_paths`."""
@@ -138,7 +138,7 @@ class ItemChain:
             back.append(np.stack(np.divmod(order, values.shape[1])))
             values = (np.take_along_axis(paths, order, axis=0) + nodes[t]).T
         flat = values.reshape(-1)
-        found = []
+        labellings = []
         for place in np.argsort(-flat, kind="stable")[:n].tolist():
             if flat[place] == -np.inf:
                 break
@@ -147,8 +147,8 @@ class ItemChain:
             for before in reversed(back):
                 k, rank = int(before[0][rank, k]), int(before[1][rank, k])
                 states.append(k)
-            found.append(BestPath(states[::-1], float(flat[place])))
-        return found
+            labellings.append(BestPath(states[::-1], float(flat[place])))
+        return labellings
 
     def path_score(self, scores: Vector, states: list[int]) -> float:
         """Return the score of a labelling."""
@@ -239,10 +239,10 @@ class ItemChain:
     def pairs(self, scores: Vector) -> Vector:
         """Return P(y_t = j, y_{t+1} = k), (T - 1, K, K), of an item that has a labelling."""
         marginals, backward = self.marginals(scores, self.forward(scores)[0]), self.backward(scores)
-        found = np.empty((max(len(scores) - 1, 0), self.n_states, self.n_states))
-        for t, table in enumerate(found):
+        tables = np.empty((max(len(scores) - 1, 0), self.n_states, self.n_states))
+        for t, table in enumerate(tables):
             np.multiply(marginals[t][:, None], self._steps(scores, backward, t + 1), out=table)
-        return found
+        return tables
 
     def span_probabilities(
         self, scores: Vector, spans: list[tuple[int, int]], types: Sequence[Any], continues: NDArray[np.bool_]
@@ -254,7 +254,7 @@ class ItemChain:
         before a span to the one behind it are multiplied, over the labellings that have the span. O(T K^2).
         """
         marginals, backward = self.marginals(scores, self.forward(scores)[0]), self.backward(scores)
-        found = []
+        probabilities = []
         for (start, stop), is_type in zip(spans, types, strict=True):
             inside = marginals[start] * is_type
             if start:
@@ -263,8 +263,8 @@ class ItemChain:
                 inside = inside @ (self._steps(scores, backward, t) * continues) * is_type
             if stop < len(scores):
                 inside = inside @ (self._steps(scores, backward, stop) * ~continues)
-            found.append(min(float(inside.sum()), 1.0))
-        return found
+            probabilities.append(min(float(inside.sum()), 1.0))
+        return probabilities
 
     def _steps(self, scores: Vector, backward: Vector, t: int) -> Vector:
         """Return P(y_t = k | y_t-1 = j, x), (K, K), rows of zeros for a j without any k."""

@@ -62,9 +62,9 @@ class Segments(NamedTuple):
         before, entering = np.zeros(shape), np.ones(shape)
 
         def run(part: int) -> None:
-            (first, last), way = self.runs[part // 2], part % 2
-            arrays = before[way, first:last], entering[way, first:last]
-            segment_messages(self.offsets[first : last + 1], scores, edges, way == 1, *arrays)
+            (first, last), direction = self.runs[part // 2], part % 2
+            arrays = before[direction, first:last], entering[direction, first:last]
+            segment_messages(self.offsets[first : last + 1], scores, edges, direction == 1, *arrays)
 
         pool.each(2 * len(self.runs), run, scores.size * len(edges))
         here = self.after

@@ -55,8 +55,8 @@ class TransitionRules:
         rules = cls(np.zeros((n_states, n_states), bool), np.zeros(n_states, bool), np.zeros(n_states, bool))
         firsts, lasts, to = ends_of(offsets)
         for allowed, at in ((rules.start, firsts), (rules.end, lasts)):
-            found = targets[at]
-            allowed[found[found >= 0]] = True
+            labels = targets[at]
+            allowed[labels[labels >= 0]] = True
         is_known = (targets[to - 1] >= 0) & (targets[to] >= 0)
         rules.transitions[targets[to - 1][is_known], targets[to][is_known]] = True
         return rules
@@ -113,12 +113,12 @@ class TransitionRules:
         """Return what labels int32 (N,) break, by position; -1 stands for unknown ones, which break nothing."""
         firsts, lasts, to = ends_of(offsets)
         first, last, before, here = targets[firsts], targets[lasts], targets[to - 1], targets[to]
-        found = [
+        broken = [
             (firsts[(first >= 0) & ~self.start[first]], "start"),
             (to[(before >= 0) & (here >= 0) & ~self.transitions[before, here]], "transition"),
             (lasts[(last >= 0) & ~self.end[last]], "end"),
         ]
-        return sorted(Violation(int(position), rule) for positions, rule in found for position in positions)
+        return sorted(Violation(int(position), rule) for positions, rule in broken for position in positions)
 
 
 def _penalty(allowed: NDArray[np.bool_]) -> Vector:

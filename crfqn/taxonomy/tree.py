@@ -91,9 +91,11 @@ class LabelTree:
         names = list(graph)
         number_of = {name: k for k, name in enumerate(names)}
         above = [list(islice(graph.pred[name], 2)) for name in names]
-        parents = [number_of[found[0]] if found else NO_PARENT for found in above]
+        parents = [
+            number_of[parents_of_node[0]] if parents_of_node else NO_PARENT for parents_of_node in above
+        ]
         order = _level_order(parents)
-        if len(order) < len(names) or any(len(found) > 1 for found in above):
+        if len(order) < len(names) or any(len(parents_of_node) > 1 for parents_of_node in above):
             refuse_shape(graph)
         return _arranged(names, parents, order)
 
