@@ -25,8 +25,7 @@ from crfqn.objectives.method_state import has_state
 from crfqn.objectives.objective import Objective
 from crfqn.papers.blondel2013.fobos import FOBOS
 from crfqn.papers.blondel2013.fobos_state import FobosState
-from crfqn.papers.zhong2014.feature_bcd import FeatureBCD
-from crfqn.papers.zhong2014.feature_bcd_state import BlockState
+from crfqn.papers.zhong2014.feature_bcd import BlockState, FeatureBCD
 from crfqn.papers.zhong2014.prox_gd import FISTA
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status

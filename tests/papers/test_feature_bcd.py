@@ -21,9 +21,8 @@ from crfqn.errors import InputError
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
-from crfqn.papers.zhong2014.feature_bcd import FeatureBCD
+from crfqn.papers.zhong2014.feature_bcd import BlockState, FeatureBCD
 from crfqn.papers.zhong2014.feature_bcd_kernels import SweepRule, newton_direction, search
-from crfqn.papers.zhong2014.feature_bcd_state import BlockState
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize

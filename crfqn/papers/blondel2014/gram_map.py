@@ -1,4 +1,4 @@
-"""The Gram map: scores of items from a kernel function's expansion over the same items, by blocks of the matrix.
+"""A kernel machine's features and dual variables (Blondel, Fujino and Ueda 2014, section III), in a bounded memory.
 
     scores[k, t] = sum_i w[k, i] kernel(x_i, x_t)
 
@@ -12,18 +12,135 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
+from crfqn.kernels.projection import PIVOT, SEED, simplex_rows
 from crfqn.objectives.linear.feature_map import FeatureMap, Split
-from crfqn.papers.blondel2014.kernel_items import DualKernelItems
+from crfqn.objectives.objective import Objective
+from crfqn.papers.blondel2014.sub_solver_kernels import METHODS, SubSolver, sweep_items_by
+from crfqn.solvers.dual.decomposition_kernels import DualItemArrays
+from crfqn.solvers.dual.decomposition_state import (
+    Certified,
+    DualItems,
+    ItemSweep,
+    dual_variables,
+    fixed_offsets,
+    starting_items,
+)
 from crfqn.threads import Pool
 
 BLOCK = 256  # rows made at a time: a matrix product
+
+
+class WorkingSet(NamedTuple):
+    """Items that are worked on, the matrix between them, and copies of their variables and scores.
+
+    items, places : int64 (n,); (N,), where each item is among them
+    square : float64 (at least n, at least n), of which the rest is not theirs
+    """
+
+    items: NDArray[np.int64]
+    places: NDArray[np.int64]
+    square: Vector
+    diagonal: Vector
+    state: DualItemArrays
+    scores: Vector
+
+
+class DualKernelItems(DualItems):
+    """Dual variables of the items, zero at the start, with a kernel.
+
+    The scores (K, N) of the items of a working set follow every change of a variable, as the weights of `DualItems` do;
+    those of all, with which the next set is chosen by how much each item is violated, are made at the certificate.
+    """
+
+    has_faces = is_free = False  # type: ignore[assignment]
+
+    def __init__(self, objective: Objective, penalty: Any, method: str, tol: float) -> None:
+        self.objective, self.l2, self.method = objective, penalty.l2, method
+        self.gram: Any = objective.map
+        self.state = starting_items(objective, self.l2, fixed_offsets(objective))
+        self.items = np.flatnonzero(self.state.masses > 0)
+        self.scores = np.zeros((objective.n_states, objective.n_items))
+        self.solver = SubSolver(METHODS[method], tol, np.full(1, SEED, np.uint64))
+        self.working: WorkingSet | None = None
+
+    @property
+    def alpha(self) -> Vector:
+        self._write_back()
+        return dual_variables(self.state)
+
+    def admit(self, items: NDArray[np.int64], slacks: Vector) -> NDArray[np.int64]:
+        """Work on those items that are violated most, or nearest to it, as many as the memory allows; return them."""
+        items = items[np.sort(np.argsort(slacks, kind="stable")[: self.gram.capacity])]
+        self._write_back()
+        square = self.gram.hold(items)
+        held = self.gram.held
+        state = self.state._replace(
+            labels=self.state.labels[held],
+            masses=self.state.masses[held],
+            offsets=self.state.offsets if len(self.state.offsets) == 1 else self.state.offsets[held],
+            b=self.state.b[held],
+            cursors=self.state.cursors[held],
+        )
+        places = np.full(self.objective.n_items, -1)
+        places[held] = np.arange(held.size)
+        self.working = WorkingSet(held, places, square, self.gram.diagonal[held], state, self.scores[:, held])
+        return items
+
+    def _write_back(self) -> None:
+        """Take over the variables of the working set."""
+        if self.working is not None:
+            self.state.b[self.working.items] = self.working.state.b
+            self.state.cursors[self.working.items] = self.working.state.cursors
+
+    def sweep(self, order: NDArray[np.int64], least: float = 0.0) -> ItemSweep:
+        """Solve the sub-problem of one item of the working set after another, where its violation is above `least`."""
+        assert self.working is not None
+        working = self.working
+        findings = self._visit_with(
+            working.places[order], working.square, working.diagonal, working.state, working.scores, least
+        )
+        self.objective.n_passes += order.size / max(self.items.size, 1)
+        return findings
+
+    def _visit_with(
+        self,
+        order: NDArray[np.int64],
+        rows: Vector,
+        diagonal: Vector,
+        state: DualItemArrays,
+        scores: Vector,
+        least: float,
+    ) -> ItemSweep:
+        slacks, findings = np.empty(order.size), np.empty(5)
+        sweep_items_by(order, None, rows, diagonal, state, scores, self.solver, least, slacks, findings)
+        return ItemSweep.of(findings, slacks)
+
+    def certify(self, order: NDArray[np.int64]) -> Certified:
+        self._write_back()
+        state, self.working = self.state, None
+        if self.method == "bisection":
+            simplex_rows(state.b, state.masses, PIVOT, 0.0, state.b)
+        self.scores[:] = 0.0
+        by_state = self.alpha.T.ravel()
+        coords = np.flatnonzero(by_state)
+        self.gram.image(self.objective.split(coords), by_state[coords], self.scores)
+        seen = self._visit_with(order, self.scores, self.gram.diagonal, state, self.scores, np.inf)
+        alpha, at_labels = self.alpha, (np.arange(len(state.labels)), state.labels)
+        linear = float(alpha.sum() - alpha[at_labels].sum() + np.sum(alpha * state.offsets))
+        dual_value = -self.l2 * (0.5 * float(np.vdot(alpha.T, self.scores)) + linear)  # -l2 times equation 3
+        bound = dual_value if self.gram.is_definite else -np.inf
+        return Certified(dual_value + self.l2 * seen.gap, bound, seen)
+
+    def table(self) -> Vector:
+        """Return the weights of the expansion, (N, K)."""
+        return self.alpha
 
 
 @dataclass(eq=False)
@@ -73,11 +190,11 @@ class GramMap(FeatureMap):
         if self.held.size == self.n_items:
             return self._square
         items = np.arange(self.n_items) if self.capacity == self.n_items else items
-        table, kept = self._square, np.flatnonzero(np.isin(self.held, items))
-        for place, before in enumerate(kept.tolist()):  # which is never left of its place
-            table[place, : kept.size] = table[before, kept]
-        self.held = np.append(self.held[kept], np.setdiff1d(items, self.held))
-        for first in range(kept.size, self.held.size, BLOCK):
+        table, stays = self._square, np.flatnonzero(np.isin(self.held, items))
+        for place, before in enumerate(stays.tolist()):  # which is never left of its place
+            table[place, : stays.size] = table[before, stays]
+        self.held = np.append(self.held[stays], np.setdiff1d(items, self.held))
+        for first in range(stays.size, self.held.size, BLOCK):
             end = min(first + BLOCK, self.held.size)
             for _, values in self._blocks(self.held[first:end], self.held[:end]):
                 table[first:end, :end] = values
@@ -91,15 +208,15 @@ class GramMap(FeatureMap):
         values_of = self.values_to(others)
         for first in range(0, items.size, BLOCK):
             part = items[first : first + BLOCK]
-            found = np.asarray(values_of(part))
-            if found.shape != (part.size, others.size):
+            values = np.asarray(values_of(part))
+            if values.shape != (part.size, others.size):
                 raise InputError(
-                    f"kernel: expected values of shape {(part.size, others.size)}, got {found.shape}"
+                    f"kernel: expected values of shape {(part.size, others.size)}, got {values.shape}"
                 )
-            if not np.isfinite(found).all():
+            if not np.isfinite(values).all():
                 raise InputError("kernel: expected finite values, got nan or infinity")
-            self.n_made += found.size
-            yield part, found
+            self.n_made += values.size
+            yield part, values
 
     def image(self, nodes: Split, weights: Vector, scores: Vector) -> None:
         """Add the scores of an expansion, in place."""

@@ -45,17 +45,12 @@ BLOCK_NUMBERS = 1 << 23  # kernel values of a block of items in prediction: 64 M
 COOLING, MAX_PASSES = 0.05, 100  # a certificate, which makes rows of the matrix, costs some twenty passes
 VECTOR, FEATURE, CLASS = "vector", "feature", "class"
 PRECOMPUTED = "precomputed"
-NAMED: dict[str, Callable[..., NDArray]] = {
-    "linear": linear_kernel,
-    "poly": polynomial_kernel,
-    "rbf": rbf_kernel,
-    "sigmoid": sigmoid_kernel,
-}
-KERNEL_PARAMETERS = {
-    "linear": (),
-    "poly": ("gamma", "degree", "coef0"),
-    "rbf": ("gamma",),
-    "sigmoid": ("gamma", "coef0"),
+# The kernels by their names, and which of the parameters they have.
+NAMED: dict[str, tuple[Callable[..., NDArray], tuple[str, ...]]] = {
+    "linear": (linear_kernel, ()),
+    "poly": (polynomial_kernel, ("gamma", "degree", "coef0")),
+    "rbf": (rbf_kernel, ("gamma",)),
+    "sigmoid": (sigmoid_kernel, ("gamma", "coef0")),
 }
 
 
@@ -72,15 +67,15 @@ class KernelFunction:
     def __call__(self, x: Any, others: Any) -> NDArray:
         """Return kernel(x_i, others_j), (n, m)."""
         if callable(self.kernel):
-            found = np.asarray(self.kernel(x, others))
-            if found.shape != (x.shape[0], others.shape[0]):
+            values = np.asarray(self.kernel(x, others))
+            if values.shape != (x.shape[0], others.shape[0]):
                 raise InputError(
-                    f"kernel: expected the function to return shape {(x.shape[0], others.shape[0])}, got {found.shape}"
+                    f"kernel: expected the function to return shape {(x.shape[0], others.shape[0])}, "
+                    f"got {values.shape}"
                 )
-            return found
-        return NAMED[self.kernel](
-            x, others, **{name: getattr(self, name) for name in KERNEL_PARAMETERS[self.kernel]}
-        )
+            return values
+        function, names = NAMED[self.kernel]
+        return function(x, others, **{name: getattr(self, name) for name in names})
 
     @property
     def is_definite(self) -> bool:
@@ -94,15 +89,16 @@ class KernelFunction:
             return np.ones(x.shape[0])
         if callable(self.kernel):
             return np.array([float(self(x[i : i + 1], x[i : i + 1])[0, 0]) for i in range(x.shape[0])])
-        squares = (
-            np.asarray((x.multiply(x)).sum(axis=1)).reshape(-1)
-            if hasattr(x, "multiply")
-            else (x * x).sum(axis=1)
-        )
+        squares = np.asarray(squared(x).sum(axis=1)).reshape(-1)
         if self.kernel == "linear":
             return squares
         inner = self.gamma * squares + self.coef0
         return inner**self.degree if self.kernel == "poly" else np.tanh(inner)
+
+
+def squared(x: Any) -> Any:
+    """Return the squares of an array or a sparse matrix."""
+    return x.multiply(x) if scipy.sparse.issparse(x) else np.square(x)
 
 
 def resolve_gamma(gamma: Any, X: Any, weights: Vector | None = None) -> float:
@@ -110,9 +106,8 @@ def resolve_gamma(gamma: Any, X: Any, weights: Vector | None = None) -> float:
     their weights (n,), "auto" 1 / F."""
     if gamma != "scale":
         return 1.0 / X.shape[1] if gamma == "auto" else float(gamma)
-    squares = X.multiply(X) if hasattr(X, "multiply") else np.square(X)
-    sums = (np.asarray(table.sum(axis=1), np.float64).reshape(-1) for table in (X, squares))
-    mean, mean_square = (np.average(found, weights=weights) / X.shape[1] for found in sums)
+    sums = (np.asarray(table.sum(axis=1), np.float64).reshape(-1) for table in (X, squared(X)))
+    mean, mean_square = (np.average(item_sums, weights=weights) / X.shape[1] for item_sums in sums)
     variance = mean_square - mean**2
     return float(1.0 / (X.shape[1] * variance)) if variance > 0 else 1.0
 
@@ -197,8 +192,8 @@ class MulticlassSVC(NamedParameters, ClassifierMixin, BaseEstimator):
 
     KIND: ClassVar[str] = "multiclass-svc"
     LABELS_SEQUENCES: ClassVar[bool] = False
-    n_dense_: ClassVar[int] = 0
     RANKS_LABELS: ClassVar[bool] = False
+    n_dense_: ClassVar[int] = 0
     PARAMETERS: ClassVar[Mapping[str, Parameter]] = {
         **PARAMETERS,
         "tol": replace(PARAMETERS["tol"], words=()),
@@ -247,18 +242,28 @@ class MulticlassSVC(NamedParameters, ClassifierMixin, BaseEstimator):
         weights = item_weights(sample_weight, self.class_weight, classes, codes)
         counts = np.arange(len(codes)) if weights is None else np.flatnonzero(weights > 0)
         classes, codes = encode_labels(classes[codes[counts]], np.arange(counts.size + 1))
-        self._check_square(X)
+        if self.kernel == PRECOMPUTED and X.shape[0] != X.shape[1]:
+            raise InputError(
+                f"kernel: {PRECOMPUTED!r} expects a square matrix of the items' kernel, got shape {X.shape}"
+            )
         gamma = resolve_gamma(self.gamma, X, check_item_weights(sample_weight, X.shape[0]))
         function = KernelFunction(self.kernel, gamma, self.degree, self.coef0)
         x = X[counts][:, counts] if self.kernel == PRECOMPUTED else X[counts]
-        result, expansion = self._train(
+        result = self._train(
             self._gram(function, x), codes, classes.size, None if weights is None else weights[counts]
         )
+        expansion = scipy.sparse.csc_array(
+            (result.weights, np.divmod(result.coords, codes.size)), (classes.size, codes.size)
+        )
+        support = np.flatnonzero(np.diff(expansion.indptr))
         self.classes_, self._function = classes, function
-        self._keep(result, expansion, X, counts, codes)
-        if not (
-            result.status.is_success or (result.status is Status.STATIONARY and not function.is_definite)
-        ):
+        self.dual_coef_, self.support_ = expansion[:, support].toarray(), counts[support]
+        self.support_vectors_ = X[:0] if self.kernel == PRECOMPUTED else X[self.support_]
+        self.n_support_ = np.bincount(codes[support], minlength=classes.size)
+        self.result_, self.n_iter_ = result, result.n_iter
+        keep_parameters(self)
+        is_stationary = result.status is Status.STATIONARY and not function.is_definite
+        if not (result.status.is_success or is_stationary):
             warn_caller(
                 f"{result.message} (relative gap {result.gap:.2g}, tol {self.tol:g}, {result.n_iter} passes)",
                 ConvergenceWarning,
@@ -281,18 +286,13 @@ class MulticlassSVC(NamedParameters, ClassifierMixin, BaseEstimator):
             chosen = x[others]
             return lambda items: function(x[items], chosen)
 
-        return GramMap(
-            values_to,
-            function.diagonal(x),
-            self.cache_size * 1e6,
-            is_definite=function.is_definite,
-            pool=Pool(1),
-        )
+        n_bytes, is_definite = self.cache_size * 1e6, function.is_definite
+        return GramMap(values_to, function.diagonal(x), n_bytes, is_definite=is_definite, pool=Pool(1))
 
     def _train(
         self, gram: GramMap, codes: NDArray[np.int32], n_classes: int, weights: Vector | None
-    ) -> tuple[Result, Any]:
-        """Train; return the result, and the expansion over the items that count, (n_classes, items)."""
+    ) -> Result:
+        """Return the result of the training, whose weights are the expansion over the items, (n_classes, items)."""
         strengths = self.C * (np.ones(codes.size) if weights is None else weights)
         objective = Objective(gram, MulticlassHinge(codes, n_classes), strengths)  # type: ignore[arg-type]
 
@@ -301,39 +301,23 @@ class MulticlassSVC(NamedParameters, ClassifierMixin, BaseEstimator):
             gram.image(split_coords(coords, n_classes, gram.n_items), values, scores)
             return scores.reshape(-1)[coords]
 
-        display = ProgressDisplay() if self.verbose else None
-        result = minimize(
+        seed, solver = 0, self.solver
+        if solver is None:
+            if self.random_state is not None:
+                seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+            solver = DualDecomposition(
+                by_gradient=True, cooling=COOLING, max_passes=MAX_PASSES, random_state=seed
+            )
+        return minimize(
             objective,
             KernelNorm(product, 1.0),  # type: ignore[arg-type]
-            self._make_solver(),
+            solver,
             NO_WEIGHTS,
             tol=self.tol,
             max_iter=self.max_iter,
-            callback=display,
+            callback=ProgressDisplay() if self.verbose else None,
             proves_zeros=False,
         )
-        expansion = scipy.sparse.csc_array(
-            (result.weights, np.divmod(result.coords, gram.n_items)), (n_classes, gram.n_items)
-        )
-        return result, expansion
-
-    def _make_solver(self) -> DualDecomposition:
-        if self.solver is not None:
-            return self.solver
-        seed = 0
-        if self.random_state is not None:
-            seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        return DualDecomposition(by_gradient=True, cooling=COOLING, max_passes=MAX_PASSES, random_state=seed)
-
-    def _keep(self, result: Result, expansion: Any, X: Any, counts: NDArray, codes: NDArray) -> None:
-        """Set the fitted attributes."""
-        support = np.flatnonzero(np.diff(expansion.indptr))
-        self.dual_coef_ = expansion[:, support].toarray()
-        self.support_ = counts[support]
-        self.support_vectors_ = X[:0] if self.kernel == PRECOMPUTED else X[self.support_]
-        self.n_support_ = np.bincount(codes[support], minlength=self.classes_.size)
-        self.result_, self.n_iter_ = result, result.n_iter
-        keep_parameters(self)
 
     def decision_function(self, X: Any) -> Vector:
         """Return f_k(x) of each class, (n, n_classes); of two classes the second's less the first's, (n,)."""
@@ -342,8 +326,7 @@ class MulticlassSVC(NamedParameters, ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray:
         """Return the class with the largest f_k(x); ties go to the class that comes first."""
-        best = self._scores(X).argmax(axis=1)
-        return self.classes_[best]
+        return self.classes_[self._scores(X).argmax(axis=1)]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of items with the right label, each weighted by `sample_weight`; InputError where the model
@@ -358,18 +341,9 @@ class MulticlassSVC(NamedParameters, ClassifierMixin, BaseEstimator):
         if self.kernel == PRECOMPUTED:
             return np.asarray(X[:, self.support_] @ self.dual_coef_.T)
         n_block = max(1, BLOCK_NUMBERS // max(self.support_.size, 1))
-        starts = range(0, X.shape[0], n_block)
-        blocks = [
-            self._function(X[first : first + n_block], self.support_vectors_) @ self.dual_coef_.T
-            for first in starts
-        ]
-        return np.concatenate(blocks)
-
-    def _check_square(self, X: Any) -> None:
-        if self.kernel == PRECOMPUTED and X.shape[0] != X.shape[1]:
-            raise InputError(
-                f"kernel: {PRECOMPUTED!r} expects a square matrix of the items' kernel, got shape {X.shape}"
-            )
+        blocks = (X[first : first + n_block] for first in range(0, X.shape[0], n_block))
+        vectors, coefficients = self.support_vectors_, self.dual_coef_.T
+        return np.concatenate([self._function(rows, vectors) @ coefficients for rows in blocks])
 
     def _check_parameters(self) -> None:
         """Refuse parameters out of range, naming the parameter, what is allowed and what came."""
@@ -404,10 +378,10 @@ class MulticlassSVC(NamedParameters, ClassifierMixin, BaseEstimator):
     def _settings(self) -> dict[str, Any]:
         """Return the parameters that a model file holds, as JSON values; labels in class_weight keep their types."""
         unsaved = "solver", "random_state", "verbose"
-        names = [field.name for field in fields(self) if field.name not in unsaved]
-        given = self.class_weight
-        weights = [list(pair) for pair in given.items()] if isinstance(given, Mapping) else given
-        return {name: getattr(self, name) for name in names} | {"class_weight": weights}
+        settings = {field.name: getattr(self, field.name) for field in fields(self)}
+        if isinstance(self.class_weight, Mapping):
+            settings["class_weight"] = [list(pair) for pair in self.class_weight.items()]
+        return {name: value for name, value in settings.items() if name not in unsaved}
 
     @classmethod
     def _from_settings(cls, settings: dict[str, Any]) -> Self:
@@ -419,15 +393,13 @@ class MulticlassSVC(NamedParameters, ClassifierMixin, BaseEstimator):
             raise InputError(
                 "kernel: a model file holds no code, so a kernel that is a function cannot be saved"
             )
-        n_support, n_features = self.support_.size, self.n_features_in_
-        content = ModelContent(
-            metadata={
-                "n_classes": len(self.classes_),
-                "n_features": n_features,
-                "n_support": n_support,
-                "gamma_value": self._function.gamma,
-            }
-        )
+        content = ModelContent()
+        content.metadata |= {
+            "n_classes": len(self.classes_),
+            "n_features": self.n_features_in_,
+            "n_support": self.support_.size,
+            "gamma_value": self._function.gamma,
+        }
         add_labels(content, self.classes_)
         add_matrix(content, "support", scipy.sparse.coo_array(self.support_vectors_), VECTOR, FEATURE)
         content.arrays |= {

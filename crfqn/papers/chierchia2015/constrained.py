@@ -68,9 +68,22 @@ class ConstrainedFBPD(Solver):
         images = h.image(x.coords, x.weights), np.zeros(len(h.weights))
         z = Iterate(x, images, (np.zeros_like(images[0]), np.zeros_like(images[1])))
         norm = h.norm("differences")
-        run = Run.begin(z, norm if self.restarts else max(norm, 1.0), self.omega, h.weights, self.restarts)
+        run = Run(z, norm if self.restarts else max(norm, 1.0), self.omega, h.weights, self.restarts)
         while True:
-            yield state(h, penalty, run.moved, run.meets_rule)
+            x, (Tx, _), (y, xi) = run.moved
+            point = h.priced(x, y, xi, balanced=penalty.unpenalised.size > 0)
+            view = screen_point(penalty, point)
+            yield State(
+                point,
+                penalty.value(x.coords, x.weights),
+                view.violation,
+                view.coords.size,
+                view.dual_value,
+                is_screening=True,
+                is_step=True,
+                meets_rule=run.meets_rule,
+                excess=h.excess(Tx),
+            )
             run.advance(partial(self.step, h, penalty), self.n_steps, self.change)
 
     def step(self, h: BoundedSplitting, penalty: Penalty, z: Iterate, size: StepSizes) -> Iterate:
@@ -79,27 +92,9 @@ class ConstrainedFBPD(Solver):
         tau_zeta = 1.0 / sigma if self.restarts else tau
         (x, (Tx_before, zeta_before), (y, xi)) = z
         x = forward_backward(penalty, h.point(x, y), tau)
-        zeta = h.project_budget(zeta_before - tau_zeta * xi)
+        zeta = h.objective.budget.project(zeta_before - tau_zeta * xi, h.weights)
         Tx = h.image(x.coords, x.weights)
         y_hat = y + sigma * (2.0 * Tx - Tx_before)
         xi_hat = xi + sigma * (2.0 * zeta - zeta_before)
         p, theta = h.project_epigraphs(y_hat / sigma, xi_hat / sigma)
         return Iterate(x, (Tx, zeta), (y_hat - sigma * p, xi_hat - sigma * theta))
-
-
-def state(h: BoundedSplitting, penalty: Penalty, z: Iterate, meets_rule: bool) -> State:
-    """Return the state at x: the penalty, how far the loss is above its bound, and what y and xi prove."""
-    x, (Tx, _), (y, xi) = z
-    point = h.priced(x, y, xi, balanced=penalty.unpenalised.size > 0)
-    seen = screen_point(penalty, point)
-    return State(
-        point,
-        penalty.value(x.coords, x.weights),
-        penalty.at(seen.coords).largest_violation(seen.w, seen.g),
-        seen.coords.size,
-        seen.dual_value,
-        is_screening=True,
-        is_step=True,
-        meets_rule=meets_rule,
-        excess=h.excess(Tx),
-    )

@@ -2,7 +2,7 @@
 
     minimise g(x) + sum_i c_i h_i(T_i x);   tau = 1 / (omega ||T||),   sigma = omega / ||T||
 
-Steps of FBPD turn round the optimum where problems are nearly linear programmes, as sparse hinges are. `Restarts` makes
+Steps of FBPD circle around the optimum where problems are nearly linear programmes, as sparse hinges are. `Run` makes
 of them Halpern's iteration z <- a (2 F(z) - z) + (1 - a) z0, a = (k + 1) / (k + 2), F being a step of FBPD, with a new
 anchor z0 whenever the residual ||F(z) - z|| has fallen enough; omega is then moved towards ||y - y0|| / ||x - x0||
 (Applegate et al. 2021, section 3; Lu and Yang 2024, section 3).
@@ -11,9 +11,9 @@ anchor z0 whenever the residual ||F(z) - z|| has fallen enough; omega is then mo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -54,134 +54,93 @@ class Iterate(NamedTuple):
     duals: tuple[Vector, ...]
 
 
-@dataclass
-class StepSizes:
-    """tau and sigma, for tau sigma ||T||^2 = 1; norm : ||T||; omega : sigma ||T||."""
+class StepSizes(NamedTuple):
+    """tau and sigma, for which tau sigma ||T||^2 = 1."""
 
-    norm: float
-    omega: float
+    tau: float
+    sigma: float
+
+
+class Run:
+    """A run of either algorithm by steps F: as printed, or Halpern's iteration over them, with restarts.
+
+    z, moved : where the next step begins, and what the last one led to
+    anchor, n_steps, k : z0; steps of the run, and since the anchor
+    omega : sigma ||T||; it follows the iterates where it was not given
+    meets_rule : whether the last step changed the weights as little as the paper's rule asks
+    """
+
+    def __init__(self, z: Iterate, norm: float, omega: float | None, weights: Vector, restarts: bool) -> None:
+        """norm : ||T||; weights : of the items, of which the first omega is made where none is given: a step moves y by
+        its bound c at a margin of 1."""
+        self.z = self.moved = self.anchor = z
+        self.norm, self.omega = norm, omega or norm * float(np.sqrt(np.mean(weights**2)))
+        self.restarts, self.adapts, self.meets_rule = restarts, omega is None, False
+        self.n_steps = self.k = 0
+        self.first = self.before = np.inf  # residuals
 
     @property
-    def tau(self) -> float:
-        return 1.0 / (self.omega * self.norm)
+    def size(self) -> StepSizes:
+        return StepSizes(1.0 / (self.omega * self.norm), self.omega / self.norm)
 
-    @property
-    def sigma(self) -> float:
-        return self.omega / self.norm
+    def advance(
+        self, step: Callable[[Iterate, StepSizes], Iterate], n_steps: int, change: float | None
+    ) -> None:
+        """Make so many steps, or fewer if one meets the paper's rule: a relative change of the weights."""
+        for _ in range(n_steps):
+            before, self.moved = self.moved.x, step(self.z, self.size)
+            self.z = self._following() if self.restarts else self.moved
+            x = self.moved.x
+            if change is not None:
+                self.meets_rule = 0.0 < distance(x, before) <= change * float(np.linalg.norm(x.weights))
+                if self.meets_rule:
+                    break
 
-    def residual(self, z: Iterate, moved: Iterate) -> float:
-        """Return ||F(z) - z|| in the norm of the method, in which F is firmly non-expansive."""
-        total = distance(z.x, moved.x) ** 2 / self.tau
+    def _following(self) -> Iterate:
+        """Return where the next step begins, after one from z to F(z)."""
+        z, moved, (tau, sigma) = self.z, self.moved, self.size
+        # The residual ||F(z) - z|| in the norm of the method, in which F is firmly non-expansive.
+        total = distance(z.x, moved.x) ** 2 / tau
         for n, pair in enumerate(zip(z.images, moved.images, z.duals, moved.duals, strict=True)):
             image, dual = pair[1] - pair[0], pair[3] - pair[2]
-            total += float(np.vdot(dual, dual)) / self.sigma - 2.0 * float(np.vdot(image, dual))
+            total += float(np.vdot(dual, dual)) / sigma - 2.0 * float(np.vdot(image, dual))
             if n:  # zeta, with a tau of its own
-                total += self.sigma * float(np.vdot(image, image))
-        return float(np.sqrt(max(total, 0.0)))
-
-
-@dataclass
-class Restarts:
-    """Halpern's iteration with restarts; anchor : z0; n_steps, k : steps of the run and since the anchor; adapts :
-    whether omega follows the iterates."""
-
-    size: StepSizes
-    anchor: Iterate
-    adapts: bool
-    n_steps: int = field(default=0, init=False)
-    k: int = field(default=0, init=False)
-    first: float = field(default=np.inf, init=False)
-    before: float = field(default=np.inf, init=False)
-
-    def following(self, z: Iterate, moved: Iterate) -> Iterate:
-        """Return where the next step begins, after one from z to F(z) = moved."""
-        residual = self.size.residual(z, moved)
+                total += sigma * float(np.vdot(image, image))
+        residual = float(np.sqrt(max(total, 0.0)))
         self.n_steps += 1
         if self.k == 0:
             self.first = residual
         has_fallen = residual <= ENOUGH * self.first or (self.before < residual <= SOME * self.first)
         self.before = residual
-        if self.k > 0 and (has_fallen or self.k >= LONGEST * self.n_steps):
-            self._restart(moved)
-            return moved
-        a = (self.k + 1.0) / (self.k + 2.0)
-        self.k += 1
-        return combined((2.0 * a, -a, 1.0 - a), (moved, z, self.anchor))
-
-    def _restart(self, z: Iterate) -> None:
-        """Begin anew at z."""
-        far_x = distance(z.x, self.anchor.x)
-        far_y = np.sqrt(
-            sum(float(np.vdot(b - a, b - a)) for a, b in zip(self.anchor.duals, z.duals, strict=True))
-        )
+        if self.k == 0 or not (has_fallen or self.k >= LONGEST * self.n_steps):
+            a = (self.k + 1.0) / (self.k + 2.0)
+            self.k += 1
+            return combined((2.0 * a, -a, 1.0 - a), (moved, z, self.anchor))
+        far_x = distance(moved.x, self.anchor.x)
+        changes = (after - before for before, after in zip(self.anchor.duals, moved.duals, strict=True))
+        far_y = np.sqrt(sum(float(np.vdot(change, change)) for change in changes))
         if self.adapts and far_x > 0.0 and far_y > 0.0:
-            self.size.omega = float(np.sqrt(self.size.omega * far_y / far_x))
-        self.anchor, self.k, self.before = z, 0, np.inf
-
-
-@dataclass
-class Run:
-    """A run of either algorithm: z, where the next step begins, and what the last one led to (`moved`).
-
-    restarts : Halpern's iteration; None for the algorithm as printed
-    meets_rule : whether the last step changed the weights as little as the paper's rule asks
-    """
-
-    z: Iterate
-    size: StepSizes
-    restarts: Restarts | None
-
-    def __post_init__(self) -> None:
-        self.moved, self.meets_rule = self.z, False
-
-    @classmethod
-    def begin(cls, z: Iterate, norm: float, omega: float | None, weights: Vector, restarts: bool) -> Run:
-        """Return a run from z: with the given omega, or one that follows the iterates if there are restarts."""
-        size = StepSizes(norm, omega or first_omega(norm, weights))
-        return cls(z, size, Restarts(size, z, omega is None) if restarts else None)
-
-    def advance(
-        self, step: Callable[[Iterate, StepSizes], Iterate], n_steps: int, change: float | None
-    ) -> None:
-        """Make so many steps, or fewer if one meets the paper's rule."""
-        for _ in range(n_steps):
-            before, self.moved = self.moved.x, step(self.z, self.size)
-            self.z = self.restarts.following(self.z, self.moved) if self.restarts else self.moved
-            self.meets_rule = is_still(self.moved.x, before, change)
-            if self.meets_rule:
-                break
+            self.omega = float(np.sqrt(self.omega * far_y / far_x))
+        self.anchor, self.k, self.before = moved, 0, np.inf
+        return moved
 
 
 def combined(shares: tuple[float, ...], iterates: tuple[Iterate, ...]) -> Iterate:
     """Return the sum of shares of iterates."""
+
+    def mixed(parts: Any) -> Any:
+        return sum(share * part for share, part in zip(shares, parts, strict=True))
+
     coords, dense = aligned(*((z.x.coords, z.x.weights) for z in iterates))
-    x = np.sum([share * w for share, w in zip(shares, dense, strict=True)], axis=0)
-    images, duals = ([z.images for z in iterates], [z.duals for z in iterates])
-    return Iterate(SparseWeights(coords, x), mixed(shares, images), mixed(shares, duals))
-
-
-def mixed(shares: tuple[float, ...], tables: list[tuple[Vector, ...]]) -> tuple[Vector, ...]:
-    """Return the sum of shares of each array."""
-    return tuple(
-        sum(share * part for share, part in zip(shares, parts, strict=True))
-        for parts in zip(*tables, strict=True)
-    )
+    images = tuple(map(mixed, zip(*(z.images for z in iterates), strict=True)))
+    duals = tuple(map(mixed, zip(*(z.duals for z in iterates), strict=True)))
+    return Iterate(SparseWeights(coords, mixed(dense)), images, duals)
 
 
 def distance(a: SparseWeights, b: SparseWeights) -> float:
     """Return ||a - b||."""
     _, (at_a, at_b) = aligned((a.coords, a.weights), (b.coords, b.weights))
     return float(np.linalg.norm(at_a - at_b))
-
-
-def is_still(x: SparseWeights, before: SparseWeights, change: float | None) -> bool:
-    """Return whether the relative change of the weights is at most `change`, the paper's rule."""
-    return change is not None and 0.0 < distance(x, before) <= change * float(np.linalg.norm(x.weights))
-
-
-def first_omega(norm: float, weights: Vector) -> float:
-    """Return omega before anything is known: sigma such that a step moves y by its bound c at a margin of 1."""
-    return norm * float(np.sqrt(np.mean(weights**2)))
 
 
 NORMS = ("scores", "differences")
@@ -203,7 +162,7 @@ class FBPD(Solver):
     n_steps : int
         Steps between two certificates.
     restarts : bool
-        Halpern's iteration over the steps, with restarts (`Restarts`); without, the algorithm as printed.
+        Halpern's iteration over the steps, with restarts (`Run`); without, the algorithm as printed.
 
     Notes
     -----
@@ -237,7 +196,7 @@ class FBPD(Solver):
         x, y = start.sparse_weights, h.labels()
         del start
         z = Iterate(x, (h.image(x.coords, x.weights),), (y,))
-        run = Run.begin(z, h.norm(self.norm), self.omega, h.weights, self.restarts)
+        run = Run(z, h.norm(self.norm), self.omega, h.weights, self.restarts)
         while True:
             (x, (Tx,), (y,)) = run.moved
             point = h.certified(x, Tx, y, balanced=penalty.unpenalised.size > 0)

@@ -86,14 +86,15 @@ class HingeSplitting(MethodState):
         """Return ||T||, or that of the map to the scores."""
         if of == "scores":
             return power_iteration(lambda u: gram_times(self.objective.map, u), (1, self._items.size))
-        return power_iteration(self._times, self.margins.T.shape)
 
-    def _times(self, u: Vector) -> Vector:
-        """Return T T' u, (K, N)."""
-        residual = u.copy()
-        residual[self._labels, self._items] -= u.sum(axis=0)
-        scores = np.concatenate([gram_times(self.objective.map, row[None]) for row in residual])
-        return scores - scores[self._labels, self._items]
+        def times(u: Vector) -> Vector:
+            """Return T T' u, (K, N)."""
+            residual = u.copy()
+            residual[self._labels, self._items] -= u.sum(axis=0)
+            scores = np.concatenate([gram_times(self.objective.map, row[None]) for row in residual])
+            return scores - scores[self._labels, self._items]
+
+        return power_iteration(times, self.margins.T.shape)
 
     def image(self, coords: Coords, weights: Vector) -> Vector:
         """Return T x, (N, K); a pass over the data."""
@@ -130,13 +131,12 @@ class HingeSplitting(MethodState):
 
     def _balanced(self, y: Vector, masses: Vector) -> Vector:
         """Return y with what states have above the masses of their items' labels given to those that lack it."""
-        surplus = y.sum(axis=0) - np.bincount(self._labels, masses, y.shape[1])
         totals = y.sum(axis=0)
+        surplus = totals - np.bincount(self._labels, masses, y.shape[1])
         share = np.divide(np.maximum(surplus, 0.0), totals, out=np.zeros_like(totals), where=totals > 0)
-        wanted = np.maximum(-surplus, 0.0)
-        taken = y * share
-        lack = wanted.sum()
-        return y - taken + taken.sum(axis=1)[:, None] * (wanted / lack if lack > 0 else 0.0)
+        lack, taken = np.maximum(-surplus, 0.0), y * share
+        total = lack.sum()
+        return y - taken + taken.sum(axis=1)[:, None] * (lack / total if total > 0 else 0.0)
 
 
 class BoundedSplitting(HingeSplitting):
@@ -144,15 +144,6 @@ class BoundedSplitting(HingeSplitting):
 
     is_constrained: ClassVar[bool] = True
     objective: BoundedObjective
-
-    @property
-    def bound(self) -> float:
-        """Eta."""
-        return self.objective.budget.bound
-
-    def project_budget(self, losses: Vector) -> Vector:
-        """Return the projection onto the half-space, (N,)."""
-        return self.objective.budget.project(losses, self.weights)
 
     def project_epigraphs(self, y: Vector, losses: Vector) -> tuple[Vector, Vector]:
         """Return the projections onto the epigraphs (proposition 3.3)."""
@@ -171,8 +162,8 @@ class BoundedSplitting(HingeSplitting):
         masses, y = price * self.weights, y.copy()
         simplex_rows(y, masses, PIVOT, 0.0, y)
         y = self._balanced(y, masses) if balanced else y
-        slope = float(np.vdot(self.margins, y)) - price * self.bound
-        most = np.full(self._items.size, self.bound / self.weights.sum())
+        slope = float(np.vdot(self.margins, y)) - price * self.objective.budget.bound
+        most = np.full(self._items.size, self.objective.budget.bound / self.weights.sum())
         return SplitPoint(self.objective, x, y, most, slope)
 
 
@@ -191,8 +182,8 @@ def power_iteration(times: Any, shape: tuple[int, ...]) -> float:
     for _ in range(MOST_ROUNDS):
         u /= max(float(np.linalg.norm(u)), np.finfo(float).tiny)
         u = times(u)
-        found = float(np.linalg.norm(u))
-        if found <= before * (1.0 + SETTLED):
+        eigenvalue = float(np.linalg.norm(u))
+        if eigenvalue <= before * (1.0 + SETTLED):
             break
-        before = found
-    return float(np.sqrt(MARGIN * found))
+        before = eigenvalue
+    return float(np.sqrt(MARGIN * eigenvalue))

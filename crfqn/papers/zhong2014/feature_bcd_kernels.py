@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import inner, kernel, subkernel
+from crfqn.kernels.coordinate_descent import soft_threshold
 from crfqn.kernels.forward_backward import LARGEST_RANGE, padded_edges
 from crfqn.kernels.logarithms import log_pairs, log_sum_exp, normalise
 from crfqn.kernels.rows import UNDERFLOW, add_products, copy_rows, exp_in_place
@@ -342,44 +343,21 @@ def try_nodes(s, feature, delta, step):
         if np.isnan(s.items[OUTSIDE, i]):  # the first time in a move
             extend_messages(s, i, last, last)
             s.items[OUTSIDE, i] = s.items[LOG_Z, i] - log_z_within(s, i, first, last)
-        rest, gain, is_log = s.items[OUTSIDE, i], 0.0, s.marks[IS_LOG, i] != 0
+        outside, gain, is_log = s.items[OUTSIDE, i], 0.0, s.marks[IS_LOG, i] != 0
         load_entries(s, e, stop, delta, step, is_log)
         if needs_logarithms(s, i) != is_log:
             choose_form(s, i)  # it loads the known scores everywhere: once more
             load_entries(s, e, stop, delta, step, not is_log)
-        if (
-            s.marks[FRONT, i] < first - 1 or s.marks[BACK, i] > last
-        ):  # the messages beside are of another form
-            first, last, rest = s.offsets[i], s.offsets[i + 1] - 1, 0.0
+        # Where the messages beside the stretch are of another form, the whole item is the stretch.
+        if s.marks[FRONT, i] < first - 1 or s.marks[BACK, i] > last:
+            first, last, outside = s.offsets[i], s.offsets[i + 1] - 1, 0.0
         s.marks[FRONT, i], s.marks[BACK, i] = first - 1, last
         extend_messages(s, i, last, last)
         for c in range(e, stop):
             gain += step * value_at(s, c) * delta[s.targets[s.indices[c]]]
-        change += weigh_trial(s, i, rest + log_z_within(s, i, first, last), gain)
+        change += weigh_trial(s, i, outside + log_z_within(s, i, first, last), gain)
         e = stop
     return change
-
-
-@subkernel
-def accept_nodes(s, feature, delta, step):
-    """Accept the move that was tried last."""
-    for c in range(s.indptr[feature], s.indptr[feature + 1]):
-        t, x = s.indices[c], value_at(s, c)
-        for k in range(s.edges.shape[1]):
-            s.rows[SCORES, t, k] += step * x * delta[k]
-        accept_trial(s, s.item_of[t])
-
-
-@inner
-def scaled_pairs(m, a, psi, b, pairs):
-    """Write P(y_{t-1} = j, y_t = k) into pairs; a of t - 1, psi and b of t."""
-    total = 0.0
-    for j in range(pairs.shape[0]):
-        for k in range(pairs.shape[0]):
-            pairs[j, k] = a[j] * m[j, k] * (psi[k] * b[k])
-            total += pairs[j, k]
-    for j in range(pairs.shape[0]):
-        scale_row(pairs[j], total)
 
 
 @subkernel
@@ -400,7 +378,13 @@ def edge_slopes(s, g, h):
             if s.marks[IS_LOG, i] != 0:
                 log_pairs(psi.T[:n_states], edges, t, a, b, pairs)
             else:
-                scaled_pairs(s.factors[M], a, psi[t], b, pairs)
+                total = 0.0
+                for j in range(n_states):
+                    for k in range(n_states):
+                        pairs[j, k] = a[j] * s.factors[M, j, k] * (psi[t, k] * b[k])
+                        total += pairs[j, k]
+                for j in range(n_states):
+                    scale_row(pairs[j], total)
             for j in range(n_states):
                 for k in range(n_states):
                     p = pairs[j, k]
@@ -427,14 +411,6 @@ def try_edges(s, delta, step):
             gain += step * delta[s.targets[t - 1] * n_states + s.targets[t]]
         change += weigh_trial(s, i, log_z, gain)
     return change
-
-
-@subkernel
-def accept_edges(s):
-    """Accept the edge weights that were tried last."""
-    copy_rows(s.edges[KNOWN], s.edges[TRIED])
-    for i in range(s.items.shape[1]):
-        accept_trial(s, i)
 
 
 # Taxonomies: an item's path sums and marginals stay in rows of its own. A move of a feature's weights by delta adds x D
@@ -493,48 +469,20 @@ def load_trees(s):
         go_up(s, t)
 
 
-@subkernel
-def tree_slopes(s, feature, g, h):
-    """Write gradient and curvature of a feature's weights, as `node_slopes` does."""
-    g[:], h[:] = 0.0, 0.0
-    for c in range(s.indptr[feature], s.indptr[feature + 1]):
-        t, x = s.indices[c], value_at(s, c)
-        slope, square, p, k = s.items[WEIGHT, t] * x, s.items[WEIGHT, t] * x * x, s.rows[P, t], s.targets[t]
-        for j in range(p.size):
-            g[j] += slope * p[j]
-            h[j] += square * p[j] * (1.0 - p[j])
-        while k >= 0:
-            g[k] -= slope
-            k = s.parents[k]
-
-
-@subkernel
-def try_tree(s, feature, delta, step):
-    """Return the change of the loss when the scores of a feature's items t move by step x_tf delta, (K,)."""
-    change = 0.0
-    sum_paths(s.parents, delta, s.paths)
-    for c in range(s.indptr[feature], s.indptr[feature + 1]):
-        t, size = np.int64(s.indices[c]), step * value_at(s, c)
-        change += weigh_trial(s, t, go_down(s, t, size), size * s.paths[s.targets[t]])
-    return change
-
-
-@subkernel
-def accept_tree(s, feature, step):
-    """Accept the move that was tried last."""
-    for c in range(s.indptr[feature], s.indptr[feature + 1]):
-        t, size = np.int64(s.indices[c]), step * value_at(s, c)
-        for k in range(s.paths.size):
-            s.rows[SUMS, t, k] += size * s.paths[k]
-        go_up(s, t)
-        accept_trial(s, t)
-
-
 @kernel
 def slopes(chain, tree, block, g, h):
     """Write gradient and curvature of a block's weights."""
     if tree is not None:
-        tree_slopes(tree, block, g, h)
+        g[:], h[:] = 0.0, 0.0
+        for c in range(tree.indptr[block], tree.indptr[block + 1]):
+            t, x = tree.indices[c], value_at(tree, c)
+            p, k, slope = tree.rows[P, t], tree.targets[t], tree.items[WEIGHT, t] * x
+            for j in range(p.size):
+                g[j] += slope * p[j]
+                h[j] += slope * x * p[j] * (1.0 - p[j])
+            while k >= 0:
+                g[k] -= slope
+                k = tree.parents[k]
     if chain is not None:
         if block + 1 < chain.indptr.size:
             node_slopes(chain, block, g, h)
@@ -547,7 +495,11 @@ def try_block(chain, tree, block, delta, step):
     """Return the change of the loss when a block's weights move by step * delta, from the accepted ones."""
     change = 0.0
     if tree is not None:
-        change = try_tree(tree, block, delta, step)
+        sum_paths(tree.parents, delta, tree.paths)
+        for c in range(tree.indptr[block], tree.indptr[block + 1]):
+            t, size = np.int64(tree.indices[c]), step * value_at(tree, c)
+            gain = size * tree.paths[tree.targets[t]]
+            change += weigh_trial(tree, t, go_down(tree, t, size), gain)
     if chain is not None:
         is_node = block + 1 < chain.indptr.size
         change = try_nodes(chain, block, delta, step) if is_node else try_edges(chain, delta, step)
@@ -558,12 +510,23 @@ def try_block(chain, tree, block, delta, step):
 def accept_block(chain, tree, block, delta, step, w):
     """Accept the move of a block that was tried last, and change its weights w; of step 0, forget it."""
     if tree is not None:
-        accept_tree(tree, block, step)
+        for c in range(tree.indptr[block], tree.indptr[block + 1]):
+            t, size = np.int64(tree.indices[c]), step * value_at(tree, c)
+            for k in range(tree.paths.size):
+                tree.rows[SUMS, t, k] += size * tree.paths[k]
+            go_up(tree, t)
+            accept_trial(tree, t)
     if chain is not None:
         if block + 1 < chain.indptr.size:
-            accept_nodes(chain, block, delta, step)
+            for c in range(chain.indptr[block], chain.indptr[block + 1]):
+                t, size = chain.indices[c], step * value_at(chain, c)
+                for k in range(chain.edges.shape[1]):
+                    chain.rows[SCORES, t, k] += size * delta[k]
+                accept_trial(chain, chain.item_of[t])
         else:
-            accept_edges(chain)
+            copy_rows(chain.edges[KNOWN], chain.edges[TRIED])
+            for i in range(chain.items.shape[1]):
+                accept_trial(chain, i)
     for k in range(w.size):
         w[k] += step * delta[k]
 
@@ -591,12 +554,7 @@ def newton_direction(w, g, h, l1, l2, floor, d):
     slope = 0.0
     for k in range(w.size):
         curvature = h[k] if h[k] > floor else floor
-        aim = curvature * w[k] - g[k]
-        size = abs(aim) - l1[k]
-        v = 0.0
-        if size > 0:
-            v = (size if aim > 0 else -size) / (curvature + l2[k])
-        d[k] = v - w[k]
+        d[k] = soft_threshold(curvature * w[k] - g[k], l1[k]) / (curvature + l2[k]) - w[k]
         slope += g[k] * d[k]
     return slope + penalty_change(w, d, 1.0, l1, l2)
 
