@@ -21,7 +21,6 @@ from crfqn.data.tokenizers import Tokenizer
 from crfqn.data_options import SOURCE
 from crfqn.errors import InputError, ModelFileError, RecipeError, UnknownFeaturesWarning
 from crfqn.messages import describe, shorten
-from crfqn.model.content import CRFSUITE_NAMING
 from crfqn.model.featurizers import Featurizer
 from crfqn.model.opening import MODELS, model_of, read_any
 from crfqn.model.texts import ENOUGH, share_text, tokenizer_of
@@ -86,11 +85,7 @@ def _n_positions(X: Any) -> int:
 
 def restored(file: ModelFile) -> Any:
     """Return the estimator of a model file, crfqn's own or CRFsuite's."""
-    if file.metadata.get("naming") == CRFSUITE_NAMING and not file.table("settings"):  # CRFsuite's own
-        from crfqn.interchange import crfsuite
-
-        return crfsuite.read(file.path)
-    from crfqn.estimators.storage import restore
+    from crfqn.estimators.storage import restore  # which imports what trains
 
     return restore(file)
 

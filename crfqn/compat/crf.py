@@ -238,12 +238,12 @@ class CRF(NamedParameters, BaseEstimator):
     @property
     def attributes_(self) -> list[str] | None:
         """The attributes that have a weight."""
-        return self._of_tagger(lambda tagger: tagger.weights.attributes)
+        return self._of_tagger(lambda tagger: tagger.weights[1])
 
     @property
     def num_attributes_(self) -> int | None:
         """The number of attributes that have a weight."""
-        return self._of_tagger(lambda tagger: len(tagger.weights.attributes))
+        return self._of_tagger(lambda tagger: len(tagger.weights[1]))
 
     @property
     def state_features_(self) -> dict[tuple[str, str], float] | None:

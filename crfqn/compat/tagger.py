@@ -17,10 +17,9 @@ from crfqn.compat.utils import flatten
 from crfqn.data.attributes import attributes
 from crfqn.data.model_file import ModelSource
 from crfqn.estimators.chain import ChainCRF
-from crfqn.interchange.chain_weights import chain_weights
-from crfqn.interchange.crfsuite import NAME
+from crfqn.interchange.crfsuite import named_weights
 from crfqn.model import tagger
-from crfqn.model.chain_weights import ChainWeights
+from crfqn.model.content import Entries
 from crfqn.model.crfsuite_model import encode
 
 
@@ -50,19 +49,19 @@ class Tagger(tagger.Tagger):
         super().set(attributes([xseq])[0])
 
     @cached_property
-    def weights(self) -> ChainWeights:
-        """Weights by name, labels and attributes in the order of the model."""
-        return chain_weights(self._model, NAME)
+    def weights(self) -> tuple[list[str], list[str], Entries, Entries]:
+        """Labels and attributes in the order of the model, and the weights of both, as CRFsuite's file has them."""
+        return named_weights(self._model)
 
     def info(self) -> tagger.ModelInfo:
         """Return the weights by name; attributes without a weight are left out."""
-        labels, names, state, transition, _ = self.weights
+        labels, names, state, transition = self.weights
         rows = zip(*(column.tolist() for column in transition), strict=True)
         cells = zip(*(column.tolist() for column in state), strict=True)
         return tagger.ModelInfo.of(
             self._model.KIND,
-            {(labels[a], labels[b]): weight for a, b, weight in rows},
-            {(names[a], labels[k]): weight for a, k, weight in cells},
+            {(labels[a], labels[b]): weight for weight, a, b in rows},
+            {(names[a], labels[k]): weight for weight, a, k in cells},
             {label: number for number, label in enumerate(labels)},
             {name: number for number, name in enumerate(names)},
             {},
@@ -70,7 +69,7 @@ class Tagger(tagger.Tagger):
 
     def size(self) -> int:
         """Return the bytes of the model in CRFsuite's format."""
-        return len(encode(self.weights))
+        return len(encode(*self.weights))
 
 
 class LabelScore(NamedTuple):

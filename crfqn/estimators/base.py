@@ -263,8 +263,8 @@ class SparseLinearModel(NamedParameters, CallbackSupportMixin, BaseEstimator):
     def _from_settings(cls, settings: dict[str, Any]) -> Self:
         """Return an estimator with these parameters; the default takes the place of a solver object."""
         known = {name: settings[name] for name in (*cls._saved(), "solver") if name in settings}
-        if known["solver"] not in cls.SOLVERS:
-            del known["solver"]
+        if known.get("solver") not in cls.SOLVERS:
+            known.pop("solver", None)
         return cls(**known)
 
     def _content(self) -> ModelContent:

@@ -15,9 +15,7 @@ import numpy as np
 from crfqn.data.model_file import ModelSource, at_hand, read_whole, shown_source
 from crfqn.data.templates.patterns import CRFPP
 from crfqn.errors import ModelFileError
-from crfqn.interchange.chain_weights import IMPORTED_FROM, TEMPLATES, chain_estimator
-from crfqn.interchange.observations import Observations, chain_of, constants_of, template_source
-from crfqn.model.chain_weights import ChainWeights
+from crfqn.interchange.observations import Observations, chain_estimator, chain_of
 
 NAME = "crfpp"
 MAGIC = b"version: "
@@ -48,21 +46,34 @@ def read(path: ModelSource, n_columns: int | None = None) -> Any:
         Anything but such a file, also CRF++'s binary models.
     """
     path = at_hand(path)
-    shown = shown_source(path)
-    weights, templates, n_used = _weights(_Lines(read_whole(path), shown))
-    source = None
-    if templates:
-        source = template_source(templates, weights.attributes, CRFPP, shown, n_columns, n_used)
-    return chain_estimator(weights, shown, {IMPORTED_FROM: NAME, TEMPLATES: templates}, source)
+    lines = _Lines(read_whole(path), shown_source(path))
+    factor, n_weights, n_least = _settings(lines)
+    labels, templates = list(lines.paragraph()), list(lines.paragraph())
+    names: list[str] = []
+    starts: list[int] = []
+    for line in lines.paragraph():
+        number, _, name = line.partition(" ")
+        is_number = number.isascii() and number.isdigit() and len(number) < 19
+        if not is_number or name[:1] not in (UNIGRAM, BIGRAM):
+            raise lines.damage(f"expected a number and the name of an observation, got {line!r:.60}")
+        starts.append(int(number))
+        names.append(name)
+    if not labels:
+        raise lines.damage("it has no labels")
+    values = lines.weights(n_weights)
+    is_bigram = np.array([name.startswith(BIGRAM) for name in names], bool)
+    observations = Observations(names, ~is_bigram, is_bigram, np.array(starts, np.int64))
+    used = np.flatnonzero(values)
+    weights = chain_of(labels, observations, used, factor * values[used], templates, lines.path)
+    return chain_estimator(NAME, lines.path, weights, templates, CRFPP, n_columns, n_least)
 
 
 class _Lines:
     """Lines of a file, paragraph by paragraph."""
 
     def __init__(self, content: bytes, path: str) -> None:
-        self.lines = [
-            line.removesuffix("\r") for line in content.decode("utf-8", "surrogateescape").split("\n")
-        ]
+        text = content.decode("utf-8", "surrogateescape")
+        self.lines = [line.removesuffix("\r") for line in text.split("\n")]
         self.path, self.number = path, 0
 
     def paragraph(self) -> Iterator[str]:
@@ -75,49 +86,38 @@ class _Lines:
             yield line
         raise self.damage("the file ends too early")
 
+    def weights(self, n_weights: int) -> np.ndarray:
+        """Return the weights, which are the rest of the file."""
+        lines = self.lines[self.number :]
+        while lines and not lines[-1]:
+            del lines[-1]
+        if len(lines) != n_weights:
+            raise self.damage(f"{len(lines)} lines of weights instead of {n_weights}")
+        values = np.empty(n_weights)
+        for row, line in enumerate(lines):
+            try:
+                values[row] = float(line)
+            except ValueError:
+                self.number += row + 1
+                raise self.damage(f"expected a weight, got {line!r:.60}") from None
+        return values
+
     def damage(self, reason: str) -> ModelFileError:
         where = f"{self.path}, line {self.number}"
         return ModelFileError(f"{where}: no text model of CRF++ (crf_learn -t), or a damaged one: {reason}")
 
 
-def _weights(lines: _Lines) -> tuple[ChainWeights, list[str], int]:
-    """Return the weights, the templates, and the number of columns that these use."""
-    factor, n_weights, n_columns = _settings(lines)
-    labels = list(lines.paragraph())
-    templates = list(lines.paragraph())
-    names: list[str] = []
-    starts: list[int] = []
-    for line in lines.paragraph():
-        number, _, name = line.partition(" ")
-        if not (number.isascii() and number.isdigit() and len(number) < 19) or name[:1] not in (
-            UNIGRAM,
-            BIGRAM,
-        ):
-            raise lines.damage(f"expected a number and the name of an observation, got {line!r:.60}")
-        starts.append(int(number))
-        names.append(name)
-    if not labels:
-        raise lines.damage("it has no labels")
-    values = _values(lines, n_weights)
-    is_bigram = np.array([name.startswith(BIGRAM) for name in names], bool)
-    observations = Observations(names, ~is_bigram, is_bigram, np.array(starts, np.int64))
-    found = np.flatnonzero(values)
-    constants = constants_of(templates)
-    weights = chain_of(labels, observations, found, factor * values[found], constants, lines.path)
-    return weights, templates, n_columns
-
-
 def _settings(lines: _Lines) -> tuple[float, int, int]:
     """Return the cost factor, the number of weights and that of columns."""
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for line in lines.paragraph():
         name, _, value = line.partition(" ")
         if name not in SETTINGS:
             raise lines.damage(f"expected one of {', '.join(SETTINGS)} and a value, got {line!r:.60}")
-        found[name] = value
+        settings[name] = value
     try:
-        version, n_weights = int(found["version:"]), int(found["maxid:"])
-        factor, n_columns = float(found.get("cost-factor:", "1")), int(found.get("xsize:", "1"))
+        version, n_weights = int(settings["version:"]), int(settings["maxid:"])
+        factor, n_columns = float(settings.get("cost-factor:", "1")), int(settings.get("xsize:", "1"))
     except (KeyError, ValueError) as error:
         raise lines.damage(f"the settings lack a number: {error}") from None
     if version // 100 != VERSION // 100:
@@ -125,19 +125,3 @@ def _settings(lines: _Lines) -> tuple[float, int, int]:
     if not 1 <= n_columns <= MOST_COLUMNS:
         raise lines.damage(f"expected 1 to {MOST_COLUMNS} columns (xsize:), got {n_columns}")
     return factor, n_weights, n_columns
-
-
-def _values(lines: _Lines, n_weights: int) -> Any:
-    rest = lines.lines[lines.number :]
-    while rest and not rest[-1]:
-        del rest[-1]
-    if len(rest) != n_weights:
-        raise lines.damage(f"{len(rest)} lines of weights instead of {n_weights}")
-    values = np.empty(n_weights)
-    for row, line in enumerate(rest):
-        try:
-            values[row] = float(line)
-        except ValueError:
-            lines.number += row + 1
-            raise lines.damage(f"expected a weight, got {line!r:.60}") from None
-    return values

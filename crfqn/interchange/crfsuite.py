@@ -5,13 +5,26 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from crfqn.atomic_write import replace_file
-from crfqn.data.model_file import ModelSource, at_hand, shown_source
-from crfqn.interchange.chain_weights import IMPORTED_FROM, chain_estimator, chain_weights
-from crfqn.model.content import CRFSUITE_NAMING
-from crfqn.model.crfsuite_model import encode, read_weights
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-NAME = "crfsuite"
+from crfqn.atomic_write import replace_file
+from crfqn.data.attributes import SEPARATOR
+from crfqn.data.hybrid import refuse_dense
+from crfqn.data.model_file import ModelSource
+from crfqn.data.templates.vocabulary import is_hashed
+from crfqn.data.vocabulary import UNKNOWN_VALUE, Vocabulary
+from crfqn.errors import InputError, warn_caller
+from crfqn.estimators.bigrams import refuse_bigram_weights
+from crfqn.estimators.chain import ChainCRF
+from crfqn.estimators.storage import restore
+from crfqn.model.content import LARGEST_WEIGHT, Entries
+from crfqn.model.crfsuite_model import NAME, encode, read_crfsuite
+from crfqn.model.sequences import SequenceModel
+
+# In nats, the weight of a transition that a rule forbids: no sum of scores makes up for it, and sums of it are
+# finite, as CRFsuite's search for the best labels needs them.
+FORBIDDEN = -LARGEST_WEIGHT
 
 
 def read(path: ModelSource) -> Any:
@@ -25,18 +38,118 @@ def read(path: ModelSource) -> Any:
     ModelFileError
         Anything but a whole CRFsuite model.
     """
-    source = at_hand(path)
-    return chain_estimator(
-        read_weights(source), shown_source(source), {IMPORTED_FROM: NAME}, naming=CRFSUITE_NAMING
-    )
+    return restore(read_crfsuite(path))
 
 
 def write(
     model: Any, path: str | os.PathLike[str], feature_names: list[str] | None = None, lossy: bool = False
 ) -> None:
-    """Write a ChainCRF as a CRFsuite model, atomically; parameters and errors as of `chain_weights` and `encode`.
+    """Write a ChainCRF as a CRFsuite model, atomically.
 
     python-crfsuite finds its features in the dicts and lists of strings that the model was trained on. Of a model of
     `Templates` it takes the names of the features, as the format has no templates.
+
+    Parameters
+    ----------
+    model : fitted ChainCRF
+    path : str or path-like
+    feature_names : list of str, optional
+        Names of the columns of a model that was trained on matrices without names.
+    lossy : bool, default False
+        Leave out, with a warning, what the format cannot hold: rules on first and last labels, and how names are made
+        if that is unknown.
+
+    Raises
+    ------
+    InputError
+        Another kind of model, labels that are not strings, features without names, names that the format cannot hold
+        or that two features share, what would be lost without `lossy`, a model of more than 4 GB.
+    ModelFileError
+        The path cannot be written.
     """
-    replace_file(path, encode(chain_weights(model, NAME, feature_names, lossy)))
+    replace_file(path, encode(*named_weights(model, feature_names, lossy)))
+
+
+def named_weights(
+    model: Any, feature_names: list[str] | None = None, lossy: bool = False
+) -> tuple[list[str], list[str], Entries, Entries]:
+    """Return labels, attributes and their weights as `encode` takes them, in the model's order, without attributes of
+    no weight; forbidden transitions weigh FORBIDDEN. Parameters and errors as of `write`."""
+    if not isinstance(model, ChainCRF):
+        raise InputError(f"{NAME}: expected a ChainCRF, got a {type(model).__name__}")
+    check_is_fitted(model)
+    refuse_dense(model, NAME)
+    refuse_bigram_weights(model, NAME)
+    fitted: SequenceModel = model._fitted
+    if fitted.classes_.dtype.kind not in "UO":
+        raise InputError(f"{NAME}: expected labels that are strings, got {fitted.classes_.dtype}")
+    vocabulary = _vocabulary(fitted, feature_names)
+    entries = fitted.weights.entries()
+    weights, states, columns = (array[entries.values != 0] for array in entries)
+    used, rows = np.unique(columns, return_inverse=True)
+    lost = _lost(fitted, vocabulary, used.tolist())
+    if lost and not lossy:
+        raise InputError(
+            f"{NAME}: the format has no place for {' and '.join(lost)}; lossy=True (--lossy) goes without"
+        )
+    if lost:
+        warn_caller(f"{NAME}: lost: {' and '.join(lost)}", UserWarning)
+    edges = fitted.edges
+    is_edge = edges.values != 0
+    transitions = Entries(edges.values[is_edge], edges.rows[is_edge], edges.columns[is_edge].astype(np.int64))
+    if fitted.rules_ is not None:
+        table = np.where(fitted.rules_.transitions, edges.dense(), FORBIDDEN)
+        first, second = np.nonzero(table)
+        transitions = Entries(table[first, second], first, second)
+    attributes = _attribute_names(vocabulary, used.tolist())
+    return [*map(str, fitted.classes_)], attributes, Entries(weights, rows, states), transitions
+
+
+def _vocabulary(model: SequenceModel, feature_names: list[str] | None) -> Vocabulary:
+    """Return the names of the model's features, or those that the caller gives."""
+    if model.vocabulary_ is not None:
+        if feature_names is not None:
+            raise InputError("feature_names: expected None, as the model has names of its own")
+        if is_hashed(model.vocabulary_):
+            raise InputError(f"{NAME}: expected features with names, got hashed ones, which have none")
+        return model.vocabulary_
+    n_features = model.n_features_in_
+    if feature_names is None:
+        raise InputError(
+            f"{NAME}: the model was trained on matrices without names; feature_names= gives its {n_features} columns "
+            "names"
+        )
+    if len(feature_names) != n_features or len(set(feature_names)) != n_features:
+        raise InputError(
+            f"feature_names: expected {n_features} different names, one for each column, got {len(set(feature_names))}"
+        )
+    return Vocabulary([*map(str, feature_names)])
+
+
+def _lost(model: SequenceModel, vocabulary: Vocabulary, used: list[int]) -> list[str]:
+    """Return in words what neither weights nor names hold."""
+    lost = []
+    if model.rules_ is not None and not (model.rules_.start.all() and model.rules_.end.all()):
+        lost.append("rules on the first and the last labels of items")
+    names = [vocabulary.names[f] for f in used if vocabulary.value_starts[f] == UNKNOWN_VALUE]
+    unknown = [name for name in names if "=" in name]
+    if unknown:
+        lost.append(
+            f"the origin of {len(unknown)} names of features, {unknown[0]!r:.60} the first, which may be a dict's name "
+            "and value or a string: names there tell them apart"
+        )
+    return lost
+
+
+def _attribute_names(vocabulary: Vocabulary, used: list[int]) -> list[str]:
+    """Return the names that CRFsuite's bindings have for some features: `name:value` for `name=value` of dicts."""
+    names: dict[str, str] = {}
+    for f in used:
+        name, start = vocabulary.names[f], vocabulary.value_starts[f]
+        attribute = f"{name[: start - 1]}{SEPARATOR}{name[start:]}" if start > 0 else name
+        if names.setdefault(attribute, name) is not name:
+            raise InputError(
+                f"{NAME}: the features {names[attribute]!r:.60} and {name!r:.60} both have the name {attribute!r:.60} "
+                "there: train with other names"
+            )
+    return [*names]

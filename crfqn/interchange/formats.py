@@ -7,28 +7,21 @@ from __future__ import annotations
 
 import inspect
 import os
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from crfqn.atomic_write import StrPath
 from crfqn.data.files import PACKINGS
 from crfqn.data.model_file import HEADER_LIMIT, ModelSource, at_hand, read_whole, shown_source, start_of
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.storage import load
 from crfqn.interchange import crfpp, crfsuite, json_file, onnx_file, wapiti
-from crfqn.model import crfsuite_model
+from crfqn.model.crfsuite_model import MAGIC
 
-StrPath = str | os.PathLike[str]
 OWN = "crfqn"
 SNIFFED = 4096  # bytes
-JSON_OBJECT = re.compile(rb"\s*\{")
-
-
-def _save(model: Any, path: StrPath, dtype: str = "float64") -> None:
-    """Write crfqn's own model file, with what the model's `extra_` holds."""
-    model.save(path, getattr(model, "extra_", None), dtype)
 
 
 def _is_own(start: bytes) -> bool:
@@ -36,12 +29,9 @@ def _is_own(start: bytes) -> bool:
     return int.from_bytes(start[:8], "little") <= HEADER_LIMIT and start[8:9] == b"{"
 
 
-def _is_json(start: bytes) -> bool:
-    return JSON_OBJECT.match(start) is not None
-
-
-def _is_wapiti(start: bytes) -> bool:
-    return start.startswith(wapiti.MAGIC) or wapiti.is_dump(start)
+def _save(model: Any, path: StrPath, dtype: str = "float64") -> None:
+    """Write crfqn's own model file, with what the model's `extra_` holds."""
+    model.save(path, getattr(model, "extra_", None), dtype)
 
 
 @dataclass(frozen=True)
@@ -66,32 +56,35 @@ class Format:
     write: Callable[..., None] | None = None
 
 
-FORMATS: dict[str, Format] = {
-    entry.name: entry
-    for entry in (
-        Format(OWN, "crfqn's model files", (".crfqn",), _is_own, load, _save),
-        Format(
-            crfsuite.NAME,
-            "CRFsuite's binary models",
-            (".crfsuite",),
-            lambda start: start.startswith(crfsuite_model.MAGIC),
-            crfsuite.read,
-            crfsuite.write,
-        ),
-        Format(
-            json_file.NAME, "JSON with all weights", (".json",), _is_json, json_file.read, json_file.write
-        ),
-        Format(onnx_file.NAME, "ONNX, of classifiers and chains", (".onnx",), None, None, onnx_file.write),
-        Format(wapiti.NAME, "Wapiti's models and dumps", (".wapiti",), _is_wapiti, wapiti.read),
-        Format(
-            crfpp.NAME,
-            "CRF++'s text models",
-            (".crfpp",),
-            lambda start: start.startswith(crfpp.MAGIC),
-            crfpp.read,
-        ),
-    )
-}
+_ROWS = (
+    Format(OWN, "crfqn's model files", (".crfqn",), _is_own, load, _save),
+    Format(
+        crfsuite.NAME,
+        "CRFsuite's binary models",
+        (".crfsuite",),
+        lambda start: start.startswith(MAGIC),
+        crfsuite.read,
+        crfsuite.write,
+    ),
+    Format(
+        json_file.NAME,
+        "JSON with all weights",
+        (".json",),
+        lambda start: start.lstrip().startswith(b"{"),
+        json_file.read,
+        json_file.write,
+    ),
+    Format(onnx_file.NAME, "ONNX, of classifiers and chains", (".onnx",), write=onnx_file.write),
+    Format(wapiti.NAME, "Wapiti's models and dumps", (".wapiti",), wapiti.begins, wapiti.read),
+    Format(
+        crfpp.NAME,
+        "CRF++'s text models",
+        (".crfpp",),
+        lambda start: start.startswith(crfpp.MAGIC),
+        crfpp.read,
+    ),
+)
+FORMATS: dict[str, Format] = {row.name: row for row in _ROWS}
 
 
 def read(path: ModelSource, format: str | None = None, **options: Any) -> Any:

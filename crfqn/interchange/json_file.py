@@ -37,24 +37,28 @@ from crfqn.messages import describe
 
 NAME = "json"
 FORMAT, VERSION = "crfqn-model", 3  # 2: `training` beside `extra`; 3: `featurizer` beside `training`
-VALUE_TYPES: dict[str, set[type]] = {
-    "b": {bool},
-    "f": {float, int},
-}  # by the kind of the array; integers else
+# By the kind of the array; integers otherwise.
+VALUE_TYPES: dict[str, set[type]] = {"b": {bool}, "f": {float, int}}
 NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def write(model: Any, path: str | os.PathLike[str], dtype: str = "float64") -> None:
     """Write a fitted estimator as JSON, atomically; parameters and errors as of its `save`."""
     content = whole_content(model, getattr(model, "extra_", None), dtype)
-    document = {
+    document: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
         "kind": model.KIND,
         "metadata": null_for_nan(plain_json(content.metadata)),
         "strings": content.strings,
-        "arrays": {name: _listed(array) for name, array in content.arrays.items()},
+        "arrays": {},
     }
+    for name, array in content.arrays.items():
+        is_float = array.dtype.kind == "f"
+        values = array.astype(np.float64 if is_float else array.dtype).ravel().tolist()
+        if is_float and not np.isfinite(array).all():
+            values = [value if math.isfinite(value) else _spelled(value) for value in values]
+        document["arrays"][name] = {"dtype": array.dtype.name, "shape": list(array.shape), "values": values}
     replace_file(path, json.dumps(document, allow_nan=False).encode())
 
 
@@ -79,9 +83,15 @@ def read(path: ModelSource) -> Any:
         raise ModelFileError(
             f"{shown}: version: expected a number from 1 to {VERSION}, got {describe(version)}"
         )
-    _check_parts(document, shown)
+    for name, kind in (("kind", str), ("metadata", dict), ("strings", dict), ("arrays", dict)):
+        if not isinstance(document.get(name), kind):
+            what = "string" if kind is str else "JSON object"
+            raise ModelFileError(f"{shown}: {name}: expected a {what}, got {describe(document.get(name))}")
+    for name, values in document["strings"].items():
+        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+            raise ModelFileError(f"{shown}: strings: {name}: expected a list of strings")
     try:
-        tables = {name: _array(entry) for name, entry in document["arrays"].items()}
+        arrays = {name: _array(entry) for name, entry in document["arrays"].items()}
     except InputError as error:
         raise ModelFileError(f"{shown}: arrays: {error}") from None
     metadata = document["metadata"]
@@ -89,29 +99,7 @@ def read(path: ModelSource) -> Any:
         metadata = with_training(metadata)
     if version < 3:
         metadata = with_featurizer(metadata)
-    return restore(ModelFile(document["kind"], tables, document["strings"], metadata, shown))
-
-
-def _check_parts(document: dict[str, Any], path: str) -> None:
-    """Raise ModelFileError unless the parts of a document are of the types that they should be."""
-    parts = {"kind": str, "metadata": dict, "strings": dict, "arrays": dict}
-    for name, kind in parts.items():
-        if not isinstance(document.get(name), kind):
-            raise ModelFileError(
-                f"{path}: {name}: expected a {'string' if kind is str else 'JSON object'}, "
-                f"got {describe(document.get(name))}"
-            )
-    for name, values in document["strings"].items():
-        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-            raise ModelFileError(f"{path}: strings: {name}: expected a list of strings")
-
-
-def _listed(array: NDArray) -> dict[str, Any]:
-    """Return an array as JSON: floats as Python writes them, which is enough to read back the same bits."""
-    values = array.astype(np.float64).ravel().tolist() if array.dtype.kind == "f" else array.ravel().tolist()
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        values = [value if math.isfinite(value) else _spelled(value) for value in values]
-    return {"dtype": array.dtype.name, "shape": list(array.shape), "values": values}
+    return restore(ModelFile(document["kind"], arrays, document["strings"], metadata, shown))
 
 
 def _spelled(value: float) -> str:

@@ -27,6 +27,10 @@ from crfqn.estimators.bigrams import refuse_bigram_weights
 from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.multiclass import MulticlassClassifier
 from crfqn.estimators.taxonomy import TaxonomyCRF
+from crfqn.model.items import ItemModel
+from crfqn.model.labels import TreeSpace
+from crfqn.model.model import Model
+from crfqn.model.sequences import SequenceModel
 from crfqn.structures.transition_rules import TransitionRules
 
 NAME = "onnx"
@@ -76,25 +80,40 @@ def graph_of(model: Any, dtype: str = "float32", input: str = "dense") -> Any:
     for name, value, allowed in (("dtype", dtype, DTYPES), ("input", input, INPUTS)):
         if value not in allowed:
             raise InputError(f"{name}: expected one of {allowed}, got {value!r}")
+    fitted: Model = model._fitted
+    classes = _labels(fitted.classes_)
     graph = _Graph(np.dtype(dtype))
-    scores = _products(graph, model, input)
-    if not isinstance(model, ChainCRF):
-        scores = graph.add("Add", [scores, graph.constant("intercept", model.intercept_)])
-    if isinstance(model, TaxonomyCRF):
-        scores = _path_sums(graph, scores, _ancestors(model))
-    graph.add("Identity", [scores], "scores")
-    if _has_probabilities(model):
-        graph.add("Softmax", [scores], "probabilities", axis=1)
-    if isinstance(model, ChainCRF):
-        best = _best_paths(graph, model, scores)
+    scores = _products(graph, fitted, input)
+    whole, table = np.dtype(np.int64), ["items", len(classes)]
+    if input == "dense":
+        inputs = [graph.port("X", graph.dtype, ["items", fitted.n_features_in_])]
     else:
+        inputs = [graph.port(name, whole, ["entries"]) for name in ("rows", "columns")]
+        inputs += [graph.port("values", graph.dtype, ["entries"]), graph.port("n_items", whole, [1])]
+    outputs = [graph.port("label", classes.dtype, ["items"]), graph.port("scores", graph.dtype, table)]
+    if isinstance(fitted, SequenceModel):
+        inputs.append(graph.port("lengths", whole, ["sequences"]))
+        best = _best_paths(graph, fitted, scores)
+    else:
+        scores = graph.add("Add", [scores, graph.constant("intercept", np.asarray(fitted.intercept))])
+        if isinstance(fitted, ItemModel) and isinstance(fitted.labels, TreeSpace):
+            scores = _path_sums(graph, scores, fitted.labels)
         best = graph.add("ArgMax", [scores], axis=1, keepdims=0)
-    graph.add("Gather", [graph.constant("classes", _labels(model.classes_)), best], "label")
-    return _finished(graph, model, input)
-
-
-def _has_probabilities(model: Any) -> bool:
-    return not isinstance(model, ChainCRF) and model._loss_form.loss_class.has_marginals
+        if fitted.has_probabilities:
+            graph.add("Softmax", [scores], "probabilities", axis=1)
+            outputs.append(graph.port("probabilities", graph.dtype, table))
+    graph.add("Identity", [scores], "scores")
+    graph.add("Gather", [graph.constant("classes", classes), best], "label")
+    helper = graph.onnx.helper
+    proto = helper.make_model(
+        helper.make_graph(graph.nodes, model.KIND, inputs, outputs, graph.constants),
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="crfqn",
+        producer_version=crfqn.__version__,
+    )
+    graph.onnx.checker.check_model(proto)
+    return proto
 
 
 class _Graph:
@@ -115,27 +134,21 @@ class _Graph:
         self.nodes.append(self.onnx.helper.make_node(operation, inputs, [name], **attributes))
         return name
 
-    def body(self, name: str) -> _Graph:
-        """Return the empty body of a loop, which sees the constants of this graph."""
-        return _Graph(self.dtype, f"{name}_")
-
     def scan(
-        self, body: _Graph, given: list[str], inputs: Ports, outputs: Ports, is_reverse: bool = False
+        self, body: _Graph, arguments: list[str], inputs: Ports, outputs: Ports, is_reverse: bool = False
     ) -> tuple[str, str]:
         """Append a loop over the rows of sequences, the last first if `is_reverse`; return its last state and all rows.
 
-        given : a state and sequences; inputs, outputs : name, type and shape of a step's state and rows
+        arguments : a state and sequences; inputs, outputs : name, type and shape of a step's state and rows
         """
         results = f"{body.name}state", f"{body.name}rows"
         reads, makes = ([body.port(*port) for port in ports] for ports in (inputs, outputs))
-        n_rows = len(given) - 1
+        n_rows = len(arguments) - 1
         step = self.onnx.helper.make_graph(body.nodes, body.name, reads, makes)
         directions: dict[str, Any] = {"scan_input_directions": [int(is_reverse)] * n_rows}
         directions["scan_output_directions"] = [int(is_reverse)]
-        node = self.onnx.helper.make_node(
-            "Scan", given, results, body=step, num_scan_inputs=n_rows, **directions
-        )
-        self.nodes.append(node)
+        how = {"body": step, "num_scan_inputs": n_rows, **directions}
+        self.nodes.append(self.onnx.helper.make_node("Scan", arguments, results, **how))
         return results
 
     def constant(self, name: str, values: NDArray) -> str:
@@ -171,9 +184,9 @@ def _labels(classes: NDArray) -> NDArray:
     )
 
 
-def _products(graph: _Graph, model: Any, input: str) -> str:
+def _products(graph: _Graph, model: Model, input: str) -> str:
     """Add the products of the items with the weights, (items, K); only features with a weight take part."""
-    kept = model.kept_features_ if hasattr(model, "kept_features_") else np.unique(model.coef_.indices)
+    kept = model.weights.features
     weights = model.coef_[:, kept].toarray().T
     if input == "dense":
         columns = graph.add("Gather", ["X", graph.constant("kept_features", kept.astype(np.int64))], axis=1)
@@ -195,38 +208,34 @@ def _products(graph: _Graph, model: Any, input: str) -> str:
     return graph.add("ScatterND", [zeros, graph.add("Unsqueeze", ["rows", last]), terms], reduction="add")
 
 
-def _ancestors(model: TaxonomyCRF) -> NDArray[np.int64]:
-    """Return the nodes on the path of each class from the top down, (levels, classes), NO_NODE below its own."""
-    parents = model.tree_.parents
-    levels = [model._space.nodes.astype(np.int64)]
+def _path_sums(graph: _Graph, scores: str, labels: TreeSpace) -> str:
+    """Add the sums of the scores (items, K) along the paths of the classes, one level at a time from the top down."""
+    levels = [
+        labels.nodes.astype(np.int64)
+    ]  # the nodes at one height above the classes, NO_NODE above the top
     while (levels[-1] >= 0).any():
-        levels.append(np.where(levels[-1] >= 0, parents[levels[-1]], NO_NODE))
-    return np.array(levels[:-1])
-
-
-def _path_sums(graph: _Graph, scores: str, ancestors: NDArray[np.int64]) -> str:
-    """Add the sums of the scores (items, K) along the paths of the classes, one level at a time."""
+        levels.append(np.where(levels[-1] >= 0, labels.tree.parents[levels[-1]], NO_NODE))
     pads = graph.constant("pads", np.array([0, 0, 0, 1], np.int64))
-    n_nodes = graph.add("Pad", [scores, pads])  # one more column, of zeros, for NO_NODE
+    node_scores = graph.add("Pad", [scores, pads])  # one more column, of zeros, for NO_NODE
     total = ""
-    for level, nodes in enumerate(ancestors[::-1]):
-        part = graph.add("Gather", [n_nodes, graph.constant(f"nodes_{level}", nodes)], axis=1)
+    for level, nodes in enumerate(levels[-2::-1]):
+        part = graph.add("Gather", [node_scores, graph.constant(f"nodes_{level}", nodes)], axis=1)
         total = graph.add("Add", [total, part]) if total else part
     return total
 
 
-def _best_paths(graph: _Graph, model: ChainCRF, scores: str) -> str:
+def _best_paths(graph: _Graph, model: SequenceModel, scores: str) -> str:
     """Add Viterbi's recursion over the scores (positions, K) of all sequences; return the best states, (positions,)."""
     n_states, whole = len(model.classes_), np.dtype(np.int64)
     rules = model.rules_ or TransitionRules.everything(n_states)
     start, end = (np.where(allowed, 0.0, -np.inf) for allowed in (rules.start, rules.end))
-    graph.constant("edges", rules.on_edges(model.edge_coef_.toarray()))
+    graph.constant("edges", rules.on_edges(model.edges.dense()))
     graph.constant("start", start)
     graph.constant("ends", np.tile(end[:, None], n_states))
 
     # Forth: the best score of a labelling up to a position that ends with each state, and the state before that. At the
     # first position of a sequence sums begin anew, and the state before is the best one to end the last sequence with.
-    step = graph.body("forth")
+    step = _Graph(graph.dtype, "forth_")  # a loop's body, which sees the constants of the graph
     before = step.add("Unsqueeze", ["before", graph.constant("state_axis", np.array([1], np.int64))])
     through = step.add("Add", [before, step.add("Where", ["is_first", "ends", "edges"])])
     step.add("ArgMax", [through], "origin", axis=0, keepdims=0)
@@ -242,7 +251,7 @@ def _best_paths(graph: _Graph, model: ChainCRF, scores: str) -> str:
     nothing = graph.constant("nothing", np.zeros(n_states))
     up_to_end, origins = graph.scan(step, [nothing, scores, _first_positions(graph, scores)], inputs, outputs)
 
-    step = graph.body("back")
+    step = _Graph(graph.dtype, "back_")
     step.add("Identity", ["state"], "state_here")
     step.add("Gather", ["origins_here", "state"], "state_before")
     inputs = ("state", whole, []), ("origins_here", whole, row)
@@ -258,45 +267,12 @@ def _first_positions(graph: _Graph, scores: str) -> str:
     firsts = graph.add("Unsqueeze", [graph.add("Sub", [sums, "lengths"]), "state_axis"])
     n_positions = graph.add("ReduceSum", ["lengths"], keepdims=1)
     one = graph.constant("one", np.array([1], np.int64))
+    false, true = (graph.onnx.numpy_helper.from_array(np.array([value])) for value in (False, True))
     # One more position, where empty sequences behind the others begin.
-    nowhere, there = (
-        graph.add("ConstantOfShape", [shape], value=graph.onnx.numpy_helper.from_array(np.array([value])))
-        for shape, value in (
-            (graph.add("Add", [n_positions, one]), False),
-            (graph.add("Shape", ["lengths"]), True),
-        )
-    )
-    marks = graph.add("ScatterND", [nowhere, firsts, there])
+    marks = graph.add("ConstantOfShape", [graph.add("Add", [n_positions, one])], value=false)
+    all_true = graph.add("ConstantOfShape", [graph.add("Shape", ["lengths"])], value=true)
+    marks = graph.add("ScatterND", [marks, firsts, all_true])
     zero = graph.constant("zero", np.array([0], np.int64))
     marks = graph.add("Slice", [marks, zero, n_positions])
     rows = graph.add("Slice", [graph.add("Shape", [scores]), zero, one])
     return graph.add("Reshape", [marks, rows])
-
-
-def _finished(graph: _Graph, model: Any, input: str) -> Any:
-    """Return the checked model with its inputs and outputs."""
-    helper, whole = graph.onnx.helper, np.dtype(np.int64)
-    if input == "dense":
-        inputs = [graph.port("X", graph.dtype, ["items", model.n_features_in_])]
-    else:
-        inputs = [graph.port(name, whole, ["entries"]) for name in ("rows", "columns")]
-        inputs += [graph.port("values", graph.dtype, ["entries"]), graph.port("n_items", whole, [1])]
-    if isinstance(model, ChainCRF):
-        inputs.append(graph.port("lengths", whole, ["sequences"]))
-    table = ["items", len(model.classes_)]
-    outputs = [
-        graph.port("label", _labels(model.classes_).dtype, ["items"]),
-        graph.port("scores", graph.dtype, table),
-    ]
-    if _has_probabilities(model):
-        outputs.append(graph.port("probabilities", graph.dtype, table))
-    made = helper.make_graph(graph.nodes, model.KIND, inputs, outputs, graph.constants)
-    found = helper.make_model(
-        made,
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=IR_VERSION,
-        producer_name="crfqn",
-        producer_version=crfqn.__version__,
-    )
-    graph.onnx.checker.check_model(found)
-    return found

@@ -17,15 +17,15 @@ import numpy as np
 from crfqn.data.model_file import ModelSource, at_hand, read_whole, shown_source
 from crfqn.data.templates.patterns import BIGRAM, BOTH, UNIGRAM, WAPITI  # first letters of observations, too
 from crfqn.errors import InputError, ModelFileError
-from crfqn.interchange.chain_weights import IMPORTED_FROM, TEMPLATES, chain_estimator
 from crfqn.interchange.observations import (
+    ChainWeights,
     Observations,
+    chain_estimator,
     chain_of,
-    constants_of,
+    n_weights_of,
     same_everywhere,
-    template_source,
 )
-from crfqn.model.chain_weights import ChainWeights, SparseTable
+from crfqn.model.content import Entries
 from crfqn.structures.edge_layout import EdgeLayout
 
 NAME = "wapiti"
@@ -61,20 +61,18 @@ def read(path: ModelSource, n_columns: int | None = None) -> Any:
     shown = shown_source(path)
     content = read_whole(path)
     if content.startswith(MAGIC):
-        weights, templates = _Model(content, shown).weights()
-        source = (
-            template_source(templates, weights.attributes, WAPITI, shown, n_columns) if templates else None
-        )
-        return chain_estimator(weights, shown, {IMPORTED_FROM: NAME, TEMPLATES: templates}, source)
+        weights, templates = _Model(content, shown).read()
+        return chain_estimator(NAME, shown, weights, templates, WAPITI, n_columns)
     if n_columns is not None:
         raise InputError(f"{shown}: n_columns: expected None, as a dump has no templates, which read columns")
-    return chain_estimator(_read_dump(content, shown), shown, {IMPORTED_FROM: NAME})
+    return chain_estimator(NAME, shown, _read_dump(content, shown))
 
 
-def is_dump(start: bytes) -> bool:
-    """Return whether the first line of a file is one of a dump."""
+def begins(start: bytes) -> bool:
+    """Return whether a file begins like a model, or its first line like one of a dump."""
     fields = start.lstrip(b"\n").split(b"\n", 1)[0].split(b"\t")
-    return len(fields) == 4 and fields[0][:1] in (b"u", b"b", b"*") and _is_number(fields[3])
+    is_dump = len(fields) == 4 and fields[0][:1] in (b"u", b"b", b"*") and _is_number(fields[3])
+    return start.startswith(MAGIC) or is_dump
 
 
 def _is_number(text: bytes | str) -> bool:
@@ -90,7 +88,7 @@ class _Model:
     def __init__(self, content: bytes, path: str) -> None:
         self.content, self.path, self.at = content, path, 0
 
-    def weights(self) -> tuple[ChainWeights, list[str]]:
+    def read(self) -> tuple[ChainWeights, list[str]]:
         """Return the weights, and the templates."""
         *types, n_weights = self._numbers(rb"#mdl#(?:(\d{1,18})#)?(\d{1,18})\n")
         kind = types[0] if types else CRF
@@ -98,45 +96,16 @@ class _Model:
             raise ModelFileError(
                 f"{self.path}: expected a CRF, or a maximum-entropy model; it is of type {kind}"
             )
-        n_templates = self._numbers(rb"#rdr#(\d{1,18})/\d+(?:/\d+)?\n")[0]
-        templates = [self._string() for _ in range(n_templates)]
-        labels, names = self._strings(), self._strings()
+        templates = self._strings(rb"#rdr#(\d{1,18})/\d+(?:/\d+)?\n")
+        labels, names = (self._strings(rb"#qrk#(\d{1,18})\n") for _ in range(2))
         if not 0 < len(labels) <= MOST_LABELS:
             raise self._damage(f"a model of {len(labels)} labels")
         kinds = np.array([name[:1] for name in names], "U1")
         if not np.isin(kinds, (UNIGRAM, BIGRAM, BOTH)).all():
             raise self._damage("an observation begins with another letter than u, b or *")
         has_unigrams, has_bigrams = kinds != BIGRAM, kinds != UNIGRAM
-        observations = Observations.in_order(names, has_unigrams, has_bigrams, len(labels))
-        numbers, values = self._weights(n_weights)
-        found = chain_of(labels, observations, numbers, values, constants_of(templates), self.path)
-        return found, templates
-
-    def _damage(self, reason: str) -> ModelFileError:
-        return ModelFileError(f"{self.path}, byte {self.at}: no model of Wapiti, or a damaged one: {reason}")
-
-    def _numbers(self, pattern: bytes) -> list[int]:
-        match = re.compile(pattern).match(self.content, self.at)
-        if match is None:
-            raise self._damage(f"expected a line like {pattern[:5].decode()}...")
-        self.at = match.end()
-        return [int(number) for number in match.groups() if number is not None]
-
-    def _string(self) -> str:
-        match = NETSTRING.match(self.content, self.at)
-        if match is None:
-            raise self._damage("expected a length and a colon")
-        start, end = match.end(), match.end() + int(match[1])
-        if self.content[end : end + 2] != b",\n":
-            raise self._damage(f"a string of {match[1].decode()} bytes does not end with a comma")
-        self.at = end + 2
-        return self.content[start:end].decode("utf-8", "surrogateescape")
-
-    def _strings(self) -> list[str]:
-        (n_strings,) = self._numbers(rb"#qrk#(\d{1,18})\n")
-        return [self._string() for _ in range(n_strings)]
-
-    def _weights(self, n_weights: int) -> tuple[Any, Any]:
+        sizes = n_weights_of(has_unigrams, has_bigrams, len(labels))
+        observations = Observations(names, has_unigrams, has_bigrams, np.cumsum(sizes) - sizes)
         lines = self.content[self.at :].split(b"\n")
         if lines[-1:] == [b""]:
             del lines[-1]
@@ -153,17 +122,40 @@ class _Model:
                 values[row] = float.fromhex(text) if "x" in text else float(text)
             except (ValueError, OverflowError):
                 raise self._damage(f"expected number=weight, got {line!r:.60}") from None
-        return numbers, values
+        return chain_of(labels, observations, numbers, values, templates, self.path), templates
+
+    def _damage(self, reason: str) -> ModelFileError:
+        return ModelFileError(f"{self.path}, byte {self.at}: no model of Wapiti, or a damaged one: {reason}")
+
+    def _numbers(self, pattern: bytes) -> list[int]:
+        match = re.compile(pattern).match(self.content, self.at)
+        if match is None:
+            raise self._damage(f"expected a line like {pattern[:5].decode()}...")
+        self.at = match.end()
+        return [int(number) for number in match.groups() if number is not None]
+
+    def _strings(self, pattern: bytes) -> list[str]:
+        """Return as many netstrings as a line says."""
+        strings = []
+        for _ in range(self._numbers(pattern)[0]):
+            match = NETSTRING.match(self.content, self.at)
+            if match is None:
+                raise self._damage("expected a length and a colon")
+            start, end = match.end(), match.end() + int(match[1])
+            if self.content[end : end + 2] != b",\n":
+                raise self._damage(f"a string of {match[1].decode()} bytes does not end with a comma")
+            self.at = end + 2
+            strings.append(self.content[start:end].decode("utf-8", "surrogateescape"))
+        return strings
 
 
 def _read_dump(content: bytes, path: str) -> ChainWeights:
     """Return the weights of a dump; labels and observations in the order in which they appear."""
     labels: dict[str, int] = {}
     names: dict[str, int] = {}
-    state: list[tuple[int, int, float]] = []
-    pairs: dict[str, list[tuple[int, int, float]]] = {}
-    text = content.decode("utf-8", "surrogateescape")
-    for number, line in enumerate(text.split("\n"), start=1):
+    state: list[tuple[float, int, int]] = []
+    pairs: dict[str, list[tuple[float, int, int]]] = {}
+    for number, line in enumerate(content.decode("utf-8", "surrogateescape").split("\n"), start=1):
         if not line.strip():
             continue
         fields = line.rstrip("\r").split("\t")
@@ -175,23 +167,23 @@ def _read_dump(content: bytes, path: str) -> ChainWeights:
         name, before, label, weight = fields
         to = labels.setdefault(label, len(labels))
         if before == NO_LABEL and not name.startswith(BIGRAM):
-            state.append((names.setdefault(name, len(names)), to, float(weight)))
+            state.append((float(weight), names.setdefault(name, len(names)), to))
         else:
-            pairs.setdefault(name, []).append((labels.setdefault(before, len(labels)), to, float(weight)))
+            pairs.setdefault(name, []).append((float(weight), labels.setdefault(before, len(labels)), to))
     if not labels:
         raise ModelFileError(f"{path}: expected a dump of Wapiti, got no lines")
-    same, transitions = same_everywhere(pairs, None, path), []
-    bigrams: list[tuple[int, int, float]] = []
+    same = same_everywhere(pairs, None, path)
+    transitions = [entry for name in pairs if name in same for entry in pairs[name]]
     layout = EdgeLayout(len(labels))
-    for name, entries in pairs.items():
-        if name in same:
-            transitions += entries
-            continue
-        number = names.setdefault(name, len(names))
-        bigrams += [(number, int(layout.numbers(before, to)), weight) for before, to, weight in entries]
-    return ChainWeights(list(labels), list(names), _table(state), _table(transitions), _table(bigrams))
+    bigrams = [
+        (weight, names.setdefault(name, len(names)), int(layout.numbers(before, to)))
+        for name, entries in pairs.items()
+        if name not in same
+        for weight, before, to in entries
+    ]
+    return list(labels), list(names), _entries(state), _entries(transitions), _entries(bigrams)
 
 
-def _table(entries: list[tuple[int, int, float]]) -> SparseTable:
-    rows, columns, values = zip(*entries, strict=True) if entries else ((), (), ())
-    return SparseTable(np.array(rows, np.int64), np.array(columns, np.int64), np.array(values, np.float64))
+def _entries(table: list[tuple[float, int, int]]) -> Entries:
+    values, rows, columns = zip(*table, strict=True) if table else ((), (), ())
+    return Entries(np.array(values, np.float64), np.array(rows, np.int64), np.array(columns, np.int64))

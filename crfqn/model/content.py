@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from crfqn.data.attributes import AttributeVocabulary
 from crfqn.data.model_file import ModelFile, narrowed
 from crfqn.data.templates.vocabulary import TemplateSource, TemplateVocabulary, is_hashed
-from crfqn.data.vocabulary import UNKNOWN_VALUE, Vocabulary
+from crfqn.data.vocabulary import NO_VALUE, UNKNOWN_VALUE, Vocabulary
 from crfqn.errors import InputError, ModelFileError
 from crfqn.messages import describe
+from crfqn.model.results import SUMMARY, TRACE
+from crfqn.result import Status
 from crfqn.structures.transition_rules import TransitionRules
 
 
@@ -44,6 +46,7 @@ DENSE = "dense_weights"  # (K, D), of a dense block of features
 NODE, BIGRAMS = "node", "bigram"  # matrices: weights of labels, and of pairs of labels with what is observed
 STATE, FEATURE, FROM, TO = "state", "feature", "from", "to"  # what a row or a column of a matrix stands for
 TRANSITION = "transition"  # the pair from K + to of K labels
+IMPORTED_FROM = "imported_from"  # in `extra`: the name of the format that another tool's model came in
 
 
 def add_matrix(content: ModelContent, name: str, matrix: Any, row: str, column: str) -> None:
@@ -206,3 +209,58 @@ def read_rules(file: ModelFile, n_states: int) -> TransitionRules | None:
     rules.start[file.integers(START, (None,), n_states)] = False
     rules.end[file.integers(END, (None,), n_states)] = False
     return rules
+
+
+def chain_file(
+    path: str,
+    labels: list[str],
+    attributes: list[str],
+    state: Entries,
+    transition: Entries,
+    bigram: Entries | None = None,
+    *,
+    extra: dict[str, Any],
+    source: TemplateSource | None = None,
+    naming: str | None = None,
+) -> ModelFile:
+    """Return the weights of a chain that another tool has trained as the content of a model file.
+
+    The order of labels and attributes is kept: it decides ties, and the same weights give the same file again.
+
+    Parameters
+    ----------
+    path : name of the tool's file, for messages
+    state, transition, bigram : weights of attributes x labels, of labels x labels (from x to), and of attributes x
+        pairs of labels, as `EdgeLayout` numbers these
+    extra : values to keep with the model
+    source : the templates that make the attributes of token columns; without them items are dicts or lists of names
+    naming : how names are made of dicts, None for crfqn's way
+
+    Raises
+    ------
+    ModelFileError
+        A pair of names has two weights, which a sparse matrix would add up.
+    """
+    tables = [(NODE, FEATURE, STATE, state), ("edge", FROM, TO, transition)]
+    if bigram is not None and bigram.values.size:
+        tables.append((BIGRAMS, FEATURE, TRANSITION, bigram))
+    arrays: dict[str, NDArray] = {"trace": np.empty((0, len(TRACE)))}
+    for name, row, column, (values, rows, columns) in tables:
+        if np.unique(rows * (columns.max(initial=0) + 1) + columns).size < rows.size:
+            raise ModelFileError(f"{path}: the file is damaged: a pair of names has two weights")
+        arrays |= {f"{name}_{row}": rows, f"{name}_{column}": columns, f"{name}_weight": values}
+    result = {"status": Status.IMPORTED.name, "n_iter": 0, "n_proved_zeros": None}
+    metadata: dict[str, Any] = {
+        "n_features": len(attributes),
+        "n_classes": len(labels),
+        "settings": {},  # nothing is known of the training
+        "result": dict.fromkeys(SUMMARY) | result,
+        "extra": extra,
+    }
+    if source is not None:
+        metadata["templates"] = source.as_dict()
+    elif naming is not None:
+        metadata["naming"] = naming
+    else:
+        arrays[VALUE_STARTS] = np.full(len(attributes), NO_VALUE - UNKNOWN_VALUE, np.uint8)
+    return ModelFile(CHAIN, arrays, {"classes": labels, "feature_names": attributes}, metadata, path)

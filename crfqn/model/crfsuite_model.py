@@ -3,7 +3,7 @@
 A header of 48 bytes, then the chunks, each with its own header: `FEAT`, the weights of 20 bytes (kind, from, to,
 weight), those of attributes before those of transitions; two tables of strings, labels and attributes; `LFRF` and
 `AFRF`, which list the weights of each label (two more entries are empty) and of each attribute. Integers are of 4
-bytes, little-endian, positions count from the start of the file. Bytes of names that are no UTF-8 are kept. Source:
+bytes, little-endian, positions count from the start of the file. Bytes of names that are not UTF-8 are kept. Source:
 Okazaki: CRFsuite: a fast implementation of conditional random fields (CRFs), 2007.
 """
 
@@ -14,11 +14,12 @@ import struct
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.model_file import ModelSource, at_hand, read_whole, shown_source
+from crfqn.data.model_file import ModelFile, ModelSource, at_hand, read_whole, shown_source
 from crfqn.errors import InputError, ModelFileError
-from crfqn.model.chain_weights import ChainWeights, SparseTable
+from crfqn.model.content import CRFSUITE_NAMING, IMPORTED_FROM, Entries, chain_file
 from crfqn.model.crfsuite_strings import Damage, decode_strings, encode_strings, words_at
 
+NAME = "crfsuite"  # of the format
 MAGIC, TYPE, VERSION = b"lCRF", b"FOMC", 100
 # Magic, size, type, version; numbers of weights (CRFsuite leaves 0), labels, attributes; positions of the five chunks.
 HEADER = struct.Struct("<4sI4sIIIIIIIII")
@@ -29,43 +30,53 @@ NO_LABELS = 2  # entries of LFRF behind those of the labels: begin and end, whic
 LARGEST_FILE = 2**32 - 10_000  # bytes
 
 
-def read_weights(source: ModelSource) -> ChainWeights:
-    """Return the weights of a CRFsuite model; ModelFileError for anything but a whole and sound one."""
+def read_crfsuite(source: ModelSource) -> ModelFile:
+    """Return a CRFsuite model as the content of a model file; ModelFileError for anything but a whole and sound one."""
     source = at_hand(source)
+    shown = shown_source(source)
     try:
-        return decode(read_whole(source))
+        labels, attributes, state, transition = decode(read_whole(source))
     except Damage as damage:
-        raise ModelFileError(
-            f"{shown_source(source)}: not a CRFsuite model, or a damaged one: {damage}"
-        ) from None
+        raise ModelFileError(f"{shown}: not a CRFsuite model, or a damaged one: {damage}") from None
+    extra = {IMPORTED_FROM: NAME}
+    return chain_file(shown, labels, attributes, state, transition, extra=extra, naming=CRFSUITE_NAMING)
 
 
-def encode(weights: ChainWeights) -> bytes:
-    """Return the file of the weights, byte for byte as CRFsuite writes it for labels and attributes in this order.
-    InputError for no labels, a name that is empty or has a zero byte or no UTF-8, or more than 4 GB."""
-    if not weights.labels:
+def encode(labels: list[str], attributes: list[str], state: Entries, transition: Entries) -> bytes:
+    """Return the file of the weights (attributes x labels, labels x labels; sorted by row), byte for byte as CRFsuite
+    writes it for labels and attributes in this order.
+
+    InputError for no labels, a name that is empty or has a zero byte or no UTF-8, or more than 4 GB.
+    """
+    if not labels:
         raise InputError("crfsuite: expected at least one label")
-    labels, attributes = (_as_bytes(names) for names in (weights.labels, weights.attributes))
-    state, transition = weights.state, weights.transition
-    features = np.concatenate([_records(STATE, state), _records(TRANSITION, transition)])
-    number = np.arange(features.size)
-    names = [*labels, *attributes]
-    size = 24 * features.size + 40 * len(names) + sum(map(len, names))  # and some 4,000 bytes for all of it
+    label_bytes, attribute_bytes = _as_bytes(labels), _as_bytes(attributes)
+    n_state = state.values.size
+    weights = np.empty(n_state + transition.values.size, FEATURE)
+    for kind, records, table in (
+        (STATE, weights[:n_state], state),
+        (TRANSITION, weights[n_state:], transition),
+    ):
+        records["kind"] = kind
+        records["weight"], records["source"], records["target"] = table
+    names = [*label_bytes, *attribute_bytes]
+    size = 24 * weights.size + 40 * len(names) + sum(map(len, names))  # and some 4,000 bytes for all of it
     if size > LARGEST_FILE:
         raise InputError(f"crfsuite: the format holds up to 4 GB, the model would take about {size:,} bytes")
     body = bytearray(HEADER.size)
     starts = [len(body)]
-    body += CHUNK.pack(b"FEAT", CHUNK.size + features.nbytes, features.size) + features.tobytes()
-    for strings in (labels, attributes):
+    body += CHUNK.pack(b"FEAT", CHUNK.size + weights.nbytes, weights.size) + weights.tobytes()
+    for strings in (label_bytes, attribute_bytes):
         starts.append(len(body))
         body += encode_strings(strings)
-    for name, rows, numbers, n_rows, n_empty in (
-        (b"LFRF", transition.rows, number[state.rows.size :], len(labels), NO_LABELS),
-        (b"AFRF", state.rows, number[: state.rows.size], len(attributes), 0),
+    numbers = np.arange(weights.size)
+    for name, rows, of_rows, n_rows, n_empty in (
+        (b"LFRF", transition.rows, numbers[n_state:], len(labels), NO_LABELS),
+        (b"AFRF", state.rows, numbers[:n_state], len(attributes), 0),
     ):
         body += bytes(-len(body) % 4)
         starts.append(len(body))
-        body += _references(name, rows, numbers, n_rows, n_empty, len(body))
+        body += _references(name, rows, of_rows, n_rows, n_empty, len(body))
     HEADER.pack_into(body, 0, MAGIC, len(body), TYPE, VERSION, 0, len(labels), len(attributes), *starts)
     return bytes(body)
 
@@ -85,12 +96,6 @@ def _as_bytes(names: list[str]) -> list[bytes]:
     return encoded
 
 
-def _records(kind: int, table: SparseTable) -> NDArray:
-    found = np.empty(table.rows.size, FEATURE)
-    found["kind"], found["source"], found["target"], found["weight"] = kind, *table
-    return found
-
-
 def _references(
     name: bytes, rows: NDArray[np.int64], numbers: NDArray[np.int64], n_rows: int, n_empty: int, start: int
 ) -> bytes:
@@ -108,22 +113,11 @@ def _references(
     return CHUNK.pack(name, size, n_rows + n_empty) + positions.tobytes() + words.tobytes()
 
 
-def decode(content: bytes) -> ChainWeights:
-    """Return the weights that a CRFsuite model's lists of references name, as CRFsuite's tagger does. Damage for
-    anything but a whole and sound file; nothing larger than some times the file is made."""
+def decode(content: bytes) -> tuple[list[str], list[str], Entries, Entries]:
+    """Return labels, attributes, and the weights of both (attributes x labels, labels x labels), which a CRFsuite
+    model's lists of references name, as CRFsuite's tagger does. Damage for anything but a whole and sound file; nothing
+    larger than some times the file is made."""
     data = memoryview(content)
-    n_labels, n_attributes, starts = _read_header(data)
-    features_at, labels_at, attributes_at, label_references_at, attribute_references_at = starts
-    features = _read_features(data, features_at)
-    labels = _as_text(decode_strings(data[labels_at:], n_labels))
-    attributes = _as_text(decode_strings(data[attributes_at:], n_attributes))
-    state = _read_table(data, b"AFRF", attribute_references_at, features, (STATE, n_attributes, n_labels))
-    transition = _read_table(data, b"LFRF", label_references_at, features, (TRANSITION, n_labels, n_labels))
-    return ChainWeights(labels, attributes, state, transition)
-
-
-def _read_header(data: memoryview) -> tuple[int, int, list[int]]:
-    """Return the numbers of labels and attributes, and where the chunks are."""
     if bytes(data[:4]) != MAGIC:
         raise Damage(f"it begins with {bytes(data[:4])!r} instead of {MAGIC!r}")
     if len(data) < HEADER.size:
@@ -137,31 +131,35 @@ def _read_header(data: memoryview) -> tuple[int, int, list[int]]:
         raise Damage("it has no labels")
     if min(starts) < HEADER.size or max(starts) > size:
         raise Damage("a part lies outside of the file")
-    return n_labels, n_attributes, starts
+    weights_at, labels_at, attributes_at, label_references_at, attribute_references_at = starts
+    chunk, n_weights = _read_chunk(data, b"FEAT", weights_at)
+    if len(chunk) != CHUNK.size + n_weights * FEATURE.itemsize:
+        raise Damage(f"{n_weights} weights do not fit into {len(chunk)} bytes")
+    weights = np.frombuffer(chunk, FEATURE, n_weights, CHUNK.size)
+    labels, attributes = (
+        [string.decode("utf-8", "surrogateescape") for string in decode_strings(data[start:], n_strings)]
+        for start, n_strings in ((labels_at, n_labels), (attributes_at, n_attributes))
+    )
+    state = _read_table(data, b"AFRF", attribute_references_at, weights, (STATE, n_attributes, n_labels))
+    transition = _read_table(data, b"LFRF", label_references_at, weights, (TRANSITION, n_labels, n_labels))
+    return labels, attributes, state, transition
 
 
 def _read_chunk(data: memoryview, name: bytes, start: int) -> tuple[memoryview, int]:
     """Return a chunk with its header, and the number of its entries."""
     if start + CHUNK.size > len(data):
         raise Damage(f"the part {name.decode()} is cut short")
-    found, size, n_entries = CHUNK.unpack(data[start : start + CHUNK.size])
-    if found != name:
-        raise Damage(f"the part {name.decode()} begins with {found!r}")
+    name_in_file, size, n_entries = CHUNK.unpack(data[start : start + CHUNK.size])
+    if name_in_file != name:
+        raise Damage(f"the part {name.decode()} begins with {name_in_file!r}")
     if not CHUNK.size <= size <= len(data) - start:
         raise Damage(f"the part {name.decode()} has {size} bytes, of which {len(data) - start} are there")
     return data[start : start + size], n_entries
 
 
-def _read_features(data: memoryview, start: int) -> NDArray:
-    chunk, n_features = _read_chunk(data, b"FEAT", start)
-    if len(chunk) != CHUNK.size + n_features * FEATURE.itemsize:
-        raise Damage(f"{n_features} weights do not fit into {len(chunk)} bytes")
-    return np.frombuffer(chunk, FEATURE, n_features, CHUNK.size)
-
-
 def _read_table(
-    data: memoryview, name: bytes, start: int, features: NDArray, expected: tuple[int, int, int]
-) -> SparseTable:
+    data: memoryview, name: bytes, start: int, weights: NDArray, expected: tuple[int, int, int]
+) -> Entries:
     """Return the weights that a chunk of references names; `expected` is their kind, and the table's shape."""
     kind, n_rows, n_columns = expected
     chunk, n_entries = _read_chunk(data, name, start)
@@ -178,17 +176,10 @@ def _read_table(
     rows = np.repeat(np.arange(n_rows), counts)
     within = np.arange(rows.size) - np.repeat(np.cumsum(counts) - counts, counts)
     numbers = words_at(data, np.repeat(positions + 4, counts) + 4 * within)
-    if (numbers >= features.size).any():
+    if (numbers >= weights.size).any():
         raise Damage(f"a list of {name.decode()} names a weight that is not there")
-    found = features[numbers]
-    if (
-        (found["kind"] != kind).any()
-        or (found["source"] != rows).any()
-        or (found["target"] >= n_columns).any()
-    ):
+    records = weights[numbers]
+    is_other = (records["kind"] != kind) | (records["source"] != rows) | (records["target"] >= n_columns)
+    if is_other.any():
         raise Damage(f"a list of {name.decode()} names a weight of something else")
-    return SparseTable(rows, found["target"].astype(np.int64), found["weight"].astype(np.float64))
-
-
-def _as_text(strings: list[bytes]) -> list[str]:
-    return [string.decode("utf-8", "surrogateescape") for string in strings]
+    return Entries(records["weight"].astype(np.float64), rows, records["target"].astype(np.int64))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from crfqn.data.model_file import ModelFile, ModelSource, at_hand, read_model, shown_source, start_of
+from crfqn.data.model_file import ModelFile, ModelSource, at_hand, read_model, start_of
 from crfqn.errors import CrfqnError, ModelFileError
-from crfqn.model.content import CHAIN, CLASSIFIER, CRFSUITE_NAMING, FLAT, TAXONOMY
-from crfqn.model.crfsuite_model import MAGIC, read_weights
+from crfqn.model.content import CHAIN, CLASSIFIER, FLAT, TAXONOMY
+from crfqn.model.crfsuite_model import MAGIC, read_crfsuite
 from crfqn.model.items import ItemModel
 from crfqn.model.sequences import SequenceModel
 
@@ -22,9 +22,7 @@ def open_model(source: ModelSource) -> Any:
 def read_any(source: ModelSource) -> ModelFile:
     """Return the content of crfqn's own model file, or of CRFsuite's as if it were one."""
     source = at_hand(source)
-    if start_of(source, len(MAGIC)) == MAGIC:
-        return read_weights(source).file(shown_source(source), naming=CRFSUITE_NAMING)
-    return read_model(source)
+    return read_crfsuite(source) if start_of(source, len(MAGIC)) == MAGIC else read_model(source)
 
 
 def model_of(file: ModelFile) -> Any:

@@ -16,7 +16,7 @@ import crfqn
 from crfqn import ChainCRF, Transitions, interchange
 from crfqn.compat import attributes
 from crfqn.errors import InputError, ModelFileError
-from crfqn.model.chain_weights import ChainWeights, SparseTable
+from crfqn.model.content import Entries
 from crfqn.model.crfsuite_model import HEADER, decode, encode
 from crfqn.model.crfsuite_strings import Damage, hash_strings
 from crfqn.result import Status
@@ -163,15 +163,12 @@ class TestWriting:
         letters = "abc:=|é日\t \\\x01\U0001f600"
         names = list({"".join(rng.choices(letters, k=rng.randint(1, 45))) for _ in range(3000)})
         rows = np.arange(len(names))
-        weights = ChainWeights(
-            ["A", "B"],
-            names,
-            SparseTable(rows, rows % 2, np.ones(rows.size)),
-            SparseTable(*np.empty((2, 0), np.int64), np.empty(0)),
-        )
+        no_transitions = Entries(np.empty(0), *np.empty((2, 0), np.int64))
         path = tmp_path / "m.crfsuite"
-        path.write_bytes(encode(weights))
-        assert decode(path.read_bytes()).attributes == names
+        path.write_bytes(
+            encode(["A", "B"], names, Entries(np.ones(rows.size), rows, rows % 2), no_transitions)
+        )
+        assert decode(path.read_bytes())[1] == names
         found = tagger(path).tag([[name] for name in names])
         assert found == [["A", "B"][row % 2] for row in rows]
 
@@ -290,15 +287,14 @@ class TestDamage:
 
     def test_a_weight_that_is_not_finite(self, ours, tmp_path):
         weights = decode(_encoded(ours, tmp_path))
-        weights.state.values[3] = np.nan
-        (tmp_path / "m").write_bytes(encode(weights))
+        weights[2].values[3] = np.nan
+        (tmp_path / "m").write_bytes(encode(*weights))
         with pytest.raises(ModelFileError, match="not finite"):
             interchange.read(tmp_path / "m")
 
     def test_a_name_that_comes_twice(self, ours, tmp_path):
-        weights = decode(_encoded(ours, tmp_path))
-        names = [weights.attributes[0], *weights.attributes[:-1]]
-        (tmp_path / "m").write_bytes(encode(weights._replace(attributes=names)))
+        labels, names, *tables = decode(_encoded(ours, tmp_path))
+        (tmp_path / "m").write_bytes(encode(labels, [names[0], *names[:-1]], *tables))
         with pytest.raises(ModelFileError, match="comes twice"):
             interchange.read(tmp_path / "m")
 

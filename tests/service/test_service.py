@@ -19,7 +19,7 @@ from served import Process, saved
 from crfqn import MulticlassCRF, TaxonomyCRF, Templates
 from crfqn.data.model_file import write_model
 from crfqn.errors import InputError, ModelFileError
-from crfqn.model.chain_weights import ChainWeights, SparseTable
+from crfqn.model.content import Entries, chain_file
 from crfqn.service.application import COUNTS, Counters, RequestLimits, create_app
 from crfqn.service.description import describe_api
 from crfqn.service.labelling import LabelRequest, LabelService, Overdue
@@ -140,9 +140,9 @@ def test_requests_that_wait_together_have_each_its_own_answer(models):
 
 def test_what_requests_use_is_there_before_the_first(tmp_path):
     """Processes are forked then; what one made on its own, it would not share."""
-    n, none = 5000, SparseTable(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
-    table = SparseTable(np.arange(n), np.arange(n) % 2, np.ones(n))
-    file = ChainWeights(["a", "b"], [f"name{k}=value" for k in range(n)], table, none).file("")
+    n, none = 5000, Entries(np.zeros(0), *np.zeros((2, 0), np.int64))
+    table = Entries(np.ones(n), np.arange(n), np.arange(n) % 2)
+    file = chain_file("", ["a", "b"], [f"name{k}=value" for k in range(n)], table, none, extra={})
     path = tmp_path / "many.crfqn"
     write_model(path, file.kind, file.arrays, file.strings, file.metadata)
     service = LabelService(path)
