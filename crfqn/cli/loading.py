@@ -29,8 +29,9 @@ from crfqn.readers.registry import FORMATS, find_format, read
 from crfqn.readers.sniffing import first_lines, sniff, word_rows
 from crfqn.recipes import Observed, load_recipe, observe
 from crfqn.recipes.schema import Recipe, parse_recipe
-from crfqn.recipes.sequences import OF_TEMPLATES, holds_letters, pixel_map
+from crfqn.recipes.sequences import holds_letters, pixel_map
 from crfqn.recipes.sources import (
+    OF_TEMPLATES,
     TABLES,
     column_options,
     format_of,

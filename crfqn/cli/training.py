@@ -28,7 +28,7 @@ from crfqn.readers.registry import FORMATS
 from crfqn.recipes import EMBEDDED, Prepared, build_estimator, load_recipe, observe, prepare
 from crfqn.recipes.finding import recipe_of_options
 from crfqn.recipes.schema import Recipe
-from crfqn.recipes.sharded import files_of, prepare_shards
+from crfqn.recipes.sequences import prepare_shards
 from crfqn.recipes.sources import TABLES, files_named, format_of
 from crfqn.result import Result, Status
 
@@ -66,7 +66,7 @@ def train(
     output = output or recipe.output_path
     check_writable(output)
     with Interrupts() as interrupts, cluster_of(cluster) as client:
-        prepared = read_data(recipe) if client is None else prepare_shards(recipe, files_of(recipe))
+        prepared = read_data(recipe) if client is None else prepare_shards(recipe)
         settings = {**settings, "client": client}
         if dense is not None:
             from crfqn.cli.dense import beside

@@ -11,8 +11,7 @@ from crfqn.errors import InputError, RecipeError
 from crfqn.model.featurizers import Featurizer
 from crfqn.parameters import OPTIONS, Parameter
 from crfqn.recipes.documents import observe_documents, prepare_documents
-from crfqn.recipes.keys import KINDS, check_names, shown
-from crfqn.recipes.schema import Recipe
+from crfqn.recipes.schema import KINDS, Recipe, check_names, shown
 from crfqn.recipes.sequences import observe_sequences, prepare_sequences
 from crfqn.recipes.sources import Observed, Origin, Prepared
 
@@ -64,9 +63,10 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseLinearModel":
     `penalty` keeps the strengths that it has as well. A recipe over a taxonomy needs that of its data unless it is
     inferred: `taxonomy=prepared.given_taxonomy`. RecipeError for unknown settings of the solver section, InputError for
     overrides that the structure does not have."""
-    given = {name: value for name, value in overrides.items() if value is not None}
-    loss = given.get("loss", recipe.objective.loss)
-    kind, settings = _kind(recipe, loss), _settings(recipe)
+    overrides = {name: value for name, value in overrides.items() if value is not None}
+    loss = overrides.get("loss", recipe.objective.loss)
+    structure, objective = recipe.structure.kind, keys_in(ObjectiveSection, recipe.structure.kind)
+    kind = _class_of(structure, loss)
     parameters = kind().get_params().keys()
     allowed = sorted(parameters - ELSEWHERE | {"settings"})
     for name in recipe.solver.settings:
@@ -74,42 +74,43 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseLinearModel":
             raise RecipeError(
                 f"{recipe.source}: [solver] has an unknown key: {name}; allowed: name, {', '.join(allowed)}"
             )
-    for name in sorted(given.keys() - parameters - {"loss"}) + ["loss"] * ("loss" in given):
-        if name not in keys_in(ObjectiveSection, recipe.structure.kind):
+    for name in sorted(overrides.keys() - parameters - {"loss"}) + ["loss"] * ("loss" in overrides):
+        if name not in objective:
             taken = ", ".join(name for row in OPTIONS.values() for name in row if name in parameters)
             raise InputError(
-                f'{name}: recipes with [structure] kind = "{recipe.structure.kind}" have none, '
-                f"got {given[name]!r}; {kind.__name__} takes {taken}"
+                f'{name}: recipes with [structure] kind = "{structure}" have none, '
+                f"got {overrides[name]!r}; {kind.__name__} takes {taken}"
             )
     for name in ("penalty", "l1", "group_l1"):
-        if loss in LOSSES and LOSSES[loss].ridge_only and name in (*given, *_given_by(recipe)):
+        is_named = name in overrides or getattr(recipe.objective, name) is not None
+        if loss in LOSSES and LOSSES[loss].ridge_only and is_named:
             raise InputError(f'{name}: the loss "{loss}" has a ridge only, whose strength is l2')
-    if "penalty" in given:
-        settings = _with_strengths_of(given["penalty"], settings)
-    both = {**settings, **recipe.solver.settings, **given}
-    changes = both.pop("settings", None)
-    if changes and both["solver"] == recipe.solver.name:
-        both["solver"] = _solver_with(changes, kind, both, str(recipe.source))
-    return kind(**{name: value for name, value in both.items() if name in parameters})
+    settings = _settings(recipe)
+    if "penalty" in overrides:  # which may not have all strengths of the recipe
+        from crfqn.estimators.strengths import named_penalty
 
+        for name in {*STRENGTHS} - {*named_penalty(overrides["penalty"]).strengths, "l2"}:
+            settings.pop(name, None)
+    settings |= {**recipe.solver.settings, **overrides}
+    changes = settings.pop("settings", None)
+    if changes and settings["solver"] == recipe.solver.name:
+        from crfqn.estimators.automatic_solver import AUTO, named_solver
 
-def _solver_with(changes: Mapping[str, Any], kind: Any, settings: Mapping[str, Any], source: str) -> Any:
-    """Return the solver that a recipe names, with settings of its own; RecipeError for those that it does not have."""
-    from crfqn.estimators.automatic_solver import AUTO, named_solver
-
-    where, name = "[solver.settings]", settings["solver"]
-    if name == AUTO or "solver" not in kind().get_params():
-        names = ", ".join(sorted({*getattr(kind, "SOLVERS", ())} - {AUTO})) or f"{kind.__name__} has one only"
-        raise RecipeError(
-            f"{source}: {where} needs [solver] name, the solver that has them; expected {names}"
-        )
-    return _changed(named_solver(name, kind.SOLVERS, settings.get("random_state")), changes, source, where)
+        where, solver = "[solver.settings]", settings["solver"]
+        if solver == AUTO or "solver" not in parameters:
+            names = ", ".join(sorted({*getattr(kind, "SOLVERS", ())} - {AUTO}))
+            raise RecipeError(
+                f"{recipe.source}: {where} needs [solver] name, the solver that has them; expected "
+                f"{names or f'{kind.__name__} has one only'}"
+            )
+        part = named_solver(solver, kind.SOLVERS, settings.get("random_state"))
+        settings["solver"] = _changed(part, changes, str(recipe.source), where)
+    return kind(**{name: value for name, value in settings.items() if name in parameters})
 
 
 def _changed(part: Any, changes: Mapping[str, Any], source: str, where: str) -> Any:
     """Return a solver, or a part of one, with the fields of a table in the place of its own."""
-    names = tuple(rule.name for rule in fields(part))
-    check_names(source, where, changes, names)
+    check_names(source, where, changes, tuple(rule.name for rule in fields(part)))
     values = {}
     for name, value in changes.items():
         default = getattr(part, name)
@@ -131,38 +132,23 @@ def _changed(part: Any, changes: Mapping[str, Any], source: str, where: str) -> 
         raise RecipeError(f"{source}: {where} {error}") from error
 
 
-def _kind(recipe: Recipe, loss: str) -> "type[SparseLinearModel]":
-    """Return the class of the recipe's estimator; of flat labels `loss` decides between several."""
+def _class_of(structure: str, loss: str) -> Any:
+    """Return the class of a recipe's estimator; of flat labels the loss decides between several."""
     flat = LOSSES[loss].estimator if loss in LOSSES else "MulticlassClassifier"  # whose check refuses it
-    return getattr(crfqn, CLASS_OF_STRUCTURE.get(recipe.structure.kind, flat))
-
-
-def _given_by(recipe: Recipe) -> list[str]:
-    """The penalty and strengths that a recipe names."""
-    return [name for name in ("penalty", *STRENGTHS) if getattr(recipe.objective, name) is not None]
+    return getattr(crfqn, CLASS_OF_STRUCTURE.get(structure, flat))
 
 
 def _settings(recipe: Recipe) -> dict[str, Any]:
     """Return the parameters that the recipe sets; those that it leaves out have the estimator's default."""
-    settings = {
-        name: getattr(recipe.objective, name) for name in keys_in(ObjectiveSection, recipe.structure.kind)
-    }
+    structure, objective, solver = recipe.structure, recipe.objective, recipe.solver
+    settings = {name: getattr(objective, name) for name in keys_in(ObjectiveSection, structure.kind)}
     settings = {name: value for name, value in settings.items() if value is not None}
     if settings.get("class_weight") == "none":
         del settings["class_weight"]
-    if recipe.structure.kind == "flat":  # another loss on the command line keeps it
-        default = _kind(recipe, recipe.objective.loss)().get_params().get("penalty")
-        settings |= {} if default is None or "penalty" in settings else {"penalty": default}
-    if recipe.structure.kind == "taxonomy":
-        settings["labels"] = recipe.structure.labels
-        settings["separator"] = recipe.structure.separator or "/"
-    stopping = {name: getattr(recipe.solver, name) for name in ("tol", "stop", "max_iter")}
-    return settings | stopping | {"solver": recipe.solver.name}
-
-
-def _with_strengths_of(penalty: Any, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings without the strengths that a penalty of this name does not have."""
-    from crfqn.estimators.strengths import named_penalty
-
-    known = (*named_penalty(penalty).strengths, "l2")
-    return {name: value for name, value in settings.items() if name not in STRENGTHS or name in known}
+    if structure.kind == "flat" and "penalty" not in settings:  # another loss on the command line keeps it
+        default = _class_of("flat", objective.loss)().get_params().get("penalty")
+        settings |= {} if default is None else {"penalty": default}
+    if structure.kind == "taxonomy":
+        settings |= {"labels": structure.labels, "separator": structure.separator or "/"}
+    stopping = {"tol": solver.tol, "stop": solver.stop, "max_iter": solver.max_iter}
+    return settings | stopping | {"solver": solver.name}

@@ -5,7 +5,8 @@ A document has a label, a node of a taxonomy or flat, or several labels that are
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crfqn.data.files import check_regular
 from crfqn.data.label_texts import target_reader
 from crfqn.data.matrices import is_number
 from crfqn.data.token_columns import TokenColumns
@@ -20,7 +22,7 @@ from crfqn.errors import DataError, InputError, RecipeError
 from crfqn.messages import shorten
 from crfqn.model.featurizers import Featurizer, Numbers, Table, Words
 from crfqn.model.tables import CellError
-from crfqn.readers.items import Documents, concatenate
+from crfqn.readers.items import Documents
 from crfqn.readers.tables import with_point
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sources import (
@@ -28,10 +30,8 @@ from crfqn.recipes.sources import (
     Origin,
     Prepared,
     format_of,
-    load_dataset,
-    own_file,
+    load_items,
     own_files,
-    own_parts,
     read_items,
     read_set,
     split,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 def prepare_documents(recipe: Recipe) -> Prepared:
     """Return the data of a recipe of documents, cut and mapped to features; see `crfqn.recipes.prepare`."""
     documents = _documents(recipe)
-    train_items, test_items = split(recipe, documents.n_items, documents.n_train)
+    train_items, test_items = split(recipe, documents)
     train, test = _part(documents, train_items), _part(documents, test_items)
     is_tree = recipe.structure.kind == "taxonomy"
     is_inferred = is_tree and not (recipe.structure.taxonomy or recipe.data.dataset)
@@ -55,12 +55,15 @@ def prepare_documents(recipe: Recipe) -> Prepared:
     if recipe.features.kind == "table" and recipe.structure.kind == "flat":
         _check_classes(recipe, documents, train.labels)
     features, matrix = _fit(recipe, documents, train_items)
-    read = _reader(recipe, documents, train.labels)
+    X_test = matrix[:0]
+    if test.labels:
+        with _cells(lambda item: _place(recipe, documents, int(test_items[item]))):
+            X_test = features.transform(test.inputs)
     return Prepared(
         X_train=matrix,
-        y_train=_targets(recipe, train.labels, read),
-        X_test=_test_matrix(recipe, documents, test_items, features) if test.labels else matrix[:0],
-        y_test=_targets(recipe, test.labels, read),
+        y_train=_targets(recipe, documents, train.labels, train.labels),
+        X_test=X_test,
+        y_test=_targets(recipe, documents, test.labels, train.labels),
         feature_names=features.names,
         fingerprint=documents.digest(),
         taxonomy=tree,
@@ -69,61 +72,48 @@ def prepare_documents(recipe: Recipe) -> Prepared:
     )
 
 
-def _test_matrix(recipe: Recipe, documents: Documents, items: NDArray, features: Featurizer) -> Any:
-    try:
-        return features.transform(_part(documents, items).inputs)
-    except CellError as error:
-        place = _place(recipe, documents, int(items[error.item]))
-        raise DataError(f"{place}: {error.reason}") from error
-
-
 def observe_documents(
     recipe: Recipe, path: Origin, features: Featurizer | None, keeps_blank: bool = False
 ) -> Observed:
     """Return features and labels of a file of documents, or of the recipe's test part; see `crfqn.recipes.observe`."""
     if path is None or features is None:
         documents = _documents(recipe)
-        train, test = split(recipe, documents.n_items, documents.n_train)
+        train, test = split(recipe, documents)
         features = features or _fit(recipe, documents, train)[0]
         if path is None:
             part = _part(documents, test)
-            matrix = features.transform(part.inputs)
-            read = _reader(recipe, documents, [documents.labels[item] for item in train])
-            return Observed(matrix, _targets(recipe, part.labels, read), texts=_readable(part.inputs))
+            known = [documents.labels[item] for item in train]
+            texts = None if hasattr(part.inputs, "tocsr") else part.inputs
+            y = _targets(recipe, documents, part.labels, known)
+            return Observed(features.transform(part.inputs), y, texts=texts)
     if isinstance(path, list):
         new = read_set(recipe, path, features.columns_read, is_new=True)
     else:
         with own_files():
             new = read_items(recipe, path, features.columns_read, keeps_blank=keeps_blank, is_new=True)
-    try:
+    with _cells(new.where):
         matrix = features.transform(new.inputs, features.first_id)
+    labels = _targets(recipe, new, new.labels, new.labels) if any(new.labels) else None
+    return Observed(matrix, labels, new, None if hasattr(new.inputs, "tocsr") else new.inputs)
+
+
+@contextmanager
+def _cells(where: Callable[[int], str]) -> Iterator[None]:
+    """Turn the CellError of an item into a DataError with the item's place."""
+    try:
+        yield
     except CellError as error:
-        raise DataError(f"{new.where(error.item)}: {error.reason}") from error
-    labels = None
-    if any(new.labels):
-        labels = _targets(recipe, new.labels, _reader(recipe, new, new.labels))
-    return Observed(matrix, labels, new, _readable(new.inputs))
+        raise DataError(f"{where(error.item)}: {error.reason}") from error
 
 
-def _readable(inputs: Any) -> Any:
-    """Return inputs that people can read, None for a matrix."""
-    return None if hasattr(inputs, "tocsr") else inputs
-
-
-def _reader(recipe: Recipe, documents: Documents, labels: list[str]) -> Callable[[str], Any]:
-    """Return what makes targets of the texts of labels, as it is with the labels of a training or of a new file: names
-    of a taxonomy's nodes stay texts."""
-    if recipe.structure.kind == "taxonomy" or not documents.has_numbers:
-        return str
+def _targets(recipe: Recipe, documents: Documents, labels: list[str], known: list[str]) -> list[Any]:
+    """Return labels as the estimator takes them: numbers where those of a training or of a new file, `known`, are
+    numbers; names of a taxonomy's nodes stay texts, and a ranking's labels are separated by commas."""
     is_ranking = recipe.structure.kind == "ranking"
-    return target_reader(chain.from_iterable(map(_parts, labels)) if is_ranking else labels)
-
-
-def _targets(recipe: Recipe, labels: list[str], read: Callable[[str], Any]) -> list[Any]:
-    """Return the labels as the estimator takes them: a ranking's are separated by commas."""
-    if recipe.structure.kind != "ranking":
-        return [*map(read, labels)]
-    return [[*map(read, _parts(label))] for label in labels]
+    read: Callable[[str], Any] = str
+    if documents.has_numbers and recipe.structure.kind != "taxonomy":
+        read = target_reader(chain.from_iterable(map(_parts, known)) if is_ranking else known)
+    return [[*map(read, _parts(label))] for label in labels] if is_ranking else [*map(read, labels)]
 
 
 def _parts(label: str) -> list[str]:
@@ -132,19 +122,15 @@ def _parts(label: str) -> list[str]:
 
 def _documents(recipe: Recipe) -> Documents:
     """Return the recipe's data, all documents."""
+    documents: Documents = load_items(recipe, partial(_check_labels, format=format_of(recipe)))
     if recipe.data.dataset:
-        documents = load_dataset(recipe)
-        assert isinstance(documents, Documents)  # or it would have raised
-        has = "text" if isinstance(documents.inputs, list) else "given"
-        if recipe.features.kind != has:
-            what = {"text": "texts", "given": "numbers"}[has]
+        kind, what = ("text", "texts") if isinstance(documents.inputs, list) else ("given", "numbers")
+        if recipe.features.kind != kind:
             raise RecipeError(
                 f'{recipe.source}: [features] kind = "{recipe.features.kind}": the dataset '
-                f'{recipe.data.dataset!r} has {what}; use "{has}"'
+                f'{recipe.data.dataset!r} has {what}; use "{kind}"'
             )
-        return documents
-    train, *others = own_parts(recipe, partial(_check_labels, format=format_of(recipe)))
-    return concatenate(train, others[0]) if others else replace(train, n_train=train.n_items)
+    return documents
 
 
 def _check_labels(documents: Documents, format: str) -> None:
@@ -152,19 +138,16 @@ def _check_labels(documents: Documents, format: str) -> None:
     n_unknown = documents.labels.count("")
     if n_unknown:
         others = f" (and {n_unknown - 1} more)" if n_unknown > 1 else ""
-        assert documents.places is not None  # of a file
-        place = documents.places.where(documents.labels.index(""))
         form = "; expected `label TAB text`" if format == "text" else ""
-        raise DataError(f"{place}: no label{others}{form}")
+        raise DataError(f"{documents.where(documents.labels.index(''))}: no label{others}{form}")
 
 
 def _check_classes(recipe: Recipe, documents: Documents, labels: list[str]) -> None:
     """Raise DataError where a table's column of labels has one label only, or continuous numbers."""
     distinct, remedy = set(labels), "; label (--label) names another column"
     if len(distinct) == 1:
-        only = shorten(labels[0])
         names = ", ".join(recipe.data.names("train"))
-        raise DataError(f"{names}: expected at least two labels, all items have {only}{remedy}")
+        raise DataError(f"{names}: expected at least two labels, all items have {shorten(labels[0])}{remedy}")
     numbers = [float(with_point(label)) for label in distinct if is_number(with_point(label))]
     is_whole = all(number.is_integer() for number in numbers)
     if 2 * len(distinct) > len(labels) and len(numbers) == len(distinct) and not is_whole:
@@ -203,8 +186,9 @@ def _given(recipe: Recipe, documents: Documents) -> LabelTree:
     settings = recipe.structure
     if settings.taxonomy:
         where += f' taxonomy = "{settings.taxonomy}"'
+        file = recipe.source.parent / settings.taxonomy
         with own_files():
-            file = own_file(recipe.source.parent / settings.taxonomy)
+            check_regular(file)
             tree = read_taxonomy_file(file, settings.separator or "/")
     if tree is None:
         raise RecipeError(
@@ -238,10 +222,8 @@ def _fit(recipe: Recipe, documents: Documents, items: NDArray) -> tuple[Featuriz
     """Return the features fitted to the training part, which has these items, and their matrix there."""
     train = _part(documents, items)
     if isinstance(train.inputs, TokenColumns):
-        try:
+        with _cells(lambda item: _place(recipe, documents, int(items[item]))):
             return Table.fit(train.inputs)
-        except CellError as error:
-            raise DataError(f"{_place(recipe, documents, int(items[error.item]))}: {error.reason}") from error
     if not isinstance(train.inputs, list):
         if not train.inputs.nnz:
             raise DataError(f"{recipe.source}: the training part of [data] has no features")
@@ -253,7 +235,7 @@ def _fit(recipe: Recipe, documents: Documents, items: NDArray) -> tuple[Featuriz
 
 
 def _part(documents: Documents, items: NDArray) -> Documents:
-    inputs, names = documents.inputs, documents.feature_names
-    taken = [inputs[item] for item in items] if isinstance(inputs, list) else inputs[items]
+    inputs = documents.inputs
+    inputs = [inputs[item] for item in items] if isinstance(inputs, list) else inputs[items]
     labels = [documents.labels[item] for item in items]
-    return replace(documents, inputs=taken, labels=labels, taxonomy=None, feature_names=names, places=None)
+    return replace(documents, inputs=inputs, labels=labels, taxonomy=None, places=None)

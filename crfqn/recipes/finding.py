@@ -12,7 +12,7 @@ from typing import Any
 
 from crfqn.choices import STRUCTURED
 from crfqn.data.files import STANDARD_INPUT, check_whole, is_blank, shown_name
-from crfqn.data_options import DATA_OPTIONS, FEATURES_OF, SECTIONS, SOURCE, Key, keys_in
+from crfqn.data_options import DATA_OPTIONS, FEATURES_OF, SECTIONS, SOURCE, keys_in
 from crfqn.datasets.registry import bundled
 from crfqn.errors import InputError, RecipeError
 from crfqn.readers.conll import TAB, columns_of, splits_at_tabs
@@ -25,10 +25,8 @@ from crfqn.recipes.schema import Recipe, keys_of, parse_recipe
 from crfqn.recipes.sources import TABLES, files_named, own_files, told_format
 
 FILE_NAME = "recipe.toml"
-OF_FORMAT = {
-    "crfsuite": "attributes",
-    "svmlight": "given",
-}  # features; other sequences have words, documents text
+# The features of a format; other sequences have words, documents text.
+OF_FORMAT = {"crfsuite": "attributes", "svmlight": "given"}
 CHAIN, TEXT = "windows", "text"  # the features of files of one's own that a skeleton shows
 EXAMPLES: dict[str, dict[str, Any]] = {  # keys that a skeleton sets; it has all others as comments
     "data": {"train": "train.txt", "test": "test.txt"},
@@ -76,32 +74,32 @@ def recipe_of_options(data: str | Sequence[str], **options: Any) -> Recipe:
     for option, value in options.items():
         row = DATA_OPTIONS[option]
         sections[row.section][row.key] = value
-    own, features, tree = sections.values()
-    given = _as_list(data)
-    own |= {"train": given} | ({"drop": ",".join(_as_list(own["drop"]))} if "drop" in own else {})
-    files = {part: files_named(_as_list(own[part]), Path()) for part in ("train", "test") if own.get(part)}
+    keys, features, labels = sections.values()
+    names = keys["train"] = _as_list(data)
+    if "drop" in keys:
+        keys["drop"] = ",".join(_as_list(keys["drop"]))
+    files = {part: files_named(_as_list(keys[part]), Path()) for part in ("train", "test") if keys.get(part)}
     first = str(files["train"][0])
-    lines = first_lines(first, own.get("encoding", "utf-8"))
-    format = _format_of(first, own.get("format"), lines)
-    if "format" in own or not told_format(first):
-        own["format"] = format.name
-    if "kind" not in tree:
-        tree["kind"] = _structure_of(
-            format, tree.get("taxonomy"), features.get("kind"), lines, shown_name(first)
-        )
-    title = _infer_features(first, format, lines, own, features, tree["kind"])
+    lines = first_lines(first, keys.get("encoding", "utf-8"))
+    format = _format_of(first, keys.get("format"), lines)
+    if "format" in keys or not told_format(first):
+        keys["format"] = format.name
+    if "taxonomy" in labels:
+        labels.setdefault("kind", "taxonomy")
+        labels["taxonomy"] = _whole_path(labels["taxonomy"])
+    if "kind" not in labels:
+        labels["kind"] = _structure_of(format, features.get("kind"), lines, shown_name(first))
+    title = _infer_features(first, format, lines, keys, features, labels["kind"])
     if format.name == "conll" and splits_at_tabs(lines):
-        own["separator"] = TAB
-    if "taxonomy" in tree:
-        tree["taxonomy"] = _whole_path(tree["taxonomy"])
-    for part, names in files.items():
-        paths = [_whole_path(str(name)) for name in names]
-        own[part] = paths[0] if len(paths) == 1 else paths
-    name = Path(given[0] if Path(given[0]).is_dir() else first).name.split(".")[0]
-    has_intercept = features["kind"] == "table" and tree["kind"] in ("flat", "taxonomy")
+        keys["separator"] = TAB
+    for part, paths in files.items():
+        whole = [_whole_path(str(path)) for path in paths]
+        keys[part] = whole[0] if len(whole) == 1 else whole
+    name = Path(names[0] if Path(names[0]).is_dir() else first).name.split(".")[0] or "model"
+    has_intercept = features["kind"] == "table" and labels["kind"] in ("flat", "taxonomy")
     table = {
-        "name": "model" if first == STANDARD_INPUT else name or "model",
-        "title": f"{', '.join(given)}: {title or format.title}",
+        "name": "model" if first == STANDARD_INPUT else name,
+        "title": f"{', '.join(names)}: {title or format.title}",
         "objective": {"fit_intercept": True} if has_intercept else {},
     }
     return parse_recipe(table | sections, Path.cwd() / SOURCE)
@@ -111,20 +109,64 @@ def _as_list(names: str | Sequence[str]) -> list[str]:
     return [names] if isinstance(names, str) else [*names]
 
 
+def _whole_path(path: str) -> str:
+    """Return the whole path of a file, so that a model knows it from any folder."""
+    return path if path == STANDARD_INPUT else str(Path(path).resolve())
+
+
+def _format_of(data: str, format: str | None, lines: Sequence[str]) -> Format:
+    """Return the format of a file to train on, by its name or its first lines; InputError where neither tells it."""
+    shown = shown_name(data)
+    if data != STANDARD_INPUT and (not Path(data).exists() or Path(data).is_dir()):
+        raise InputError(
+            f"{data}: {'a folder' if Path(data).is_dir() else 'no such file'}; expected a file to train on"
+        )
+    name = format or told_format(data) or sniff(lines)
+    if name is None and (data == STANDARD_INPUT or Path(data).is_file()):
+        if not lines:
+            raise InputError(f"{shown}: empty; expected items to train on")
+        known = ", ".join(FORMATS)
+        raise InputError(f"{shown}: neither its name nor its content tells the format; say --format: {known}")
+    return find_format(name, data)
+
+
+def _structure_of(format: Format, features: str | None, lines: Sequence[str], shown: str) -> str:
+    """Return the structure of the labels in a format: of features of single items and JSON lines of texts flat;
+    InputError where it may be several, DataError for the first of JSON lines that tells none."""
+    kinds = format.holds
+    if len(kinds) > 1 and features is not None:
+        kinds = (DOCUMENTS if features in FEATURES_OF["flat"] else SEQUENCES,)
+    elif format.name == "jsonl" and lines:
+        kinds = (kind_of_lines(shown, lines)[0],)
+    if len(kinds) > 1:
+        if not lines and not Path(shown).is_fifo():
+            raise InputError(f"{shown}: empty; expected items to train on")
+        raise InputError(
+            f"format {format.name} holds sequences or documents; say --structure chain, flat, taxonomy or ranking"
+        )
+    return {SEQUENCES: "chain", DOCUMENTS: "flat"}[kinds[0]]
+
+
 def _infer_features(
     data: str,
     format: Format,
     lines: Sequence[str],
-    own: dict[str, Any],
+    keys: dict[str, Any],
     features: dict[str, Any],
     structure: str,
 ) -> str:
     """Complete [features], and of tables [data], by what the format and first lines of a file tell; return the title
     of a table's training, "" for others."""
-    is_table = format.name in TABLES and structure != "chain"
-    header = _titles(data, format.name, lines) if is_table else []
-    if is_table and not header:
-        raise InputError(f"{data}: empty; expected a table, and a column of labels in it")
+    is_table, header = format.name in TABLES and structure != "chain", []
+    if is_table:
+        if format.name == "parquet":
+            with own_files():
+                header = parquet_titles(data)
+        else:
+            check_whole(data, 1, "".join(lines[:1]))
+            header = titles(lines, DELIMITERS[format.name])
+        if not header:
+            raise InputError(f"{data}: empty; expected a table, and a column of labels in it")
     if "kind" not in features:
         of_format = OF_FORMAT.get(format.name, "words" if structure == "chain" else "text")
         if is_table and not {title.lower() for title in header} & {*TEXTS}:
@@ -142,35 +184,59 @@ def _infer_features(
             )
         if kind == "windows":
             features["columns"] = " ".join(columns_of(lines))
-    if kind == "table" and structure != "chain":
-        chosen = "" if "label" in own else " (--label names another)"
-        own |= _table_keys(data, header, own, format.name, lines)
-        return f"rows of a table, its column {own['label']!r} the label{chosen}"
-    if kind == "text" and is_table:
-        own |= _text_keys(data, header, own, features.pop("columns", ""), format.name, lines)
-        return f"texts, the column {own['text']!r} of a table, labels in its column {own['label']!r}"
-    if "header" in own or "drop" in own:
+    if kind == "table" and structure != "chain" and not is_table:
         raise InputError(
-            "--drop, --header and --no-header are for tables whose rows are items (--features table), the latter two "
-            "for those of texts (--features text), too"
+            f"--features table: expected a file in format {', '.join(TABLES)}, and {data} is {format.name}"
         )
-    return ""
+    if not is_table or kind not in ("table", "text"):
+        if "header" in keys or "drop" in keys:
+            raise InputError(
+                "--drop, --header and --no-header are for tables whose rows are items (--features table), the latter "
+                "two for those of texts (--features text), too"
+            )
+        return ""
+    delimiter = DELIMITERS.get(format.name)  # None of Parquet
+    if delimiter is None:
+        keys["header"] = True
+    keys.setdefault("header", delimiter is not None and has_header(lines, delimiter))
+    names = header if keys["header"] else [str(number) for number in range(1, len(header) + 1)]
+    if kind == "text":
+        _choose_texts(data, names, keys, features.pop("columns", ""), delimiter, lines)
+        return f"texts, the column {keys['text']!r} of a table, labels in its column {keys['label']!r}"
+    chosen = "" if "label" in keys else " (--label names another)"
+    usual = next((name for name in names if name.lower() in OF_ROWS), names[-1] if names else "")
+    keys["label"] = _column("label", keys.get("label", usual), names)
+    drop = [name.strip() for name in keys.get("drop", "").split(",") if name.strip()]
+    keys["drop"] = ",".join(_column("drop", name, names) for name in drop)
+    return f"rows of a table, its column {keys['label']!r} the label{chosen}"
 
 
-def _format_of(data: str, format: str | None, lines: Sequence[str]) -> Format:
-    """Return the format of a file to train on, by its name or its first lines; InputError where neither tells it."""
-    shown = shown_name(data)
-    if data != STANDARD_INPUT and (not Path(data).exists() or Path(data).is_dir()):
-        raise InputError(
-            f"{data}: {'a folder' if Path(data).is_dir() else 'no such file'}; expected a file to train on"
-        )
-    told = format or told_format(data) or sniff(lines)
-    if told is None and (data == STANDARD_INPUT or Path(data).is_file()):
-        if not lines:
-            raise InputError(f"{shown}: empty; expected items to train on")
-        known = ", ".join(FORMATS)
-        raise InputError(f"{shown}: neither its name nor its content tells the format; say --format: {known}")
-    return find_format(told, data)
+def _choose_texts(
+    data: str, names: list[str], keys: dict[str, Any], text: str, delimiter: str | None, lines: Sequence[str]
+) -> None:
+    """Set the keys text and label of [data] for a table of texts. The texts are in the column that is named, or called
+    text, or the only other one of texts; the labels in one of a usual name, or the last of the others. InputError, with
+    the columns and what to say, where they may be in several."""
+    usual = {name.lower(): name for name in reversed(names)}
+    text = _column("columns", text, names) if text else usual.get(*TEXTS, "")
+    label = _column("label", keys["label"], names) if "label" in keys else ""
+    if not label:
+        fitting = [usual[name] for name in OF_ROWS if name in usual] + names[::-1] * bool(text)
+        label = next((name for name in fitting if name != text), "")
+    others = [name for name in names if name not in (text, label)]
+    texts = others if delimiter is None else are_texts(lines, delimiter, names, others)
+    if not text and label and len(texts) == 1:
+        (text,) = texts
+    if text and label:
+        keys |= {"text": text, "label": label}
+        return
+    missing = [] if text else ["--columns", *(texts or others)[:1]]
+    missing += [] if label else ["--label", names[-1]] if names else []
+    bare = "; if the first line is an item, --no-header, and numbers for names" if keys["header"] else ""
+    raise InputError(
+        f"{data}: expected a column of texts and one of labels, there are: {', '.join(names):.300}; say which, as by "
+        f"{shlex.join(missing)}{bare}"
+    )
 
 
 def _kind_of_templates(templates: str) -> str:
@@ -180,8 +246,8 @@ def _kind_of_templates(templates: str) -> str:
         return "templates"
     path = Path(templates)
     if "[" not in templates:
-        there = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-        near = difflib.get_close_matches(path.name, there, n=1)
+        files = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+        near = difflib.get_close_matches(path.name, files, n=1)
         hint = f"; did you mean {path.with_name(near[0])}?" if near and not path.is_dir() else ""
         raise InputError(
             f"--templates {templates}: {'a folder' if path.is_dir() else 'no such file'}, and no templates like w[0] "
@@ -190,107 +256,16 @@ def _kind_of_templates(templates: str) -> str:
     return "windows"
 
 
-def _structure_of(
-    format: Format, taxonomy: str | None, features: str | None, lines: Sequence[str], shown: str
-) -> str:
-    """Return the structure of the labels in a format, of a tree that of such, of features of single items and JSON
-    lines of texts flat; InputError where it may be several, DataError for the first of JSON lines that tells none."""
-    if taxonomy is not None:
-        return "taxonomy"
-    kinds = format.holds
-    if len(kinds) > 1 and features is not None:
-        kinds = (DOCUMENTS if features in FEATURES_OF["flat"] else SEQUENCES,)
-    elif format.name == "jsonl" and lines:
-        kinds = (kind_of_lines(shown, lines)[0],)
-    if len(kinds) > 1:
-        if not lines and not Path(shown).is_fifo():
-            raise InputError(f"{shown}: empty; expected items to train on")
-        raise InputError(
-            f"format {format.name} holds sequences or documents; say --structure chain, flat, taxonomy or ranking"
-        )
-    return {SEQUENCES: "chain", DOCUMENTS: "flat"}[kinds[0]]
-
-
-def _titles(data: str, format: str, lines: Sequence[str]) -> list[str]:
-    """Return the names of the columns of a table, or the cells of its first row."""
-    if format != "parquet":
-        check_whole(data, 1, "".join(lines[:1]))
-        return titles(lines, DELIMITERS[format])
-    with own_files():
-        return parquet_titles(data)
-
-
-def _table_keys(
-    data: str, header: list[str], named: dict[str, Any], format: str, lines: Sequence[str]
-) -> dict[str, Any]:
-    """Return the keys of [data] for a table whose rows are items: header, label and drop, by names of columns."""
-    if format not in TABLES:
-        raise InputError(
-            f"--features table: expected a file in format {', '.join(TABLES)}, and {data} is {format}"
-        )
-    has_titles, names = _names(header, named, format, lines)
-    usual = next((name for name in names if name.lower() in OF_ROWS), names[-1] if names else "")
-    label = named.get("label", usual)
-    drop = [name for name in named.get("drop", "").split(",") if name.strip()]
-    return {
-        "header": has_titles,
-        "label": _column("label", label, names),
-        "drop": ",".join(_column("drop", name.strip(), names) for name in drop),
-    }
-
-
-def _names(
-    header: list[str], named: dict[str, Any], format: str, lines: Sequence[str]
-) -> tuple[bool, list[str]]:
-    """Return whether a table's first line names its columns, and the names, else numbers from 1."""
-    has_titles = format == "parquet" or named.get("header", has_header(lines, DELIMITERS[format]))
-    return has_titles, header if has_titles else [str(number) for number in range(1, len(header) + 1)]
-
-
-def _text_keys(
-    data: str, header: list[str], named: dict[str, Any], text: str, format: str, lines: Sequence[str]
-) -> dict[str, Any]:
-    """Return the keys of [data] for a table of texts: header, text and label. The texts are in the column that is
-    named, or called text, or the only other one of texts; the labels in one of a usual name, or the last of the others.
-    InputError, with the columns and what to say, where they may be in several."""
-    has_titles, names = _names(header, named, format, lines)
-    usual = {name.lower(): name for name in reversed(names)}
-    text = _column("columns", text, names) if text else usual.get(*TEXTS, "")
-    label = _column("label", named["label"], names) if "label" in named else ""
-    if not label:
-        fitting = [usual[name] for name in OF_ROWS if name in usual] + names[::-1] * bool(text)
-        label = next((name for name in fitting if name != text), "")
-    others = [name for name in names if name not in (text, label)]
-    texts = others if format == "parquet" else are_texts(lines, DELIMITERS[format], names, others)
-    if not text and label and len(texts) == 1:
-        (text,) = texts
-    if text and label:
-        return {"header": has_titles, "text": text, "label": label}
-    missing = [] if text else ["--columns", *(texts or others)[:1]]
-    missing += [] if label else ["--label", names[-1]] if names else []
-    bare = "; if the first line is an item, --no-header, and numbers for names" if has_titles else ""
-    raise InputError(
-        f"{data}: expected a column of texts and one of labels, there are: {', '.join(names):.300}; say which, as by "
-        f"{shlex.join(missing)}{bare}"
-    )
-
-
 def _column(option: str, name: str, names: list[str]) -> str:
     """Return a column's name, given that or its number from 1, or from -1 backwards."""
     if name in names:
         return name
     number = int(name) if name.removeprefix("-").isdecimal() else 0
     if not 1 <= abs(number) <= len(names):
-        shown = ", ".join(names)
         raise InputError(
-            f"--{option} {name}: expected a column, or its number from 1; there are: {shown:.300}"
+            f"--{option} {name}: expected a column, or its number from 1; there are: {', '.join(names):.300}"
         )
     return names[number - 1 if number > 0 else number]
-
-
-def _whole_path(path: str) -> str:
-    """Return the whole path of a file, so that a model knows it from any folder."""
-    return path if path == STANDARD_INPUT else str(Path(path).resolve())
 
 
 def skeleton(structure: str = "chain") -> str:
@@ -320,11 +295,12 @@ def skeleton(structure: str = "chain") -> str:
 def describe_keys(structure: str = "chain") -> dict[str, dict[str, dict[str, Any]]]:
     """Return the keys of the sections with default (None: there is none), choices and meaning; raises as `skeleton`."""
     allowed = keys_of(structure, _shown_features(structure))
+    has_forms = structure in ("chain", "taxonomy")
     return {
         section: {
             name: {
                 "default": None if key.default is MISSING else key.default,
-                "choices": [*_choices(name, key, structure)],
+                "choices": [*STRUCTURED] if name == "loss" and has_forms else [*key.rule.choices],
                 "says": key.rule.says,
             }
             for name, key in keys_in(cls).items()
@@ -339,7 +315,3 @@ def _shown_features(structure: str) -> str:
     if structure not in FEATURES_OF:
         raise InputError(f"structure: expected one of {', '.join(FEATURES_OF)}, got {structure!r}")
     return CHAIN if structure == "chain" else TEXT
-
-
-def _choices(name: str, key: Key, structure: str) -> tuple[str, ...]:
-    return (*STRUCTURED,) if name == "loss" and structure in ("chain", "taxonomy") else key.rule.choices

@@ -1,13 +1,15 @@
-"""Schema of recipes: sections, their keys, and which of them go together.
+"""Recipes as TOML has them: sections of typed keys, and which of them go together.
 
-A recipe is a TOML file; here it becomes frozen dataclasses, or a RecipeError that names file, section and key.
+The keys are those of `crfqn.data_options`. Anything unknown, of a wrong type or out of range is a RecipeError that
+names file, section and key, what came and what is allowed.
 """
 
+import difflib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from crfqn.choices import STRUCTURED
 from crfqn.data.templates.vocabulary import WindowFeatures
@@ -25,7 +27,9 @@ from crfqn.data_options import (
 )
 from crfqn.errors import InputError, RecipeError
 from crfqn.readers.registry import FORMATS
-from crfqn.recipes.keys import check_names, read_section, read_table, shown
+
+KINDS = {float: "number", bool: "true or false", int: "integer", str: "text"}
+Section = TypeVar("Section")
 
 
 @dataclass(frozen=True)
@@ -60,37 +64,48 @@ class Recipe:
 def parse_recipe(table: Mapping[str, Any], source: str | Path = "recipe") -> Recipe:
     """Return the checked `Recipe` of a table read from TOML or a model file; RecipeError names `source`, the section
     and the key, what came and what is allowed."""
-    table = dict(table)
     check_names(source, "the recipe", table, ("name", "title", *SECTIONS))
     for name in ("name", "title"):
         if not isinstance(table.get(name), str) or not table[name]:
             raise RecipeError(
                 f"{source}: expected {name} = a text that is not empty, got {shown(table.get(name))}"
             )
-    parts = {name: read_table(source, f"[{name}]", table.get(name, {})) for name in SECTIONS}
-    split = read_table(source, "[data.split]", parts["data"].pop("split", {"kind": "given"}))
-    names = keys_in(SolverSection)
-    settings = {name: parts["solver"].pop(name) for name in [*parts["solver"]] if name not in names}
-    ready: dict[str, dict[str, Any]] = {
-        "data": {"split": read_section(SplitSection, source, "[data.split]", split)},
+    parts = {name: _read_table(source, f"[{name}]", table.get(name, {})) for name in SECTIONS}
+    split = _read_table(source, "[data.split]", parts["data"].pop("split", {"kind": "given"}))
+    solver_keys = keys_in(SolverSection)
+    settings = {name: parts["solver"].pop(name) for name in [*parts["solver"]] if name not in solver_keys}
+    nested: dict[str, dict[str, Any]] = {
+        "data": {"split": _read_section(SplitSection, source, "[data.split]", split)},
         "solver": {"settings": settings},
     }
     sections: dict[str, Any] = {
-        name: read_section(cls, source, f"[{name}]", parts[name], **ready.get(name, {}))
+        name: _read_section(cls, source, f"[{name}]", parts[name], **nested.get(name, {}))
         for name, cls in SECTIONS.items()
     }
     recipe = Recipe(table["name"], table["title"], **sections, source=Path(source))
     for text in chain(_mistakes_in_data(recipe.data), _mistakes_of_kinds(recipe)):
         raise RecipeError(f"{source}: {text}")
-    _check_keys(source, parts, recipe.structure.kind, recipe.features.kind)
-    for text in _mistakes_in_templates(recipe.features, "templates" in parts["features"]):
-        raise RecipeError(f"{source}: {text}")
+    features, structure = recipe.features, recipe.structure.kind
+    for name, allowed in keys_of(structure, features.kind).items():
+        kind = f'kind = "{features.kind if name == "features" else structure}"'
+        owner = "[structure] " if name == "objective" else ""
+        check_names(source, f"[{name}] with {owner}{kind}", parts[name], allowed)
+    if features.kind == "windows":
+        try:
+            WindowFeatures.parse(features.templates, features.column_names)
+        except InputError as error:
+            raise RecipeError(f"{source}: [features] templates: {error}") from error
+    if features.kind == "templates" and "templates" not in parts["features"]:
+        raise RecipeError(
+            f"{source}: [features] lacks the key templates: expected the name of a pattern file"
+        )
     for name, value in settings.items():
         if name == "settings":
-            read_table(source, "[solver.settings]", value)
+            _read_table(source, "[solver.settings]", value)
         elif not isinstance(value, (str, int, float, bool)):
-            found = f"[solver] {name} = {shown(value)}"
-            raise RecipeError(f"{source}: {found}: expected a number, a text, true or false")
+            raise RecipeError(
+                f"{source}: [solver] {name} = {shown(value)}: expected a number, a text, true or false"
+            )
     return recipe
 
 
@@ -104,12 +119,53 @@ def keys_of(structure: str, features: str) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _check_keys(source: str | Path, parts: Mapping[str, Any], structure: str, features: str) -> None:
-    """Check that the sections have only keys of their kinds."""
-    for name, allowed in keys_of(structure, features).items():
-        kind = f'kind = "{features if name == "features" else structure}"'
-        owner = "[structure] " if name == "objective" else ""
-        check_names(source, f"[{name}] with {owner}{kind}", parts[name], allowed)
+def _read_section(
+    cls: type[Section], source: str | Path, where: str, table: Mapping[str, Any], **values: Any
+) -> Section:
+    """Return a section as a dataclass, read from its table; `values` are fields that have been read before."""
+    declared = keys_in(cls)
+    check_names(source, where, table, tuple(declared))
+    for name, key in declared.items():
+        rule = key.rule
+        if rule.choices:
+            expected = "one of " + ", ".join(map(shown, rule.choices))
+        else:
+            words = "".join(f"{shown(word)} or " for word in rule.words)
+            expected = words + (KINDS.get(rule.kind) or rule.expects) + rule.limit
+        if name in table:
+            value = table[name]
+            if not rule.allows(value):
+                raise RecipeError(f"{source}: {where} {name} = {shown(value)}: expected {expected}")
+            values[name] = float(value) if rule.kind is float and not isinstance(value, str) else value
+        elif key.default is MISSING:
+            raise RecipeError(f"{source}: {where} lacks the key {name}: expected {expected}")
+    return cls(**values)
+
+
+def _read_table(source: str | Path, where: str, value: Any) -> dict[str, Any]:
+    """Return a copy of a TOML table; RecipeError if the value is none."""
+    if not isinstance(value, Mapping):
+        raise RecipeError(f"{source}: expected a section {where}, got {shown(value)}")
+    return dict(value)
+
+
+def check_names(source: str | Path, where: str, table: Mapping[str, Any], allowed: tuple[str, ...]) -> None:
+    """Raise RecipeError for keys that are not among the allowed ones."""
+    for name, value in table.items():
+        if name not in allowed:
+            near = difflib.get_close_matches(name, allowed, n=1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            raise RecipeError(
+                f"{source}: {where} has an unknown key: {name} = {shown(value)}{hint}; "
+                f"allowed: {', '.join(allowed)}"
+            )
+
+
+def shown(value: Any) -> str:
+    """Return a value as TOML writes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "nothing" if value is None else f'"{value}"' if isinstance(value, str) else f"{value}"
 
 
 def _mistakes_in_data(data: DataSection) -> Iterator[str]:
@@ -136,13 +192,15 @@ def _mistakes_of_kinds(recipe: Recipe) -> Iterator[str]:
     data, structure, loss = recipe.data, recipe.structure, recipe.objective.loss
     is_chain, kind = structure.kind == "chain", recipe.features.kind
     of_kind = f'[features] kind = "{kind}"'
-    if kind not in FEATURES_OF[structure.kind]:
+    if is_chain and kind not in FEATURES_OF["chain"]:
         yield (
             f'{of_kind} is for single items, not for sequences; expected [structure] kind = "taxonomy", "flat" or '
-            f'"ranking", got "chain"'
-            if is_chain
-            else f'{of_kind} is for sequences, not for [structure] kind = "{structure.kind}"; use "given" (numbers), '
-            f'"text" or "table"'
+            '"ranking", got "chain"'
+        )
+    if not is_chain and kind not in FEATURES_OF[structure.kind]:
+        yield (
+            f'{of_kind} is for sequences, not for [structure] kind = "{structure.kind}"; use "given" (numbers), '
+            '"text" or "table"'
         )
     fitting = "attributes" if data.train else "pixel-pairs"
     if is_chain and kind not in (fitting, "windows", "templates", "words"):
@@ -150,13 +208,12 @@ def _mistakes_of_kinds(recipe: Recipe) -> Iterator[str]:
         columns = "for files of columns" if data.train else "if it has columns"
         yield f'{of_kind}: {has}; use "{fitting}", or "windows", "templates" or "words" {columns}'
     if loss not in STRUCTURED and structure.kind in ("chain", "taxonomy"):
-        others = " or ".join(f'"{name}"' for name in STRUCTURED)
+        losses = " or ".join(f'"{name}"' for name in STRUCTURED)
         yield (
-            f'[objective] loss = "{loss}" is for [structure] kind = "flat"; expected {others} for '
+            f'[objective] loss = "{loss}" is for [structure] kind = "flat"; expected {losses} for '
             f'"{structure.kind}"'
         )
-    for name in ("taxonomy", "separator"):
-        value = getattr(structure, name)
+    for name, value in (("taxonomy", structure.taxonomy), ("separator", structure.separator)):
         if value is not None and data.dataset:
             yield (
                 f'[structure] {name} = "{value}" is for files of your own; the dataset {data.dataset!r} brings its '
@@ -164,17 +221,6 @@ def _mistakes_of_kinds(recipe: Recipe) -> Iterator[str]:
             )
         if value == "":
             yield f'[structure] {name} = "": expected a text that is not empty'
-
-
-def _mistakes_in_templates(features: FeaturesSection, has_templates: bool) -> Iterator[str]:
-    """Yield why window templates cannot be read, or ask for columns that are not there; or that there are none."""
-    if features.kind == "windows":
-        try:
-            WindowFeatures.parse(features.templates, features.column_names)
-        except InputError as error:
-            yield f"[features] templates: {error}"
-    if features.kind == "templates" and not has_templates:
-        yield "[features] lacks the key templates: expected the name of a pattern file"
 
 
 def _without_none(value: Any) -> Any:

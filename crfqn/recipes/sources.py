@@ -1,7 +1,7 @@
-"""Data that a recipe names: datasets, its own files and new ones for its model; how the items are cut; what it gives.
+"""Data that a recipe names: datasets, its files and new ones for its model; the split of the items; the results.
 
-A file is read in the format which the recipe says, else what the file's name tells, else that of the kind of features.
-A new file has the format that its name tells, else one that the model reads and that its first lines look like, else
+A file is read in the format that the recipe names, else in that of the file's name, else in that of the kind of
+features. A new file has the format of its name, else one that the model reads and that its first lines look like, else
 the training file's.
 """
 
@@ -34,30 +34,26 @@ if TYPE_CHECKING:
 
 EMBEDDED = "digits"
 EMBEDDED_DOCUMENTS = "stdlib"
-OF_FEATURES = {
-    "windows": "conll",
-    "templates": "conll",
-    "words": "conll",
-    "text": "text",
-    "given": "svmlight",
-    "table": "csv",
-}
+OF_TEMPLATES = ("templates", "words")  # kinds of features that the model makes itself
+OF_COLUMNS = ("windows", *OF_TEMPLATES)
 TABLES = ("csv", "tsv", "parquet")
+# The format of files of a kind of features, where neither recipe nor name says it.
+OF_FEATURES = dict.fromkeys(OF_COLUMNS, "conll") | {"text": "text", "given": "svmlight", "table": "csv"}
+# Formats of new files besides that one.
 OF_NEW = {
     "attributes": ("jsonl", "crfsuite"),
     "text": ("jsonl", *TABLES),
     "given": ("svmlight",),
     "table": TABLES,
-}  # formats of new files besides that of the features
+}
 ONLY_WORDS = ("form",)  # of CoNLL-U: lemmas and tags are what a tagger is to find
-
 
 Origin = str | Path | list[str | Path] | None  # of new items: a file, several, or the recipe's own test part
 
 
 @dataclass(frozen=True)
 class Observed:
-    """Featurizer of new items as `predict` takes them, and labels: lists for sequences, "" if unknown, None if all are,
+    """Features of new items as `predict` takes them, and labels: lists for sequences, "" if unknown, None if all are,
     whole numbers where the file's labels are numbers (`Documents.targets`).
     `data` are the items as read; `texts` how positions read: a list of str an item, the first column of data with
     columns; of documents their texts, or the cells of rows."""
@@ -100,29 +96,8 @@ class Prepared:
 
     def take_train(self) -> Any:
         """Return X_train and let go of it: a training then holds it only until its own store is built."""
-        taken, self.X_train = self.X_train, None
-        return taken
-
-
-def load_dataset(recipe: Recipe) -> Labeled | Documents:
-    """Return the recipe's dataset; RecipeError for sequences where documents are needed or the other way."""
-    is_chain = recipe.structure.kind == "chain"
-    try:
-        data = find_dataset(recipe).load()
-    except DataUnavailableError as error:
-        name = EMBEDDED if is_chain else EMBEDDED_DOCUMENTS
-        raise DataUnavailableError(
-            f"{error}\nWithout any download: `crfqn train models/{name}` trains on data that is built in."
-        ) from error
-    if isinstance(data, Labeled) != is_chain:
-        has, fitting = (
-            ("single items", '"taxonomy", "flat" or "ranking"') if is_chain else ("sequences", '"chain"')
-        )
-        raise RecipeError(
-            f'{recipe.source}: [structure] kind = "{recipe.structure.kind}": the dataset '
-            f"{recipe.data.dataset!r} has {has}; use {fitting}"
-        )
-    return data
+        X, self.X_train = self.X_train, None
+        return X
 
 
 @contextmanager
@@ -134,13 +109,6 @@ def own_files() -> Iterator[None]:
         raise DataError(str(error)) from error
 
 
-def own_file(path: Path) -> Path:
-    """Return the path of a file that a recipe names; DataError for a pipe or device, as it is read as a whole, and
-    twice where a message needs its line."""
-    check_regular(path)
-    return path
-
-
 def find_dataset(recipe: Recipe) -> Dataset:
     """Return the registry's entry of the recipe's dataset; RecipeError if there is none."""
     try:
@@ -149,17 +117,51 @@ def find_dataset(recipe: Recipe) -> Dataset:
         raise RecipeError(f"{recipe.source}: [data] dataset: {error}") from error
 
 
-def split(recipe: Recipe, n_items: int, n_given: int | None) -> tuple[np.ndarray, np.ndarray]:
+def load_items(recipe: Recipe, check: Callable[[Any], None]) -> Any:
+    """Return all items of a recipe, those for training first: of its dataset, or of its files, each checked by `check`.
+    RecipeError for sequences where documents are needed or the other way."""
+    if not recipe.data.dataset:
+        parts: list[Any] = []
+        for part in filter(recipe.data.names, ("train", "test")):
+            with own_files():
+                files = files_named(recipe.data.names(part), recipe.source.parent)
+                for file in files:
+                    if file != STANDARD_INPUT:
+                        check_regular(file)  # read as a whole, and again where a message needs its line
+            parts.append(read_set(recipe, files, is_train=part == "train", check=check))
+        if len(parts) == 1:
+            return replace(parts[0], n_train=parts[0].n_items)
+        return (append_test if isinstance(parts[0], Labeled) else concatenate)(*parts)
+    is_chain = recipe.structure.kind == "chain"
+    try:
+        data = find_dataset(recipe).load()
+    except DataUnavailableError as error:
+        name = EMBEDDED if is_chain else EMBEDDED_DOCUMENTS
+        raise DataUnavailableError(
+            f"{error}\nWithout any download: `crfqn train models/{name}` trains on data that is built in."
+        ) from error
+    if isinstance(data, Labeled) != is_chain:
+        fitting = (
+            'single items; use "taxonomy", "flat" or "ranking"' if is_chain else 'sequences; use "chain"'
+        )
+        raise RecipeError(
+            f'{recipe.source}: [structure] kind = "{recipe.structure.kind}": the dataset '
+            f"{recipe.data.dataset!r} has {fitting}"
+        )
+    return data
+
+
+def split(recipe: Recipe, data: Labeled | Documents) -> tuple[np.ndarray, np.ndarray]:
     """Return the numbers of the training and test items, ascending or in the order of a permutation; the split `given`
-    takes for training the first `n_given`, which the data brings."""
-    cut = recipe.data.split
+    takes for training the first ones, as many as the data says."""
+    cut, n_items = recipe.data.split, data.n_items
     if cut.kind == "given":
-        if n_given is None:
+        if data.n_train is None:
             raise RecipeError(
                 f"{recipe.source}: [data.split] the dataset {recipe.data.dataset!r} brings no split "
                 f'of its own; use kind = "permutation" with seed and train'
             )
-        order, n_train = np.arange(n_items), n_given
+        order, n_train = np.arange(n_items), data.n_train
     else:
         assert cut.train is not None  # the schema saw to it
         order, n_train = np.random.RandomState(cut.seed).permutation(n_items), cut.train
@@ -171,10 +173,18 @@ def split(recipe: Recipe, n_items: int, n_given: int | None) -> tuple[np.ndarray
     return order[:n_train], order[n_train:]
 
 
+def told_format(path: str | Path = "") -> str | None:
+    """Return the format that a file's name tells, if any."""
+    try:
+        return formats.find_format(None, path).name
+    except InputError:
+        return None
+
+
 def format_of(recipe: Recipe, path: str | Path = "") -> str:
     """Return the name of the format of a recipe's file, which its name tells, or that of the first training file."""
-    told = recipe.data.format or told_format(path) or told_format(*recipe.data.names("train")[:1])
-    return told or OF_FEATURES.get(recipe.features.kind, "crfsuite")
+    named = recipe.data.format or told_format(path) or told_format(*recipe.data.names("train")[:1])
+    return named or OF_FEATURES.get(recipe.features.kind, "crfsuite")
 
 
 def format_of_new(
@@ -186,28 +196,29 @@ def format_of_new(
 ) -> str:
     """Return the format of a file for the recipe's model, of `columns` and `labels`, by its name or first lines; named
     as the training file, it has its, whatever it tells."""
-    told, own = told_format(path), format_of(recipe)
-    if told is not None:
-        return own if told == told_format(*recipe.data.names("train")[:1]) else told
+    named, of_training = told_format(path), format_of(recipe)
+    if named is not None:
+        return of_training if named == told_format(*recipe.data.names("train")[:1]) else named
     kind = recipe.features.kind
     if columns is not None and kind != "table":
-        return format_of_columns(lines, columns, labels, own)
-    found = sniff(lines, OF_NEW[kind])
-    if kind == "text" and recipe.data.header and found in DELIMITERS:
-        is_titled = {*TEXTS, recipe.data.text} & {*titles(lines, DELIMITERS[found])}
-        found = found if is_titled else None
-    return found or (own if kind == "table" or not lines else OF_FEATURES.get(kind, own))
+        return format_of_columns(lines, columns, labels, of_training)
+    format = sniff(lines, OF_NEW[kind])
+    if kind == "text" and recipe.data.header and format in DELIMITERS:
+        is_titled = {*TEXTS, recipe.data.text} & {*titles(lines, DELIMITERS[format])}
+        format = format if is_titled else None
+    return format or (of_training if kind == "table" or not lines else OF_FEATURES.get(kind, of_training))
 
 
-def format_of_columns(lines: Sequence[str], columns: Sequence[str], labels: Collection[str], own: str) -> str:
-    """Return the format of lines for a model that reads `columns` and has `labels`; `own` is the training file's."""
-    found = sniff(lines, ("jsonl", "conllu", *TABLES))
-    is_table = found in DELIMITERS and {*columns} <= {*titles(lines, DELIMITERS[found])}
-    if found is not None and (found not in DELIMITERS or is_table):
-        return found
-    if len(columns) == 1 and are_sentences(lines, labels):
-        return "raw"
-    return own if lines == [] or own in conll.STYLES else "conll"
+def format_of_columns(
+    lines: Sequence[str], columns: Sequence[str], labels: Collection[str], of_training: str
+) -> str:
+    """Return the format of lines for a model that reads `columns` and has `labels`, given the training file's."""
+    format = sniff(lines, ("jsonl", "conllu", *TABLES))
+    if format in DELIMITERS and not {*columns} <= {*titles(lines, DELIMITERS[format])}:
+        format = None
+    if format is None and len(columns) == 1 and are_sentences(lines, labels):
+        format = "raw"
+    return format or (of_training if lines == [] or of_training in conll.STYLES else "conll")
 
 
 def separator_of_new(
@@ -222,21 +233,6 @@ def separator_of_new(
     return "" if recipe.data.separator == conll.TAB and not is_of_words else recipe.data.separator
 
 
-def with_own_separator(recipe: Recipe, path: str | Path) -> Recipe:
-    """Return the recipe with what parts the columns of its test or dev file, which its first lines tell."""
-    lines = first_lines(path, recipe.data.encoding) if recipe.data.separator else []
-    separator = separator_of_new(recipe, lines, recipe.features.column_names or None)
-    return replace(recipe, data=replace(recipe.data, separator=separator))
-
-
-def told_format(path: str | Path = "") -> str | None:
-    """Return the format that a file's name tells, if any."""
-    try:
-        return formats.find_format(None, path).name
-    except InputError:
-        return None
-
-
 def read_items(
     recipe: Recipe,
     path: str | Path,
@@ -245,42 +241,38 @@ def read_items(
     is_new: bool = False,
     keeps_blank: bool = False,
 ) -> Any:
-    """Return the items of a file as the recipe's structure wants them, else RecipeError: `columns` that the model
-    reads, labels optional if `is_new`, and a blank line among texts a document if `keeps_blank`."""
+    """Return the items of a file as the recipe's structure and features want them, else DataError, for data to train on
+    RecipeError: `columns` that the model reads, labels optional if `is_new`, and a blank line among texts a document if
+    `keeps_blank`."""
     name = format_of(recipe, path)
     options = reading_options(recipe, name, columns, is_new=is_new, keeps_blank=keeps_blank)
     data = formats.read(path, name, encoding=recipe.data.encoding, **options)
-    if isinstance(data, Labeled) != (recipe.structure.kind == "chain"):
+    structure, kind = recipe.structure.kind, recipe.features.kind
+    has_sequences = isinstance(data, Labeled)
+    if has_sequences != (structure == "chain"):
         if is_new:
-            has, labels = (
-                ("sequences", "single items") if isinstance(data, Labeled) else ("single items", "sequences")
+            other = (
+                "sequences, and the model labels single items"
+                if has_sequences
+                else "single items, and the model labels sequences"
             )
-            raise DataError(f"{shown_name(path)}: holds {has}, and the model labels {labels}")
-        has, fitting = (
-            ("sequences", '"chain"')
-            if isinstance(data, Labeled)
-            else ("documents", '"flat", "taxonomy" or "ranking"')
+            raise DataError(f"{shown_name(path)}: holds {other}")
+        fitting = (
+            'sequences; use "chain"' if has_sequences else 'documents; use "flat", "taxonomy" or "ranking"'
         )
-        raise RecipeError(
-            f'{recipe.source}: [structure] kind = "{recipe.structure.kind}": {path} holds {has}; use {fitting}'
-        )
-    if isinstance(data, Documents):
-        _check_kind(recipe, data, path, is_new)
-    return data
-
-
-def _check_kind(recipe: Recipe, documents: Documents, path: str | Path, is_new: bool) -> None:
-    """Raise DataError, for data to train on RecipeError, where documents have other inputs than the features need."""
-    inputs, kind = documents.inputs, recipe.features.kind
-    has = "text" if isinstance(inputs, list) else "table" if isinstance(inputs, TokenColumns) else "given"
-    if has == kind:
-        return
+        raise RecipeError(f'{recipe.source}: [structure] kind = "{structure}": {path} holds {fitting}')
+    if has_sequences:
+        return data
+    has = "text" if isinstance(data.inputs, list) else "given"
+    has = "table" if isinstance(data.inputs, TokenColumns) else has
     words = {"text": "texts", "table": "rows of a table", "given": "numbers as svmlight has them"}
-    if is_new:
+    if has != kind and is_new:
         raise DataError(f"{shown_name(path)}: holds {words[has]}, and the model reads {words[kind]}")
-    raise RecipeError(
-        f'{recipe.source}: [features] kind = "{kind}": {shown_name(path)} holds {words[has]}; use "{has}"'
-    )
+    if has != kind:
+        raise RecipeError(
+            f'{recipe.source}: [features] kind = "{kind}": {shown_name(path)} holds {words[has]}; use "{has}"'
+        )
+    return data
 
 
 def reading_options(
@@ -292,35 +284,32 @@ def reading_options(
     keeps_blank: bool = False,
 ) -> dict[str, Any]:
     """Return the options that the recipe's files in a format are read with; parameters as of `read_items`."""
-    if recipe.structure.kind == "chain":
-        if recipe.features.kind not in ("windows", "templates", "words"):
-            return {}
-        names = list(columns or recipe.features.column_names) or None
-        how: dict[str, Any] = {"separator": recipe.data.separator or None} if format == "conll" else {}
-        how |= {"tokens": recipe.data.tokens} if format == "raw" and recipe.data.tokens else {}
-        return column_options(format, names) | named_columns(recipe, format, is_new) | how
-    options = named_columns(recipe, format, is_new)
-    if recipe.features.kind == "table" and format in TABLES:
-        drop = [name.strip() for name in recipe.data.drop.split(",") if name.strip()]
+    data, kind = recipe.data, recipe.features.kind
+    is_chain, is_table = recipe.structure.kind == "chain", format in TABLES
+    if is_chain and kind not in OF_COLUMNS:
+        return {}
+    options: dict[str, Any] = {}
+    if is_table:
+        options = {"label": data.label or None, "sentence": data.sentence or None, "needs_named": not is_new}
+    elif format == "conllu" and data.label:
+        options = {"label": data.label}
+    if is_chain:
+        options |= column_options(format, list(columns or recipe.features.column_names) or None)
+        options |= {"separator": data.separator or None} if format == "conll" else {}
+        return options | ({"tokens": data.tokens} if format == "raw" and data.tokens else {})
+    if is_table and kind == "table":
+        drop = [name.strip() for name in data.drop.split(",") if name.strip()]
         options |= {"rows": True, "drop": drop, "columns": columns and list(columns)}
-        options |= {"header": recipe.data.header} if format != "parquet" else {}
         del options["sentence"]
-    elif recipe.features.kind == "text" and format in TABLES:
-        options |= {"text": recipe.data.text or None}
-        options |= {"header": recipe.data.header} if format != "parquet" else {}
+    elif is_table and kind == "text":
+        options["text"] = data.text or None
     elif format == "text":
         options["keeps_blank"] = keeps_blank
     elif format == "svmlight":
-        options |= {"allows_several": recipe.structure.kind == "ranking"}
+        options["allows_several"] = recipe.structure.kind == "ranking"
+    if format != "parquet" and ("rows" in options or "text" in options):
+        options["header"] = data.header
     return options
-
-
-def named_columns(recipe: Recipe, format: str, is_new: bool) -> dict[str, Any]:
-    """Return the options of a format that say which columns are labels and items, where the recipe does."""
-    label, sentence = recipe.data.label or None, recipe.data.sentence or None
-    if format in TABLES:
-        return {"label": label, "sentence": sentence, "needs_named": not is_new}
-    return {"label": label} if format == "conllu" and label is not None else {}
 
 
 def column_options(format: str, names: list[str] | None) -> dict[str, Any]:
@@ -339,20 +328,18 @@ def files_named(names: Sequence[str], folder: Path) -> list[str | Path]:
     repeated: list[str] = []
     for name in names:
         path = folder / name
-        there: list[str | Path] = [path]
+        matches: list[str | Path] = [path]
         if name == STANDARD_INPUT:
-            there = [name]
+            matches = [name]
         elif path.is_dir():
-            there = sorted(
-                file for file in path.iterdir() if file.is_file() and not file.name.startswith(".")
-            )
-            if not there:
+            matches = sorted(file for file in path.iterdir() if file.is_file() and file.name[0] != ".")
+            if not matches:
                 raise DataError(f"{path}: a folder without files; expected some to read")
         elif has_magic(name) and not path.exists():
-            there = sorted(folder / file for file in glob(name, root_dir=folder, recursive=True))
-            if not there:
+            matches = sorted(folder / file for file in glob(name, root_dir=folder, recursive=True))
+            if not matches:
                 raise DataError(f"{path}: there is no such file")
-        for file in there:
+        for file in matches:
             whole = file if file == STANDARD_INPUT else Path(file).resolve()
             repeated += [shown_name(file)] * (whole in files)
             files.setdefault(whole, file)
@@ -376,10 +363,13 @@ def read_set(
     for one whose items have other columns or features than those before."""
     joined: Any = None
     for path in files:
-        is_own = is_train and joined is None
+        settings = recipe.data
+        if joined is not None or not is_train:  # its own lines tell what parts its columns
+            lines = first_lines(path, settings.encoding) if settings.separator else []
+            separator = separator_of_new(recipe, lines, recipe.features.column_names or None)
+            settings = replace(settings, separator=separator)
         with own_files():
-            own = recipe if is_own else with_own_separator(recipe, path)
-            data = read_items(own, path, columns, is_new=is_new)
+            data = read_items(replace(recipe, data=settings), path, columns, is_new=is_new)
         if check is not None:
             check(data)
         if joined is None:
@@ -392,15 +382,3 @@ def read_set(
             except InputError as error:
                 raise InputError(f"{shown_name(path)}: {error}") from error
     return joined
-
-
-def own_parts(recipe: Recipe, check: Callable[[Any], None]) -> list[Any]:
-    """Return the training part and, if there is one, the test part of a recipe's own files, each file checked."""
-    parts: list[Any] = []
-    for part in ("train", "test"):
-        if names := recipe.data.names(part):
-            with own_files():
-                files = files_named(names, recipe.source.parent)
-                files = [file if file == STANDARD_INPUT else own_file(Path(file)) for file in files]
-            parts.append(read_set(recipe, files, is_train=part == "train", check=check))
-    return parts
