@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
-from crfqn.kernels.projection import BISECTION, PIVOT, SORT, ball_rows, simplex_rows
+from crfqn.kernels.projection import BISECTION, PIVOT, SORT, simplex_rows
 
 METHODS = {"sort": SORT, "pivot": PIVOT, "bisection": BISECTION}
 LARGEST = 1e300  # in size: sums over 10^8 columns stay finite
@@ -96,7 +96,8 @@ def project_simplex(
     >>> project_simplex([[1.0, 0.5], [3.0, 4.0]], radius=[1.0, 4.0]).tolist()
     [[0.75, 0.25], [1.5, 2.5]]
     """
-    return projected(simplex_rows, x, "radius", radius, out, *checked_method(method, tol))
+    rows, radii, target = checked(x, "radius", radius, out)
+    return finished(rows, simplex_rows(rows, radii, *checked_method(method, tol), target), target, x, out)
 
 
 def project_l1_ball(
@@ -111,7 +112,9 @@ def project_l1_ball(
 
     Outside of the ball it is the projection of |x| onto the simplex, with the signs of x.
     """
-    return projected(ball_rows, x, "radius", radius, out, *checked_method(method, tol), False)
+    rows, radii, target = checked(x, "radius", radius, out)
+    target[...] = on_ball(rows, radii, method, tol)
+    return finished(rows, -1, target, x, out)
 
 
 def prox_linf(
@@ -126,7 +129,9 @@ def prox_linf(
 
     The largest entries are clipped to one size. Parameters as of `project_simplex`, the strength as its radius.
     """
-    return projected(ball_rows, x, "strength", strength, out, *checked_method(method, tol), True)
+    rows, radii, target = checked(x, "strength", strength, out)
+    np.subtract(rows, on_ball(rows, radii, method, tol), out=target)
+    return finished(rows, -1, target, x, out)
 
 
 def project_linf_ball(x: ArrayLike, radius: ArrayLike = 1.0, *, out: Vector | None = None) -> Vector:
@@ -185,32 +190,35 @@ def project_halfspace(
     return finished(rows, -1, target, x, out)
 
 
-def projected(
-    kernel: Any, x: ArrayLike, name: str, radius: ArrayLike, out: Vector | None, *settings: Any
-) -> Vector:
-    """Return the rows of x projected by a kernel, which takes the settings between radii and target."""
-    rows, radii, target = checked(x, name, radius, out)
-    return finished(rows, kernel(rows, radii, *settings, target), target, x, out)
+def on_ball(rows: Vector, radii: Vector, method: str, tol: float) -> Vector:
+    """Return the projections of rows onto L1 balls: outside of a ball those of the sizes onto the simplex, with the
+    signs of the row."""
+    code, tol = checked_method(method, tol)
+    check_finite(rows)
+    sizes = np.abs(rows)
+    outside = np.flatnonzero(sizes.sum(axis=1) > radii)
+    result, nearest = rows.copy(), np.ascontiguousarray(sizes[outside])
+    simplex_rows(nearest, radii[outside], code, tol, nearest)
+    result[outside] = np.copysign(nearest, rows[outside])
+    return result
 
 
 def numbers(values: ArrayLike, name: str) -> Vector:
     """Return real numbers as float64, or raise InputError."""
-    found = np.asarray(values)
-    if found.dtype.kind not in "biuf":
-        raise InputError(f"{name}: expected real numbers, got dtype {found.dtype}")
-    return found.astype(np.float64, copy=False)
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"{name}: expected real numbers, got dtype {array.dtype}")
+    return array.astype(np.float64, copy=False)
 
 
 def checked(
     x: ArrayLike, name: str, radius: ArrayLike, out: Vector | None, least: float = 0.0
 ) -> tuple[Vector, Vector, Vector]:
     """Return x as contiguous rows (n, k), the radii (n,), and rows for the result: those of `out` if contiguous."""
-    found = numbers(x, "x")
-    if found.ndim not in (1, 2) or found.shape[-1] == 0:
-        raise InputError(
-            f"x: expected a matrix or a vector with at least one column, got shape {found.shape}"
-        )
-    rows = np.ascontiguousarray(found.reshape(-1, found.shape[-1]))
+    shape = (array := numbers(x, "x")).shape
+    if array.ndim not in (1, 2) or shape[-1] == 0:
+        raise InputError(f"x: expected a matrix or a vector with at least one column, got shape {shape}")
+    rows = np.ascontiguousarray(array.reshape(-1, shape[-1]))
     radii = numbers(radius, name)
     if radii.shape not in ((), (len(rows),)):
         raise InputError(f"{name}: expected a number or shape {(len(rows),)}, got shape {radii.shape}")
@@ -220,9 +228,9 @@ def checked(
         raise InputError(f"{name}: expected numbers {bounds}, got {np.atleast_1d(radii)[np.argmax(wrong)]}")
     if out is not None:
         is_array = isinstance(out, np.ndarray)
-        if not (is_array and out.dtype == float and out.shape == found.shape and out.flags.writeable):
+        if not (is_array and out.dtype == float and out.shape == shape and out.flags.writeable):
             shown = f"{out.dtype} {out.shape}" if is_array else type(out).__name__
-            raise InputError(f"out: expected a writable float64 array of shape {found.shape}, got {shown}")
+            raise InputError(f"out: expected a writable float64 array of shape {shape}, got {shown}")
     target = out.reshape(rows.shape) if out is not None and out.flags.c_contiguous else np.empty(rows.shape)
     return rows, np.ascontiguousarray(np.broadcast_to(radii, len(rows))), target
 

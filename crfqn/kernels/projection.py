@@ -1,4 +1,4 @@
-"""Projections of the rows of a matrix, each onto a simplex or an L1 ball of its own.
+"""Projections of the rows of a matrix, each onto a simplex of its own.
 
 All need the level t of a projection onto a simplex, found by sorting, by random pivots, or by bisection:
 
@@ -206,28 +206,4 @@ def simplex_rows(x, radii, method, tol, out):
         for j in range(row.size):
             b = difference(difference(row[j], largest), level)
             target[j] = b if b > 0.0 else 0.0
-    return ALL_FINE
-
-
-@kernel
-def ball_rows(x, radii, method, tol, clips, out):
-    """out[i] <- the projection of x[i] onto the L1 ball of radii[i], or x[i] less that (clips), the prox of its dual.
-    Returns the first row out of range, or -1."""
-    workspace, random = np.empty(x.shape[1] + 1), np.full(1, SEED, np.uint64)
-    sizes = np.empty(x.shape[1])
-    for i in range(x.shape[0]):
-        row, target, total = x[i], out[i], 0.0
-        for j in range(row.size):
-            sizes[j] = abs(row[j])
-            total += sizes[j]
-        if not total < np.inf:
-            return i
-        threshold = 0.0
-        if total > radii[i]:
-            largest, level = simplex_level(sizes, radii[i], 0.0, method, tol, workspace, random)
-            threshold = max(largest + level, 0.0)
-        for j in range(row.size):
-            left = max(sizes[j] - threshold, 0.0)
-            size = min(sizes[j], threshold) if clips else left
-            target[j] = size if row[j] > 0.0 else -size
     return ALL_FINE

@@ -23,8 +23,7 @@ from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.method_state import has_state
 from crfqn.objectives.objective import Objective
-from crfqn.papers.blondel2013.fobos import FOBOS
-from crfqn.papers.blondel2013.fobos_state import FobosState
+from crfqn.papers.blondel2013.fobos import FOBOS, FobosState
 from crfqn.papers.zhong2014.feature_bcd import BlockState, FeatureBCD
 from crfqn.papers.zhong2014.prox_gd import FISTA
 from crfqn.penalties import ElasticNet

@@ -16,8 +16,7 @@ from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.papers.blondel2013 import fobos_kernels as row_learning
-from crfqn.papers.blondel2013.fobos import FOBOS, RATES
-from crfqn.papers.blondel2013.fobos_state import FobosState
+from crfqn.papers.blondel2013.fobos import FOBOS, RATES, FobosState
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize

@@ -17,8 +17,7 @@ from crfqn.errors import InputError, ViewError
 from crfqn.estimators.automatic_solver import AutoSolver
 from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.method_state import has_state
-from crfqn.papers.blondel2013.fobos import FOBOS
-from crfqn.papers.blondel2013.fobos_state import FobosState
+from crfqn.papers.blondel2013.fobos import FOBOS, FobosState
 from crfqn.papers.zhong2014.feature_bcd import BlockState, FeatureBCD
 from crfqn.papers.zhong2014.prox_gd import FISTA, ProxGD
 from crfqn.penalties import ElasticNet, GroupLasso

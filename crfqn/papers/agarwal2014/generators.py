@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -69,7 +69,12 @@ class Source(ABC):
     @classmethod
     def restored(cls, table: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> Source:
         """Return what `content` describes; KeyError or ValueError for anything else."""
-        raise ValueError(f"a model file holds no {cls.KIND} source")
+        for name in ("n_inputs", "seed"):
+            if type(table[name]) is not int or not 0 <= table[name] < 2**32:
+                raise ValueError(
+                    f"{name}: expected a whole number from 0 to {2**32 - 1}, got {table[name]!r}"
+                )
+        return cls(**{each.name: table[each.name] for each in fields(cls)})  # type: ignore[arg-type]
 
 
 def draws(seed: int, number: int) -> np.random.RandomState:
@@ -122,14 +127,6 @@ def checked_scale(scale: float) -> float:
     return scale
 
 
-def check_count(table: Mapping[str, Any], name: str) -> int:
-    """Return the entry `name` of a model file's table, a whole number >= 0; ValueError for anything else."""
-    value = table[name]
-    if type(value) is not int or not 0 <= value < 2**32:
-        raise ValueError(f"{name}: expected a whole number from 0 to {2**32 - 1}, got {value!r}")
-    return value
-
-
 @dataclass(frozen=True, eq=False)
 class ProjectionBatch(Batch):
     """Batch of the features f(x . omega_j + b_j), j = 1 ... p: omega float64 (d, p), shifts float64 (p,)."""
@@ -169,13 +166,13 @@ class Projections(Source):
         return ProjectionBatch(omega, shifts, self.nonlinearity)
 
     @classmethod
-    def restored(cls, table: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> Projections:
+    def restored(cls, table: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> Source:
         nonlinearity, spread = table["nonlinearity"], table["spread"]
         if nonlinearity not in NONLINEARITIES:
             raise ValueError(f"nonlinearity: expected one of {[*NONLINEARITIES]}, got {nonlinearity!r}")
         if isinstance(spread, bool) or not isinstance(spread, (int, float)) or not 0 < spread < np.inf:
             raise ValueError(f"spread: expected a finite number above 0, got {spread!r}")
-        return cls(check_count(table, "n_inputs"), float(spread), nonlinearity, check_count(table, "seed"))
+        return super().restored(table, arrays)
 
 
 @dataclass(frozen=True)
@@ -264,10 +261,6 @@ class Shuffled(InTurn):
     def order(self, turn: int) -> NDArray[np.int64]:
         return draws(self.seed, turn).permutation(self.n_inputs)
 
-    @classmethod
-    def restored(cls, table: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> Shuffled:
-        return cls(check_count(table, "n_inputs"), check_count(table, "seed"))
-
 
 @dataclass(frozen=True, eq=False)
 class Ordered(InTurn):
@@ -327,18 +320,22 @@ class TransformedBatch(Batch):
 
 @dataclass(eq=False)
 class Transformed(Source):
-    """Source of batches by clones of a transformer, fitted to the first block of rows, each with its own seed."""
+    """Generator, and once it has `rows` source, of batches by clones of a scikit-learn transformer, fitted to the first
+    block of rows, each with its own seed."""
 
     KIND: ClassVar[str] = "transformed"
 
     transformer: Any
-    rows: Any
-    seed: int
+    rows: Any = None
+    seed: int = 0
     batches: dict[int, TransformedBatch] = field(default_factory=dict)
 
     @property
     def n_inputs(self) -> int:  # type: ignore[override]
         return int(self.rows.shape[1])
+
+    def fit(self, blocks: Iterable[Any], seed: int) -> Transformed:
+        return Transformed(self.transformer, first_block(blocks), seed)
 
     def batch(self, number: int, size: int) -> TransformedBatch:
         if number not in self.batches:
@@ -356,16 +353,6 @@ class Transformed(Source):
         raise InputError(f"generator: a model file has no place for transformers, got {self.transformer!r}")
 
 
-@dataclass(frozen=True)
-class FromTransformer:
-    """Generator of features by a scikit-learn transformer, cloned for each batch."""
-
-    transformer: Any
-
-    def fit(self, blocks: Iterable[Any], seed: int) -> Transformed:
-        return Transformed(self.transformer, first_block(blocks), seed)
-
-
 GENERATORS: Mapping[str, Any] = {
     "fourier": RandomFourier(),
     "projections": RandomProjections(),
@@ -381,7 +368,7 @@ def as_generator(generator: Any) -> Any:
     if isinstance(generator, str) and generator in GENERATORS:
         return GENERATORS[generator]
     if hasattr(generator, "fit_transform"):
-        return FromTransformer(generator)
+        return Transformed(generator)
     if hasattr(generator, "fit") and not isinstance(generator, type):
         return generator
     raise InputError(f"generator: expected one of {[*GENERATORS]} or a generator, got {generator!r}")

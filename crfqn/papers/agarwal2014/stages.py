@@ -9,7 +9,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -124,7 +124,7 @@ class StageList(ABC):
 
     @property
     def _lists(self) -> list[list[Vector]]:
-        return [getattr(self, name) for name in self.TABLES.values()]
+        return [vars(self)[name] for name in self.TABLES.values()]
 
     @property
     def n_stages(self) -> int:
@@ -354,6 +354,8 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
     SOLVERS: ClassVar[dict[str, Any]] = {}
     NOT_SAVED: ClassVar[tuple[str, ...]] = (*LeastSquaresModel.NOT_SAVED, "basis")
 
+    stages_: StagesT = field(init=False)
+
     @abstractmethod
     def _new_stages(self, blocks: Iterable[Any], is_exclusive: bool) -> StagesT:
         """Return a model without stages, for rows that come in blocks."""
@@ -467,25 +469,21 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         stages = self._start_stages(checked, space, items)
         again = None if whole is None else self._start_stages(checked, space, whole)
         patience = self.n_iter_no_change if held_out is not None and self.early_stopping else None
-        callback, seconds = Callbacks(self), self.max_seconds
-        monitor = Monitor(
-            self.max_iter, seconds, patience, self._stopping_tolerance, callback, stages.n_stages
-        )
+        callback, tol = Callbacks(self), self._stopping_tolerance
+        monitor = Monitor(self.max_iter, self.max_seconds, patience, tol, callback, stages.n_stages)
         try:
             with single_threaded_blas(), callback:
                 status = self._add_stages(stages, items, held_out, monitor)
                 if again is not None and status in (Status.STAGES_MADE, Status.MAX_ITER):
                     assert whole is not None
                     stages.keep(monitor.best)  # in case of an interrupt
-                    second = Monitor(
-                        monitor.best,
-                        seconds,
-                        None,
-                        None,
-                        callback,
-                        again.n_stages,
-                        monitor.scores,
-                        monitor.started,
+                    second = replace(
+                        monitor,
+                        most_stages=monitor.best,
+                        patience=None,
+                        tol=None,
+                        first=again.n_stages,
+                        trace=Trace(),
                     )
                     ended = self._add_stages(again, whole, None, second)
                     stages, monitor = again, second
@@ -502,13 +500,16 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
 
     def _start_stages(self, checked: Any, space: LabelSpace, items: ItemStream) -> StagesT:
         """A model without stages; with `warm_start` a copy of the last fit's, if it has the same labels and columns."""
-        old = getattr(self, "stages_", None) if self.warm_start else None
-        if old is not None:
-            same = space.form == self._space.form and np.array_equal(space.classes, self.classes_)
-            if same and checked.n_features_in_ == self.n_features_in_:
-                old = old.copied()
-                old.keep(self.max_iter)
-                return old
+        if (
+            self.warm_start
+            and hasattr(self, "stages_")
+            and checked.n_features_in_ == self.n_features_in_
+            and space.form == self._space.form
+            and np.array_equal(space.classes, self.classes_)
+        ):
+            stages = self.stages_.copied()
+            stages.keep(self.max_iter)
+            return stages
         return self._new_stages((rows for rows, _ in items.parts()), space.has_one_label)
 
     def _add_stages(
@@ -588,8 +589,7 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
     def staged_decision_function(self, X: Any) -> Iterator[Vector]:
         """Yield `decision_function(X)` after each stage."""
         for scores in self._staged_scores(X):
-            is_binary = self._is_exclusive and len(self.classes_) == 2
-            yield scores[1] - scores[0] if is_binary else scores.T
+            yield scores[1] - scores[0] if self._is_exclusive and len(scores) == 2 else scores.T
 
     def staged_predict(self, X: Any) -> Iterator[Any]:
         """Yield `predict(X)` after each stage."""

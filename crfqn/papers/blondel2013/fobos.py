@@ -13,9 +13,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from crfqn.errors import InputError
-from crfqn.papers.blondel2013.fobos_state import FobosState
+from crfqn.arrays import Coords, Vector
+from crfqn.errors import InputError, ViewError
+from crfqn.papers.blondel2013.fobos_kernels import (
+    ETA0,
+    RowData,
+    ShrunkRows,
+    apply_lazy_penalty_to_rows,
+    learn_rows,
+)
+from crfqn.penalties import ElasticNet, GroupLasso
+from crfqn.solvers.coordinate.row_state import RowPenalty
 from crfqn.solvers.protocols import (
     Objective,
     Penalty,
@@ -30,8 +40,71 @@ from crfqn.solvers.protocols import (
 )
 from crfqn.solvers.screened_point import screen_point
 from crfqn.solvers.stochastic.sgd import screen_unless_lost, value_at
+from crfqn.solvers.stochastic.state import LearnedRows, untouched_rows
 
 RATES = tuple(10.0**power for power in range(-3, 4))
+
+
+class FobosState(LearnedRows):
+    """Weights of a flat objective of margins under a penalty, changed by `learn` (`fobos_kernels.py`).
+
+    InputError for other penalties.
+    penalty : ElasticNet or GroupLasso, of which L1 or the groups' norm is zero; what is unpenalised must be whole rows
+    share : of the items that the penalty is meant for: a step takes 1 / N of it, N = n_items / share
+    """
+
+    takes_blocks = False
+
+    def __init__(
+        self,
+        objective: Any,
+        start: tuple[Coords, Vector],
+        penalty: ElasticNet | GroupLasso,
+        share: float = 1.0,
+    ) -> None:
+        super().__init__(objective)
+        local = RowPenalty.of(penalty, self.n_features, self.n_states)
+        if local.l1 > 0 and local.group_l1 > 0:
+            raise InputError(
+                "learning item by item shrinks a row by one norm, whose skipped steps add up: expected l1 = 0 or "
+                f"group_l1 = 0, got {local.l1:g} and {local.group_l1:g}"
+            )
+        self.rows = ShrunkRows(
+            untouched_rows(self.n_rows, self.width),
+            np.tile([0.0, 1.0], (self.n_features, 1)),
+            local.is_unpenalised(np.arange(self.n_features)),
+            local.is_linf,
+            np.array([0.0, 0.0, 1.0]),
+            np.array([0.0, local.l1, local.l2, local.group_l1]) * (share / max(self.n_items, 1)),
+        )
+        self.rows.table[self.places(start[0])] = start[1]
+
+    @classmethod
+    def check(cls, objective: Any) -> None:
+        """Raise ViewError for losses without margins and for offsets."""
+        part = objective.parts[0]
+        if not part.loss.has_margins:
+            raise ViewError(f"learning rows needs a loss of margins; {type(part.loss).__name__} has none")
+        if part.offset is not None:
+            raise ViewError("learning rows knows scores of the weights alone; this objective has an offset")
+
+    def learn(self, order: NDArray[np.integer], eta0: float) -> None:
+        """Take a step on each of the items `order`, with eta_t = eta0 / sqrt(t), t the steps since the start, from 1.
+        Sequential, whatever the number of threads. Afterwards no penalty is outstanding."""
+        self.rows.rates[ETA0] = eta0
+        owner: Any = self.parts[0]
+        others, loss = self.items[order], owner.loss
+        indptr, features, values = owner.map.store.by_position()
+        starts, sets = loss.label_sets
+        data = RowData(indptr, features, values, loss.labels, starts, sets, owner.weights)
+        while others.size:
+            others = others[learn_rows(loss.code, others, data, self.n_states, self.rows) :]
+            apply_lazy_penalty_to_rows(self.rows)
+        owner.n_passes += order.size / self.n_items
+
+    def weights(self) -> tuple[Coords, Vector]:
+        """Return the sorted coordinates of the weights that are not 0, and their values."""
+        return self.sparse(self.rows.table)
 
 
 @dataclass(frozen=True)
@@ -83,7 +156,7 @@ class FOBOS(Solver):
         if not objective.total_weight > 0:
             raise InputError("FOBOS needs at least one item with a weight above 0, got none")
         origin = start.sparse_weights
-        learner = start_rows(objective, penalty, origin)
+        learner = objective.state(FobosState, origin, penalty)
         yield screen_point(penalty, start).state()
         del start
         random = np.random.default_rng(self.random_state)
@@ -111,7 +184,7 @@ class FOBOS(Solver):
         share, seen_share = held.total_weight / total, others.total_weight / total
         values, n_known = [], 0.0
         for eta0 in RATES:
-            learner = start_rows(others, penalty, origin, seen_share)
+            learner = others.state(FobosState, origin, penalty, seen_share)
             order = np.random.default_rng(self.random_state).permutation(learner.n_items)
             learner.learn(order, eta0)
             point = held.at(*learner.weights())
@@ -121,10 +194,3 @@ class FOBOS(Solver):
             n_known = n_passes
             yield State(point, values[-1], np.nan, point.coords.size, sample_fraction=share)
         return RATES[int(np.argmin(values))]
-
-
-def start_rows(
-    objective: Objective, penalty: Penalty, origin: SparseWeights, share: float = 1.0
-) -> FobosState:
-    """Return rows that learn the objective's items, from the origin on."""
-    return objective.state(FobosState, origin, penalty, share)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,39 +126,41 @@ class DualDecomposition(Solver):
                 active = self.left_over(active, seen.slacks, seen.violation)
                 is_choosing = self.by_gradient and not is_small and seen.n_updates > 0
                 least = seen.mean if is_choosing else 0.0
-                yield passed(blocks, order, n_visited, seen)
+                yield passed(blocks, order, n_visited, seen.violation)
             if self.faces and blocks.has_faces and seen.n_updates > 0:
                 faces.descend(blocks, decrease / n_visits)
-            state, found = certified(blocks, order, n_visited)
+            state, everything = certified(blocks, order, n_visited)
             # A first pass begins with scores made anew; those that passes leave have their rounding. An item that it
             # leaves out is less violated than others, unless an intercept has moved.
             is_seen = n_visited == order.size or not blocks.is_free
             is_still = seen.n_updates == 0 and n_passes == 1 and is_seen
             yield replace(state, is_step=True, is_final=is_still)
-            slacks = self.left_over(found.slacks, found.slacks, found.violation)
-            active = blocks.admit(self.left_over(order, found.slacks, found.violation), slacks)
+            slacks, violation = everything.slacks, everything.violation
+            active = blocks.admit(
+                self.left_over(order, slacks, violation), self.left_over(slacks, slacks, violation)
+            )
 
     def left_over(self, order: NDArray, slacks: NDArray[np.float64], violation: float) -> NDArray:
-        """Return the items that the next pass visits, or what else there is of each in their order."""
+        """Return the items that the next pass visits, or another array's entries for these items."""
         return order[slacks <= violation] if self.shrink else order
 
 
 @dataclass
 class FaceSchedule:
     """When conjugate gradients are due, and how many steps they may take: twice as many after each time that they have
-    won more by item than the passes of the epoch before; less, and later again, after others."""
+    lowered the dual more by item than the passes of the epoch before; fewer, and later again, after others."""
 
     most: int = FEWEST_STEPS
     wait: int = 1
     n_left: int = 1
 
-    def descend(self, blocks: DualItems, won_by_item: float) -> None:
-        """End an epoch of passes; descend if it is time."""
+    def descend(self, blocks: DualItems, decrease_by_item: float) -> None:
+        """Descend at the end of an epoch of passes if it is time."""
         self.n_left -= 1
         if self.n_left > 0:
             return
         seen = blocks.descend_face(self.most)
-        if seen.decrease > won_by_item * seen.n_items * (seen.n_steps + 1):
+        if seen.decrease > decrease_by_item * seen.n_items * (seen.n_steps + 1):
             self.most, self.wait = min(2 * self.most, MOST_STEPS), 1
         else:
             self.most, self.wait = max(self.most // 2, FEWEST_STEPS), min(2 * self.wait, LONGEST_WAIT)
@@ -166,20 +169,13 @@ class FaceSchedule:
 
 def certified(blocks: DualItems, order: NDArray[np.int64], n_visited: int) -> tuple[State, ItemSweep]:
     """Return the state with its value and bound, from a sweep over all items without updates, and its findings."""
-    value, dual_value, found = blocks.certify(order)
-    left = value - dual_value if np.isfinite(dual_value) else 0.0  # the bound knows of intercepts already
-    state = State(
-        blocks.point(), value, found.violation, n_visited, dual_value, is_screening=True, least_gap=left
-    )
-    return state, found
+    value, dual_value, seen = blocks.certify(order)
+    gap = value - dual_value if np.isfinite(dual_value) else 0.0  # the bound knows of intercepts already
+    point, violation = blocks.point(), seen.violation
+    return State(point, value, violation, n_visited, dual_value, is_screening=True, least_gap=gap), seen
 
 
-def passed(blocks: DualItems, order: NDArray[np.int64], n_visited: int, seen: ItemSweep) -> State:
+def passed(blocks: DualItems, order: NDArray[np.int64], n_visited: int, violation: float) -> State:
     """Return the state after a pass, whose value waits until it is asked for."""
-    return State(
-        blocks.point(),
-        np.nan,
-        seen.violation,
-        n_visited,
-        certify=lambda: certified(blocks, order, n_visited)[0],
-    )
+    certify = partial(certified, blocks, order, n_visited)
+    return State(blocks.point(), np.nan, violation, n_visited, certify=lambda: certify()[0])
