@@ -9,19 +9,16 @@ import os
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from crfqn.data.token_columns import TokenColumns
 from crfqn.datasets.files import DataFile, DownloadError, OnProgress, cache_folder, parts
 from crfqn.errors import DataError, DataUnavailableError, InputError
 from crfqn.readers.arff import read_hierarchical_arff
-from crfqn.readers.conll import read_conll
-from crfqn.readers.conllu import read_conllu
 from crfqn.readers.images import (
     make_digit_strings,
     read_cifar,
@@ -30,11 +27,12 @@ from crfqn.readers.images import (
     read_letter_table,
 )
 from crfqn.readers.items import Documents, Labeled, append_test, concatenate
-from crfqn.readers.svmlight import read_svmlight
-from crfqn.readers.tables import read_delimited
+from crfqn.readers.registry import FORMATS
 from crfqn.readers.texts import collect_docstrings, read_newsgroups, read_parserator
 from crfqn.taxonomy.reading import read_taxonomy_file
 
+Data = Labeled | Documents
+TAXONOMY = "taxonomy"  # the part that holds the tree of the labels
 PACKAGE = Path(__file__).resolve().parents[1]  # crfqn/
 COUNTS = {
     "items": "n_items",
@@ -63,27 +61,27 @@ class Content:
 
     def differences(self, data: Data) -> str:
         """Return the counts that differ, in words; empty when all agree."""
-        found, at_least = counts(data), "at least " if self.at_least else ""
+        sizes, at_least = counts(data), "at least " if self.at_least else ""
         wanted = {what: n for what, name in COUNTS.items() if (n := getattr(self, name)) is not None}
         return ", ".join(
-            f"{found.get(what, 'no')} {what} (expected {at_least}{n})"
+            f"{sizes.get(what, 'no')} {what} (expected {at_least}{n})"
             for what, n in wanted.items()
-            if what not in found or (found[what] < n if self.at_least else found[what] != n)
+            if what not in sizes or (sizes[what] < n if self.at_least else sizes[what] != n)
         )
 
 
 def counts(data: Data) -> dict[str, int]:
     """Return the sizes of a dataset's data by name (items, labels, ...), for messages and checks."""
-    found = {"items": data.n_items, "labels": len(data.distinct_labels())}
+    sizes = {"items": data.n_items, "labels": len(data.distinct_labels())}
     if data.n_train is not None:
-        found["training items"] = data.n_train
+        sizes["training items"] = data.n_train
     if isinstance(data, Labeled):
-        return found | {"positions": data.n_positions, "different items": data.n_distinct_items()}
+        return sizes | {"positions": data.n_positions, "different items": data.n_distinct_items()}
     if data.taxonomy is not None:
-        found["nodes"] = data.taxonomy.n_nodes
+        sizes["nodes"] = data.taxonomy.n_nodes
     if not isinstance(data.inputs, list):
-        found["features"] = np.unique(data.inputs[: data.n_train].indices).size
-    return found
+        sizes["features"] = np.unique(data.inputs[: data.n_train].indices).size
+    return sizes
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,8 @@ class Verification:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Dataset of the registry; `shape` is rows and columns of images, `by_hand` how to get files without address."""
+    """Dataset of the registry: its files have the format `reader`, read with `options`; `shape` is rows and columns of
+    images, `by_hand` how to get files without address."""
 
     name: str
     title: str
@@ -116,8 +115,9 @@ class Dataset:
     reader: str
     content: Content
     files: tuple[DataFile, ...] = ()
-    shape: Shape | None = None
+    shape: tuple[int, int] | None = None
     by_hand: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
 
     @property
     def is_embedded(self) -> bool:
@@ -186,7 +186,12 @@ class Dataset:
             data = GENERATORS[self.reader]()
         else:
             readers = [file.reader for file in map(self._file, paths) if file is not None and file.reader]
-            data = read_files(readers[0] if readers else self.reader, paths, self.shape)
+            shape = {} if self.shape is None else {"shape": self.shape}
+            has_taxonomy = any(file.part == TAXONOMY for file in self.files)  # in the last part
+            items = paths[:-1] if has_taxonomy else paths
+            data = read_files((readers or [self.reader])[0], items, **self.options, **shape)
+            if has_taxonomy and isinstance(data, Documents):
+                data = replace(data, taxonomy=read_taxonomy_file(paths[-1]))
         differences = self.content.differences(data)
         if differences:
             where = ", ".join(map(str, paths)) or self.name
@@ -262,20 +267,22 @@ def _read_entry(path: Path) -> Dataset:
         if "shape" in table:
             n_rows, n_columns = table["shape"]
             table["shape"] = n_rows, n_columns
-        files = tuple(_file(file) for file in table.pop("files", []))
+        files = []
+        for file in table.pop("files", []):
+            names, addresses = (tuple(file.pop(key, ())) for key in ("also_named", "addresses"))
+            files.append(DataFile(also_named=names, addresses=addresses, **file))
         content = Content(**table.pop("content"))
-        entry = Dataset(content=content, files=files, **table)
+        entry = Dataset(content=content, files=tuple(files), **table)
     except (TypeError, ValueError, KeyError) as error:
         raise DataError(f"{path}: not a registry entry: {error}") from error
-    unknown = {entry.reader, *(file.reader for file in files if file.reader)} - {*FILE_READERS, *GENERATORS}
+    unknown = {entry.reader, *(file.reader for file in files if file.reader)} - {
+        *READERS,
+        *PAIRS,
+        *GENERATORS,
+    }
     if unknown:
         raise DataError(f"{path}: unknown readers: {', '.join(sorted(unknown))}")
     return entry
-
-
-def _file(table: dict[str, Any]) -> DataFile:
-    names, addresses = (tuple(table.pop(name, ())) for name in ("also_named", "addresses"))
-    return DataFile(also_named=names, addresses=addresses, **table)
 
 
 def bundled(kind: Literal["models", "data"]) -> Path:
@@ -290,64 +297,29 @@ def bundled(kind: Literal["models", "data"]) -> Path:
     )
 
 
-Shape = tuple[int, int]
-Data = Labeled | Documents
-Reader = Callable[..., Data]
-
-
-def _each(read: Callable[..., Any], **options: Any) -> Reader:
-    """Return a reader of any number of files of one form; the last of several is the test part."""
-    return lambda *paths: _joined(*(read(path, **options) for path in paths))
-
-
-def _joined(*files: Any) -> Data:
-    return reduce(append_test if isinstance(files[0], Labeled) else concatenate, files)
-
-
-def _svmlight(path: Path, taxonomy: Any = None) -> Documents:
-    found = read_svmlight(path, ignore_features=(0,), allows_several=False)
-    return Documents(found.inputs, found.labels, taxonomy)
-
-
-def _svmlight_taxonomy(train: Path, test: Path, taxonomy: Path) -> Data:
-    return _each(_svmlight, taxonomy=read_taxonomy_file(taxonomy))(train, test)
-
-
-def _idx(train_images: Path, train_labels: Path, test_images: Path, test_labels: Path) -> Data:
-    train = read_labelled_images(train_images, train_labels)
-    return _joined(train, read_labelled_images(test_images, test_labels))
-
-
-def _treebank(path: Path, tag: str) -> Labeled:
-    """Read words, in the one column `w`, and one of their tags, upos or xpos."""
-    found = read_conllu(path, ("form",), label=tag)
-    words = TokenColumns.from_items(found.inputs)
-    return Labeled(TokenColumns({"w": words.texts["form"]}, words.offsets), found.labels, places=found.places)
-
-
-# The arguments are the dataset's parts, in the order of its entry, and the `shape` of one that has any.
-FILE_READERS: dict[str, Reader] = {
-    "letter-table": lambda table, shape: read_letter_table(table, shape[0] * shape[1]),
+# What reads the files of a dataset: the formats of `crfqn.readers`, and the forms that only collections have. A reader
+# takes one file; the last of several is for the test.
+READERS: dict[str, Callable[..., Any]] = {name: format.read for name, format in FORMATS.items()} | {
+    "letter-table": lambda path, shape: read_letter_table(path, shape[0] * shape[1]),
     "letter-matlab": read_letter_matlab,
-    "svmlight": _each(_svmlight),
-    "svmlight-taxonomy": _svmlight_taxonomy,
-    "hierarchical-arff": _each(read_hierarchical_arff),
+    "hierarchical-arff": read_hierarchical_arff,
     "newsgroups": read_newsgroups,
-    "idx": _idx,
-    "conll": _each(read_conll),
-    "words": _each(read_conll, columns=("w",), separator="\t"),
-    "parserator": _each(read_parserator),
-    "treebank-upos": _each(_treebank, tag="upos"),
-    "treebank-xpos": _each(_treebank, tag="xpos"),
-    "csv": _each(read_delimited, text="text", label="category"),
-    "cifar": _each(read_cifar),
+    "parserator": read_parserator,
+    "cifar": read_cifar,
 }
+PAIRS = {"idx": read_labelled_images}  # a file of inputs and one of labels
 GENERATORS: dict[str, Callable[[], Data]] = {"digits": make_digit_strings, "docstrings": collect_docstrings}
 
 
-def read_files(reader: str, paths: Sequence[Path], shape: Shape | None) -> Data:
-    """Read a dataset from its files, one a part; DataError for malformed files, or such as do not belong together."""
+def read_files(reader: str, paths: Sequence[Path], **options: Any) -> Data:
+    """Read a dataset from its files, one a part, with the options of their format; DataError for malformed files, or
+    such as do not belong together. Labels are texts, whatever they look like."""
     try:
-        return FILE_READERS[reader](*paths, **({} if shape is None else {"shape": shape}))
+        if reader in PAIRS:
+            data = [PAIRS[reader](*pair, **options) for pair in zip(paths[::2], paths[1::2], strict=True)]
+        else:
+            data = [READERS[reader](path, **options) for path in paths]
+        joined = reduce(append_test if isinstance(data[0], Labeled) else concatenate, data)
     except InputError as error:  # parts that are fine alone
         raise DataError(f"{', '.join(map(str, paths))}: {error}") from error
+    return replace(joined, has_numbers=False)

@@ -68,34 +68,53 @@ def read_conll(
     DataError
         A line with another number of columns, bad UTF-8 (file and line are named), no items at all.
     """
-    table = _Table(shown_name(path), columns, is_labeled, has_more)
-    items: list[int] = [0]
-    lines = array("q")
-    numbered = text_lines(path)
-    first = list(itertools.islice(numbered, FIRST))
-    if separator is None and splits_at_tabs([line for _, line in first], None if has_more else columns):
+    shown, numbered = shown_name(path), text_lines(path)
+    first_lines = list(itertools.islice(numbered, FIRST))
+    if separator is None and splits_at_tabs([line for _, line in first_lines], None if has_more else columns):
         separator = TAB
-    for number, line in itertools.chain(first, numbered):
+    is_given, least = columns is not None and not has_more, list(columns or ())
+    names = least if is_given else None
+    texts: list[list[str]] = [[] for _ in least]
+    labels: list[str] = []
+    starts, lines, first_number = [0], array("q"), 0
+    for number, line in itertools.chain(first_lines, numbered):
         fields = fields_of(line, separator)
         if comment is not None and line.startswith(comment):
             continue
         if not fields or fields[0] == DOCUMENT_START:
-            if len(table.labels) > items[-1]:
-                items.append(len(table.labels))
+            if len(labels) > starts[-1]:
+                starts.append(len(labels))
             continue
-        table.add(number, fields)
+        if names is None:
+            names = [*least, *usual_names(len(fields) - is_labeled)[len(least) :]]
+            texts, first_number = [[] for _ in names], number
+        n = len(names)
+        if not (n <= len(fields) <= n + 1 if is_given else len(fields) == n + is_labeled):
+            if is_given:
+                expected = f"{n} columns ({', '.join(names)}) and perhaps a label"
+            elif number == first_number:
+                expected = f"at least {n} columns ({', '.join(least)})" + " and a label" * is_labeled
+            else:
+                expected = f"{n + is_labeled} columns, as in line {first_number}"
+            hint = "; if it is a comment, say so with comment='#'" if line.startswith("#") else ""
+            raise DataError(
+                f"{shown}, line {number}: expected {expected}, got {len(fields)}: {' '.join(fields)[:60]!r}{hint}"
+            )
+        for column, text in zip(texts, fields, strict=False):
+            column.append(text)
+        labels.append(fields[n] if len(fields) > n else "")
         lines.append(number)
-    if len(table.labels) > items[-1]:
-        items.append(len(table.labels))
-    if not table.labels:
-        shown = "columns and a label" if columns is None else f"{', '.join(columns)} and perhaps a label"
-        empty = "" if any(line for _, line in first) else "empty, "
-        raise EmptyDataError(f"{shown_name(path)}: {empty}no items; expected lines of {shown}")
-    offsets = np.array(items, np.int64)
-    labels = [table.labels[start:stop] for start, stop in itertools.pairwise(items)]
-    relabel = in_line(partial(_relabelled, column=len(table.names or ()), separator=separator))
-    places = Places(shown_name(path), np.array(lines, np.int64), offsets, relabel)
-    return Labeled(TokenColumns(table.texts(), offsets), labels, places=places)
+    if len(labels) > starts[-1]:
+        starts.append(len(labels))
+    if names is None or not labels:
+        expected = "columns and a label" if columns is None else f"{', '.join(columns)} and perhaps a label"
+        empty = "" if any(line for _, line in first_lines) else "empty, "
+        raise EmptyDataError(f"{shown}: {empty}no items; expected lines of {expected}")
+    offsets = np.array(starts, np.int64)
+    relabel = in_line(partial(_relabelled, column=len(names), separator=separator))
+    places = Places(shown, np.array(lines, np.int64), offsets, relabel)
+    tokens = TokenColumns(dict(zip(names, texts, strict=True)), offsets)
+    return Labeled(tokens, [labels[start:stop] for start, stop in itertools.pairwise(starts)], places=places)
 
 
 def conll_lines(
@@ -119,10 +138,9 @@ def conll_lines(
 
 
 def _check_columns(where: str, row: Sequence[str], separator: str = " ") -> None:
-    parting = "\t" if separator == TAB else " \t"
-    wrong = [text for text in row if not text or any(character in text for character in f"{parting}\n\r")]
+    forbidden, what = ("\t\n\r", "a tab") if separator == TAB else (" \t\n\r", "blanks")
+    wrong = [text for text in row if not text or any(character in text for character in forbidden)]
     if wrong:
-        what = "a tab" if separator == TAB else "blanks"
         raise InputError(f"{where}{wrong[0]!r} cannot stand in a column: it is empty or has {what}")
 
 
@@ -174,65 +192,11 @@ def columns_of(lines: Sequence[str]) -> list[str]:
     return usual_names(len(fields_of(lines[0], separator)) - 1 if lines else 0)
 
 
-class _Table:
-    """Columns that grow line by line."""
-
-    def __init__(
-        self, shown: str, columns: Sequence[str] | None, is_labeled: bool, has_more: bool = False
-    ) -> None:
-        self.shown, self.is_labeled = shown, is_labeled
-        self.is_given = columns is not None and not has_more
-        self.names = list(columns or ()) if self.is_given else None
-        self.least = list(columns or ())  # of the columns that there have to be
-        self.labels: list[str] = []
-        self._columns: list[list[str]] = [[] for _ in self.names or ()]
-        self._first = 0
-
-    def add(self, number: int, fields: list[str]) -> None:
-        if self.names is None:
-            self.names = [*self.least, *usual_names(len(fields) - self.is_labeled)[len(self.least) :]]
-            self._columns, self._first = [[] for _ in self.names], number
-        n = len(self.names)
-        if not (n <= len(fields) <= n + 1 if self.is_given else len(fields) == n + self.is_labeled):
-            raise DataError(self._wrong(number, fields))
-        for column, text in zip(self._columns, fields, strict=False):
-            column.append(text)
-        self.labels.append(fields[n] if len(fields) > n else "")
-
-    def texts(self) -> dict[str, list[str]]:
-        return dict(zip(self.names or (), self._columns, strict=True))
-
-    def _wrong(self, number: int, fields: list[str]) -> str:
-        n = len(self.names or ())
-        if self.is_given:
-            expected = f"{n} columns ({', '.join(self.names or ())}) and perhaps a label"
-        elif number == self._first:
-            expected = f"at least {n} columns ({', '.join(self.least)})" + " and a label" * self.is_labeled
-        else:
-            expected = f"{n + self.is_labeled} columns, as in line {self._first}"
-        line = " ".join(fields)
-        hint = "; if it is a comment, say so with comment='#'" if line.startswith("#") else ""
-        return f"{self.shown}, line {number}: expected {expected}, got {len(fields)}: {line[:60]!r}{hint}"
-
-
 def fields_of(line: str, separator: str | None = None) -> list[str]:
     """Return the columns of a line, parted by a separator, or by any number of blanks and tabs; [] of a blank line."""
     if separator is not None:
         return [] if is_blank(line) else line.split(separator)
     return blank_parted(line)
-
-
-def _any_columns(
-    path: Readable,
-    columns: Sequence[str] | None = None,
-    is_labeled: bool = True,
-    comment: str | None = None,
-    separator: str | None = None,
-    has_more: bool = False,
-) -> Labeled:
-    return read_conll(
-        path, columns, is_labeled=is_labeled, comment=comment, separator=separator, has_more=has_more
-    )
 
 
 def _columns_like(names: tuple[str, ...]) -> Callable[..., Labeled]:
@@ -248,7 +212,7 @@ FORMATS = (
         "columns, a position a line; the last one is the label",
         (".conll", ".iob", ".iob1", ".iob2", ".bio", ".bioes", ".bilou", ".bmes"),
         (SEQUENCES,),
-        _any_columns,
+        partial(read_conll, columns=None),
         each(conll_lines),
         by_blank_lines,
         _begins,
@@ -259,7 +223,7 @@ FORMATS = (
             f"columns as {tool} writes them, a tab before the predicted label",
             (),
             (SEQUENCES,),
-            _any_columns,
+            partial(read_conll, columns=None),
             each(partial(conll_lines, separator=separator, last=TAB)),
             by_blank_lines,
             ranked="# {rank} {probability:.6f}\n",

@@ -7,17 +7,17 @@ Format: https://universaldependencies.org/format.html
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from crfqn.data.files import Readable, is_blank, shown_name, text_lines
+from crfqn.data.files import Readable, is_blank, shown_name
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.messages import describe
-from crfqn.readers.format import SEQUENCES, Format, by_blank_lines, instead
+from crfqn.readers.format import SEQUENCES, Format, by_blank_lines, instead, item_lines
 from crfqn.readers.items import Labeled, Places, in_line
 
 FIELDS = ("form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -27,12 +27,16 @@ NUMBER = re.compile(r"[0-9]+([-.][0-9]+)?\t")
 
 
 def read_conllu(
-    path: Readable, columns: Sequence[str] = ("form", "lemma", "xpos", "feats"), *, label: str = "upos"
+    path: Readable,
+    columns: Sequence[str] | Mapping[str, str] = ("form", "lemma", "xpos", "feats"),
+    *,
+    label: str = "upos",
 ) -> Labeled:
     """Read CoNLL-U as TokenColumns of the words' fields, or keys of them ("feats:Case", "misc:NER"; "_" where absent),
-    and the field `label`, "_" for none. DataError for a line that is no CoNLL-U (file and line named) or no sentences;
-    InputError for an unknown field."""
-    for name in (*columns, label):
+    and the field `label`, "_" for none; a mapping gives the columns other names (`{"w": "form"}`). DataError for a line
+    that is not CoNLL-U (file and line named) or no sentences; InputError for an unknown field."""
+    field_of = dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
+    for name in (*field_of.values(), label):
         field, colon, key = name.partition(":")
         if field not in FIELDS or (colon and (field not in WITH_KEYS or not key)):
             raise InputError(
@@ -40,46 +44,43 @@ def read_conllu(
             )
     import conllu
 
-    texts: dict[str, list[str]] = {name: [] for name in columns}
+    shown = shown_name(path)
+    texts: dict[str, list[str]] = {name: [] for name in field_of}
     labels: list[list[str]] = []
     lines: list[list[int]] = []
     blanks: list[bool] = []  # by `SpaceAfter=No`
-    by_text: list[list[bool] | None] = []  # by `# text`
-    is_told = False
-    for block in _blocks(path):
-        words = _words(conllu, shown_name(path), block)
+    blanks_of_text: list[list[bool] | None] = []  # by `# text`
+    has_space_after = False
+    for block in item_lines(path):
+        words = _words(conllu, shown, block)
         if not words:
             continue
         for name, column in texts.items():
-            column.extend(_text(word, name) for _, word, _ in words)
+            column.extend(_text(word, field_of[name]) for _, word, _ in words)
         labels.append(["" if (text := _text(word, label)) == EMPTY else text for _, word, _ in words])
         lines.append([number for number, _, _ in words])
         blanks += [has_blank for *_, has_blank in words]
-        is_told = is_told or any("SpaceAfter=No" in line for _, line in block)
-        by_text.append(
-            None if is_told else _blanks_of_text(block, [_text(word, "form") for _, word, _ in words])
-        )
+        has_space_after = has_space_after or any("SpaceAfter=No" in line for _, line in block)
+        forms = [] if has_space_after else [_text(word, "form") for _, word, _ in words]
+        blanks_of_text.append(None if has_space_after else _blanks_of_text(block, forms))
     if not labels:
-        raise EmptyDataError(
-            f"{shown_name(path)}: no items; expected sentences in CoNLL-U, ten columns a word"
-        )
-    offsets = np.cumsum([0, *map(len, labels)], dtype=np.int64)
-    relabel = in_line(partial(_relabelled, name=label))
-    tokens = TokenColumns(texts, offsets)
-    if is_told:
+        raise EmptyDataError(f"{shown}: no items; expected sentences in CoNLL-U, ten columns a word")
+    tokens = TokenColumns(texts, np.cumsum([0, *map(len, labels)], dtype=np.int64))
+    if has_space_after:
         tokens.blanks = blanks
-    elif None not in by_text:  # a file with neither does not tell where blanks are
-        tokens.blanks = [has_blank for item in by_text for has_blank in item or ()]
-    return Labeled(tokens, labels, places=Places.of_items(shown_name(path), lines, relabel))
+    elif None not in blanks_of_text:  # a file with neither does not tell where blanks are
+        tokens.blanks = [has_blank for item in blanks_of_text for has_blank in item or ()]
+    relabel = in_line(partial(_relabelled, name=label))
+    return Labeled(tokens, labels, places=Places.of_items(shown, lines, relabel))
 
 
 def conllu_lines(labeled: Labeled, label: str = "upos") -> Iterator[str]:
     """Yield each item in CoNLL-U: its columns in the fields of their names, its labels in the field `label`."""
     for i, (item, labels) in enumerate(zip(labeled.inputs, labeled.labels, strict=True)):
         rows = []
-        for t, (position, own) in enumerate(zip(item, labels, strict=True)):
+        for t, (position, word_label) in enumerate(zip(item, labels, strict=True)):
             fields = dict.fromkeys(FIELDS, EMPTY)
-            for name, text in [*position.items(), (label, own or EMPTY)]:
+            for name, text in [*position.items(), (label, word_label or EMPTY)]:
                 field = name.partition(":")[0]
                 if field not in FIELDS:
                     raise InputError(f"CoNLL-U has no field {field!r}; it has {', '.join(FIELDS)}")
@@ -96,8 +97,9 @@ def _field(where: str, field: str, name: str, text: str) -> str:
     if not key:
         return text
     pairs = [pair for pair in field.split("|") if pair != EMPTY]
-    own = [i for i, pair in enumerate(pairs) if pair.partition("=")[0] == key]
-    pairs[slice(own[0], own[0] + 1) if own else slice(len(pairs), None)] = [f"{key}={text}"] * (text != EMPTY)
+    keys = [pair.partition("=")[0] for pair in pairs]
+    at = keys.index(key) if key in keys else len(pairs)
+    pairs[at : at + 1] = [f"{key}={text}"] * (text != EMPTY)
     return "|".join(pairs) or EMPTY
 
 
@@ -108,46 +110,32 @@ def _relabelled(line: str, labels: Sequence[str], name: str) -> str:
     return "\t".join(fields)
 
 
-def _blocks(path: Readable) -> Iterator[list[tuple[int, str]]]:
-    """Yield the numbered lines of each sentence, comments among them."""
-    block: list[tuple[int, str]] = []
-    for number, line in text_lines(path):
-        if not is_blank(line):
-            block.append((number, line))
-        elif block:
-            yield block
-            block = []
-    if block:
-        yield block
-
-
 def _words(conllu: Any, shown: str, block: list[tuple[int, str]]) -> list[tuple[int, Any, bool]]:
     """Return the words of a sentence, each with its line, and whether a blank stands behind it: none does within a
     multiword token."""
-    numbers = [number for number, line in block if not line.startswith("#")]
-    for number, line in block:
+    rows = [(number, line) for number, line in block if not line.startswith("#")]
+    for number, line in rows:
         n_fields = line.count("\t") + 1
-        if not line.startswith("#") and n_fields != len(FIELDS) + 1:
+        if n_fields != len(FIELDS) + 1:
             raise DataError(
                 f"{shown}, line {number}: expected 10 columns of CoNLL-U, separated by tabs, got {n_fields}: "
                 f"{line[:60]!r}"
             )
-        if not line.startswith("#") and not NUMBER.match(line):
-            found = line.partition("\t")[0][:60]
+        if not NUMBER.match(line):
             raise DataError(
-                f"{shown}, line {number}: expected the number of a word, 3, 3-4 or 3.1, got {found!r}"
+                f"{shown}, line {number}: expected the number of a word, 3, 3-4 or 3.1, got "
+                f"{line.partition(chr(9))[0][:60]!r}"
             )
-    if not numbers:
+    if not rows:
         return []
     try:
-        (sentence,) = conllu.parse(
-            "\n".join(line for _, line in block) + "\n", fields=conllu.parser.DEFAULT_FIELDS
-        )
+        text = "\n".join(line for _, line in block) + "\n"
+        (sentence,) = conllu.parse(text, fields=conllu.parser.DEFAULT_FIELDS)
     except (conllu.exceptions.ParseException, ValueError) as error:
         raise DataError(f"{shown}, line {block[0][0]}: the sentence is no CoNLL-U: {error}") from error
     words: list[tuple[int, Any, bool]] = []
     last, has_blank = 0, True  # of a multiword token
-    for number, word in zip(numbers, sentence, strict=True):
+    for (number, _), word in zip(rows, sentence, strict=True):
         is_followed = (word.get("misc") or {}).get("SpaceAfter") != "No"
         if not isinstance(word["id"], int):
             last, has_blank = (word["id"][2], is_followed) if word["id"][1] == "-" else (last, has_blank)
@@ -162,15 +150,15 @@ def _blanks_of_text(block: list[tuple[int, str]], forms: list[str]) -> list[bool
     """Return whether a blank stands behind each word in the comment `# text`, None if it has not just these words."""
     comments = (line[1:].partition("=") for _, line in block if line.startswith("#"))
     text = next((value.strip() for name, _, value in comments if name.strip() == "text"), "")
-    at, found = 0, []
+    at, blanks = 0, []
     for form in forms:
         if not text.startswith(form, at):
             return None
         at = end = at + len(form)
         while text[at : at + 1].isspace():
             at += 1
-        found.append(at > end or at == len(text))
-    return found if at == len(text) else None
+        blanks.append(at > end or at == len(text))
+    return blanks if at == len(text) else None
 
 
 def _text(word: Any, name: str) -> str:

@@ -11,9 +11,9 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from crfqn.data.files import Readable, is_blank, shown_name, text_lines
+from crfqn.data.files import Readable, is_blank, shown_name
 from crfqn.errors import DataError, EmptyDataError, InputError
-from crfqn.readers.format import SEQUENCES, Format, by_blank_lines, instead
+from crfqn.readers.format import SEQUENCES, Format, by_blank_lines, instead, item_lines, number_in
 from crfqn.readers.items import Labeled, Places, in_line
 
 # A name: anything but colon and backslash, or any character behind a backslash; a last backslash counts.
@@ -27,40 +27,45 @@ def read_crfsuite_text(path: Readable) -> Labeled:
     """Read CRFsuite's text: items are lists of dicts `attribute -> float`; `weights` if any item has one
     (`@weight:2.5`). DataError for an attribute without name or finite value (file, line and field named), no items, an
     unknown declaration, spaces in the place of tabs."""
+    shown = shown_name(path)
     inputs: list[list[dict[str, float]]] = []
     labels: list[list[str]] = []
     lines: list[list[int]] = []
     weights: dict[int, float] = {}
-    is_inside = False
-    for number, line in text_lines(path):
-        if is_blank(line):
-            is_inside = False
-            continue
-        where = f"{shown_name(path)}, line {number}"
-        label, *fields = line.split("\t")
-        if not is_inside:
-            inputs.append([])
-            labels.append([])
-            lines.append([])
-            is_inside = True
-        if label.startswith(ITEM_WEIGHT) or (label.startswith("@") and not fields):
-            weights[len(inputs) - 1] = _item_weight(where, line.rstrip("\t"), bool(labels[-1]))
-            continue
-        if not fields and " " in label.strip():
-            raise DataError(
-                f"{where}: spaces, but no tab: {line.strip()[:60]!r}; expected a label and its "
-                "attributes, tab-separated"
-            )
-        inputs[-1].append(_attributes(where, fields))
-        labels[-1].append(ESCAPED.sub(r"\1", label))
-        lines[-1].append(number)
+    for block in item_lines(path):
+        item: list[dict[str, float]] = []
+        item_labels: list[str] = []
+        numbers: list[int] = []
+        for number, line in block:
+            where = f"{shown}, line {number}"
+            label, *fields = line.split("\t")
+            if label.startswith(ITEM_WEIGHT) or (label.startswith("@") and not fields):
+                weights[len(inputs)] = _item_weight(where, line.rstrip("\t"), bool(item))
+                continue
+            if not fields and " " in label.strip():
+                raise DataError(
+                    f"{where}: spaces, but no tab: {line.strip()[:60]!r}; expected a label and its "
+                    "attributes, tab-separated"
+                )
+            attributes: dict[str, float] = {}
+            for column, field in enumerate(fields, start=2):
+                if field:  # none stands behind a tab at the end of the line
+                    name, value = _attribute(f"{where}, field {column}", field)
+                    attributes[name] = attributes.get(name, 0.0) + value
+            item.append(attributes)
+            item_labels.append(ESCAPED.sub(r"\1", label))
+            numbers.append(number)
+        inputs.append(item)
+        labels.append(item_labels)
+        lines.append(numbers)
     if not labels:
         raise EmptyDataError(
-            f"{shown_name(path)}: no items; expected lines of a label and its attributes, tab-separated"
+            f"{shown}: no items; expected lines of a label and its attributes, tab-separated"
         )
     by_item = [weights.get(i, 1.0) for i in range(len(inputs))] if weights else None
-    places = Places.of_items(shown_name(path), lines, in_line(_relabelled))
-    return Labeled(inputs, labels, places=places, weights=by_item)
+    return Labeled(
+        inputs, labels, places=Places.of_items(shown, lines, in_line(_relabelled)), weights=by_item
+    )
 
 
 def crfsuite_lines(labeled: Labeled) -> Iterator[str]:
@@ -69,7 +74,11 @@ def crfsuite_lines(labeled: Labeled) -> Iterator[str]:
     for i, (item, labels) in enumerate(zip(labeled.inputs, labeled.labels, strict=True)):
         lines = [] if labeled.weights is None else [f"@weight:{labeled.weights[i]!r}\n"]
         for t, (attributes, label) in enumerate(zip(item, labels, strict=True)):
-            fields = [_escaped(label), *(_written(name, value) for name, value in attributes.items())]
+            fields = [_escaped(label)]
+            for name, value in attributes.items():
+                text = f"{name}={value}" if isinstance(value, str) else name
+                is_plain = isinstance(value, str) or value == 1
+                fields.append(_escaped(text) if is_plain else f"{_escaped(text)}:{float(value)!r}")
             _check_fields(f"{labeled.where(i, t)}: ", fields)
             lines.append("\t".join(fields) + "\n")
         yield "".join(lines) + "\n"
@@ -89,12 +98,6 @@ def _escaped(name: str) -> str:
     return name.replace("\\", "\\\\").replace(":", "\\:")
 
 
-def _written(name: str, value: float | str) -> str:
-    if isinstance(value, str):
-        return _escaped(f"{name}={value}")
-    return _escaped(name) if value == 1 else f"{_escaped(name)}:{float(value)!r}"
-
-
 def _item_weight(where: str, label: str, has_positions: bool) -> float:
     name, _, text = label.partition(":")
     if name != ITEM_WEIGHT:
@@ -105,23 +108,10 @@ def _item_weight(where: str, label: str, has_positions: bool) -> float:
         raise DataError(
             f"{where}: {label!r} stands behind positions of its item; expected it before the first"
         )
-    try:
-        weight = float(text)
-    except ValueError:
-        weight = math.nan
+    weight = number_in(text)
     if not (math.isfinite(weight) and weight >= 0):
         raise DataError(f"{where}: expected @weight:<number of at least 0>, got {label!r}")
     return weight
-
-
-def _attributes(where: str, fields: list[str]) -> dict[str, float]:
-    attributes: dict[str, float] = {}
-    for column, field in enumerate(fields, start=2):
-        if not field:  # a tab at the end of the line
-            continue
-        name, value = _attribute(f"{where}, field {column}", field)
-        attributes[name] = attributes.get(name, 0.0) + value
-    return attributes
 
 
 def _attribute(where: str, field: str) -> tuple[str, float]:
@@ -134,10 +124,7 @@ def _attribute(where: str, field: str) -> tuple[str, float]:
         raise DataError(f"{where}: an attribute without a name: {field!r}")
     if text is None:
         return name, 1.0
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = number_in(text)
     if not math.isfinite(value):
         raise DataError(
             f"{where}: {field!r} has the value {text!r}; expected a finite number "

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from crfqn.data.file_parts import Cut, cut_at_blank_lines, cut_at_lines
+from crfqn.data.files import Readable, is_blank, text_lines
 from crfqn.data.label_texts import label_text
 from crfqn.errors import InputError
 from crfqn.messages import shorten
@@ -99,14 +101,37 @@ def relabeled(data: Data, predicted: Sequence[Any]) -> Data:
             if len(new) != len(old):
                 raise InputError(f"predicted: item {i}: expected {len(old)} labels, got {len(new)}")
         return replace(data, labels=listed)
-    names = [label if isinstance(label, str) else _joined(label) for label in predicted]
-    return replace(data, labels=names)
+    return replace(data, labels=[*map(_one_text, predicted)])
 
 
-def _joined(label: Any) -> str:
+def _one_text(label: Any) -> str:
     """Return the label, or the labels, of a document as one text."""
-    if hasattr(label, "__iter__") and not isinstance(label, (str, bytes)):
-        return ",".join(map(label_text, label))
     if isinstance(label, bytes):
         raise InputError(f"predicted: expected texts as labels, got {shorten(label)}")
-    return label_text(label)
+    if hasattr(label, "__iter__") and not isinstance(label, str):
+        return ",".join(map(label_text, label))
+    return label if isinstance(label, str) else label_text(label)
+
+
+# ---- what several readers need
+
+
+def number_in(text: str) -> float:
+    """Return the number that a text is, NaN for any other text."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def item_lines(path: Readable) -> Iterator[list[tuple[int, str]]]:
+    """Yield the numbered lines of each item, in formats that have blank lines between items."""
+    lines: list[tuple[int, str]] = []
+    for number, line in text_lines(path):
+        if not is_blank(line):
+            lines.append((number, line))
+        elif lines:
+            yield lines
+            lines = []
+    if lines:
+        yield lines

@@ -26,6 +26,9 @@ N_CLASSES = 10
 FIRST_DAY = datetime.date(1950, 1, 1)
 N_DAYS = (datetime.date(2049, 12, 31) - FIRST_DAY).days + 1
 TEST_SHARE = 0.2
+N_FIELDS = 6  # of a letter's row, before its pixels
+LAST = -1  # next_id of a word's last letter
+TAB, ZERO = ord("\t"), ord("0")
 
 
 def read_idx(path: str | Path) -> NDArray[np.uint8]:
@@ -105,30 +108,22 @@ def make_digit_strings(n_train: int = 1500, n_test: int = 300, seed: int = 0) ->
     scans = scans.astype(np.uint8)
     random = np.random.RandomState(seed)  # its stream is frozen by NumPy: the data is the same everywhere
     shuffled = [random.permutation(np.flatnonzero(digits == digit)) for digit in range(10)]
-    cuts = [round(TEST_SHARE * len(own)) for own in shuffled]
-    training = [own[cut:] for own, cut in zip(shuffled, cuts, strict=True)]
-    testing = [own[:cut] for own, cut in zip(shuffled, cuts, strict=True)]
+    cuts = [round(TEST_SHARE * len(numbers)) for numbers in shuffled]
+    training = [numbers[cut:] for numbers, cut in zip(shuffled, cuts, strict=True)]
+    testing = [numbers[:cut] for numbers, cut in zip(shuffled, cuts, strict=True)]
     inputs: list[np.ndarray] = []
     labels: list[list[str]] = []
     for n_strings, pools in ((n_train, training), (n_test, testing)):
         for _ in range(n_strings):
-            text = _date_or_time(random)
+            if random.randint(2):
+                text = (FIRST_DAY + datetime.timedelta(days=random.randint(N_DAYS))).strftime("%Y%m%d")
+            else:
+                seconds = random.randint(24 * 60 * 60)
+                text = f"{seconds // 3600:02d}{seconds // 60 % 60:02d}{seconds % 60:02d}"
             chosen = [pools[int(digit)][random.randint(len(pools[int(digit)]))] for digit in text]
             inputs.append(scans[chosen])
             labels.append(list(text))
     return Labeled(inputs, labels, n_train=n_train)
-
-
-def _date_or_time(random: np.random.RandomState) -> str:
-    if random.randint(2):
-        return (FIRST_DAY + datetime.timedelta(days=random.randint(N_DAYS))).strftime("%Y%m%d")
-    seconds = random.randint(24 * 60 * 60)
-    return f"{seconds // 3600:02d}{seconds // 60 % 60:02d}{seconds % 60:02d}"
-
-
-N_FIELDS = 6
-LAST = -1
-TAB, ZERO = ord("\t"), ord("0")
 
 
 def read_letter_table(path: str | Path, n_pixels: int = 128) -> Labeled:
@@ -176,21 +171,19 @@ def _pixels(path: str | Path, tails: list[bytes], numbers: list[int], n_pixels: 
     pixels[plain[is_table]] = values[is_table]
     is_plain[plain[~is_table]] = False
     for row in np.flatnonzero(~is_plain):
-        pixels[row] = _pixel_row(f"{path}, line {numbers[row]}", tails[row], n_pixels)
+        where, fields = f"{path}, line {numbers[row]}", tails[row].split(b"\t")
+        if len(fields) != n_pixels:
+            raise DataError(
+                f"{where}: expected {N_FIELDS + n_pixels} columns ({n_pixels} of them pixels), "
+                f"got {N_FIELDS + len(fields)}"
+            )
+        for column, field in enumerate(fields):
+            if not (field.isdigit() and int(field) <= 255):
+                raise DataError(
+                    f"{where}, column {N_FIELDS + 1 + column}: expected a pixel value 0..255, got {_shown(field)}"
+                )
+            pixels[row, column] = int(field)
     return pixels
-
-
-def _pixel_row(where: str, tail: bytes, n_pixels: int) -> list[int]:
-    fields = tail.split(b"\t")
-    if len(fields) != n_pixels:
-        raise DataError(
-            f"{where}: expected {N_FIELDS + n_pixels} columns ({n_pixels} of them pixels), "
-            f"got {N_FIELDS + len(fields)}"
-        )
-    for column, field in enumerate(fields, start=N_FIELDS + 1):
-        if not (field.isdigit() and int(field) <= 255):
-            raise DataError(f"{where}, column {column}: expected a pixel value 0..255, got {_shown(field)}")
-    return [int(field) for field in fields]
 
 
 def _words(path: str | Path, ids: np.ndarray, following: np.ndarray, numbers: list[int]) -> list[np.ndarray]:

@@ -38,9 +38,10 @@ def read_raw_text(
     if not spans:
         raise EmptyDataError(f"{shown_name(path)}: no items; expected lines of text")
     lengths = [*map(len, spans)]
-    columns_of_words = TokenColumns({name: words}, np.cumsum([0, *lengths], dtype=np.int64))
-    places = Places.of_items(shown_name(path), [[line] * n for line, n in zip(numbers, lengths, strict=True)])
-    return Labeled(columns_of_words, [[""] * n for n in lengths], places=places, spans=spans)
+    offsets = np.cumsum([0, *lengths], dtype=np.int64)
+    places = Places(shown_name(path), np.repeat(np.array(numbers, np.int64), lengths), offsets)
+    labels = [[""] * n for n in lengths]
+    return Labeled(TokenColumns({name: words}, offsets), labels, places=places, spans=spans)
 
 
 FORMAT = Format(

@@ -38,7 +38,7 @@ def read_svmlight(
     """
     from scipy.sparse import csr_array
 
-    ignored = frozenset(ignore_features)
+    shown, ignored = shown_name(path), frozenset(ignore_features)
     labels: list[str] = []
     lines: list[int] = []
     columns, values, ends = array("q"), array("d"), array("q", [0])
@@ -46,24 +46,25 @@ def read_svmlight(
         if not has_fields(line):
             continue
         fields = blank_parted(line.partition("#")[0])
-        where = f"{shown_name(path)}, line {number}"
+        where = f"{shown}, line {number}"
+        if ":" in fields[0]:
+            raise DataError(f"{where}: expected a label before the features, got {shorten(fields[0])}")
+        if "," in fields[0] and not allows_several:
+            raise DataError(f"{where}: expected one label, got {shorten(fields[0])}")
         lines.append(number)
-        labels.append(_label(where, fields[0], allows_several))
+        labels.append(fields[0])
         entries = _entries(where, _feature_fields(fields))
         kept = sorted(id_ for id_, value in entries.items() if value != 0 and id_ not in ignored)
         columns.extend(kept)
         values.extend(entries[id_] for id_ in kept)
         ends.append(len(columns))
     if not labels:
-        raise EmptyDataError(
-            f"{shown_name(path)}: no documents; expected lines of a label and its features, `id:value`"
-        )
+        raise EmptyDataError(f"{shown}: no documents; expected lines of a label and its features, `id:value`")
     indices = np.array(columns, dtype=np.int32)
     row_ends = np.array(ends, dtype=np.int32 if len(columns) <= LARGEST_ID else np.int64)
-    parts = (np.array(values, dtype=np.float64), indices, row_ends)
-    n_columns = int(indices.max(initial=-1)) + 1
-    matrix = csr_array(parts, shape=(len(labels), n_columns))
-    places = Places(shown_name(path), np.array(lines, np.int64), relabel=in_line(_relabelled))
+    shape = len(labels), int(indices.max(initial=-1)) + 1
+    matrix = csr_array((np.array(values, dtype=np.float64), indices, row_ends), shape=shape)
+    places = Places(shown, np.array(lines, np.int64), relabel=in_line(_relabelled))
     return Documents(matrix, labels, places=places, has_numbers=True)
 
 
@@ -95,14 +96,6 @@ def _relabelled(line: str, labels: Sequence[str]) -> str:
 def has_fields(line: str) -> bool:
     """Return whether a line is a document: neither blank nor only a comment."""
     return not is_blank(line.partition("#")[0])
-
-
-def _label(where: str, field: str, allows_several: bool) -> str:
-    if ":" in field:
-        raise DataError(f"{where}: expected a label before the features, got {shorten(field)}")
-    if "," in field and not allows_several:
-        raise DataError(f"{where}: expected one label, got {shorten(field)}")
-    return field
 
 
 def _feature_fields(fields: list[str]) -> list[str]:

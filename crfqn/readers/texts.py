@@ -59,7 +59,25 @@ def read_newsgroups(path: str | Path) -> Documents:
     before it shuffles). The taxonomy is `groups_tree`. DataError: a damaged archive, posts elsewhere, a missing
     part.
     """
-    posts = _posts(path)
+    posts: dict[tuple[int, str, str], str] = {}  # by part, group and file name
+    try:
+        with tarfile.open(path, "r|*") as archive:
+            for member in archive:
+                name = PurePosixPath(member.name)
+                content = archive.extractfile(member) if member.isfile() else None
+                if content is None or name.name.startswith("."):  # a folder, or what a file manager left
+                    continue
+                part, group, number = ("", "", "", *name.parts)[-3:]
+                if part not in PARTS or not number.isdecimal():
+                    raise DataError(
+                        f"{path}: expected {' or '.join(PARTS)}, a group and a number, got the file "
+                        f"{shorten(str(name))}"
+                    )
+                posts[PARTS.index(part), group, number] = content.read().decode(ENCODING)
+    except FileNotFoundError as error:
+        raise DataUnavailableError(f"{path}: no such file") from error
+    except DAMAGE as error:
+        raise DataError(f"{path}: not an archive that can be read to its end: {error}") from error
     order = sorted(posts)
     n_train = sum(part == 0 for part, _, _ in order)
     if not 0 < n_train < len(order):
@@ -76,33 +94,6 @@ def groups_tree(groups: Collection[str]) -> LabelTree:
     return open_taxonomy(names, names, separator=DOT).collapsed(names)
 
 
-def _posts(path: str | Path) -> dict[tuple[int, str, str], str]:
-    """Return the texts by part (0: training, 1: test), group and file name."""
-    posts = {}
-    try:
-        with tarfile.open(path, "r|*") as archive:
-            for member in archive:
-                name = PurePosixPath(member.name)
-                content = archive.extractfile(member) if member.isfile() else None
-                if content is None or name.name.startswith("."):  # a folder, or what a file manager left
-                    continue
-                posts[_place(path, name)] = content.read().decode(ENCODING)
-    except FileNotFoundError as error:
-        raise DataUnavailableError(f"{path}: no such file") from error
-    except DAMAGE as error:
-        raise DataError(f"{path}: not an archive that can be read to its end: {error}") from error
-    return posts
-
-
-def _place(path: str | Path, name: PurePosixPath) -> tuple[int, str, str]:
-    match name.parts:
-        case [*_, part, group, number] if part in PARTS and number.isdecimal():
-            return PARTS.index(part), group, number
-    raise DataError(
-        f"{path}: expected {' or '.join(PARTS)}, a group and a number, got the file {shorten(str(name))}"
-    )
-
-
 def collect_docstrings(fewest: int = 8) -> Documents:
     """Collect the docstrings of the standard library's classes, methods and functions with their place in it.
 
@@ -114,7 +105,20 @@ def collect_docstrings(fewest: int = 8) -> Documents:
     order, is for the test; training texts come first. DataUnavailableError where the library comes without its
     sources.
     """
-    labelled = _labelled(_texts_by_home(), fewest)
+    homes: defaultdict[str, set[Home]] = defaultdict(set)
+    for module, spec in _modules([sysconfig.get_path("stdlib")], ()):
+        source = spec.loader.get_source(spec.name) if isinstance(spec.loader, InspectLoader) else None
+        if source is not None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of escapes in somebody else's strings
+                tree = ast.parse(source)
+            for home, text in _definitions(tree, module):
+                homes[text].add(home)
+    texts_of: defaultdict[Home, list[str]] = defaultdict(list)
+    for text, (home, *others) in homes.items():
+        if not others and len(text.split()) >= FEWEST_WORDS:
+            texts_of[home].append(text)
+    labelled = _labelled(texts_of, fewest)
     if not labelled:
         raise DataUnavailableError(
             f"{sysconfig.get_path('stdlib')}: no module has {fewest} docstrings; expected the sources (.py files) of "
@@ -125,26 +129,10 @@ def collect_docstrings(fewest: int = 8) -> Documents:
         for label, texts in labelled.items()
         for i, text in enumerate(texts)
     )
-    labels = sorted(labelled)
-    return Documents(
-        inputs=[text for _, _, text in items],
-        labels=[label for _, label, _ in items],
-        taxonomy=open_taxonomy(labels, labels, separator=SLASH).collapsed(labels),
-        n_train=sum(not is_test for is_test, _, _ in items),
-    )
-
-
-def _texts_by_home() -> dict[Home, list[str]]:
-    """Return the texts that are long enough and occur at one place only, by their place."""
-    homes: defaultdict[str, set[Home]] = defaultdict(set)
-    for module, source in _sources():
-        for home, text in _definitions(_parsed(source), module):
-            homes[text].add(home)
-    texts_of: defaultdict[Home, list[str]] = defaultdict(list)
-    for text, (home, *others) in homes.items():
-        if not others and len(text.split()) >= FEWEST_WORDS:
-            texts_of[home].append(text)
-    return texts_of
+    names = sorted(labelled)
+    taxonomy = open_taxonomy(names, names, separator=SLASH).collapsed(names)
+    n_train = sum(not is_test for is_test, _, _ in items)
+    return Documents([text for _, _, text in items], [label for _, label, _ in items], taxonomy, n_train)
 
 
 def _labelled(texts_of: dict[Home, list[str]], fewest: int) -> dict[str, list[str]]:
@@ -161,30 +149,17 @@ def _labelled(texts_of: dict[Home, list[str]], fewest: int) -> dict[str, list[st
     return {SLASH.join((*home, REST) if home in inner else home): texts for home, texts in kept.items()}
 
 
-def _sources() -> Iterator[tuple[Home, str]]:
-    """Yield names and sources of the public modules, in alphabetical order."""
-    for name, spec in _modules([sysconfig.get_path("stdlib")], ()):
-        source = spec.loader.get_source(spec.name) if isinstance(spec.loader, InspectLoader) else None
-        if source is not None:
-            yield name, source
-
-
 def _modules(folders: list[str], package: Home) -> Iterator[tuple[Home, ModuleSpec]]:
-    for found in sorted(pkgutil.iter_modules(folders), key=lambda found: found.name):
-        is_foreign = not package and found.name not in sys.stdlib_module_names
-        if found.name.startswith("_") or found.name in LEFT_OUT or is_foreign:
+    """Yield the public modules, in alphabetical order."""
+    for module in sorted(pkgutil.iter_modules(folders), key=lambda module: module.name):
+        is_foreign = not package and module.name not in sys.stdlib_module_names
+        if module.name.startswith("_") or module.name in LEFT_OUT or is_foreign:
             continue
-        spec = found.module_finder.find_spec(found.name, None)
+        spec = module.module_finder.find_spec(module.name, None)
         if spec is not None:
-            yield (*package, found.name), spec
-            if found.ispkg:
-                yield from _modules(list(spec.submodule_search_locations or ()), (*package, found.name))
-
-
-def _parsed(source: str) -> ast.Module:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of escapes in somebody else's strings
-        return ast.parse(source)
+            yield (*package, module.name), spec
+            if module.ispkg:
+                yield from _modules(list(spec.submodule_search_locations or ()), (*package, module.name))
 
 
 def _definitions(node: ast.AST, home: Home) -> Iterator[tuple[Home, str]]:
@@ -212,7 +187,14 @@ def read_parserator(path: str | Path) -> Labeled:
     """
     inputs: list[list[dict[str, str]]] = []
     labels: list[list[str]] = []
-    for item in _root(path):
+    content = read_bytes(path)
+    if b"<!ENTITY" in content:  # which may unfold to any size
+        raise DataError(f"{shown_name(path)}: expected XML without entities of its own, got <!ENTITY ...>")
+    try:
+        root = ElementTree.fromstring(content)
+    except ElementTree.ParseError as error:
+        raise DataError(f"{shown_name(path)}: no XML: {error}") from error
+    for item in root:
         loose = [text for text in (item.text, *(piece.tail for piece in item)) if text and text.strip()]
         if loose:
             raise DataError(
@@ -226,14 +208,3 @@ def read_parserator(path: str | Path) -> Labeled:
     if not labels:
         raise DataError(f"{shown_name(path)}: no items; expected elements of labelled pieces below the root")
     return Labeled(inputs, labels)
-
-
-def _root(path: str | Path) -> ElementTree.Element:
-    """Return the root element; an XML file that defines entities may unfold to any size, and is refused."""
-    content = read_bytes(path)
-    if b"<!ENTITY" in content:
-        raise DataError(f"{shown_name(path)}: expected XML without entities of its own, got <!ENTITY ...>")
-    try:
-        return ElementTree.fromstring(content)
-    except ElementTree.ParseError as error:
-        raise DataError(f"{shown_name(path)}: no XML: {error}") from error

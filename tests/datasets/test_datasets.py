@@ -296,14 +296,14 @@ def in_parts() -> Dataset:
         DataFile(
             f"{name}.txt",
             also_named=(f"{name}.txt.gz", f"origin:al/{name}.txt"),
-            part=name,
+            part="taxonomy" if name == "tree" else name,
             addresses=(f"http://127.0.0.1:9/{name}.txt",),
             sha256_unpacked=hashlib.sha256(content).hexdigest(),
         )
         for name, content in OF_PARTS.items()
     )
     content = Content(n_items=3, n_train=2, n_labels=3, n_features=2, n_nodes=4)
-    return Dataset("in-parts", "In parts", "none", "nowhere", "svmlight-taxonomy", content, files)
+    return Dataset("in-parts", "In parts", "none", "nowhere", "svmlight", content, files)
 
 
 class TestParts:

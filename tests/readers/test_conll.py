@@ -96,7 +96,7 @@ class TestReader:
 
     def test_a_dataset_of_two_files_brings_its_split(self, file):
         paths = file(TEXT, "train.txt.gz"), file("a X O\n", "test.txt")
-        labeled = read_files("conll", paths, None)
+        labeled = read_files("conll", paths, columns=["w", "pos"])
         assert (labeled.n_items, labeled.n_train, labeled.labels[2]) == (3, 2, ["O"])
 
     def test_bytes_that_are_no_text_and_no_file(self, tmp_path):

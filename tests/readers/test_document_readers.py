@@ -545,7 +545,7 @@ def write_records(path, n, seed=0, label=None):
 def test_parts_of_cifar(tmp_path):
     paths = [tmp_path / name for name in ("a.bin", "b.bin", "test.bin")]
     records = [write_records(path, n, n) for path, n in zip(paths, (4, 3, 2), strict=True)]
-    found = read_files("cifar", paths, None)
+    found = read_files("cifar", paths)
     assert found.n_train == 7
     assert found.labels == ["0", "1", "2", "3", "0", "1", "2", "0", "1"]
     np.testing.assert_allclose(found.inputs.toarray(), np.concatenate(records)[:, 1:] / 255, atol=1e-7)

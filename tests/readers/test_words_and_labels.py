@@ -64,17 +64,18 @@ def test_what_is_no_file_of_names(path, text, message):
 
 
 def test_treebank(path):
-    upos, xpos = (read_files(f"treebank-{tag}", [path(TREEBANK)], None) for tag in ("upos", "xpos"))
+    words = {"columns": {"w": "form"}}
+    upos, xpos = (read_files("conllu", [path(TREEBANK)], label=tag, **words) for tag in ("upos", "xpos"))
     assert [[word["w"] for word in item] for item in upos.inputs] == [["Van", "het"], ["Ja"]]
     assert (upos.labels, xpos.labels) == ([["ADP", "DET"], ["INTJ"]], [["VZ|init", "LID|bep"], ["TSW"]])
     with pytest.raises(DataError, match=r"line 3: expected 10 columns of CoNLL-U, separated by tabs, got 9"):
-        read_files("treebank-upos", [path(TREEBANK.replace("\t_\n2\t", "\n2\t", 1))], None)
+        read_files("conllu", [path(TREEBANK.replace("\t_\n2\t", "\n2\t", 1))])
     with pytest.raises(DataError, match="no items; expected sentences in CoNLL-U"):
-        read_files("treebank-upos", [path("# nothing\n")], None)
+        read_files("conllu", [path("# nothing\n")])
 
 
 def test_table(path):
-    data = read_files("csv", [path(TABLE)], None)
+    data = read_files("csv", [path(TABLE)], text="text", label="category")
     assert data.inputs == ["where, please, is\nmy card?", "why"]
     assert data.labels == ["card_arrival", "reason"]
 
@@ -96,7 +97,7 @@ def test_table(path):
 )
 def test_what_is_no_table(path, text, message):
     with pytest.raises(DataError, match=message):
-        read_files("csv", [path(text)], None)
+        read_files("csv", [path(text)], text="text", label="category")
 
 
 def test_columns_between_tabs_may_have_blanks(path):
