@@ -31,11 +31,12 @@ from harness.options import command
 from crfqn.blas import single_threaded_blas
 from crfqn.data.features import FeatureStore
 from crfqn.distributed import DistributedObjective
+from crfqn.distributed.objective import WorkerParts
 from crfqn.errors import ViewError
-from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.objective import Objective
+from crfqn.objectives.sums import Sum
 from crfqn.penalties import ElasticNet
 from crfqn.recipes import build_estimator, load_recipe, prepare
 from crfqn.result import Result
@@ -62,7 +63,7 @@ class StoredShard:
             return Objective(SparseMap(store, Pool(1)), Likelihood(chain, file["targets"]))
 
 
-class ItemsElsewhere(BlockedObjective):
+class ItemsElsewhere(Sum):
     """Blocks that refuse what shards on workers refuse, so that the same solver takes the same steps."""
 
     def check_state(self, kind: Any) -> None:
@@ -121,7 +122,7 @@ def train(objective: Any, l1: float, processor: Callable[[], float]) -> Run:
 def made(name: str, client: Any, shards: list[StoredShard], parts: list[Objective]) -> Any:
     """Return the objective of a kind of run, read already."""
     if name != "workers":
-        return (ItemsElsewhere if name == "process" else BlockedObjective)(parts)
+        return (ItemsElsewhere if name == "process" else Sum).of(parts)
     shared = DistributedObjective.of(client, shards)
     assert shared.n_items == sum(part.n_items for part in parts)
     return shared
@@ -315,7 +316,7 @@ def simulate(n_positions: int, n_features: int, n_shards: int) -> None:
 
 def show_screening(shared: DistributedObjective, threshold: float) -> None:
     """Print what a look at all coordinates at zero weights sends, with all shards and with one in sixteen."""
-    for some in (shared, DistributedObjective(shared.workers, shared.parts[::16])):
+    for some in (shared, DistributedObjective(WorkerParts(shared.workers, shared.parts[::16]))):
         before, clock = some.n_bytes, time.perf_counter()
         found = some.at(np.empty(0, np.int64), np.empty(0)).screen(threshold).coords.size
         per_shard = (some.n_bytes - before) / some.n_parts

@@ -39,8 +39,8 @@ from crfqn import ChainCRF, TaxonomyCRF
 from crfqn.data.features import FeatureStore
 from crfqn.datasets import dataset
 from crfqn.errors import DataUnavailableError
-from crfqn.objectives.blocks import likelihood
 from crfqn.objectives.objective import Objective
+from crfqn.objectives.sums import likelihood
 from crfqn.papers.zhong2014.feature_bcd import FeatureBCD
 from crfqn.papers.zhong2014.prox_gd import FISTA, ProxGD
 from crfqn.penalties import ElasticNet

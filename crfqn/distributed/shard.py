@@ -1,7 +1,7 @@
 """A shard of the items, on the worker that holds it: it answers questions about points that it keeps.
 
-`Shard` is an actor of Dask. A point is made of what the client sends the first time that it asks about it (weights,
-their changes, or a step along a direction), and its weights are then the same to the bit as the client's; its scores
+`Shard` is an actor of Dask. A point is made of what the client sends the first time that it asks about it (weights, or
+their changes), and its weights are then the same to the bit as the client's; its scores
 are always computed from all of them, so that a shard that is read again on another worker gives the same numbers. The
 point keeps its residual until the client drops its own handle: further questions take no further inference.
 """
@@ -15,7 +15,6 @@ import numpy as np
 
 from crfqn.arrays import NO_WEIGHTS, Coords, SparseWeights, Vector
 from crfqn.blas import single_threaded_blas
-from crfqn.objectives.linear.feature_map import merge_weights
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
 from crfqn.threads import Pool
@@ -39,30 +38,12 @@ def without_items(part: Objective) -> Objective:
     return part.take(np.empty(0, np.int64))
 
 
-def is_unit(part: Objective) -> bool:
-    """Return whether every feature's scale is 1."""
-    return bool(np.all(part.map.feature_scales == 1.0))
-
-
-def feature_scale(part: Objective, coords: Coords) -> Vector:
-    """Return the unit of each coordinate's curvature: max_t x_tf^2; 1 for edges."""
-    return part.feature_scale(coords)
-
-
 class Changed(NamedTuple):
     """Weights by what is new in them since those before: coordinates that have left, others with their values."""
 
     gone: Coords
     coords: Coords
     weights: Vector
-
-
-class Along(NamedTuple):
-    """A step along a ray; `direction`, the first time: the point that it starts at, coordinates and direction."""
-
-    ray: int
-    step: float
-    direction: tuple[int, Coords, Vector] | None
 
 
 class Question(NamedTuple):
@@ -72,14 +53,14 @@ class Question(NamedTuple):
     what, args : a function of a module, asked of the shard's objective, or of its `point`; coordinates None: those of
         the question before
     point, origin : the point's number, and how to make it if it is new
-    released : numbers of points, rays and samples that the client has dropped
+    released : numbers of points and samples that the client has dropped
     """
 
     sample: Sample
     what: Callable[..., Any]
     args: tuple[Any, ...]
     point: int | None = None
-    origin: SparseWeights | Changed | Along | None = None
+    origin: SparseWeights | Changed | None = None
     released: tuple[int, ...] = ()
 
 
@@ -113,7 +94,6 @@ class Shard:
     def __init__(self, n_threads: int | None = None) -> None:
         self.n_threads = n_threads
         self.points: dict[int, Point] = {}
-        self.rays: dict[int, tuple[SparseWeights, Coords, Vector]] = {}
         self.samples: dict[int, Objective] = {}
         self.last: SparseWeights = NO_WEIGHTS
         self.coords: Coords | None = None
@@ -127,8 +107,8 @@ class Shard:
     def ask(self, question: Question) -> Any:
         """Return the answer to a question."""
         for number in question.released:
-            for kept in (self.points, self.rays, self.samples):
-                kept.pop(number, None)  # type: ignore[attr-defined]
+            self.points.pop(number, None)
+            self.samples.pop(number, None)
         args = [_writable(each) for each in question.args]
         if args and args[0] is None:
             args[0] = self.coords
@@ -139,7 +119,10 @@ class Shard:
             if question.point is None:
                 return question.what(part, *args)
             if question.origin is not None:
-                self.points[question.point] = part.later(*self.weights(question.origin))
+                arrays = map(_writable, question.origin)
+                is_change = isinstance(question.origin, Changed)
+                self.last = applied(self.last, Changed(*arrays)) if is_change else SparseWeights(*arrays)
+                self.points[question.point] = part.later(*self.last)
             point = self.points[question.point]
             answer = question.what(point, *args)
         point.forget_scores()
@@ -153,22 +136,6 @@ class Shard:
         if number not in self.samples:
             self.samples[number] = self.items.take(np.arange(first, self.items.n_items, stride))
         return self.samples[number]
-
-    def weights(self, origin: Any) -> SparseWeights:
-        """Return the weights of a new point."""
-        if isinstance(origin, Along):
-            if origin.direction is not None:
-                start, *direction = origin.direction
-                point = self.points[start]
-                coords, values = map(_writable, direction)
-                self.rays[origin.ray] = (SparseWeights(point.coords, point.weights), coords, values)
-            start_weights, coords, direction_values = self.rays[origin.ray]
-            self.last = merge_weights(*start_weights, coords, origin.step * direction_values)
-        elif isinstance(origin, Changed):
-            self.last = applied(self.last, Changed(*map(_writable, origin)))
-        else:
-            self.last = SparseWeights(*map(_writable, origin))
-        return self.last
 
 
 def changed(before: SparseWeights, after: SparseWeights) -> Changed:

@@ -62,7 +62,7 @@ class Tally:
 
 @dataclass(eq=False)
 class Holder:
-    """A shard: how it is read, where it is, and what it knows: points, rays, the last weights and coordinates."""
+    """A shard: how it is read, where it is, and what it knows: points, the last weights and coordinates."""
 
     make: Make
     number: int
@@ -124,7 +124,7 @@ class Workers:
             return self.client.sync(together)
 
     def release(self, number: Any) -> None:
-        """Let all shards drop a point, a ray or a sample, with their next question."""
+        """Let all shards drop a point or a sample, with their next question."""
         for holder in self.holders:
             holder.released.append(number)
 

@@ -37,11 +37,11 @@ from crfqn.estimators.validation import OWN_SCORE, named_scorer
 from crfqn.estimators.weights import FittedMatrix
 from crfqn.model.compiled_engine import CompiledEngine
 from crfqn.model.content import ModelContent
-from crfqn.objectives.blocks import build_objective
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.objective import Objective as ObjectiveInMemory
+from crfqn.objectives.sums import build_objective
 from crfqn.objectives.support import Support
 from crfqn.parameters import PARAMETERS, Parameter
 from crfqn.penalties import ElasticNet, GroupLasso

@@ -37,8 +37,8 @@ from crfqn.data.vocabulary import UNKNOWN_VALUE, Vocabulary
 from crfqn.errors import DataError, InputError
 from crfqn.messages import describe
 from crfqn.model.content import ModelContent, add_labels, add_vocabulary, read_labels, read_vocabulary
-from crfqn.objectives.blocks import BlockedObjective, StoredParts, block_cuts
 from crfqn.objectives.objective import Objective
+from crfqn.objectives.sums import StoredParts, Sum, block_cuts
 from crfqn.threads import Pool
 
 INDEX, KIND = "blocks.crfqn", "blocks"
@@ -166,11 +166,11 @@ class Blocks:
         except (OSError, SafetensorError, KeyError) as error:
             raise DataError(f"{path}: cannot be read: {error}") from error
 
-    def objective(self, make: Callable[[Block, Pool], Objective], pool: Pool) -> BlockedObjective:
+    def objective(self, make: Callable[[Block, Pool], Objective], pool: Pool) -> Sum:
         """Return the sum of what `make` makes of each block, which are read whenever it is asked for something."""
         parts = StoredParts(self.n_items.size, lambda number, threads: make(self.read(number), threads), pool)
         scratch = str(self.folder) if os.access(self.folder, os.W_OK) else tempfile.gettempdir()
-        return BlockedObjective(parts, most_kept=KEPT_NUMBERS, scratch=scratch)
+        return Sum.of(parts, KEPT_NUMBERS, scratch)
 
 
 def check_alone(blocks: Blocks, y: Any, sample_weight: Any, validation: Any) -> None:

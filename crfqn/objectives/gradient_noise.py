@@ -23,7 +23,7 @@ import numpy as np
 
 from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, Vector
 from crfqn.objectives.linear.feature_map import split_coords
-from crfqn.objectives.objective import Objective, feature_scales
+from crfqn.objectives.objective import Objective
 
 ROUNDING = 1e-12  # of a sum of squares, that is no sign of a feature that varies
 
@@ -73,7 +73,7 @@ def unit_information(objective: Any, unpenalised: Coords) -> float:
     features of a huge unit nor those of a tiny one, as words of long texts have by tf-idf, say what counts."""
     if not objective.n_features:
         return residual_variance(objective)
-    scales = np.maximum.reduce(objective.of_parts(feature_scales))
+    scales = objective.feature_scales.copy()
     scales[objective.split(unpenalised).features] = 0.0
     occurring = scales[scales > 0]
     return residual_variance(objective) * float(np.median(occurring)) if occurring.size else 0.0

@@ -54,9 +54,10 @@ def fingerprints_of(part: Any) -> list[str]:
     return [fingerprint(getattr(part, field)) for field in HASHED.values()]
 
 
-def feature_scales(part: Any) -> Vector:
-    """Return max_t x_tf^2 of each feature, (F,)."""
-    return part.map.feature_scales
+def feature_scales(part: Any) -> Vector | float:
+    """Return max_t x_tf^2 of each feature, (F,), or 1 where all are 1, as of words."""
+    scales = part.map.feature_scales
+    return 1.0 if (scales == 1.0).all() else scales
 
 
 class BaseObjective:
@@ -175,13 +176,14 @@ class BaseObjective:
         return f"{REFUSALS[fact]}; the loss is {type(self.first.loss).__name__}"
 
     @cached_property
-    def _feature_scales(self) -> Vector:
-        return np.maximum.reduce(self.of_parts(feature_scales))
+    def feature_scales(self) -> Vector:
+        """max_t x_tf^2 of each feature, (F,)."""
+        return reduce(np.maximum, self.of_parts(feature_scales), np.zeros(self.n_features))
 
     def feature_scale(self, coords: Coords) -> Vector:
         """Return the unit of each coordinate's curvature: max_t x_tf^2; 1 for edges."""
         nodes = self.split(coords)
-        return joined(self._feature_scales[nodes.features], np.ones(nodes.edges.size))
+        return joined(self.feature_scales[nodes.features], np.ones(nodes.edges.size))
 
     def hessian_bound(self) -> float:
         """Return at least the largest eigenvalue of the Hessian, at all weights."""
@@ -313,11 +315,6 @@ class Objective(BaseObjective):
         n_features, n_edges = self.map.n_features, self.loss.edge_layout.plain.size
         entries = self.mean_occurrence * n_features
         return Operations.of(self.n_items, self.n_positions, n_edges, entries, n_features, self.n_states)
-
-    @property
-    def whole(self) -> Objective:
-        """All of it in one piece: itself."""
-        return self
 
     @property
     def without_contexts(self) -> Objective:

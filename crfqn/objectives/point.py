@@ -1,7 +1,7 @@
 """Points: the loss at sparse weights, and what one pass over the data tells about it. Rays: a point and a direction.
 
 A point is a handle: it keeps its scores and residuals where the items are, and reads off them what it is asked for;
-those of sums over parts are in `blocks.py`. No array of F x K numbers ever exists. Shapes: I items, N positions, F
+those of sums over parts are in `sums.py`. No array of F x K numbers ever exists. Shapes: I items, N positions, F
 features, K states, E edge weights; coordinates as in `linear/feature_map.py`.
 """
 

@@ -1,38 +1,56 @@
-"""The sum of a loss over parts of the items, wherever these are: in memory, on disk (`blocks.py`) or on workers.
+"""The sum of a loss over parts of the items, wherever these are: in memory, in files, or on the workers of a cluster.
 
-Every number is a sum over the parts in their order, by `total`: so the same parts give the same bits everywhere. The
-questions are functions of this module, so that they can travel to a part and its answer back.
+A `Sum` asks its parts by an executor: `LocalParts`, a list in memory or parts that are read from files whenever they
+are needed, or `WorkerParts` (`distributed/objective.py`). Every number is a sum over the parts in their order, by
+`total`: so the same parts give the same bits everywhere. The questions are functions of this module, so that they can
+travel to a part and its answer back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import pickle
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, reduce
+from itertools import pairwise
 from operator import add
 from typing import Any, ClassVar, NamedTuple
+from weakref import finalize, ref
 
 import numpy as np
+from numpy.typing import NDArray
 
-from crfqn.arrays import Coords, Screening, Vector
+from crfqn.arrays import NO_COORDS, Coords, Labels, Screening, Vector
+from crfqn.data.features import FeatureStore
 from crfqn.errors import ViewError
-from crfqn.kernels.sparse import union
-from crfqn.objectives.linear.feature_map import Split
-from crfqn.objectives.losses.score_loss import DualLoss
+from crfqn.kernels.sparse import found_in, union
+from crfqn.objectives.linear.feature_map import FeatureMap, Split
+from crfqn.objectives.linear.sparse_map import SparseMap
+from crfqn.objectives.losses.likelihood import Likelihood
+from crfqn.objectives.losses.score_loss import DualLoss, Evaluation, NoDual, ScoreLoss
+from crfqn.objectives.method_state import MethodState
 from crfqn.objectives.objective import BaseObjective, Objective
 from crfqn.objectives.operations import Operations
 from crfqn.objectives.point import BasePoint, Point
 from crfqn.objectives.proved_zeros import count_screened
 from crfqn.objectives.support import Support
+from crfqn.structures.structure import Structure
+from crfqn.threads import Pool
+
+MOST_NUMBERS = 1 << 27  # scores of a point in one piece: 1 GiB, and a solver holds four such arrays
+BLOCK_NUMBERS = 1 << 25  # scores of a block: 256 MiB
+SAMPLED_BYTES = 1 << 28  # of the features of a sample of items on disk
+KEPT_NUMBERS = 1 << 28  # residuals that points keep: 2 GiB, half of what one piece may take
 
 
 def total(answers: Iterable[Any]) -> Any:
-    """Return the sum of what the parts answer, in their order."""
+    """Return the sum of the parts' answers, in their order."""
     return reduce(add, answers)
 
 
 class Facts(NamedTuple):
-    """Of a part, or sums over the parts: how many items and positions, of how much weight, how often a feature occurs,
-    and the operations of inference and of entries."""
+    """Of a part, or sums over the parts: numbers of items and positions, their weight, how often a feature occurs, and
+    the operations of inference and of entries."""
 
     n_items: int
     n_positions: int
@@ -83,18 +101,98 @@ def coords_of_rows(point: Point, bound: float, inside: float, order: int) -> Coo
     return point.screen_rows(bound, inside, order).coords
 
 
-class SumObjective(BaseObjective):
-    """Base of the sums of objectives over the same coordinates.
+class Parts:
+    """Base of the executors, which know where the parts of the items are and ask them.
 
+    parts : the parts, as the executor has them; their number is `len(parts)`
     first : an objective that has in common with all parts what is no sum: labels, features, support, the kind of loss
+    pool : the threads of the penalty's part of a step
+    is_local : whether the parts are in this process
+    room : the numbers of a point, its residuals, that can be kept, so that a second question costs no further pass; 0:
+        there is no room for what bounds need either
+    """
+
+    is_local: ClassVar[bool] = True
+    room: float = np.inf
+    parts: Any
+    pool: Any
+
+    @property
+    def first(self) -> Objective:
+        raise NotImplementedError
+
+    def ask(self, question: Callable[..., Any], *args: Any) -> list[Any]:
+        """Return the answers of a function, of a module, for each part's objective, in their order."""
+        raise NotImplementedError
+
+    def handle(self, point: SumPoint) -> Handle:
+        """Return what asks each part's point."""
+        raise NotImplementedError
+
+    def sample(self, stride: int, firsts: Callable[[int], list[int]], sizes: list[int]) -> Parts:
+        """Return every stride-th item of all parts; firsts: the number of each part's first one for a stride, perhaps
+        not below its number of items, `sizes`."""
+        raise NotImplementedError
+
+    def segments(self) -> Parts:
+        """Return the parts' items cut into segments of bounded length, or the parts themselves."""
+        return self
+
+
+class Handle:
+    """Base of what asks each part's point."""
+
+    def ask(self, question: Callable[..., Any], *args: Any) -> Iterable[Any]:
+        """Return the answers of a function, of a module, for each part's point, in the parts' order."""
+        raise NotImplementedError
+
+
+class Sum(BaseObjective):
+    """The sum of objectives over the same coordinates.
+
+    executor : Parts, which asks them
+    asked : coordinates whose gradient was computed last, most likely those of the next point
     """
 
     in_blocks: ClassVar[bool] = True
-    pool: Any
-    n_parts: Any
 
-    def __init__(self) -> None:
-        self.n_passes = 0.0
+    def __init__(self, executor: Parts) -> None:
+        self.executor, self.n_passes, self.asked = executor, 0.0, NO_COORDS
+
+    @classmethod
+    def of(cls, parts: Iterable[Objective], most_kept: int = KEPT_NUMBERS, scratch: str | None = None) -> Sum:
+        """Return the sum of objectives in this process; parameters as of `LocalParts`."""
+        return cls(LocalParts(parts, most_kept, scratch))
+
+    @classmethod
+    def of_blocks(cls, whole: Objective, n_positions: int, most_kept: int = KEPT_NUMBERS) -> Sum:
+        """Cut an objective into runs of items of about `n_positions` positions, one item at least."""
+        cuts = block_cuts(whole.map.offsets, n_positions)
+        return cls.of([whole.take(np.arange(*ends)) for ends in pairwise(cuts)], most_kept)
+
+    @property
+    def parts(self) -> Any:  # type: ignore[override]
+        return self.executor.parts
+
+    @property
+    def n_parts(self) -> int:
+        return len(self.executor.parts)
+
+    @cached_property
+    def first(self) -> Objective:  # type: ignore[override]
+        return self.executor.first
+
+    @property
+    def pool(self) -> Pool:  # type: ignore[override]
+        """The threads of the parts."""
+        return self.executor.pool
+
+    @pool.setter
+    def pool(self, pool: Pool) -> None:
+        self.executor.pool = pool
+
+    def of_parts(self, question: Callable[..., Any], *args: Any) -> list[Any]:
+        return self.executor.ask(question, *args)
 
     @property
     def n_states(self) -> int:
@@ -148,43 +246,69 @@ class SumObjective(BaseObjective):
     @property
     def operations(self) -> Operations:
         """What a pass over the items takes."""
-        found = self._sums
-        has_sequences = found.n_positions >= 2 * found.n_items
-        return Operations(found.inference, found.entries, self.n_features, self.n_states, has_sequences)
+        sums = self._sums
+        has_sequences = sums.n_positions >= 2 * sums.n_items
+        return Operations(sums.inference, sums.entries, self.n_features, self.n_states, has_sequences)
 
     @property
     def total_weight(self) -> float:
         """The sum of the items' weights."""
         return self._sums.total_weight
 
+    @cached_property
+    def keeps_points(self) -> bool:
+        """Whether there is room for all residuals of a point."""
+        room = self.executor.room
+        return room == np.inf or (room > 0 and self.n_states * self.n_positions <= room)
+
+    @property
+    def in_segments(self) -> Sum:
+        """The sum of its parts' segments; itself where parts are not in memory."""
+        executor = self.executor.segments()
+        return self if executor is self.executor else Sum(executor)
+
+    def sample(self, stride: int) -> Sum:
+        """Return the loss over every stride-th of all items, or over fewer where these would take too much memory."""
+        sizes = [facts.n_items for facts in self.facts]
+        before = np.cumsum([0, *sizes[:-1]])
+        executor = self.executor.sample(stride, lambda step: ((step // 2 - before) % step).tolist(), sizes)
+        return type(self)(executor)
+
+    def at(self, coords: Coords, weights: Vector) -> SumPoint:
+        """Return the handle of the sparse weights (sorted coordinates, values)."""
+        return SumPoint(self, coords, weights)
+
+    later = at  # the passes of its points wait anyway
+
     def split(self, coords: Coords) -> Split:
         """Take sorted coordinates apart."""
         return self.first.split(coords)
 
-    def firsts_of_sample(self, stride: int) -> list[int]:
-        """Return the number, of each part, of its first item of every stride-th of all; it may have fewer items."""
-        before = np.cumsum([0, *(facts.n_items for facts in self.facts[:-1])])
-        return ((stride // 2 - before) % stride).tolist()
+    def check_state(self, kind: type[MethodState]) -> None:
+        if not self.executor.is_local:
+            raise ViewError(
+                f"{type(self).__name__} has no {kind.__name__}, which is kept item by item: the items are on workers"
+            )
+        super().check_state(kind)
 
     def squares(self, point: SumPoint, coords: Coords) -> Vector:
         """Return diagonal and majorant at a point, (2, coords); an edge's majorant is that of the sum of residuals."""
-        found = total(point.ask(squares_of, coords))
+        squares = total(point.ask(squares_of, coords))
         n_edges = self.split(coords).edges.size
         if n_edges and self.proves_zeros:
-            found[1, -n_edges:] = np.abs(point.gradient(coords[-n_edges:]))
-        return found
+            squares[1, -n_edges:] = np.abs(point.gradient(coords[-n_edges:]))
+        return squares
 
     def hessian_model(
         self, point: SumPoint, coords: Coords, n_sampled: int, max_dense: int, share: float, passes: float
     ) -> Any:
         """Return the sum of the models, each part giving its share of the sampled positions."""
-        found: Any = None
-        limits = max_dense, share, passes
-        for model in point.ask(hessian_share, coords, n_sampled, self.n_positions, *limits):
+        sum_of_models: Any = None
+        for model in point.ask(hessian_share, coords, n_sampled, self.n_positions, max_dense, share, passes):
             if model is None:
                 return None
-            found = model if found is None else found + model
-        return found
+            sum_of_models = model if sum_of_models is None else sum_of_models + model
+        return sum_of_models
 
     def item_bound(self, point: SumPoint, penalty: Any) -> None:
         """Return None: the shares of all items are chosen together."""
@@ -200,26 +324,84 @@ class SumObjective(BaseObjective):
         """Count the coordinates whose gradients at a point stay within a bound; a few are missed."""
         return count_screened(point, self.ranges, bound, scale, radius, besides)
 
+    def intercept_bound(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
+        """Return a bound on the unpenalised weights of some optimum, infinite where there is none."""
+        return super().intercept_bound(unpenalised, value, norms) if self.executor.room else np.inf
+
+
+class Opening(NamedTuple):
+    """Answers of the first sweep over local parts: the loss of each item, (I,), value, dual losses, and a gradient."""
+
+    item_losses: Vector
+    value: float
+    duals: tuple[DualLoss, ...]
+    coords: Coords
+    gradient: Vector
+
 
 class SumPoint(BasePoint):
-    """Base of the points of sums."""
-
-    def ask(self, question: Callable[..., Any], *args: Any) -> Iterable[Any]:
-        """Return what a function, of this module, answers of each part's point, in the parts' order."""
-        raise NotImplementedError
+    """The loss at sparse weights, a sum over parts of the items."""
 
     @cached_property
-    def value(self) -> float:
+    def handle(self) -> Any:
+        """What asks each part's point."""
+        return self.objective.executor.handle(self)
+
+    def ask(self, question: Callable[..., Any], *args: Any) -> Iterable[Any]:
+        """Return the answers of a function, of this module, for each part's point, in the parts' order."""
+        return self.handle.ask(question, *args)
+
+    @cached_property
+    def opening(self) -> Opening:
+        """The first sweep over local parts: item losses, value, dual loss, and where each sweep is a pass the gradient
+        that is likely to be needed next."""
+        owner = self.objective
+        coords = NO_COORDS if owner.keeps_points else owner.asked
+
+        def answers(part: Point) -> tuple[Vector, float, DualLoss, Vector]:
+            dual = part.dual if owner.executor.room else NoDual()  # duals may be as large as the scores
+            return part.item_losses, part.value, dual, part.gradient(coords)
+
+        losses, values, duals, gradients = zip(*self.ask(answers), strict=True)
+        return Opening(np.concatenate(losses), total(values), duals, coords, total(gradients))
+
+    @property
+    def told(self) -> Coords:
+        """The coordinates whose gradient the first sweep has computed."""
+        return self.opening.coords if self.objective.executor.is_local else NO_COORDS
+
+    @property
+    def item_losses(self) -> Vector:
+        """The loss of each item, unweighted, (I,), in nats."""
+        return self.opening.item_losses
+
+    @cached_property
+    def value(self) -> float:  # type: ignore[override]
         """The loss, in nats."""
-        return total(self.ask(value_of))
+        return self.opening.value if self.objective.executor.is_local else total(self.ask(value_of))
 
     def dual_value(self, scale: float) -> float:
         """Return the dual loss at `scale` in (0, 1] times the point's dual variables; its gradient is scale * g."""
-        return total(self.ask(dual_at, scale)).value(scale)
+        is_local = self.objective.executor.is_local
+        values = (dual.at(scale) for dual in self.opening.duals) if is_local else self.ask(dual_at, scale)
+        return total(values).value(scale)
+
+    @cached_property
+    def _gradients(self) -> list[tuple[Coords, Vector]]:
+        """Coordinates and gradients of the first sweep over local parts, and those that were computed last."""
+        opening = self.opening if self.objective.executor.is_local else None
+        return [(NO_COORDS, np.empty(0)) if opening is None else (opening.coords, opening.gradient)]
 
     def gradient(self, coords: Coords) -> Vector:
         """Return the partial derivatives of the loss at `coords`."""
-        return total(self.ask(gradient_of, coords))
+        self.objective.asked = coords
+        for known_coords, gradient in self._gradients:
+            place, is_known = found_in(known_coords, coords)
+            if is_known.all():
+                return gradient[place]
+        gradient = total(self.ask(gradient_of, coords))
+        self._gradients[1:] = [(coords, gradient)]
+        return gradient.copy()
 
     def _screen(self, threshold: float) -> Screening:
         """Screen the parts, then add up the gradients of what may stand out in the sum: a sum of n numbers exceeds the
@@ -233,3 +415,186 @@ class SumPoint(BasePoint):
         n = self.objective.n_parts
         coords = union(*self.ask(coords_of_rows, bound / n, inside / n, order))
         return Screening(coords, self.gradient(coords))
+
+
+class StoredParts:
+    """Parts that `read` makes whenever they are needed; the last one stays at hand. pool : the threads of all."""
+
+    def __init__(self, n_parts: int, read: Callable[[int, Pool], Objective], pool: Pool) -> None:
+        self.n_parts, self.read, self.pool = n_parts, read, pool
+        self._last: tuple[int, Objective] | None = None
+
+    def __len__(self) -> int:
+        return self.n_parts
+
+    def __iter__(self) -> Iterator[Objective]:
+        return map(self.__getitem__, range(self.n_parts))
+
+    def __getitem__(self, number: int) -> Objective:
+        if self._last is None or self._last[0] != number:
+            self._last = None  # before the next one takes as much memory
+            self._last = number, self.read(number, self.pool)
+        part = self._last[1]
+        part.pool = self.pool
+        return part
+
+
+class LocalParts(Parts):
+    """Parts in this process, asked one after the other: a list, or an iterable that makes them anew in every sweep.
+
+    A point's handle keeps the evaluations of its parts, above all their residuals, as far as a budget goes: the newest
+    point has the room of older ones. Others go to a scratch file, if there is a folder for it, or are made anew
+    whenever they are needed.
+
+    most_kept : the numbers that points may keep together in memory. With 0 the parts may be made anew in every pass;
+        then the method has to do without bounds
+    scratch : folder, optional, for what there is no room for
+    """
+
+    def __init__(
+        self, parts: Iterable[Objective], most_kept: int = KEPT_NUMBERS, scratch: str | None = None
+    ) -> None:
+        self.parts, self.most_kept, self.scratch = parts, most_kept, scratch
+        self.room = most_kept if scratch is None else np.inf
+        self._keepers: list[ref[LocalHandle]] = []  # handles that keep something, the newest last
+
+    @cached_property
+    def first(self) -> Objective:  # type: ignore[override]
+        """The first part; without its items where they are made anew."""
+        first = next(iter(self.parts))
+        return first if isinstance(self.parts, list) else first.take(np.empty(0, np.int64))
+
+    @property
+    def pool(self) -> Pool:  # type: ignore[override]
+        return self.first.pool
+
+    @pool.setter
+    def pool(self, pool: Pool) -> None:
+        if isinstance(self.parts, StoredParts):
+            self.parts.pool = self.first.pool = pool
+            return
+        for part in self.parts:
+            part.pool = pool
+
+    def ask(self, question: Callable[..., Any], *args: Any) -> list[Any]:
+        return [question(part, *args) for part in self.parts]
+
+    def handle(self, point: SumPoint) -> LocalHandle:
+        return LocalHandle(point)
+
+    def sample(self, stride: int, firsts: Callable[[int], list[int]], sizes: list[int]) -> LocalParts:
+        """Return every stride-th of all items, in memory; fewer where stored parts are so large that these would take
+        more than SAMPLED_BYTES."""
+        if isinstance(self.parts, StoredParts):
+            stride = max(stride, len(self.parts) * self.parts[0].map.store.nbytes // SAMPLED_BYTES)
+        items = [
+            np.arange(first, n_items, stride) for first, n_items in zip(firsts(stride), sizes, strict=True)
+        ]
+        parts = [part.take(chosen) for part, chosen in zip(self.parts, items, strict=True) if chosen.size]
+        return LocalParts(parts, self.most_kept, self.scratch)
+
+    def segments(self) -> LocalParts:
+        if isinstance(self.parts, StoredParts):
+            return self
+        parts = [part.in_segments for part in self.parts]
+        if all(new is old for new, old in zip(parts, self.parts, strict=True)):
+            return self
+        return LocalParts(parts, self.most_kept, self.scratch)
+
+    def gives_room(self, handle: LocalHandle, n_numbers: int) -> bool:
+        """Return whether a handle may keep so many numbers more; older ones forget theirs where it takes that."""
+        others = [h for keeper in self._keepers if (h := keeper()) is not None and h is not handle]
+        n_kept = handle.n_kept + n_numbers + sum(h.n_kept for h in others)
+        while others and n_kept > self.most_kept:
+            n_kept -= others[0].n_kept
+            others.pop(0).forget()
+        self._keepers = [ref(h) for h in [*others, handle]]
+        return n_kept <= self.most_kept
+
+
+class LocalHandle(Handle):
+    """The points of local parts, whose evaluations are kept as far as there is room."""
+
+    def __init__(self, point: SumPoint) -> None:
+        self.objective, self.coords, self.weights = point.objective, point.coords, point.weights
+        self.executor: LocalParts = point.objective.executor
+        self.evaluations: dict[int, Evaluation] = {}  # by the number of their part
+        self.written: dict[int, int] = {}  # where those are in the scratch file that there is no room for
+
+    @cached_property
+    def _file(self) -> Any:
+        """A scratch file without a name, which is gone when nobody has it open, whatever becomes of the process."""
+        file = tempfile.TemporaryFile(dir=self.executor.scratch)  # noqa: SIM115 - closed with the handle
+        finalize(self, file.close)
+        return file
+
+    @property
+    def n_kept(self) -> int:
+        """How many numbers it keeps in memory: residuals."""
+        return sum(evaluation.residual.size for evaluation in self.evaluations.values())
+
+    def forget(self) -> None:
+        """Give up what is kept in memory, to the scratch file if there is one."""
+        while self.evaluations:
+            self._write(*self.evaluations.popitem())
+
+    def _write(self, number: int, evaluation: Evaluation) -> None:
+        if self.executor.scratch is not None:
+            self.written[number] = self._file.seek(0, 2)
+            pickle.dump(evaluation, self._file, protocol=5)
+
+    def ask(self, question: Callable[..., Any], *args: Any) -> Iterator[Any]:
+        """Yield the answers, one part at a time: one pass, where the evaluations are not kept."""
+        owner, has_room = self.objective, self.executor.most_kept > 0
+        for number, part in enumerate(self.executor.parts):
+            point = part.later(self.coords, self.weights)
+            if number in self.evaluations:
+                point.evaluation = self.evaluations[number]
+            elif number in self.written:
+                self._file.seek(self.written[number])
+                point.evaluation = pickle.load(self._file)
+            else:
+                evaluation = point.evaluation
+                owner.n_passes += part.n_positions / owner.n_positions if has_room else 0.0
+                if has_room and self.executor.gives_room(self, evaluation.residual.size):
+                    self.evaluations[number] = evaluation
+                else:
+                    self._write(number, evaluation)
+            yield question(point, *args)
+
+
+def block_cuts(offsets: NDArray[np.int64], n_positions: int) -> list[int]:
+    """Return where runs of items of up to `n_positions` positions, one item at least, begin and end."""
+    cuts = [0]
+    while cuts[-1] < offsets.size - 1:
+        after = int(np.searchsorted(offsets, offsets[cuts[-1]] + n_positions, side="right")) - 1
+        cuts.append(max(after, cuts[-1] + 1))
+    return cuts
+
+
+def build_objective(
+    features: FeatureMap,
+    loss: ScoreLoss,
+    weights: Vector | None = None,
+    support: Support | None = None,
+    offset: Vector | None = None,
+    most_numbers: int = MOST_NUMBERS,
+    block_numbers: int = BLOCK_NUMBERS,
+) -> Objective | Sum:
+    """Build the objective of a loss over features; parameters as of `Objective`. With more than `most_numbers` scores
+    it comes in blocks of about `block_numbers`."""
+    whole = Objective(features, loss, weights, support, offset)
+    if loss.n_states * features.n_positions <= most_numbers:
+        return whole
+    return Sum.of_blocks(whole, max(block_numbers // loss.n_states, 1))
+
+
+def likelihood(
+    store: FeatureStore,
+    structure: Structure,
+    targets: Labels,
+    weights: Vector | None = None,
+    n_threads: int | None = None,
+) -> Objective:
+    """Build the negative log-likelihood of a structured model over sparse features, in one piece."""
+    return Objective(SparseMap(store, Pool(n_threads)), Likelihood(structure, targets), weights)

@@ -199,7 +199,7 @@ def owlqn(path: str, l1: float, n_threads: int | None, target: float, limit: flo
 def _objective(problem: Problem, n_threads: int | None) -> Any:
     """crfqn's, over the taxonomy."""
     from crfqn.data.features import FeatureStore
-    from crfqn.objectives.blocks import likelihood
+    from crfqn.objectives.sums import likelihood
     from crfqn.structures.taxonomy import Taxonomy
 
     tree, n_items = problem.taxonomy, len(problem.y_train)

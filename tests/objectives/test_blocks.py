@@ -11,8 +11,8 @@ from problems import curvature_at, make_likelihood
 
 from crfqn import MulticlassCRF
 from crfqn.data.features import FeatureStore
-from crfqn.objectives.blocks import BlockedObjective, build_objective
 from crfqn.objectives.objective import Objective
+from crfqn.objectives.sums import Sum, build_objective
 from crfqn.papers.zhong2014.prox_gd import FISTA
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
@@ -57,7 +57,7 @@ def weights_of(objective, seed=1):
 
 @pytest.mark.parametrize("n_positions", [1, 7, 20, 1000])
 def test_blocks_hold_every_item_once(whole, n_positions):
-    parts = BlockedObjective.of_blocks(whole, n_positions).parts
+    parts = Sum.of_blocks(whole, n_positions).parts
     longest = np.diff(whole.map.store.offsets).max()
     assert np.concatenate([part.loss.targets for part in parts]).tolist() == whole.loss.targets.tolist()
     assert all(0 < part.n_positions <= max(n_positions, longest) for part in parts)
@@ -66,7 +66,7 @@ def test_blocks_hold_every_item_once(whole, n_positions):
 
 @pytest.mark.parametrize("n_positions", [7, 20])
 def test_every_number_is_that_of_all_items(whole, n_positions):
-    total = BlockedObjective.of_blocks(whole, n_positions)
+    total = Sum.of_blocks(whole, n_positions)
     point, expected = total.at(*weights_of(whole)), whole.at(*weights_of(whole))
     coords = np.arange(whole.n_coords)
     for name in ("n_coords", "n_items", "n_positions", "total_weight"):
@@ -90,14 +90,14 @@ def test_every_number_is_that_of_all_items(whole, n_positions):
 
 @pytest.mark.parametrize("threshold", [0.0, 0.3, 1.0, 1e9])
 def test_screening_finds_what_all_items_find(whole, threshold):
-    total = BlockedObjective.of_blocks(whole, 7)
+    total = Sum.of_blocks(whole, 7)
     found, expected = (o.at(*weights_of(whole)).screen(threshold) for o in (total, whole))
     np.testing.assert_array_equal(found.coords, expected.coords)
     np.testing.assert_allclose(found.gradient, expected.gradient, rtol=1e-11, atol=1e-12)
 
 
 def test_points_along_a_ray(whole):
-    total = BlockedObjective.of_blocks(whole, 7)
+    total = Sum.of_blocks(whole, 7)
     direction = weights_of(whole, seed=2)
     for step in (1.0, 0.25):
         points = (o.at(*weights_of(whole)).along(*direction).at(step) for o in (total, whole))
@@ -106,7 +106,7 @@ def test_points_along_a_ray(whole):
 
 def test_a_point_keeps_its_parts(whole):
     """Whatever it is asked costs one pass, where there is room for its residuals."""
-    total = BlockedObjective.of_blocks(whole, 7)
+    total = Sum.of_blocks(whole, 7)
     point = total.at(*weights_of(whole))
     for _ in range(2):
         assert np.isfinite(point.value + point.dual_value(0.5))
@@ -118,7 +118,7 @@ def test_a_point_keeps_its_parts(whole):
 
 
 def test_passes_are_counted_where_nothing_fits(whole):
-    total = BlockedObjective.of_blocks(whole, 7, most_kept=1)
+    total = Sum.of_blocks(whole, 7, most_kept=1)
     point = total.at(*weights_of(whole))
     assert point.value == point.value
     assert total.n_passes == pytest.approx(1.0)
@@ -137,14 +137,14 @@ def test_passes_are_counted_where_nothing_fits(whole):
 def test_points_keep_no_more_than_they_may(whole, share):
     """The newest has the room; answers are the same whatever is kept."""
     most = int(share * whole.n_states * whole.n_positions)
-    total = BlockedObjective.of_blocks(whole, 7, most_kept=most)
+    total = Sum.of_blocks(whole, 7, most_kept=most)
     coords, points = np.arange(whole.n_coords), [total.at(*weights_of(whole, seed)) for seed in range(4)]
     for point in points:
         assert np.isfinite(point.value)
-        assert sum(p.n_kept for p in points) <= most
-    assert (points[-1].n_kept == whole.n_states * whole.n_positions) == (share >= 1)
-    assert points[0].n_kept == 0
-    plain = BlockedObjective.of_blocks(whole, 7, most_kept=1)
+        assert sum(p.handle.n_kept for p in points) <= most
+    assert (points[-1].handle.n_kept == whole.n_states * whole.n_positions) == (share >= 1)
+    assert points[0].handle.n_kept == 0
+    plain = Sum.of_blocks(whole, 7, most_kept=1)
     for seed, point in enumerate(points):
         assert (
             point.gradient(coords).tobytes() == plain.at(*weights_of(whole, seed)).gradient(coords).tobytes()
@@ -159,7 +159,7 @@ CEILINGS = {"FISTA": (FISTA(), 2.3), "Prox-QN": (ProxQN(), 1.7), "L-BFGS": (LBFG
 def test_solvers_need_no_more_passes_than_in_one_piece(whole, name):
     solver, times = CEILINGS[name]
     penalty = ElasticNet(0.0, 0.5) if name == "L-BFGS" else ElasticNet(0.5, 0.0)
-    problems = whole, BlockedObjective.of_blocks(whole, 7), BlockedObjective.of_blocks(whole, 7, most_kept=1)
+    problems = whole, Sum.of_blocks(whole, 7), Sum.of_blocks(whole, 7, most_kept=1)
     one, kept, anew = (minimize(problem, penalty, solver, tol=1e-4) for problem in problems)
     assert one.status is kept.status is anew.status is Status.CONVERGED
     assert kept.passes <= one.passes + 3
@@ -167,14 +167,13 @@ def test_solvers_need_no_more_passes_than_in_one_piece(whole, name):
 
 
 def test_a_sample_is_made_of_every_part(whole):
-    sample = BlockedObjective.of_blocks(whole, 20).sample(2)
+    sample = Sum.of_blocks(whole, 20).sample(2)
     assert 0.3 * whole.n_items < sample.n_items < 0.7 * whole.n_items
 
 
 def test_the_optimum_is_the_same(whole):
     results = [
-        minimize(o, ElasticNet(0.5, 0.0), ProxQN(), tol=3e-8)
-        for o in (whole, BlockedObjective.of_blocks(whole, 13))
+        minimize(o, ElasticNet(0.5, 0.0), ProxQN(), tol=3e-8) for o in (whole, Sum.of_blocks(whole, 13))
     ]
     assert results[1].status.is_success
     assert results[1].value == pytest.approx(results[0].value, rel=1e-7)
@@ -194,7 +193,7 @@ class InBlocks:
     """Prox-QN on blocks of what it is given."""
 
     def steps(self, objective, penalty, start):
-        total = BlockedObjective.of_blocks(objective, 20)
+        total = Sum.of_blocks(objective, 20)
         assert len(total.parts) > 1
         return ProxQN().steps(total, penalty, total.at(*start.sparse_weights))
 
@@ -217,7 +216,7 @@ class TestLossesOfMargins:
     @pytest.fixture
     def pair(self, problem):
         whole = objective_of(problem)
-        total = BlockedObjective.of_blocks(whole, 11)
+        total = Sum.of_blocks(whole, 11)
         assert len(total.parts) == 6
         return total, whole
 

@@ -8,13 +8,13 @@ from problems import make_problem
 
 from crfqn.arrays import NO_COORDS
 from crfqn.data.features import FeatureStore
-from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.gradient_noise import gradient_noise
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.objectives.losses.likelihood import MultinomialLogistic
 from crfqn.objectives.objective import Objective
+from crfqn.objectives.sums import Sum
 from crfqn.structures.taxonomy import flat
 
 RANDOM = np.random.default_rng(0)
@@ -96,6 +96,6 @@ def test_of_chains_whole_and_in_blocks():
     lengths = np.sqrt((problem.matrix**2).sum(axis=0))
     expected = np.sqrt((1.0 - np.sum(shares**2)) / problem.n_states) * lengths[lengths > 0].mean()
     assert gradient_noise(whole, NO_COORDS) == pytest.approx(expected, rel=1e-6)
-    blocks = BlockedObjective.of_blocks(whole, 7)
+    blocks = Sum.of_blocks(whole, 7)
     assert len(blocks.parts) > 2
     assert gradient_noise(blocks, NO_COORDS) == pytest.approx(expected, rel=1e-6)

@@ -10,9 +10,9 @@ from problems import SHAPES, make_problem, make_tree_problem
 from problems import objective_of as tree_objective
 from references import Penalised
 
-from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.losses.potentials import LINKS
 from crfqn.objectives.objective import Objective
+from crfqn.objectives.sums import Sum
 from crfqn.papers.agarwal2014.gls import Link
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
@@ -152,7 +152,7 @@ def test_blocks_bound_as_one():
     problem = Margins("logistic", 4)
     whole = problem.objective()
     norms = ElasticNet(0.5).norm_bounds(10.0)
-    blocked = BlockedObjective.of_blocks(whole, 6)
+    blocked = Sum.of_blocks(whole, 6)
     bound = [o.intercept_bound(problem.intercepts, 10.0, norms) for o in (whole, blocked)]
     assert len(blocked.parts) > 2
     assert 0 < bound[1] <= bound[0] * (1 + 1e-9)  # a block's own features bound its scores

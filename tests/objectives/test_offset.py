@@ -19,10 +19,10 @@ from references import Penalised
 
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError, ViewError
-from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.method_state import has_state
 from crfqn.objectives.objective import Objective
+from crfqn.objectives.sums import Sum
 from crfqn.papers.blondel2013.fobos import FOBOS, FobosState
 from crfqn.papers.zhong2014.feature_bcd import BlockState, FeatureBCD
 from crfqn.papers.zhong2014.prox_gd import FISTA
@@ -172,7 +172,7 @@ def test_parts_of_the_items_take_their_scores_along(name):
     np.testing.assert_allclose(taken.item_losses, full.item_losses[items], rtol=1e-12, atol=1e-14)
     sampled = case.part.sample(3).at(coords, w)
     np.testing.assert_allclose(sampled.item_losses, full.item_losses[1::3], rtol=1e-12, atol=1e-14)
-    blocks = BlockedObjective.of_blocks(case.part, 9).at(coords, w)
+    blocks = Sum.of_blocks(case.part, 9).at(coords, w)
     assert blocks.value == pytest.approx(full.value, rel=1e-12)
     np.testing.assert_allclose(blocks.gradient(coords), full.gradient(coords), rtol=1e-10, atol=1e-10)
     for scale in (0.1, 1.0):
@@ -241,7 +241,7 @@ def test_learning_item_by_item_refuses(name):
     with pytest.raises(ViewError, match=r"SGDL1 cannot train this: .* has an offset"):
         minimize(case.part, ElasticNet(1.0), SGDL1())
     with pytest.raises(ViewError, match="has an offset"):
-        BlockedObjective.of_blocks(case.part, 9).check_state(SGDState)
+        Sum.of_blocks(case.part, 9).check_state(SGDState)
     assert case.whole.check_state(SGDState) is None
 
 

@@ -9,7 +9,7 @@ from problems import SHAPES, make_likelihood, make_problem, make_tree_problem, o
 import crfqn
 from crfqn.arrays import NO_COORDS
 from crfqn.data.features import FeatureStore
-from crfqn.objectives.blocks import BlockedObjective
+from crfqn.objectives.sums import Sum
 from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
@@ -65,7 +65,7 @@ def count_within(point, *limits):
 
 
 def in_parts(problem):
-    return BlockedObjective.of_blocks(loss_of(problem), 5)
+    return Sum.of_blocks(loss_of(problem), 5)
 
 
 class TestSpreads:
@@ -153,7 +153,7 @@ class TestCounting:
         reach = np.abs(point.gradient(coords)) + 0.1 * range_of(objective, coords)
         for bound in (0.5, 1.0, 2.0):
             assert count_within(point, bound, 1.0, 0.1) == (reach < bound).sum()
-        parts = BlockedObjective.of_blocks(objective, 5).at(np.array([0]), np.array([0.5]))
+        parts = Sum.of_blocks(objective, 5).at(np.array([0]), np.array([0.5]))
         near = 0.1 * range_of(objective, coords) <= 1.0
         assert count_within(parts, 2.0, 1.0, 0.1) == ((reach < 2.0) & near).sum()
 

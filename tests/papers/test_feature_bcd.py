@@ -18,9 +18,9 @@ from problems import curvature_at, dense_weights, make_likelihood, make_problem,
 from crfqn import ChainCRF
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
+from crfqn.objectives.sums import Sum
 from crfqn.papers.zhong2014.feature_bcd import BlockState, FeatureBCD
 from crfqn.papers.zhong2014.feature_bcd_kernels import SweepRule, newton_direction, search
 from crfqn.penalties import ElasticNet, GroupLasso
@@ -409,8 +409,8 @@ def test_the_end_of_what_rounding_shows():
 
 
 def test_objectives_in_blocks_of_items_are_refused():
-    objective = BlockedObjective.of_blocks(PROBLEMS["chain"].objective(), 20)
-    with pytest.raises(InputError, match="FeatureBCD cannot train this: BlockedObjective has no BlockState"):
+    objective = Sum.of_blocks(PROBLEMS["chain"].objective(), 20)
+    with pytest.raises(InputError, match="FeatureBCD cannot train this: Sum has no BlockState"):
         minimize(objective, ElasticNet(1.0), FeatureBCD())
 
 

@@ -9,11 +9,11 @@ import pytest
 from problems import make_problem, make_tree_problem
 
 from crfqn.errors import InputError, ViewError
-from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.linear import feature_map
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.losses.potentials import LINKS, LogSumExp, Potential, SoftPlus, SquaredNorm, named_link
 from crfqn.objectives.objective import Objective
+from crfqn.objectives.sums import Sum
 from crfqn.papers.agarwal2014.gls import GLS, Link
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
@@ -143,7 +143,7 @@ def test_likelihoods_blocks_offsets_and_starts():
     found = minimize(problem, penalty, GLS(), tol=1e-7, max_iter=300)
     expected = minimize(problem, penalty, LBFGS(warm_up=False), tol=1e-7, max_iter=300)
     assert found.value == pytest.approx(expected.value, rel=1e-6)
-    blocks = BlockedObjective.of_blocks(problem, 20)
+    blocks = Sum.of_blocks(problem, 20)
     np.testing.assert_allclose(blocks.gram(), problem.gram(), atol=1e-12)
     again = minimize(blocks, penalty, GLS(), (found.coords, found.weights), tol=1e-6)
     assert (again.status, again.n_iter) == (Status.CONVERGED, 0)

@@ -11,8 +11,8 @@ from margin_problems import make_problem, objective_of
 from problems import make_likelihood
 
 from crfqn.data.features import FeatureStore
-from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.objective import Objective
+from crfqn.objectives.sums import Sum
 from crfqn.structures.chain import Chain
 from crfqn.structures.taxonomy import Taxonomy
 
@@ -66,6 +66,6 @@ def parts_of(kind: str, cuts: Any = CUTS) -> list[Part]:
     return [Part(kind, first, last, cuts[-1]) for first, last in pairwise(cuts)]
 
 
-def blocked(kind: str, cuts: Any = CUTS) -> BlockedObjective:
+def blocked(kind: str, cuts: Any = CUTS) -> Sum:
     """The same shards in one process."""
-    return BlockedObjective([part() for part in parts_of(kind, cuts)])
+    return Sum.of([part() for part in parts_of(kind, cuts)])

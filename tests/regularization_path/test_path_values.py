@@ -13,7 +13,7 @@ import crfqn
 from crfqn import ChainCRF, MulticlassCRF, TaxonomyCRF, crf_path
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.objectives.blocks import BlockedObjective
+from crfqn.objectives.sums import Sum
 from crfqn.regularization_path import Grid
 from crfqn.regularization_path.solving import prepare_path, solve_path
 from crfqn.solvers.unpenalised import largest_strength
@@ -50,7 +50,7 @@ class TestValues:
         """Data whose scores do not fit into memory: the same numbers."""
         whole = quiet(ChainCRF(**EXACT), X, Y, grid=Grid(4, ratio=0.2, inner_tol=1e-9))
         with prepare_path(ChainCRF(**EXACT), X, Y) as prepared:
-            objective = BlockedObjective.of_blocks(prepared.problem.objective, 20)
+            objective = Sum.of_blocks(prepared.problem.objective, 20)
             assert len(objective.parts) > 1
             point = objective.at(*prepared.point.sparse_weights)
             l1_max = largest_strength("l1", objective, prepared.problem.penalty, point)

@@ -18,9 +18,9 @@ from sklearn.datasets import load_digits
 import crfqn
 from crfqn import ChainCRF, MulticlassClassifier, TaxonomyCRF
 from crfqn.errors import InputError, ViewError
-from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.losses.structured import StructuralHinge
 from crfqn.objectives.objective import Objective
+from crfqn.objectives.sums import Sum
 from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
@@ -271,7 +271,7 @@ def test_on_a_support_only_its_weights_move():
 def test_blocks_of_items_are_the_whole():
     problem = PROBLEMS["real chains"]
     whole = hinge(problem)
-    blocked = BlockedObjective.of_blocks(hinge(problem), 10)
+    blocked = Sum.of_blocks(hinge(problem), 10)
     assert len(blocked.parts) > 2
     sides = [objective.state(FrankWolfeState, PENALTY) for objective in (whole, blocked)]
     for side in sides:

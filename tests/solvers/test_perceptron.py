@@ -23,7 +23,7 @@ from sklearn.datasets import load_digits
 
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, TaxonomyCRF
 from crfqn.errors import InputError, ViewError
-from crfqn.objectives.blocks import BlockedObjective
+from crfqn.objectives.sums import Sum
 from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
@@ -137,7 +137,7 @@ class TestIterates:
 
     def test_blocks_of_items_take_turns(self):
         problem = PROBLEMS["real chains"]
-        objective = BlockedObjective.of_blocks(problem.objective(), 10)
+        objective = Sum.of_blocks(problem.objective(), 10)
         sizes = [part.n_items for part in objective.parts]
         order = np.random.default_rng(1).permutation(problem.n_items)
         block_of = np.repeat(np.arange(len(sizes)), sizes)

@@ -15,8 +15,8 @@ from problems import make_problem, make_tree_problem
 
 from crfqn.errors import InputError, ViewError
 from crfqn.estimators.automatic_solver import AutoSolver
-from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.method_state import has_state
+from crfqn.objectives.sums import Sum
 from crfqn.papers.blondel2013.fobos import FOBOS, FobosState
 from crfqn.papers.zhong2014.feature_bcd import BlockState, FeatureBCD
 from crfqn.papers.zhong2014.prox_gd import FISTA, ProxGD
@@ -190,7 +190,7 @@ class TestWhoHasWhat:
     def test_likelihoods(self, problem):
         objective = problem.objective()
         assert self.facts(objective) == set(self.LIKELIHOOD)
-        blocks = BlockedObjective.of_blocks(objective, 10)
+        blocks = Sum.of_blocks(objective, 10)
         assert self.facts(blocks) == set(self.LIKELIHOOD) - {BlockState}
 
     @pytest.mark.parametrize("name", margin_problems.NAMES)
@@ -198,7 +198,7 @@ class TestWhoHasWhat:
         objective = margin_problems.objective_of(margin_problems.make_problem(name))
         both = set(self.LIKELIHOOD) | set(self.HINGE) if name == "logistic" else set(self.HINGE)
         assert self.facts(objective) == both
-        blocks = BlockedObjective.of_blocks(objective, 10)
+        blocks = Sum.of_blocks(objective, 10)
         assert self.facts(blocks) == both - {BlockState, FobosState}
 
     def test_points_answer(self):

@@ -19,7 +19,7 @@ from problems import Problem, TreeProblem, dense_weights, make_likelihood, make_
 from crfqn import ChainCRF, MulticlassCRF
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError, ViewError
-from crfqn.objectives.blocks import BlockedObjective
+from crfqn.objectives.sums import Sum
 from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
@@ -204,7 +204,7 @@ class TestIterates:
 
     def test_blocks_of_items_take_turns(self):
         problem = PROBLEMS["real chains"]
-        objective = BlockedObjective.of_blocks(problem.objective(), 10)
+        objective = Sum.of_blocks(problem.objective(), 10)
         sizes = [part.n_items for part in objective.parts]
         assert len(sizes) > 2
         weights = objective.state(SGDState, NO_START, 0.5, 0.0, np.empty(0, np.int64))

@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 
 from crfqn import ChainCRF, MulticlassCRF
 from crfqn.errors import InputError, ViewError
-from crfqn.objectives.blocks import BlockedObjective
+from crfqn.objectives.sums import Sum
 from crfqn.papers.zhong2014.prox_gd import FISTA, ProxGD
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
@@ -76,7 +76,7 @@ def is_possible(solver: str, penalty: str) -> bool:
 
 def objective_of(name: str):
     whole = PROBLEMS[name].objective()
-    return BlockedObjective.of_blocks(whole, 9) if name == "blocks" else whole
+    return Sum.of_blocks(whole, 9) if name == "blocks" else whole
 
 
 def penalty_of(name: str, problem: str):

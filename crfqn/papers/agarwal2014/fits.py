@@ -16,11 +16,11 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from crfqn.arrays import NO_COORDS, NO_VALUES, Vector
 from crfqn.errors import InputError
-from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.linear.feature_map import FeatureMap, all_nodes, gram_product, scores_of, sums_of
 from crfqn.objectives.linear.sparse_map import DENSE_PRODUCTS
 from crfqn.objectives.losses.potentials import Potential
 from crfqn.objectives.objective import Objective
+from crfqn.objectives.sums import Sum
 from crfqn.papers.agarwal2014.gls import GLS, Link
 from crfqn.penalties import ElasticNet
 from crfqn.solvers.smooth_point import Factor
@@ -191,7 +191,7 @@ def fit_margins(
     """Return the weights (K, F) after up to `most` steps of Algorithm 1 on sum_i c_i loss(margins_i + W x_i) + penalty,
     or sooner, at `tol` times the first gradient. With a link, stages add up margins, not predictions."""
     blocks = UpdateBlocks(maps, margins, potential)
-    objective = next(iter(blocks)) if maps.items.is_whole else BlockedObjective(blocks, most_kept=0)
+    objective = next(iter(blocks)) if maps.items.is_whole else Sum.of(blocks, most_kept=0)
     start = objective.at(NO_COORDS, NO_VALUES)
     best: Any = start
     value, scale = np.inf, np.nan

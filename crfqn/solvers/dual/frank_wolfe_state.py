@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.errors import InputError, ViewError
-from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.losses.structured import StructuralHinge
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import BasePoint
+from crfqn.objectives.sums import Sum
 from crfqn.solvers.dual.frank_wolfe_kernels import GAIN, OPERATIONS, Planes, improve_chains, improve_trees
 from crfqn.solvers.stochastic.state import LearnedRows, check_structure, untouched_rows
 from crfqn.structures.taxonomy import Taxonomy
@@ -30,7 +30,7 @@ class FrankWolfeState(LearnedRows):
     planes : Planes of each part
     """
 
-    def __init__(self, owner: Objective | BlockedObjective, penalty: Any) -> None:
+    def __init__(self, owner: Objective | Sum, penalty: Any) -> None:
         if not penalty.l2 > 0 or penalty.unpenalised.size:
             raise InputError(
                 "block-coordinate Frank-Wolfe needs a penalty l2/2 ||w||^2 with l2 > 0 on all weights, got "
@@ -46,7 +46,7 @@ class FrankWolfeState(LearnedRows):
         self._masses = [part.weights / self.l2 for part in self.parts]
 
     @classmethod
-    def check(cls, objective: Objective | BlockedObjective) -> None:
+    def check(cls, objective: Objective | Sum) -> None:
         """Raise ViewError for other losses than structured hinges, other structures and offsets."""
         part = objective.parts[0]
         if not part.loss.has_violations:

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from crfqn.arrays import NO_COORDS, Coords, SparseWeights, Vector
 from crfqn.errors import InputError, ViewError
 from crfqn.kernels.rows import LANES, aligned_rows
-from crfqn.objectives.blocks import BlockedObjective
 from crfqn.objectives.linear.feature_map import split_coords
 from crfqn.objectives.method_state import MethodState
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import BasePoint
+from crfqn.objectives.sums import Sum
 from crfqn.solvers.stochastic.item_kernels import (
     ETA0,
     ItemData,
@@ -56,7 +56,7 @@ class LearnedRows(MethodState):
     takes_blocks: ClassVar[bool] = True
     needs_labels: ClassVar[bool] = True  # one a position
 
-    def __init__(self, owner: Objective | BlockedObjective) -> None:
+    def __init__(self, owner: Objective | Sum) -> None:
         self.owner, parts = owner, owner.parts
         self.parts = parts
         self.n_states, self.n_features = owner.n_states, parts[0].map.n_features
@@ -68,7 +68,7 @@ class LearnedRows(MethodState):
         check_memory(self.n_rows, self.width, self.n_features, self.n_states)
 
     @classmethod
-    def check(cls, objective: Objective | BlockedObjective) -> None:
+    def check(cls, objective: Objective | Sum) -> None:
         """Raise ViewError for other losses than likelihoods, other structures and offsets: the kernels know none."""
         part = objective.parts[0]
         if not part.loss.has_marginals or (cls.needs_labels and not part.loss.is_convex):
@@ -170,7 +170,7 @@ class SGDState(LearnedRows):
 
     def __init__(
         self,
-        owner: Objective | BlockedObjective,
+        owner: Objective | Sum,
         start: tuple[Coords, Vector],
         l1: float,
         l2: float,
@@ -242,9 +242,7 @@ class PerceptronState(LearnedRows):
     variance : above 0 for AROW, which has no mean and knows chains only
     """
 
-    def __init__(
-        self, owner: Objective | BlockedObjective, start: tuple[Coords, Vector], variance: float = 0.0
-    ) -> None:
+    def __init__(self, owner: Objective | Sum, start: tuple[Coords, Vector], variance: float = 0.0) -> None:
         super().__init__(owner)
         if variance > 0 and not isinstance(self.structure, Chain):
             raise ViewError(f"AROW needs a chain; the structure is {type(self.structure).__name__}")

@@ -18,7 +18,7 @@ import crfqn
 from crfqn import ChainCRF, Sequences
 from crfqn.errors import InputError
 from crfqn.estimators import base
-from crfqn.objectives.blocks import build_objective
+from crfqn.objectives.sums import build_objective
 from crfqn.result import Status
 from crfqn.solvers.prox_qn import Diagonal, ProxQN, TopViolators
 

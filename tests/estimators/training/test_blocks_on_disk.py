@@ -118,7 +118,7 @@ def test_other_solvers(blocks, from_memory, solver):
 
 
 def test_solvers_that_need_all_items_refuse_by_name(blocks):
-    with pytest.raises(InputError, match="FeatureBCD cannot train this: BlockedObjective has no BlockState"):
+    with pytest.raises(InputError, match="FeatureBCD cannot train this: Sum has no BlockState"):
         ChainCRF(l1=0.3, solver="bcd").fit(blocks)
 
 
