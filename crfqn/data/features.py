@@ -12,20 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crfqn.data.csc_builder import (
-    ALL_ONES,
-    BLOCK,
-    Compressed,
-    CompressedRows,
-    NotFinite,
-    index_dtype,
-    open_matrix,
-    sort_by_column,
-)
 from crfqn.data.items import check_not_empty, check_offsets, locate, positions_of
+from crfqn.data.matrices import check_matrix
 from crfqn.errors import InputError
-from crfqn.kernels.transpose import count_taken, scatter_taken
-from crfqn.threads import N_PARTS, Pool, cut_into_parts
+from crfqn.threads import N_PARTS, cut_into_parts
+
+CELLS = 1 << 16  # of a dense array, read at a time
+ALL_ONES = np.empty(0)
+
+Compressed = tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.float64]]  # indptr, indices, values
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,20 +36,11 @@ class FeatureStore:
     offsets: NDArray[np.int64]  # (I + 1,)
 
     @classmethod
-    def from_matrix(
-        cls,
-        matrix: Any,
-        offsets: ArrayLike,
-        allow_empty: bool = False,
-        pool: Pool | None = None,
-        block: int = BLOCK,
-    ) -> "FeatureStore":
+    def from_matrix(cls, matrix: Any, offsets: ArrayLike, allow_empty: bool = False) -> "FeatureStore":
         """Build the store of a matrix of positions x features, (N, F), of any sparse format or dense.
 
         Booleans or real numbers. Unsorted indices are sorted, duplicates summed and zeros left out; the matrix itself
         is not changed. Where `allow_empty`, there may be items without positions, and no items at all (prediction).
-        The threads of the pool share the rows; `block` entries are converted and checked at a time. The result depends
-        on neither.
 
         Raises
         ------
@@ -64,28 +50,29 @@ class FeatureStore:
 
         Notes
         -----
-        Cost O(nnz + N + F). A CSR or dense matrix needs no memory beyond the result and a few MB, for any
-        dtype; CSC goes through one temporary copy by position, every other format through scipy's `tocsr`.
+        Cost O(nnz + N + F). Besides the result the build takes 2 bytes an entry where all values are 1, nothing for
+        float64, and 8 bytes an entry for other dtypes; 4 bytes an entry more where indices are int64. CSR and CSC need
+        no other copy; every other sparse format goes through scipy's `tocsr`.
         """
-        rows = open_matrix(matrix, block)
-        is_by_feature = rows.is_by_feature
-        n_positions, n_features = (
-            (rows.n_columns, rows.n_rows) if is_by_feature else (rows.n_rows, rows.n_columns)
-        )
-        cuts = check_offsets(offsets, n_positions)
+        is_sparse = hasattr(matrix, "tocsr")
+        matrix = matrix if is_sparse else np.asarray(matrix)
+        check_matrix(matrix)
+        cuts = check_offsets(offsets, matrix.shape[0])
         if not allow_empty:
             check_not_empty(cuts)
-        try:
-            columns = sort_by_column(rows, pool)
-            if is_by_feature:
-                columns = sort_by_column(CompressedRows(*columns, n_columns=n_features, block=block), pool)
-        except NotFinite as error:
-            row, column, value = error.args
-            position, feature = (column, row) if is_by_feature else (row, column)
+        if is_sparse:
+            indptr, indices, values = _compress_sparse(matrix)
+        else:
+            indptr, indices, values = _compress_dense(matrix)
+        wrong = np.flatnonzero(~np.isfinite(values))
+        if wrong.size:
+            features = np.searchsorted(indptr, wrong, side="right") - 1
+            first = np.lexsort((features, indices[wrong]))[0]
             raise InputError(
-                f"feature values must be finite, but {locate(cuts, position)}, feature {feature} is {value}"
-            ) from None
-        return cls(*columns, cuts)
+                f"feature values must be finite, but {locate(cuts, int(indices[wrong[first]]))}, "
+                f"feature {features[first]} is {values[wrong[first]]}"
+            )
+        return cls(indptr, indices, values, cuts)
 
     @property
     def n_items(self) -> int:
@@ -152,34 +139,16 @@ class FeatureStore:
         """
         return cut_into_parts(self.offsets, n_parts)
 
-    def take(
-        self, items: NDArray[np.integer], pool: Pool | None = None
-    ) -> "tuple[FeatureStore, NDArray[np.int64]]":
-        """Return the store of some items (ascending, none twice) and the positions that it is made of.
-
-        O(nnz): two passes over the entries, threaded over the features.
-        """
+    def take(self, items: NDArray[np.integer]) -> "tuple[FeatureStore, NDArray[np.int64]]":
+        """Return the store of some items (ascending, none twice) and the positions that it is made of: O(nnz)."""
         positions, offsets = positions_of(self.offsets, items)
-        new_index = np.full(self.n_positions, -1, self.indices.dtype)
+        new_index = np.full(self.n_positions, -1, _index_dtype(self.n_positions))
         new_index[positions] = np.arange(positions.size)
-        cuts = cut_into_parts(self.indptr)
-        counts = np.zeros(self.n_features, np.int64)
-        each = (pool or Pool(1)).each
-        each(
-            N_PARTS,
-            lambda part: count_taken(
-                cuts[part], cuts[part + 1], self.indptr, self.indices, new_index, counts
-            ),
-        )
-        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        indices = np.empty(indptr[-1], index_dtype(positions.size))
-        values = ALL_ONES if self.is_binary else np.empty(indices.size)
-
-        def scatter(part: int) -> None:
-            source = (self.indptr, self.indices, self.values, new_index)
-            scatter_taken(cuts[part], cuts[part + 1], *source, indptr, indices, values)
-
-        each(N_PARTS, scatter)
+        indices = new_index[self.indices]
+        taken = np.flatnonzero(indices >= 0)
+        indptr = np.searchsorted(taken, self.indptr)
+        indices = indices[taken].astype(_index_dtype(positions.size), copy=False)
+        values = ALL_ONES if self.is_binary else self.values[taken]
         return FeatureStore(indptr, indices, values, offsets), positions
 
     def cut(self, offsets: NDArray[np.int64]) -> "FeatureStore":
@@ -219,19 +188,21 @@ class FeatureStore:
         return FeatureStore(indptr, np.concatenate(indices), np.concatenate(parts), self.offsets)
 
     @property
-    def by_feature(self) -> tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.float64]]:
+    def by_feature(self) -> Compressed:
         """Return the arrays indptr (F + 1,), positions (nnz,) and values, for kernels."""
         return self.indptr, self.indices, self.values
 
-    def by_position(self) -> tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.float64]]:
+    def by_position(self) -> Compressed:
         """Return the entries by position, built once: indptr (N + 1,), features (nnz,) ascending, values as above."""
         return self._rows
 
     @cached_property
-    def _rows(self) -> "Compressed":
-        return sort_by_column(
-            CompressedRows(self.indptr, self.indices, self.values, n_columns=self.n_positions)
-        )
+    def _rows(self) -> Compressed:
+        import scipy.sparse
+
+        values = np.ones(self.nnz, np.int8) if self.is_binary else self.values
+        shape = self.n_positions, self.n_features
+        return _arrays_of(scipy.sparse.csc_array((values, self.indices, self.indptr), shape=shape).tocsr())
 
     def __repr__(self) -> str:
         kind = "binary" if self.is_binary else "real"
@@ -239,3 +210,74 @@ class FeatureStore:
             f"FeatureStore({self.n_items} items, {self.n_positions} positions, {self.n_features} features, "
             f"{self.nnz} {kind} entries, {self.nbytes / 1e6:.1f} MB)"
         )
+
+
+def _index_dtype(size: int) -> type[np.integer]:
+    """Return int32 where indices below `size` fit, else int64."""
+    return np.int32 if size < 2**31 else np.int64
+
+
+def _arrays_of(matrix: Any) -> Compressed:
+    """Return the arrays of a CSR or CSC matrix in the dtypes of the kernels, without values where all are 1."""
+    n_rows = matrix.shape[0] if matrix.format == "csc" else matrix.shape[1]
+    indices = matrix.indices.astype(_index_dtype(n_rows), copy=False)
+    values = ALL_ONES if (matrix.data == 1).all() else matrix.data
+    return matrix.indptr.astype(np.int64), indices, values
+
+
+def _compress_sparse(matrix: Any) -> Compressed:
+    """Return a sparse matrix by column: rows ascending, duplicates summed, zeros left out."""
+    import scipy.sparse
+
+    if matrix.format not in ("csr", "csc"):
+        matrix = matrix.tocsr()
+    n_stored = int(matrix.indptr[-1])
+    index_dtype = _index_dtype(max(n_stored + 1, *matrix.shape))  # scipy takes one for both
+    values, indices = matrix.data[:n_stored], matrix.indices[:n_stored].astype(index_dtype, copy=False)
+    indptr = matrix.indptr.astype(index_dtype, copy=False)
+    if (values == 1).all():
+        values = np.ones(n_stored, np.int8)
+    else:
+        with np.errstate(
+            over="ignore"
+        ):  # a long double beyond float64 becomes infinite, and is refused as such
+            values = values.astype(np.float64, copy=False)
+    # A new matrix: the flags that the user's own keeps may be out of date.
+    if matrix.format == "csr":
+        columns = scipy.sparse.csr_array((values, indices, indptr), shape=matrix.shape).tocsc()
+    else:
+        columns = scipy.sparse.csc_array((values, indices, indptr), shape=matrix.shape, copy=True)
+    if not columns.has_canonical_format:
+        if columns.data.dtype == np.int8:
+            columns.data = columns.data.astype(np.float64)
+        columns.sum_duplicates()
+    if not columns.data.all():
+        columns.eliminate_zeros()
+    return _arrays_of(columns)
+
+
+def _compress_dense(array: NDArray) -> Compressed:
+    """Return the entries of an array that are not 0 by column, read some columns at a time."""
+    n_rows, n_columns = array.shape
+    step = max(8, CELLS // max(1, n_rows))  # 8 neighbours of a row are in one cache line
+    starts = range(0, n_columns, step)
+
+    def columns_from(start: int) -> NDArray[np.float64]:
+        with np.errstate(over="ignore"):
+            return np.ascontiguousarray(array[:, start : start + step].T, np.float64)
+
+    sizes, is_binary = np.zeros(n_columns, np.int64), True
+    for start in starts:
+        columns = columns_from(start)
+        sizes[start : start + step] = np.count_nonzero(columns, axis=1)
+        is_binary = is_binary and bool(((columns == 0) | (columns == 1)).all())
+    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+    indices = np.empty(indptr[-1], _index_dtype(n_rows))
+    values = ALL_ONES if is_binary else np.empty(indices.size)
+    for start in starts:
+        columns = columns_from(start)
+        places = slice(indptr[start], indptr[min(start + step, n_columns)])
+        numbers, indices[places] = np.nonzero(columns)
+        if not is_binary:
+            values[places] = columns[numbers, indices[places]]
+    return indptr, indices, values

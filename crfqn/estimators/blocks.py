@@ -24,9 +24,8 @@ from sklearn.base import clone
 
 from crfqn.arrays import Labels, Vector
 from crfqn.atomic_write import StrPath
-from crfqn.data.csc_builder import ALL_ONES
 from crfqn.data.encoding import encode_sequences, has_no_position
-from crfqn.data.features import FeatureStore
+from crfqn.data.features import ALL_ONES, FeatureStore
 from crfqn.data.items import check_item_weights
 from crfqn.data.label_codes import encode_known_labels, encode_labels
 from crfqn.data.matrices import is_matrix

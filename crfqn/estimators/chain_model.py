@@ -150,7 +150,7 @@ class ChainModel(StructuredEstimator):
             chain = model._chain(sequences.offsets, is_training=True, matrix=matrix)
             if vocabulary is not None:
                 matrix = without_columns(matrix, vocabulary.only_bigram_columns)
-            store = FeatureStore.from_matrix(matrix, sequences.offsets, pool=pool)
+            store = FeatureStore.from_matrix(matrix, sequences.offsets)
             features: Any = SparseMap(store, pool)
             if isinstance(sequences, Features):
                 features = beside_dense(sequences, features)
@@ -214,7 +214,7 @@ class ChainModel(StructuredEstimator):
                 sequences, targets, weights = take_items(sequences, targets, weights, stays)
         model = self._with_data(labels, sequences.n_features, vocabulary, rules)
         begin = self._start(model, self if hasattr(self, "coef_") else None)
-        store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, pool=pool)
+        store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets)
         features, chain = SparseMap(store, pool), model._chain(store.offsets, is_training=True)
         objective = self._objective(features, chain, targets, weights, model._within_patterns())
         return model, objective, features, within(objective.support, begin)

@@ -27,7 +27,7 @@ def item_features(X: Any, has_constant: bool, pool: Pool, is_sparse: bool = Fals
     offsets = np.arange(X.shape[0] + 1)
     if not is_sparse and is_plain_array(X) and np.count_nonzero(X) >= MOSTLY * max(X.size, 1):
         return DenseMap.of(X, offsets, has_constant, pool)
-    store = FeatureStore.from_matrix(X, offsets, pool=pool)
+    store = FeatureStore.from_matrix(X, offsets)
     return SparseMap(store.with_constant() if has_constant else store, pool)
 
 

@@ -7,7 +7,7 @@
     sums of rows  a block of columns in registers while rows go by: 2 to 6 times, screening 1.5
     hinge rows    the same for slopes and moves of margins: 1.2 to 2.3 times up to 64 states
     threads       counts that threads watch at barriers: row descent and group descent on more than one core
-    prefetching   a tenth of row descent, a third of transposing
+    prefetching   a tenth of row descent
 
 `tests/kernels/test_numba_internals.py` tries each by itself.
 """
@@ -802,18 +802,6 @@ def prefetch(typing: Any, matrix: Any, row: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(matrix, INDEX), generate
-
-
-@intrinsic
-def prefetch_number(typing: Any, numbers: Any, place: Any) -> Any:
-    """Prefetch the cache line of numbers[place] that will soon be read."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        (array,) = arrays_at(context, builder, signature, args, 0)
-        _request(builder, builder.gep(array.data, [args[1]]), is_written=False)
-        return context.get_dummy_value()
-
-    return types.void(numbers, INDEX), generate
 
 
 # --------------------------------------------------------------------------------- Numbers that threads watch

@@ -6,21 +6,12 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from feature_stores import DTYPES, FORMATS, assert_holds, assert_same_store, from_matrix, random_matrix
+from feature_stores import DTYPES, FORMATS, assert_holds, from_matrix, random_matrix
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.kernels.transpose import (
-    count_columns,
-    count_entries,
-    has_duplicates,
-    merge_duplicates,
-    scatter_entries,
-    scatter_rows,
-)
-from crfqn.threads import Pool
 
 
 @pytest.mark.parametrize("is_binary", [True, False])
@@ -85,22 +76,13 @@ def test_no_entries_at_all():
     assert_holds(store, np.zeros((3, 4)))
 
 
-def test_the_pool_does_not_matter_for_sparse_matrices():
-    dense = random_matrix(50, 9)
-    with Pool(3) as pool:
-        store = from_matrix(sp.csr_array(dense), [0, 50], pool=pool)
-    assert_same_store(store, from_matrix(sp.csr_array(dense), [0, 50]))
-
-
 @pytest.mark.parametrize("is_binary", [True, False])
 @pytest.mark.parametrize("items", [[0, 1, 2, 3, 4], [1, 3], [4], []], ids=str)
-@pytest.mark.parametrize("n_threads", [1, 2, 7])
-def test_taking_items(items, is_binary, n_threads):
+def test_taking_items(items, is_binary):
     dense = random_matrix(23, 11, is_binary=is_binary)
     offsets = np.array([0, 4, 4, 11, 20, 23])
     store = from_matrix(dense, offsets, allow_empty=True)
-    with Pool(n_threads) as pool:
-        part, positions = store.take(np.array(items, np.int64), pool)
+    part, positions = store.take(np.array(items, np.int64))
     expected = np.concatenate([np.arange(*offsets[i : i + 2]) for i in items] + [[]]).astype(int)
     np.testing.assert_array_equal(positions, expected)
     lengths = np.diff(offsets)[items].tolist() if items else []
@@ -148,20 +130,12 @@ def test_any_list_of_entries(case, layout):
     assert_holds(from_matrix(matrix, [0, n]), expected)
 
 
-def test_all_kinds_of_input_share_one_compilation():
-    for make in (sp.csr_array, sp.csc_array, np.asarray):
-        for dtype in DTYPES:
-            from_matrix(make(random_matrix().astype(dtype)), [0, 23]).by_position()
+def test_wide_indices_that_are_read_only():
     wide = sp.csr_array(random_matrix())
     wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
     for array in (wide.data, wide.indices, wide.indptr):
         array.flags.writeable = False
     assert_holds(from_matrix(wide, [0, 23]), random_matrix())
-    test_sums_decide_what_is_binary()
-    kernels = (
-        count_columns, scatter_rows, has_duplicates, merge_duplicates, count_entries, scatter_entries,
-    )  # fmt: skip
-    assert [len(f.signatures) for f in kernels] == [1] * 6
 
 
 def test_attributes_and_sizes():
@@ -226,7 +200,7 @@ def test_parts_default_and_error():
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "bool"])
 @pytest.mark.parametrize("value", [1, 3])
 @pytest.mark.parametrize("index_dtype", ["int32", "int64"])
-def test_memory_of_the_build_is_that_of_the_result(dtype, value, index_dtype):
+def test_memory_of_the_build(dtype, value, index_dtype):
     n_positions, n_features, n_row = 8000, 2000, 250
     rng = np.random.default_rng(0)
     steps = rng.integers(0, n_features // n_row, (n_positions, n_row))
@@ -236,7 +210,6 @@ def test_memory_of_the_build_is_that_of_the_result(dtype, value, index_dtype):
         (np.full(indices.size, value, dtype), indices, indptr), shape=(n_positions, n_features)
     )
     matrix.indices, matrix.indptr = matrix.indices.astype(index_dtype), matrix.indptr.astype(index_dtype)
-    FeatureStore.from_matrix(matrix[:10], [0, 10])  # compiles
     tracemalloc.start()
     try:
         store = FeatureStore.from_matrix(matrix, [0, n_positions])
@@ -245,4 +218,5 @@ def test_memory_of_the_build_is_that_of_the_result(dtype, value, index_dtype):
         tracemalloc.stop()
     assert store.nnz == 2_000_000
     assert store.is_binary == (value == 1 or dtype == "bool")
-    assert peak < store.nbytes + 4e6
+    beside = 2 if store.is_binary else 0 if dtype == "float64" else 8  # bytes an entry
+    assert peak < store.nbytes + (beside + 4 * (index_dtype == "int64")) * store.nnz + 4e6

@@ -31,7 +31,6 @@ from crfqn.kernels.sparse import (
     valued_dot,
 )
 from crfqn.kernels.taxonomy import add_marginal_variance, best_labels, path_sums, tree_marginals
-from crfqn.kernels.transpose import count_entries, scatter_entries
 
 chunk_end, load_scores, longest_item, padded_edges, log_sum_exp, exp_in_place, binary_dot, valued_dot = map(
     from_python,
@@ -408,32 +407,6 @@ def test_a_symmetric_matrix_from_its_parts(n, n_edges):
     found = sp.csr_array((data, indices, ends), shape=(size, size))
     np.testing.assert_allclose(found.toarray(), expected, rtol=1e-5)
     assert found.has_sorted_indices
-
-
-@pytest.mark.parametrize("is_binary", [True, False])
-@pytest.mark.parametrize("first_row", [0, 1000])
-def test_entries_of_dense_rows(is_binary, first_row):
-    random = np.random.default_rng(13)
-    rows = (random.random((20, 6)) < 0.4) * (1.0 if is_binary else random.normal(size=(20, 6)))
-    rows[:, 3] = 0.0
-    counts = np.full(6, 5, np.int32)  # it adds to what is there
-    assert count_entries(rows, counts) == (is_binary, -1)
-    expected = sp.csc_array(rows)
-    np.testing.assert_array_equal(counts - 5, np.diff(expected.indptr))
-    heads = expected.indptr[:-1].astype(np.int32)
-    indices, values = np.full(expected.nnz, -1, np.int32), np.empty(0 if is_binary else expected.nnz)
-    scatter_entries(rows, first_row, heads, indices, values)
-    np.testing.assert_array_equal(indices, expected.indices + first_row)
-    np.testing.assert_array_equal(heads, expected.indptr[1:])
-    if not is_binary:
-        np.testing.assert_array_equal(values, expected.data)
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_the_first_entry_that_is_not_finite(bad):
-    rows = np.zeros((5, 4))
-    rows[2, 1], rows[2, 3], rows[4, 0], rows[0, 0] = bad, np.nan, np.inf, 1.0
-    assert count_entries(rows, np.zeros(4, np.int32)) == (False, 2 * 4 + 1)
 
 
 @pytest.mark.parametrize("n_sampled", [0, 1, 20, 70])

@@ -30,7 +30,6 @@ from crfqn.kernels.numba_internals import (
     load_acquire,
     mantissa,
     prefetch,
-    prefetch_number,
     separate_block,
     smaller,
     spread,
@@ -217,13 +216,12 @@ def test_hinge_rows():
 
 def test_numbers_that_threads_watch_and_prefetching():
     @inner
-    def touched(matrix, numbers):
+    def touched(matrix):
         prefetch(matrix, 1)
-        prefetch_number(numbers, 0)
 
     @kernel
     def run(group, matrix):
-        touched(matrix, group)
+        touched(matrix)
         store_release(group, 1, 7)
         return exchange(group, 0, 5), exchange(group, 3, 6), load_acquire(group, 1)
 

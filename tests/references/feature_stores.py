@@ -9,9 +9,7 @@ FORMATS = ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"]
 DTYPES = ["bool", "int8", "uint8", "int32", "int64", "uint64", "float32", "float64", "longdouble"]
 
 
-def from_matrix(matrix, offsets, **settings):
-    """A store read in small blocks, whose borders small matrices must cross too."""
-    return FeatureStore.from_matrix(matrix, offsets, **{"block": 7, **settings})
+from_matrix = FeatureStore.from_matrix
 
 
 def random_matrix(n_positions=23, n_features=11, seed=0, is_binary=False, density=0.3):

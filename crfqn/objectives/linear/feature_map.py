@@ -170,9 +170,7 @@ class FeatureMap:
     @cached_property
     def store(self) -> FeatureStore:
         """The entries that are not zero as index arrays, 12 bytes each; made on first use."""
-        store = FeatureStore.from_matrix(
-            self.tile(slice(None), slice(None)), self.offsets, allow_empty=True, pool=self.pool
-        )
+        store = FeatureStore.from_matrix(self.tile(slice(None), slice(None)), self.offsets, allow_empty=True)
         return store.with_constant() if self.has_constant else store
 
     @cached_property

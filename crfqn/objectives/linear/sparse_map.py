@@ -100,7 +100,7 @@ class SparseMap(FeatureMap):
         return self.store.nnz / max(self.store.n_features, 1)
 
     def take(self, items: NDArray[np.integer]) -> tuple[SparseMap, NDArray[np.int64]]:
-        store, positions = self.store.take(items, self.pool)
+        store, positions = self.store.take(items)
         return SparseMap(store, self.pool, self.centre), positions
 
     def cut(self, offsets: NDArray[np.int64]) -> SparseMap:

@@ -107,7 +107,7 @@ class Stages(StageList):
         offsets, is_plain = np.arange(rows.shape[0] + 1), self.update != "calibrated"
         batch = self.batch(number)
         if is_plain and isinstance(batch, ChosenBatch) and hasattr(rows, "tocsr"):  # sparse ones stay sparse
-            store = FeatureStore.from_matrix(rows[:, batch.chosen], offsets, allow_empty=True, pool=pool)
+            store = FeatureStore.from_matrix(rows[:, batch.chosen], offsets, allow_empty=True)
             return SparseMap(store.with_constant() if self.has_constant else store, pool)
         generated = GeneratedMap(rows, batch, offsets, self.has_constant and is_plain, pool)
         features = generated.kept() if keeps else generated
