@@ -6,6 +6,7 @@ the manual are made of the two; nothing heavy is imported, as the command line l
 
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
 from crfqn.choices import BLANKS, CHUNKING, LOSSES, UNICODE
@@ -253,8 +254,9 @@ SECTIONS: dict[str, type] = {
 
 @dataclass(frozen=True)
 class Option:
-    """A key, by section and name, as an option of the command line: its heading in the help, its help ("": that of the
-    parameter of this name, and `more`), and whether it may be given again."""
+    """A key as an option of the command line: its section ("" for none) and name, its heading in the help, and its help
+    ("": that of the parameter of the estimators with this name, and `more`). `takes_several`: it may be given again;
+    `is_number`: no word may stand for the number; `kind`: the type of one that is no key."""
 
     section: str
     key: str
@@ -262,6 +264,8 @@ class Option:
     help: str
     more: str = ""
     takes_several: bool = False
+    is_number: bool = False
+    kind: type = str
 
 
 SOURCE = "command line"  # in messages, the file of a recipe that options make
@@ -310,4 +314,18 @@ DATA_OPTIONS: dict[str, Option] = {
     "min_count": Option("features", "min_count", "Features", "Leave out features at fewer positions, with --data."),
     "hashed": Option("features", "n_hashed", "Features",
         "So many columns for all features, by hashing, with --data: less memory, no names."),
+}  # fmt: skip
+DEV_PANEL = "Start, and score on --dev"
+# Those of `crfqn train` alone.
+DEV_OPTIONS: dict[str, Option] = {
+    "start": Option("", "start", DEV_PANEL,
+        "Go on from the weights of this model file, crfqn's or another tool's, of the labels and features (by name) in "
+        "common; others start from zero.", kind=Path),
+    "dev": Option("data", "dev", None,
+        "A labelled file in the format of the training data: the model has the weights that score best on it, "
+        "and the training stops when they get no better.", takes_several=True),
+    "metric": Option("", "scoring", DEV_PANEL,
+        "The score of --dev: accuracy (default), f1 (of chunks; of documents the macro mean), "
+        "sequence_accuracy, span_f1:IOB2, hierarchical_f1, ..."),
+    "patience": Option("", "patience", DEV_PANEL, "", "; 10"),
 }  # fmt: skip

@@ -21,7 +21,8 @@ import typer
 from harness.options import command
 
 from crfqn import Sequences, interchange
-from crfqn.cli.loading import load_model, recipe_of
+from crfqn.cli.loading import recipe_of, restored
+from crfqn.model.opening import read_any
 from crfqn.recipes import prepare
 
 
@@ -61,7 +62,7 @@ def main(
     file: Annotated[Path, typer.Argument(metavar="MODEL", help="A chain that `crfqn train` wrote.")],
     iterations: Annotated[int, typer.Option(help="Of CRFsuite's training.")] = 20,
 ) -> None:
-    model = load_model(file)
+    model = restored(read_any(file))
     recipe = recipe_of(model, file)
     if recipe is None:
         raise typer.BadParameter(f"{file}: not trained from a recipe")

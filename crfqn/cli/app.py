@@ -1,6 +1,6 @@
 """Commands and their options; each is carried out by a module of this package, imported when it runs."""
 
-import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,7 +26,6 @@ from crfqn.cli.options import (
     TrainOverrides,
     with_option_groups,
 )
-from crfqn.errors import InputError
 
 EXIT_CODES = "\n".join(f"{code.value:>4}  {code.meaning}" for code in ExitCode)
 CONTEXT = {"help_option_names": ["-h", "--help"]}
@@ -46,6 +45,13 @@ data_app = typer.Typer(
     help="Datasets: what there is, download, check.", no_args_is_help=True, context_settings=CONTEXT
 )
 app.add_typer(data_app, name="data")
+
+
+def subcommand(name: str | None = None, group: typer.Typer = app) -> Callable[..., Any]:
+    """Make a command of a function: its options and groups of them become those of the command, what it returns or
+    raises the exit code."""
+    return lambda function: group.command(name, cls=Command)(command(with_option_groups(function)))
+
 
 ModelArgument = Annotated[
     Path,
@@ -83,8 +89,7 @@ def options(
     pass
 
 
-@app.command(cls=Command)
-@command
+@subcommand()
 def quickstart(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where the model goes.")] = None,
     n_threads: ThreadsOption = None,
@@ -97,9 +102,7 @@ def quickstart(
     return quickstart(output, n_threads=n_threads, as_json=as_json, is_quiet=is_quiet)
 
 
-@app.command(cls=Command)
-@command
-@with_option_groups
+@subcommand()
 def train(
     recipe: Annotated[
         str | None,
@@ -112,7 +115,7 @@ def train(
         Path | None, typer.Option("--output", "-o", help="Where the model goes; default: NAME.crfqn, here.")
     ] = None,
     data: Annotated[dict[str, Any], DataOptions],
-    dev: DevOptions,
+    dev: Annotated[dict[str, Any], DevOptions],
     overrides: Annotated[dict[str, Any], TrainOverrides],
     cluster: ClusterOptions,
     dense: Annotated[Path | None, typer.Option(help=DENSE, rich_help_panel="Features")] = None,
@@ -131,14 +134,12 @@ def train(
     """
     from crfqn.cli.training import train
 
-    dtype = "float32" if is_float32 else "float64"
-    settings = overrides | {"scoring": dev.metric, "patience": dev.patience}
-    how: dict[str, Any] = {"dtype": dtype, "as_json": as_json, "is_quiet": is_quiet}
-    return train(recipe, data, output, settings, dev, dense, cluster=cluster, **how)
+    how: dict[str, Any] = {"dtype": "float32" if is_float32 else "float64"}
+    how |= {"as_json": as_json, "is_quiet": is_quiet}
+    return train(recipe, data, output, overrides, dev, dense, cluster, **how)
 
 
-@app.command(cls=Command)
-@command
+@subcommand()
 def recipe(
     structure: Annotated[
         str, typer.Argument(help="What the labels are: chain, taxonomy, flat or ranking.")
@@ -153,9 +154,7 @@ def recipe(
     write_text(output, f"{to_json(describe_keys(structure))}\n" if as_json else skeleton(structure))
 
 
-@app.command(cls=Command)
-@command
-@with_option_groups
+@subcommand()
 def path(
     recipe: RecipeArgument = None,
     *,
@@ -176,9 +175,7 @@ def path(
     return path(recipe, data, output, overrides, options, is_quiet=is_quiet)
 
 
-@app.command(cls=Command)
-@command
-@with_option_groups
+@subcommand()
 def cv(
     recipe: RecipeArgument = None,
     *,
@@ -196,9 +193,7 @@ def cv(
     return cross_validate(recipe, data, overrides, folds, as_json=as_json, is_quiet=is_quiet)
 
 
-@app.command(cls=Command)
-@command
-@with_option_groups
+@subcommand()
 def predict(
     model: ModelArgument,
     input: Annotated[str, typer.Argument(help=f"A file, or - for standard input. {INPUT_FORMAT}")] = "-",
@@ -216,8 +211,7 @@ def predict(
     predict(model, input, output, options)
 
 
-@app.command(cls=Command)
-@command
+@subcommand()
 def evaluate(
     model: ModelArgument,
     input: Annotated[
@@ -243,8 +237,7 @@ def evaluate(
     evaluate(model, input, format=format, encoding=encoding, dense=dense, as_json=as_json)
 
 
-@app.command(cls=Command)
-@command
+@subcommand()
 def inspect(
     model: ModelArgument,
     top: Annotated[int, typer.Option(min=1, help="So many weights of each label, the largest first.")] = 5,
@@ -257,8 +250,7 @@ def inspect(
     inspect(model, top, label, as_json=as_json)
 
 
-@app.command(cls=Command)
-@command
+@subcommand()
 def report(
     model: ModelArgument,
     input: Annotated[
@@ -288,8 +280,7 @@ def report(
     report(model, input, output, contents, as_json=as_json, is_quiet=is_quiet)
 
 
-@app.command(cls=Command)
-@command
+@subcommand()
 def serve(
     model: ModelArgument,
     *,
@@ -317,8 +308,7 @@ def serve(
     serve(model, host, port, n_workers, max_bytes, timeout)
 
 
-@app.command(cls=Command)
-@command
+@subcommand()
 def convert(
     source: Annotated[
         Path,
@@ -366,8 +356,7 @@ def convert(
     convert(source, target, source_format, target_format, options, as_json=as_json, is_quiet=is_quiet)
 
 
-@app.command("compile", cls=Command)
-@command
+@subcommand("compile")
 def compile_(
     names: Annotated[
         list[str] | None, typer.Argument(help="Estimators such as ChainCRF; default: all of them.")
@@ -385,19 +374,12 @@ def compile_(
     is_quiet: QuietOption = False,
 ) -> None:
     """Compile ahead of the first training, which otherwise takes the time: in images of containers, for clusters."""
-    if to is not None:
-        try:
-            to.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"--to: cannot make the folder {to}: {error.strerror or error}") from error
-        os.environ["CRFQN_CODE"] = str(to)  # before kernels are imported, which look for it
     from crfqn.cli.compilation import compile_all
 
-    compile_all(names or [], as_json=as_json, is_quiet=is_quiet)
+    compile_all(names or [], to, as_json=as_json, is_quiet=is_quiet)
 
 
-@data_app.command("list", cls=Command)
-@command
+@subcommand("list", data_app)
 def data_list(as_json: JsonOption = False) -> None:
     """List the datasets and say which are on this machine."""
     from crfqn.cli.files import list_all
@@ -405,8 +387,7 @@ def data_list(as_json: JsonOption = False) -> None:
     list_all(as_json=as_json)
 
 
-@data_app.command("get", cls=Command)
-@command
+@subcommand("get", data_app)
 def data_get(name: DatasetArgument, as_json: JsonOption = False, is_quiet: QuietOption = False) -> None:
     """Download a dataset into the cache and check it; print where its files are."""
     from crfqn.cli.files import fetch
@@ -414,8 +395,7 @@ def data_get(name: DatasetArgument, as_json: JsonOption = False, is_quiet: Quiet
     fetch(name, as_json=as_json, is_quiet=is_quiet)
 
 
-@data_app.command("verify", cls=Command)
-@command
+@subcommand("verify", data_app)
 def data_verify(name: DatasetArgument, as_json: JsonOption = False) -> int:
     """Check a dataset on this machine against its registered checksum or content."""
     from crfqn.cli.files import verify

@@ -3,8 +3,11 @@
 In one process, one estimator after the other: most of the code is shared between them.
 """
 
+import os
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from time import process_time
 from typing import Any
 
@@ -25,8 +28,15 @@ MANY_LABELS = "abcdefghijklmnopqrstuvwxyz"
 PATHS = "a/b", "a/c", "d/e", "d/f"
 
 
-def compile_all(names: Sequence[str], *, as_json: bool, is_quiet: bool) -> None:
-    """Train the named estimators, or all; print how many functions were compiled, and the processor seconds."""
+def compile_all(names: Sequence[str], folder: Path | None, *, as_json: bool, is_quiet: bool) -> None:
+    """Train the named estimators, or all; print how many functions were compiled, and the processor seconds. The code
+    is kept in a folder, None for the one where it is looked for anyway."""
+    if folder is not None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"--to: cannot make the folder {folder}: {error.strerror or error}") from error
+        os.environ["CRFQN_CODE"] = str(folder)  # before kernels are imported, which look for it
     for name in names:
         if name not in FIRST_FITS:
             raise InputError(f"expected names of {', '.join(FIRST_FITS)}; got {describe(name)}")
@@ -51,51 +61,39 @@ def compile_all(names: Sequence[str], *, as_json: bool, is_quiet: bool) -> None:
     )
 
 
-def _chains(rng: np.random.Generator, labels: str) -> list[list[str]]:
-    return [[str(rng.choice([*labels])) for _ in range(rng.integers(1, 12))] for _ in range(N_CHAINS)]
-
-
-def _words(rng: np.random.Generator) -> None:
-    Y = _chains(rng, LABELS)
-    _fit_chains([[{f"word={label}{rng.integers(N_COLUMNS)}": 1.0, "bias": 1.0} for label in y] for y in Y], Y)
-
-
-def _images(rng: np.random.Generator) -> None:
-    Y = _chains(rng, MANY_LABELS)
-    _fit_chains([np.array([[label == each for each in MANY_LABELS] for label in y], float) for y in Y], Y)
-
-
-def _fit_chains(X: list[Any], Y: list[list[str]]) -> None:
+def _chains(rng: np.random.Generator, *, are_words: bool) -> None:
+    """Train on words of a few labels, or on images of many."""
+    labels = LABELS if are_words else MANY_LABELS
+    Y = [[str(rng.choice([*labels])) for _ in range(rng.integers(1, 12))] for _ in range(N_CHAINS)]
+    if are_words:
+        X: list[Any] = [
+            [{f"word={label}{rng.integers(N_COLUMNS)}": 1.0, "bias": 1.0} for label in y] for y in Y
+        ]
+    else:
+        X = [np.array([[label == each for each in labels] for label in y], float) for y in Y]
     model = crfqn.ChainCRF().fit(X, Y)
     model.predict(X)
     model.predict_marginals(X)
 
 
-def _rows_of(kind: str, labels: Sequence[str] = LABELS) -> Callable[[np.random.Generator], None]:
-    def first_fit(rng: np.random.Generator) -> None:
-        X = rng.random((N_ITEMS, N_COLUMNS)) * (rng.random((N_ITEMS, N_COLUMNS)) < 0.1)
-        y: Any = rng.choice(labels, N_ITEMS)
-        if kind == "MultilabelRanker":
-            y = [sorted({label, str(rng.choice(labels))}) for label in y]
-        for rows in (sp.csr_array(X), X):
-            getattr(crfqn, kind)().fit(rows, y).predict(rows)
-
-    return first_fit
+def _rows(rng: np.random.Generator, *, kind: str, labels: Sequence[str] = LABELS) -> None:
+    """Train an estimator of single items on sparse and on dense rows."""
+    X = rng.random((N_ITEMS, N_COLUMNS)) * (rng.random((N_ITEMS, N_COLUMNS)) < 0.1)
+    y: Any = rng.choice([*labels], N_ITEMS)
+    if kind == "MultilabelRanker":
+        y = [sorted({label, str(rng.choice([*labels]))}) for label in y]
+    for rows in (sp.csr_array(X), X):
+        getattr(crfqn, kind)().fit(rows, y).predict(rows)
 
 
 FIRST_FITS: dict[str, Callable[[np.random.Generator], None]] = {
-    "ChainCRF": _words,
-    "ChainCRF-many-labels": _images,
-    "MulticlassCRF": _rows_of("MulticlassCRF", [*LABELS]),
-    "TaxonomyCRF": _rows_of("TaxonomyCRF", PATHS),
-} | {
-    kind: _rows_of(kind, [*LABELS])
-    for kind in (
-        "MulticlassClassifier",
-        "MultilabelRanker",
-        "MulticlassSVC",
-        "CalibratedLeastSquares",
-        "GeneralizedLeastSquares",
-        "StagewiseRegression",
-    )
+    "ChainCRF": partial(_chains, are_words=True),
+    "ChainCRF-many-labels": partial(_chains, are_words=False),
+    "MulticlassCRF": partial(_rows, kind="MulticlassCRF"),
+    "TaxonomyCRF": partial(_rows, kind="TaxonomyCRF", labels=PATHS),
 }
+OTHERS = (
+    *("MulticlassClassifier", "MultilabelRanker", "MulticlassSVC"),
+    *("CalibratedLeastSquares", "GeneralizedLeastSquares", "StagewiseRegression"),
+)
+FIRST_FITS |= {kind: partial(_rows, kind=kind) for kind in OTHERS}

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crfqn.cli.dense import beside_input
-from crfqn.cli.loading import KnownItems, Labeller, check_labelled, open_input
+from crfqn.cli.loading import KnownItems, Labeller, beside_input, check_labelled, open_input
 from crfqn.cli.output import to_json
 from crfqn.data.files import shown_name
 from crfqn.errors import InputError
@@ -40,14 +39,14 @@ def evaluate(
     known = KnownItems(model, path, name, input.format)
     likelihoods: list[float] | None = [] if has_probabilities(model) else None  # of probabilities
 
-    def compared(observed: Observed) -> tuple[Any, list[Any]]:
+    def labelled(observed: Observed) -> tuple[Any, list[Any]]:
         with known.counted(observed):
             return observed, predict_labels(labeller.model_for(observed.X), observed.X)
 
     def parts() -> Iterator[tuple[Any, list[Any]]]:
-        for part, _, found in input.parts(compared):
-            if found is not None:
-                observed, predicted = found
+        for part, _, result in input.parts(labelled):
+            if result is not None:
+                observed, predicted = result
                 check_labelled(observed, name, is_first=part is None or part.first == 1)
                 if likelihoods is not None:
                     likelihoods.append(log_likelihood(labeller.model, observed.X, observed.y))
@@ -62,44 +61,43 @@ def evaluate(
     if as_json:
         print(to_json({**scores.as_json(), "log_likelihood": total}))
     else:
-        print(_table(scores, total))
+        print(*_table(scores, total), sep="\n")
 
 
-def _table(scores: "Scores", likelihood: float | None) -> str:
-    if scores.n_positions is None:
-        return _document_table(scores, likelihood)
-    found = scores.chunks
-    chunks = [] if found is None else [*_label_rows([*found.types, found.every], "chunks"), ""]
-    return "\n".join(
-        [
-            *_label_rows(scores.labels, "positions"),
-            "",
-            *chunks,
-            f"accuracy, positions    {scores.accuracy:.4f}  of {scores.n_positions:,}",
-            f"accuracy, whole items  {scores.item_accuracy:.4f}  of {scores.n_items:,}",
-            *_likelihood_rows(likelihood, scores.n_positions, "a position"),
-        ]
-    )
-
-
-def _document_table(scores: "Scores", likelihood: float | None) -> str:
-    lines = [f"{len(scores.labels):,} labels: too many for a table, --json has them"]
-    if len(scores.labels) <= MOST_ROWS:
-        lines = _label_rows(scores.labels, "items")
-    lines += ["", f"accuracy               {scores.accuracy:.4f}  of {scores.n_items:,}"]
-    found = scores.hierarchy
-    if found is not None:
+def _table(scores: "Scores", likelihood: float | None) -> list[str]:
+    if scores.n_positions is not None:
+        n_cases, case, lines = (
+            scores.n_positions,
+            "a position",
+            [*_label_rows(scores.labels, "positions"), ""],
+        )
+        if scores.chunks is not None:
+            lines += [*_label_rows([*scores.chunks.types, scores.chunks.every], "chunks"), ""]
+        lines += [f"accuracy, positions    {scores.accuracy:.4f}  of {scores.n_positions:,}"]
+        lines += [f"accuracy, whole items  {scores.item_accuracy:.4f}  of {scores.n_items:,}"]
+    else:
+        n_cases, case = scores.n_items, "an item"
+        lines = [f"{len(scores.labels):,} labels: too many for a table, --json has them"]
+        if len(scores.labels) <= MOST_ROWS:
+            lines = _label_rows(scores.labels, "items")
+        lines += ["", f"accuracy               {scores.accuracy:.4f}  of {scores.n_items:,}"]
+    if scores.n_positions is None and scores.hierarchy is not None:
+        tree = scores.hierarchy
         lines += [
-            f"hierarchical F1        {found.f1:.4f}  precision {found.precision:.4f}, recall {found.recall:.4f}",
-            f"LCA F1                 {found.lca_f1:.4f}",
-            f"tree-induced error     {found.tree_induced_error:.4f}  edges from the right label",
+            f"hierarchical F1        {tree.f1:.4f}  precision {tree.precision:.4f}, recall {tree.recall:.4f}",
+            f"LCA F1                 {tree.lca_f1:.4f}",
+            f"tree-induced error     {tree.tree_induced_error:.4f}  edges from the right label",
         ]
         lines += [
             f"accuracy, level {level:<6} {accuracy:.4f}"
-            for level, accuracy in enumerate(found.level_accuracy, start=1)
+            for level, accuracy in enumerate(tree.level_accuracy, start=1)
             if accuracy is not None
         ]
-    return "\n".join([*lines, *_likelihood_rows(likelihood, scores.n_items, "an item")])
+    if likelihood is not None:
+        unknown = "" if math.isfinite(likelihood) else " (a label is unknown to the model)"
+        average = likelihood / n_cases
+        lines.append(f"log-likelihood         {likelihood:,.3f} nats, {average:.4f} {case}{unknown}")
+    return lines
 
 
 def _label_rows(labels: "Sequence[LabelScore]", counted: str) -> list[str]:
@@ -110,10 +108,3 @@ def _label_rows(labels: "Sequence[LabelScore]", counted: str) -> list[str]:
         f"{name:<{width}}  {row.precision:9.4f}  {row.recall:6.4f}  {row.f1:6.4f}  {row.support:9,d}"
         for name, row in zip(names, labels, strict=True)
     ]
-
-
-def _likelihood_rows(likelihood: float | None, n: int, each: str) -> list[str]:
-    if likelihood is None:
-        return []
-    known = "" if math.isfinite(likelihood) else " (a label is unknown to the model)"
-    return [f"log-likelihood         {likelihood:,.3f} nats, {likelihood / n:.4f} {each}{known}"]

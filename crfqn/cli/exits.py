@@ -72,9 +72,8 @@ def comes_of_sigterm(error: BaseException | None) -> bool:
     return error is not None
 
 
-received: list[
-    int
-] = []  # signals answered by an exception, which an import or a finalizer may have swallowed
+# Signals answered by an exception, which an import or a finalizer may have swallowed.
+received: list[int] = []
 
 
 def raise_signal(number: int, frame: object = None) -> None:
@@ -89,16 +88,11 @@ def check_signals() -> None:
         raise_signal(received[0])
 
 
-def leave_at_once(number: int, frame: object) -> None:
-    """Answer a signal that comes while the process is already on its way out."""
-    os._exit(128 + number)
-
-
 def on_the_way_out() -> None:
     """Let the next signal end the process: an interrupt is being answered, and another is for the impatient."""
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, leave_at_once)
+            signal.signal(number, lambda number, frame: os._exit(128 + number))
 
 
 class Interrupts:
@@ -230,22 +224,21 @@ def _report(error: Exception) -> ExitCode:
 
 def by_options(message: str) -> str:
     """Return a message about a recipe that options made, which names its keys, with the names of the options."""
-    _, is_of_options, told = message.partition(f"{SOURCE}: ")
-    if not is_of_options or "\n" in message.partition(SOURCE)[0]:
+
+    def option(match: re.Match[str]) -> str:
+        section, name, value = match.groups()
+        name = section if name in (None, "kind") else OPTION_OF.get(name, name)
+        return f"--{name.replace('_', '-')}" + (f" {value}" if value else "")
+
+    def refused(match: re.Match[str]) -> str:
+        name = OPTION_OF.get(match[1], match[1]).replace("_", "-")
+        return f"does not take --{name} {match[2].strip()}"
+
+    start, is_of_options, text = message.partition(f"{SOURCE}: ")
+    if not is_of_options or "\n" in start:
         return message
-    told = re.sub(r"has an unknown key: (\w+) = ([^;(]+)(.*)", _refused, KEY.sub(_option, told))
-    return re.sub(r'"([\w.-]+)"', r"\1", told) if told.startswith("--") else told
-
-
-def _option(found: re.Match[str]) -> str:
-    section, name, value = found.groups()
-    name = section if name in (None, "kind") else OPTION_OF.get(name, name)
-    return f"--{name.replace('_', '-')}" + (f" {value}" if value else "")
-
-
-def _refused(found: re.Match[str]) -> str:
-    name = OPTION_OF.get(found[1], found[1]).replace("_", "-")
-    return f"does not take --{name} {found[2].strip()}"
+    text = re.sub(r"has an unknown key: (\w+) = ([^;(]+)(.*)", refused, KEY.sub(option, text))
+    return re.sub(r'"([\w.-]+)"', r"\1", text) if text.startswith("--") else text
 
 
 def end_process(code: int) -> None:

@@ -1,7 +1,6 @@
 """`crfqn data list | get | verify`: the datasets of the registry; `crfqn convert`: models of other tools."""
 
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,27 +39,25 @@ def _row(entry: Dataset) -> dict[str, Any]:
 def fetch(name: str, *, as_json: bool, is_quiet: bool) -> None:
     """Fetch a dataset into the cache and print where its files are."""
     entry = _find(name)
-    paths = [] if entry.is_embedded else _fetch(entry, name, is_quiet)
+    paths: tuple[Path, ...] = ()
+    if not entry.is_embedded:
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+        columns = (TextColumn(name), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        how: dict[str, Any] = {"transient": True, "redirect_stdout": False}
+        how["disable"] = is_quiet or bool(entry.locate())
+        with Progress(*columns, console=Console(stderr=True), **how) as bar:
+            task = bar.add_task(name, total=None)
+            paths = entry.fetch(
+                on_progress=lambda received, total: bar.update(task, completed=received, total=total or None)
+            )
     if as_json:
         print(to_json(_row(entry)))
     elif entry.is_embedded:
         print(f"{name} is built in: nothing to fetch")
     else:
         print(*paths, sep="\n")
-
-
-def _fetch(entry: Dataset, name: str, is_quiet: bool) -> Sequence[Path]:
-    if is_quiet or entry.locate():
-        return entry.fetch()
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
-    columns = (TextColumn(name), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as progress:
-        task = progress.add_task(name, total=None)
-        return entry.fetch(
-            on_progress=lambda received, total: progress.update(task, completed=received, total=total or None)
-        )
 
 
 def verify(name: str, *, as_json: bool) -> int:
@@ -101,11 +98,11 @@ def convert(
     """Read a model file and write it in another format; options that are None are left to the format."""
     from crfqn import interchange
 
-    given = {name: value for name, value in options.items() if value is not None}
-    with warnings.catch_warnings(record=True) as told:
+    options = {name: value for name, value in options.items() if value is not None}
+    with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", UserWarning)  # of what is lost, of templates that cannot be used
-        model = interchange.convert(source, target, source_format, target_format, **given)
-    for warning in told:
+        model = interchange.convert(source, target, source_format, target_format, **options)
+    for warning in raised:
         say(str(warning.message))
     n_weights = int(model._all_weights().coords.size)
     if as_json:

@@ -14,13 +14,15 @@ import numpy as np
 from crfqn.cli.output import say
 from crfqn.data.file_parts import Cut, read_parts
 from crfqn.data.files import STANDARD_INPUT, Part, Source, read_start, shown_name
+from crfqn.data.hybrid import Features
 from crfqn.data.label_texts import label_text
 from crfqn.data.model_file import ModelFile
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.tokenizers import Tokenizer
 from crfqn.data_options import SOURCE
-from crfqn.errors import InputError, ModelFileError, RecipeError, UnknownFeaturesWarning
+from crfqn.errors import DataError, InputError, ModelFileError, RecipeError, UnknownFeaturesWarning
 from crfqn.messages import describe, shorten
+from crfqn.model.content import CRFSUITE_NAMING
 from crfqn.model.featurizers import Featurizer
 from crfqn.model.opening import MODELS, model_of, read_any
 from crfqn.model.texts import ENOUGH, share_text, tokenizer_of
@@ -54,11 +56,6 @@ OF_TITLES = ("jsonl", "conllu", *TABLES)  # formats that say what is in a column
 ADVICE = "`crfqn convert --n-columns N` makes a model that knows how many come before it"
 
 
-def load_model(path: Path) -> Any:
-    """Return the model of a file; ModelFileError for anything but a model file."""
-    return restored(read_any(path))
-
-
 class Labeller:
     """Model of a file that labels: by numpy alone at first, by compiled code from MOST_LIGHT positions on.
 
@@ -74,19 +71,22 @@ class Labeller:
     def model_for(self, X: Any) -> Any:
         """Return what labels the next items."""
         if self.is_light:
-            self._n_positions += X.n_positions if hasattr(X, "n_positions") else _n_positions(X)
+            if hasattr(X, "n_positions"):
+                self._n_positions += X.n_positions
+            else:
+                self._n_positions += X.shape[0] if hasattr(X, "shape") else sum(map(len, X))
             if self._n_positions > MOST_LIGHT:
                 self.model, self.is_light = restored(self._file), False
         return self.model
 
 
-def _n_positions(X: Any) -> int:
-    return X.shape[0] if hasattr(X, "shape") else sum(map(len, X))
-
-
 def restored(file: ModelFile) -> Any:
     """Return the estimator of a model file, crfqn's own or CRFsuite's."""
-    from crfqn.estimators.storage import restore  # which imports what trains
+    if file.metadata.get("naming") == CRFSUITE_NAMING and not file.table("settings"):  # CRFsuite's own
+        from crfqn.interchange import crfsuite
+
+        return crfsuite.read(file.path)
+    from crfqn.estimators.storage import restore
 
     return restore(file)
 
@@ -109,28 +109,6 @@ def recipe_of(model: Any, path: Path) -> Recipe | None:
     return parse_recipe(table, source)
 
 
-def check_own_files(recipe: Recipe, path: Path) -> None:
-    """Raise InputError for data files named by a model file alone, which may come from anyone; others are opened where
-    the recipe that the model was trained by still lies where it was, and names the same ones."""
-    files = recipe.data.train, recipe.data.test, recipe.structure.taxonomy
-    if recipe.data.dataset:
-        return
-    try:
-        own = load_recipe(recipe.source) if recipe.source.is_file() else None
-    except (RecipeError, OSError, ValueError):  # not to be read, or a name that no file can have
-        own = None
-    if recipe.source.name == SOURCE:
-        raise InputError(
-            f"{path}: trained on {files[0]} by --data, without a recipe; name a labelled file to evaluate on"
-        )
-    if own is None or (own.data.train, own.data.test, own.structure.taxonomy) != files:
-        problem = "is not there" if own is None else "names other files"
-        raise InputError(
-            f"{path}: the recipe in it names files for training and test, {files[0]!r} and {files[1]!r}, but "
-            f"{str(recipe.source)!r}, where it comes from, {problem}; name a labelled file to evaluate on"
-        )
-
-
 def features_of(model: Any, recipe: Recipe | None, path: Path) -> Featurizer | None:
     """Return the features of documents that the model file keeps; None for sequences, and without a recipe."""
     if recipe is None or model.LABELS_SEQUENCES:
@@ -142,6 +120,17 @@ def features_of(model: Any, recipe: Recipe | None, path: Path) -> Featurizer | N
     if features.n_columns != model.n_features_in_ or not np.isin(used, features.columns).all():
         raise ModelFileError(f"{path}: its features are not those that its weights are of")
     return features
+
+
+def feature_names(model: Any, path: Path) -> Any:
+    """Return the names of the features by column, those of the recipe; None for a model that has them itself."""
+    recipe = recipe_of(model, path)
+    features = features_of(model, recipe, path)
+    if features is not None:
+        return dict(zip(features.columns.tolist(), features.names, strict=True))
+    if recipe is None or recipe.features.kind != "pixel-pairs":
+        return None
+    return pixel_map(recipe).names if getattr(model, "vocabulary_", None) is None else None
 
 
 @dataclass(frozen=True)
@@ -169,18 +158,6 @@ class Input:
             yield part, *(result or (None, None))
 
 
-def say_share(tokenizer: Tokenizer | None) -> None:
-    """Say how many of the training tokens a tokenizer of raw text gets right, if too few."""
-    if tokenizer is not None and tokenizer.share is not None and tokenizer.share < ENOUGH:
-        text = share_text(tokenizer)
-        say(f"{text[0].upper()}{text[1:]}.")
-
-
-def read_input(model: Any, path: Path, source: str | None) -> Observed:
-    """Read features and labels of a file as a whole; see `open_input`."""
-    return open_input(model, path, source, is_labeled=True).observe(source)
-
-
 def open_input(
     model: Any,
     path: Path,
@@ -196,80 +173,53 @@ def open_input(
     `is_labeled`: labels are needed, and the last of columns of which the model does not know how many there are is
     taken for them, which is said; `encoding` is by default that of the files trained on (of JSON and CoNLL-U UTF-8)."""
     recipe = recipe_of(model, path)
-    is_named, encoding = encoding is not None, encoding or (recipe.data.encoding if recipe else "utf-8")
     if source is not None and source != STANDARD_INPUT:
         if not Path(source).exists():
             raise InputError(f"{source}: there is no such file")
         if Path(source).is_dir():
             raise InputError(f"{source}: a folder; expected a file")
     if recipe is not None:
-        if source is None:
-            check_own_files(recipe, path)
-        features = features_of(model, recipe, path)
-        columns = _columns_of(model, recipe, path) if features is None else features.columns_read
-        if recipe.features.kind == "windows":
-            columns = recipe.features.column_names
-        if source is not None and recipe.features.kind != "pixel-pairs":
-            lines = first_lines(source, encoding)
-            name = find_format(
-                format or format_of_new(recipe, source, lines, columns, _label_names(model))
-            ).name
-            if not is_named and name in OF_UNICODE and name != format_of(recipe):
-                encoding = "utf-8"
-            elif not is_named and source is not None:
-                _warn_of_utf8(source, encoding)
-            separator = separator_of_new(recipe, lines, columns, _label_names(model))
-            data = replace(recipe.data, format=name, encoding=encoding, separator=separator)
-            data = replace(data, tokens=tokenizer_of(model)) if model.LABELS_SEQUENCES else data
-            recipe = replace(recipe, data=data)
-        observed = partial(observe, recipe, features=features, keeps_blank=keeps_blank, columns=columns)
-        if recipe.features.kind == "pixel-pairs":
-            is_whole = source is None or holds_letters(source)
-            return Input(source, "crfsuite", observed, None if is_whole else _cut("crfsuite"))
-        name = recipe.data.format
-        if name == "raw" and columns is None:
-            raise InputError(
-                f"{path}: raw text is for models of words; this one reads {recipe.features.kind}"
-            )
-        if name == "raw":
-            say_share(recipe.data.tokens)
-        options = reading_options(recipe, name, columns, is_new=True) if source is not None else {}
-        return Input(source, name, observed, _cut(name, **options), encoding)
+        return _input_of_recipe(model, path, recipe, source, format, encoding, keeps_blank)
+    encoding = encoding or "utf-8"
     if source is None:
         raise InputError(f"{path}: not trained from a recipe, so it has no test data; name a labelled file")
-    if not model.LABELS_SEQUENCES or model.vocabulary_ is None:
+    vocabulary = model.vocabulary_ if model.LABELS_SEQUENCES else None
+    if vocabulary is None:
         kind = "matrices without feature names" if model.LABELS_SEQUENCES else "a matrix"
         raise InputError(f"{path}: trained on {kind} and without a recipe; use it from Python (crfqn.load)")
-    if isinstance(model.vocabulary_, TemplateVocabulary):
-        columns, labels = model.vocabulary_.source["columns"], _label_names(model)
-        has_more = model.vocabulary_.source["has_more_columns"]
-        told, lines = format or told_format(source), first_lines(source, encoding)
-        if (
-            told is None
-            and has_more
-            and len({*map(len, word_rows(lines))}) == 1
-            and not sniff(lines, OF_TITLES)
-        ):
-            told = "conll"  # as many columns in each line are no sentences
-        name = find_format(told or format_of_columns(lines, columns, labels, "conll")).name
-        options = column_options(name, columns)
-        if name == "raw":
-            options["tokens"] = tokenizer_of(model)
-            say_share(options["tokens"])
+    lines, named = first_lines(source, encoding), told_format(source)
+    options: dict[str, Any] = {}
+    if isinstance(vocabulary, TemplateVocabulary):
+        columns, has_more = vocabulary.source["columns"], vocabulary.source["has_more_columns"]
+        name = format or named
+        is_regular = has_more and len({*map(len, word_rows(lines))}) == 1
+        if name is None and is_regular and not sniff(lines, OF_TITLES):
+            name = "conll"  # as many columns in each line are no sentences
+        name = find_format(name or format_of_columns(lines, columns, _label_names(model), "conll")).name
         if has_more and name in OF_ANY_COLUMNS:
             options = {"columns": columns, "has_more": True, "is_labeled": is_labeled}
             if is_labeled:
                 say(f"{shown_name(source)}: the last column is taken for the label; {ADVICE}")
+        else:
+            options = column_options(name, columns)
+        if name == "raw":
+            options["tokens"] = tokenizer_of(model)
+            say_share(options["tokens"])
     else:
-        told = format or _format_of_attributes(source, encoding)
-        if told is None:
+        is_of_words = bool(lines) and "\t" not in lines[0] and " " in lines[0].strip()
+        if format is None and (named == "jsonl" or sniff(lines, ("jsonl",))):
+            format = "jsonl"
+        elif format is None and not is_of_words:
+            is_text_format = named in (None, "crfsuite") or sniff(lines, ("crfsuite",)) is not None
+            format = "crfsuite" if is_text_format else None
+        if format is None:
             raise InputError(
                 f"{path}: takes features (dicts or lists of each position, as crfqn.word_features makes them), "
                 f"and {shown_name(source)} has columns of words; say --format crfsuite or jsonl if it has "
                 "features, label it from Python (crfqn.load), or give a model of columns (crfqn "
                 "train --data)"
             )
-        name, options = find_format(told).name, {}
+        name = find_format(format).name
         if name == "raw":
             raise InputError(f"{path}: raw text is for models of words; this one reads attributes")
 
@@ -280,74 +230,82 @@ def open_input(
     return Input(source, name, observe_labeled, _cut(name, **options), encoding)
 
 
-class KnownItems:
-    """Count of the items of a file that have features which a model knows; none is a mistake, and its scores would say
-    nothing."""
+def _input_of_recipe(
+    model: Any,
+    path: Path,
+    recipe: Recipe,
+    source: str | None,
+    format: str | None,
+    encoding: str | None,
+    keeps_blank: bool,
+) -> Input:
+    """Return how a file is read for a model of a recipe, or the test part of the recipe's data; see `open_input`."""
+    if source is None:
+        check_own_files(recipe, path)
+    kind, columns, features = recipe.features.kind, None, features_of(model, recipe, path)
+    if features is not None:
+        columns = features.columns_read
+    elif kind == "windows":
+        columns = recipe.features.column_names
+    elif kind in OF_TEMPLATES:
+        if not isinstance(model.vocabulary_, TemplateVocabulary):
+            raise ModelFileError(
+                f"{path}: its features were made by an earlier version of crfqn; train it again"
+            )
+        columns = list(model.vocabulary_.source["columns"])
+    if kind == "pixel-pairs":
+        is_whole = source is None or holds_letters(source)
+        return Input(source, "crfsuite", partial(observe, recipe), None if is_whole else _cut("crfsuite"))
+    data, options = recipe.data, {}
+    if source is not None:
+        lines, labels = first_lines(source, encoding or data.encoding), _label_names(model)
+        name = find_format(format or format_of_new(recipe, source, lines, columns, labels)).name
+        if encoding is None and name in OF_UNICODE and name != format_of(recipe):
+            encoding = "utf-8"
+        elif encoding is None:
+            _warn_of_utf8(source, data.encoding)
+        separator = separator_of_new(recipe, lines, columns, labels)
+        tokens = tokenizer_of(model) if model.LABELS_SEQUENCES else data.tokens
+        encoding = encoding or data.encoding
+        data = replace(data, format=name, encoding=encoding, separator=separator, tokens=tokens)
+        recipe = replace(recipe, data=data)
+        options = reading_options(recipe, name, columns, is_new=True)
+    if data.format == "raw":
+        if columns is None:
+            raise InputError(f"{path}: raw text is for models of words; this one reads {kind}")
+        say_share(data.tokens)
+    observed = partial(observe, recipe, features=features, keeps_blank=keeps_blank, columns=columns)
+    return Input(source, data.format, observed, _cut(data.format, **options), encoding or data.encoding)
 
-    def __init__(self, model: Any, path: Path, name: str, format: str | None) -> None:
-        self._model, self._path, self._name, self._format = model, path, name, format
-        self._n_items = self._n_unknown = 0
-        self._first: Any = None
 
-    @contextmanager
-    def counted(self, observed: Observed) -> Iterator[None]:
-        """Count items while they are labelled; those without positions do not count."""
-        show = warnings.showwarning
-
-        def count(message: Warning | str, *where: Any, **how: Any) -> None:
-            if isinstance(message, UnknownFeaturesWarning):
-                self._n_unknown += message.n_items
-            show(message, *where, **how)
-
-        items = observed.y or ()
-        self._n_items += sum(map(bool, items)) if self._model.LABELS_SEQUENCES else len(items)
-        if self._first is None and observed.data is not None and not hasattr(observed.data.inputs, "tocsr"):
-            self._first = next((item for item in observed.data.inputs if len(item)), None)
-        warnings.showwarning = count  # type: ignore[assignment]
-        try:
-            yield
-        finally:
-            warnings.showwarning = show
-
-    def check(self) -> None:
-        """Raise InputError, with features of the model and of the file, where no item had one that is known."""
-        if not 0 < self._n_items == self._n_unknown:
-            return
-        names = feature_names(self._model, self._path) or getattr(self._model, "names", None)
-        some = (
-            [names[f] for f in np.asarray(getattr(self._model, "kept_features_", []), int)[:3].tolist()]
-            if names
-            else []
+def check_own_files(recipe: Recipe, path: Path) -> None:
+    """Raise InputError for data files named by a model file alone, which may come from anyone; others are opened where
+    the recipe that the model was trained by still lies where it was, and names the same ones."""
+    files = recipe.data.train, recipe.data.test, recipe.structure.taxonomy
+    if recipe.data.dataset:
+        return
+    if recipe.source.name == SOURCE:
+        raise InputError(
+            f"{path}: trained on {files[0]} by --data, without a recipe; name a labelled file to evaluate on"
         )
-        knows = f" (such as {', '.join(map(shorten, some))})" if some else ""
-        first = "" if self._first is None else f"; the first one is {shorten(self._first)}"
-        how = "" if self._format is None else f", read as {self._format} (--format names another format)"
-        raise InputError(f"{self._name}: no item has a feature that the model knows{knows}{first}{how}")
+    problem = "is not there"
+    with suppress(RecipeError, OSError, ValueError):  # not to be read, or a name that no file can have
+        if recipe.source.is_file():
+            present = load_recipe(recipe.source)
+            if (present.data.train, present.data.test, present.structure.taxonomy) == files:
+                return
+            problem = "names other files"
+    raise InputError(
+        f"{path}: the recipe in it names files for training and test, {files[0]!r} and {files[1]!r}, but "
+        f"{str(recipe.source)!r}, where it comes from, {problem}; name a labelled file to evaluate on"
+    )
 
 
-def check_labelled(observed: Observed, name: str, is_first: bool = True) -> None:
-    """Raise InputError unless all items of a file, or of a part of it, have labels; of sequences gaps have been refused
-    before, and an item without positions needs none."""
-    labels = observed.y
-    if labels is None and is_first:
-        raise InputError(f"{name}: has no labels to compare with; `crfqn predict` labels it")
-    item = 0 if labels is None else None
-    if isinstance(observed.data, Documents) and labels is not None:
-        item = next((i for i, label in enumerate(labels) if label in ("", [])), None)
-    if item is not None:
-        places = None if observed.data is None else observed.data.places
-        place = f"{name}, item {item}" if places is None else places.where(item)
-        raise InputError(f"{place}: no label to compare with")
-
-
-def _format_of_attributes(source: str, encoding: str) -> str | None:
-    """Return the format of a file of features, by its name or first lines; None for columns of words and tables."""
-    lines, told = first_lines(source, encoding), told_format(source)
-    if told == "jsonl" or sniff(lines, ("jsonl",)):
-        return "jsonl"
-    is_of_words = bool(lines) and "\t" not in lines[0] and " " in lines[0].strip()
-    is_told = told in (None, "crfsuite") or sniff(lines, ("crfsuite",)) is not None
-    return "crfsuite" if is_told and not is_of_words else None
+def say_share(tokenizer: Tokenizer | None) -> None:
+    """Say how many of the training tokens a tokenizer of raw text gets right, if too few."""
+    if tokenizer is not None and tokenizer.share is not None and tokenizer.share < ENOUGH:
+        text = share_text(tokenizer)
+        say(f"{text[0].upper()}{text[1:]}.")
 
 
 def _warn_of_utf8(source: str, encoding: str) -> None:
@@ -372,21 +330,106 @@ def _cut(format: str, **options: Any) -> Cut | None:
     return None if cut is None else cut(**options)
 
 
-def _columns_of(model: Any, recipe: Recipe, path: Path) -> list[str] | None:
-    """Return the columns that a model of templates reads, None for others; ModelFileError for one of before."""
-    if recipe.features.kind not in OF_TEMPLATES:
-        return None
-    if not isinstance(model.vocabulary_, TemplateVocabulary):
-        raise ModelFileError(f"{path}: its features were made by an earlier version of crfqn; train it again")
-    return list(model.vocabulary_.source["columns"])
+class KnownItems:
+    """Count of the items of a file that have features which a model knows; none is a mistake, and its scores would say
+    nothing."""
+
+    def __init__(self, model: Any, path: Path, name: str, format: str | None) -> None:
+        self._model, self._path, self._name, self._format = model, path, name, format
+        self._n_items = self._n_unknown = 0
+        self._first: Any = None
+
+    @contextmanager
+    def counted(self, observed: Observed) -> Iterator[None]:
+        """Count items while they are labelled; those without positions do not count."""
+        items = observed.y or ()
+        self._n_items += sum(map(bool, items)) if self._model.LABELS_SEQUENCES else len(items)
+        if self._first is None and observed.data is not None and not hasattr(observed.data.inputs, "tocsr"):
+            self._first = next((item for item in observed.data.inputs if len(item)), None)
+        with warnings.catch_warnings(record=True) as raised:
+            yield
+        for warning in raised:
+            if isinstance(warning.message, UnknownFeaturesWarning):
+                self._n_unknown += warning.message.n_items
+            warnings.showwarning(warning.message, warning.category, warning.filename, warning.lineno)
+
+    def check(self) -> None:
+        """Raise InputError, with features of the model and of the file, where no item had one that is known."""
+        if not 0 < self._n_items == self._n_unknown:
+            return
+        names, knows = feature_names(self._model, self._path) or getattr(self._model, "names", None), ""
+        used = np.asarray(getattr(self._model, "kept_features_", []), int)[:3].tolist()
+        if names and used:
+            knows = f" (such as {', '.join(shorten(names[column]) for column in used)})"
+        first = "" if self._first is None else f"; the first one is {shorten(self._first)}"
+        how = "" if self._format is None else f", read as {self._format} (--format names another format)"
+        raise InputError(f"{self._name}: no item has a feature that the model knows{knows}{first}{how}")
 
 
-def feature_names(model: Any, path: Path) -> Any:
-    """Return the names of the features by column, those of the recipe; None for a model that has them itself."""
-    recipe = recipe_of(model, path)
-    features = features_of(model, recipe, path)
-    if features is not None:
-        return dict(zip(features.columns.tolist(), features.names, strict=True))
-    if recipe is None or recipe.features.kind != "pixel-pairs":
-        return None
-    return pixel_map(recipe).names if getattr(model, "vocabulary_", None) is None else None
+def check_labelled(observed: Observed, name: str, is_first: bool = True) -> None:
+    """Raise InputError unless all items of a file, or of a part of it, have labels; of sequences gaps have been refused
+    before, and an item without positions needs none."""
+    labels = observed.y
+    if labels is None and is_first:
+        raise InputError(f"{name}: has no labels to compare with; `crfqn predict` labels it")
+    item = 0 if labels is None else None
+    if isinstance(observed.data, Documents) and labels is not None:
+        item = next((i for i, label in enumerate(labels) if label in ("", [])), None)
+    if item is not None:
+        places = None if observed.data is None else observed.data.places
+        place = f"{name}, item {item}" if places is None else places.where(item)
+        raise InputError(f"{place}: no label to compare with")
+
+
+def beside(path: Path, X: Any, is_of_sequences: bool) -> Features:
+    """Return the dense block of a file (the array of a .npy file, or the only one of a .npz file) beside the items of a
+    data file, in the order of its rows: one an item, of sequences one a position. DataError, naming the file, where
+    they do not fit together."""
+    try:
+        dense: Any = np.load(path, allow_pickle=False)
+        if not isinstance(dense, np.ndarray):
+            with dense:
+                names = dense.files
+                dense = dense[names[0]] if len(names) == 1 else None
+    except FileNotFoundError:
+        raise DataError(f"{path}: there is no such file") from None
+    except Exception as error:  # numpy, zip and zlib each have their own of damaged files
+        raise DataError(f"{path}: expected an array of numbers in a .npy or .npz file of numpy's") from error
+    if dense is None:
+        raise DataError(f"{path}: expected one array, got {len(names)}: {', '.join(names)}")
+    if dense.ndim != 2:
+        raise DataError(f"{path}: expected a 2-D array, got shape {dense.shape}")
+    if not is_of_sequences:
+        lengths = np.array([X.shape[0]])
+    else:
+        lengths = X.lengths if hasattr(X, "lengths") else np.array([len(item) for item in X], np.int64)
+    n_rows = int(lengths.sum())
+    if len(dense) != n_rows:
+        of = "a position" if is_of_sequences else "an item"
+        raise DataError(f"{path}: expected {n_rows:,} rows, one {of} of the data file, got {len(dense):,}")
+    try:
+        return Features(np.split(dense, np.cumsum(lengths)[:-1]) if is_of_sequences else dense, X)
+    except InputError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
+def beside_input(input: Input, model: Any, path: Path, dense: Path | None) -> Input:
+    """Return the input of a model with the dense block of a file beside it, read as a whole; InputError where the model
+    has one and no file is named, or the other way."""
+    if dense is None and not model.n_dense_:
+        return input
+    if dense is None:
+        raise InputError(
+            f"{path}: trained beside a dense block of {model.n_dense_} columns; --dense FILE names the items' own"
+        )
+    if not model.n_dense_:
+        raise InputError(f"{path}: --dense: trained without a dense block")
+
+    def observe_both(source: Any) -> Observed:
+        observed = input.observe(source)
+        X = beside(dense, observed.X, model.LABELS_SEQUENCES)
+        if X.n_dense != model.n_dense_:
+            raise DataError(f"{dense}: expected {model.n_dense_} columns, as in training, got {X.n_dense}")
+        return replace(observed, X=X)
+
+    return replace(input, observe=observe_both, cut=None)

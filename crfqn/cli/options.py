@@ -8,7 +8,7 @@ import difflib
 import inspect
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import Field, dataclass, field, fields, is_dataclass, make_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass, replace
 from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperCommand
 
 from crfqn.choices import LOSSES, STRUCTURED
-from crfqn.data_options import DATA_OPTIONS, FORMAT, SECTIONS, Option, keys_in
+from crfqn.data_options import DATA_OPTIONS, DEV_OPTIONS, FORMAT, SECTIONS, Key, Option, keys_in
 from crfqn.parameters import NAMES_ELSEWHERE, OPTION_NAMES, OPTIONS, PARAMETERS, Parameter
 
 METAVARS = {float: "NUMBER", int: "INTEGER", str: "NAME"}
@@ -86,77 +86,67 @@ def value_of(rule: Parameter, text: str) -> Any:
     raise typer.BadParameter(f"expected {rule.expected}, got {text!r}")
 
 
-def parameter(
-    name: str, more: str = "", panel: str | None = None, is_number: bool = False
-) -> tuple[Any, Any]:
-    """Return type and option of an estimators' parameter, with its row's help and `more`; `is_number`: no word may
-    stand for it."""
-    rule = PARAMETERS[name]
-    texts = () if is_number else rule.words
-    rule = replace(rule, is_optional=False, words=texts, choices=CHOICES.get(name, rule.choices))
-    choices = f": {', '.join(rule.choices[:-1])} or {rule.choices[-1]}" if rule.choices else ""
-    is_flag = rule.kind is bool and not rule.words
+def table_option(name: str, row: Option) -> tuple[str, Any, Any]:
+    """Return a row of a table as a field of a group, which is None where the user says nothing. A row without a help of
+    its own is a parameter of the estimators, whose row says what it may be."""
     dashed = f"--{name.replace('_', '-')}"
-    names = OPTION_NAMES.get(name, (f"{dashed}/--no-{dashed[2:]}" if is_flag else dashed,))
-    limits: dict[str, Any] = (
-        {} if is_flag else {"parser": partial(value_of, rule), "metavar": METAVARS.get(rule.kind, "VALUE")}
+    names: tuple[str, ...]
+    limits: dict[str, Any] = {"rich_help_panel": row.panel}
+    if row.help:
+        key = (
+            keys_in(SECTIONS[row.section])[row.key] if row.section else Key(Parameter("", row.kind), None, ())
+        )
+        kind: Any = list[str] if row.takes_several else key.rule.kind
+        text = row.help
+        names = (f"{dashed}/--no-{name}" if kind is bool and key.default else dashed,)
+        limits["min"] = key.rule.low
+    else:
+        rule = PARAMETERS[row.key]
+        words = () if row.is_number else rule.words
+        rule = replace(rule, is_optional=False, words=words, choices=CHOICES.get(row.key, rule.choices))
+        kind = bool if rule.kind is bool and not words else Any
+        names = OPTION_NAMES.get(row.key, (f"{dashed}/--no-{dashed[2:]}" if kind is bool else dashed,))
+        choices = f": {', '.join(rule.choices[:-1])} or {rule.choices[-1]}" if rule.choices else ""
+        text = f"{rule.says[:1].upper()}{rule.says[1:]}{choices}{row.more}."
+        if kind is Any:
+            limits |= {"parser": partial(value_of, rule), "metavar": METAVARS.get(rule.kind, "VALUE")}
+    return (
+        name,
+        kind | None,
+        field(default=None, metadata={"option": typer.Option(*names, help=text, **limits)}),
     )
-    text = f"{rule.says[:1].upper()}{rule.says[1:]}{choices}{more}."
-    return bool | None if is_flag else Any, typer.Option(*names, help=text, rich_help_panel=panel, **limits)
 
 
-def overrides(name: str, left_out: Collection[str] = (), **how: dict[str, Any]) -> type:
-    """Return the group of all options of parameters but those `left_out`; `how` are arguments of `parameter` by name.
-    None keeps what the recipe says."""
-    made = [
-        (key, *parameter(key, **{"panel": panel or None, "more": MORE.get(key, "")} | how.get(key, {})))
+def parameter_option(name: str) -> Any:
+    """Return the option of a parameter that stands alone."""
+    return table_option(name, Option("", name, None, ""))[2].metadata["option"]
+
+
+def overrides(name: str, left_out: Collection[str] = (), **more: str) -> type:
+    """Return the group of all options of parameters but those `left_out`; `more` is what the help says besides the
+    table, by parameter. A tolerance that it describes is a number, l2 always."""
+    rows = {
+        key: Option(
+            "", key, panel or None, "", more.get(key, MORE.get(key, "")), is_number=key in ("l2", *more)
+        )
         for panel, keys in OPTIONS.items()
         for key in keys
         if key not in left_out
-    ]
-    return make_dataclass(
-        name, [(key, kind, field(default=None, metadata={"option": made})) for key, kind, made in made]
-    )
-
-
-def data_option(name: str, row: Option) -> tuple[str, Any, Any]:
-    """Return an option of the table of data and features as a field of a group; None says nothing."""
-    if row.help:
-        key = keys_in(SECTIONS[row.section])[row.key]
-        kind: Any = list[str] if row.takes_several else key.rule.kind
-        dashed = f"--{name.replace('_', '-')}"
-        names = f"{dashed}/--no-{name}" if kind is bool and key.default else dashed
-        made = typer.Option(names, help=row.help, rich_help_panel=row.panel, min=key.rule.low)
-    else:
-        kind, made = parameter(name, row.more, row.panel)
-    return name, kind | None, field(default=None, metadata={"option": made})
+    }
+    return make_dataclass(name, [table_option(key, row) for key, row in rows.items()])
 
 
 # Data of one's own in the place of a recipe, in `crfqn train`, `path` and `cv`.
-DataOptions = make_dataclass("DataOptions", [data_option(name, row) for name, row in DATA_OPTIONS.items()])
-
-
-@dataclass(frozen=True)
-class DevOptions:
-    """The model that a training starts from, and items that it is scored on while it runs, in `crfqn train`."""
-
-    start: Path | None = option(
-        "Go on from the weights of this model file, crfqn's or another tool's, of the labels and features (by name) in "
-        "common; others start from zero.",
-        rich_help_panel="Start, and score on --dev",
-    )
-    dev: list[str] | None = option(
-        "A labelled file in the format of the training data: the model has the weights that score best on it, "
-        "and the training stops when they get no better."
-    )
-    metric: str | None = option(
-        "The score of --dev: accuracy (default), f1 (of chunks; of documents the macro mean), "
-        "sequence_accuracy, span_f1:IOB2, hierarchical_f1, ...",
-        rich_help_panel="Start, and score on --dev",
-    )
-    patience: Any = field(
-        default=None, metadata={"option": parameter("patience", "; 10", "Start, and score on --dev")[1]}
-    )
+DataOptions = make_dataclass("DataOptions", [table_option(*item) for item in DATA_OPTIONS.items()])
+# The model that a training starts from, and items that it is scored on while it runs, in `crfqn train`.
+DevOptions = make_dataclass("DevOptions", [table_option(*item) for item in DEV_OPTIONS.items()])
+# Parameters of the estimator that replace the recipe's, in `crfqn train` and `cv`; `crfqn path` chooses l1 itself.
+TrainOverrides = overrides("TrainOverrides")
+PathOverrides = overrides(
+    "PathOverrides",
+    ("l1", "group_l1", "cv", "max_seconds", "checkpoint", "checkpoint_every"),
+    tol=", proved of the best model; auto, the default, is 1e-3 for it",
+)
 
 
 @dataclass(frozen=True)
@@ -171,16 +161,6 @@ class ClusterOptions:
     workers: int | None = option(
         "Train on so many worker processes of this machine.", min=1, rich_help_panel="Cluster"
     )
-
-
-# Parameters of the estimator that replace the recipe's, in `crfqn train` and `cv`; `crfqn path` chooses l1 itself.
-TrainOverrides = overrides("TrainOverrides", l2={"is_number": True})
-PathOverrides = overrides(
-    "PathOverrides",
-    ("l1", "group_l1", "cv", "max_seconds", "checkpoint", "checkpoint_every"),
-    l2={"is_number": True},
-    tol={"is_number": True, "more": ", proved of the best model; auto, the default, is 1e-3 for it"},
-)
 
 
 @dataclass(frozen=True)
@@ -206,7 +186,7 @@ class PathOptions:
         "or 1/100 of the largest.",
         min=1,
     )
-    max_seconds: Any = field(default=None, metadata={"option": parameter("max_seconds")[1]})
+    max_seconds: Any = field(default=None, metadata={"option": parameter_option("max_seconds")})
     csv: Path | None = option("Write the table here, as CSV.")
     plot: Path | None = option("Draw accuracy, non-zeros, gap and seconds here (.png, .svg, .pdf).")
     as_json: JsonOption = False
@@ -261,7 +241,7 @@ class PredictOptions:
     encoding: EncodingOption = None
 
 
-ThreadsOption = Annotated[Any, parameter("n_threads")[1]]
+ThreadsOption = Annotated[Any, parameter_option("n_threads")]
 
 
 class Command(TyperCommand):
@@ -269,14 +249,22 @@ class Command(TyperCommand):
     than its own."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the command line; a usage error for an option that is given twice, or that there is not."""
+        """Parse the command line; a usage error for an option that is given twice, or that there is not. What stands
+        for the latter is told by the names of other libraries and of Python, else by the letters."""
         try:
             _, _, occurrences = self.make_parser(ctx).parse_args([*args])
         except Exception as error:  # whose class has no public name in typer
             if not hasattr(error, "possibilities"):
                 raise
             name: str = getattr(error, "option_name", "")
-            ctx.fail(f"no option {name}; {self._hint(ctx, name)}")
+            options = {p.name: p.opts[0] for p in self.get_params(ctx) if p.opts[0][:1] == "-"}
+            key = name.lstrip("-").replace("-", "_")
+            parameter, words = ARGUMENTS.get(key) or NAMES_ELSEWHERE.get(key, (key, ""))
+            close = difflib.get_close_matches(name, options.values(), n=3)
+            hint = f"did you mean {' or '.join(close)}?" if close else f"{ctx.command_path} --help lists all"
+            if parameter in options and (not words or words.startswith(parameter)):
+                hint = f"expected {options[parameter]}" + f" ({words})" * (words not in ("", parameter))
+            ctx.fail(f"no option {name}; {hint}")
         for option in occurrences:
             if occurrences.count(option) > 1 and option.param_type_name == "option" and not option.multiple:
                 ctx.fail(
@@ -284,49 +272,32 @@ class Command(TyperCommand):
                 )
         return super().parse_args(ctx, args)
 
-    def _hint(self, ctx: Any, name: str) -> str:
-        """Return what stands for an option that there is not: by the names of other libraries and of Python, else by
-        the letters."""
-        options = {param.name: param.opts[0] for param in self.get_params(ctx) if param.opts[0][:1] == "-"}
-        key = name.lstrip("-").replace("-", "_")
-        parameter, words = ARGUMENTS.get(key) or NAMES_ELSEWHERE.get(key, (key, ""))
-        if parameter in options and (not words or words.startswith(parameter)):
-            return f"expected {options[parameter]}" + f" ({words})" * (words not in ("", parameter))
-        close = difflib.get_close_matches(name, options.values(), n=3)
-        return f"did you mean {' or '.join(close)}?" if close else f"{ctx.command_path} --help lists all"
-
 
 def with_option_groups(function: Callable[..., Any]) -> Callable[..., Any]:
     """Take each dataclass parameter of `function` as its fields, for typer to make an option of each; a dict that is
     annotated by one has them by name."""
     signature = inspect.signature(function)
-    kinds = {name: parameter.annotation for name, parameter in signature.parameters.items()}
-    groups: dict[str, Any] = {
-        name: group
-        for name, kind in kinds.items()
-        for group in (kind, *get_args(kind)[1:])
-        if is_dataclass(group) and isinstance(group, type)
-    }
-
-    @wraps(function)
-    def run(**given: Any) -> Any:
-        for name, group in groups.items():
-            values = {rule.name: given.pop(rule.name) for rule in fields(group)}
-            given[name] = group(**values) if kinds[name] is group else values
-        return function(**given)
-
+    groups: dict[str, Any] = {}
     parameters: list[inspect.Parameter] = []
     for name, parameter in signature.parameters.items():
-        parameters += map(_parameter, fields(groups[name])) if name in groups else [parameter]
-    parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+        kind = parameter.annotation
+        group: Any = next((one for one in (kind, *get_args(kind)[1:]) if is_dataclass(one)), None)
+        if not isinstance(group, type):
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        groups[name] = group
+        for rule in fields(group):  # type: ignore[arg-type]
+            annotation = Annotated[rule.type, rule.metadata["option"]] if rule.metadata else rule.type
+            how: dict[str, Any] = {"default": rule.default, "annotation": annotation}
+            parameters.append(inspect.Parameter(rule.name, inspect.Parameter.KEYWORD_ONLY, **how))
+
+    @wraps(function)
+    def run(**options: Any) -> Any:
+        for name, group in groups.items():
+            values = {rule.name: options.pop(rule.name) for rule in fields(group)}
+            options[name] = group(**values) if signature.parameters[name].annotation is group else values
+        return function(**options)
+
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
-
-
-def _parameter(rule: Field[Any]) -> inspect.Parameter:
-    """Return a field of a group as typer takes an option."""
-    annotation = Annotated[rule.type, rule.metadata["option"]] if rule.metadata else rule.type
-    return inspect.Parameter(
-        rule.name, inspect.Parameter.KEYWORD_ONLY, default=rule.default, annotation=annotation
-    )

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.cli.dense import beside_input
-from crfqn.cli.loading import Input, Labeller, open_input, tree_of
+from crfqn.cli.loading import Input, Labeller, beside_input, open_input, tree_of
 from crfqn.cli.options import PredictOptions
 from crfqn.cli.output import say, write_text
 from crfqn.data.files import BYTES, STANDARD_INPUT, Part, is_blank, strict_json

@@ -3,19 +3,18 @@
 import math
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crfqn.atomic_write import check_writable
-from crfqn.cli.cluster import cluster_of
 from crfqn.cli.exits import ExitCode, Interrupts
-from crfqn.cli.loading import check_labelled, feature_names, say_share, tree_of
-from crfqn.cli.options import ClusterOptions, DevOptions
+from crfqn.cli.loading import beside, check_labelled, feature_names, say_share, tree_of
+from crfqn.cli.options import ClusterOptions
 from crfqn.cli.output import say, to_json
 from crfqn.data.hybrid import sparse_of
 from crfqn.data.label_texts import labels_like
@@ -31,12 +30,12 @@ from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sequences import prepare_shards
 from crfqn.recipes.sources import TABLES, files_named, format_of
 from crfqn.result import Result, Status
+from crfqn.threads import available_cores
 
 if TYPE_CHECKING:
     from crfqn.metrics.evaluation import Scores
 
 FIRST_CHOICE = "ocr"
-HERE, ALONE = ClusterOptions(), DevOptions()
 MANY_LINES = 1_000  # of the only item of a file: more than sentences have, and few files hold one document
 FETCH_TIMEOUT, FETCH_LIMIT = 3.0, 20.0  # seconds for a sign of life, and for the whole download
 
@@ -46,19 +45,19 @@ def train(
     data: Mapping[str, Any],
     output: Path | None,
     settings: Mapping[str, Any],
-    dev: DevOptions = ALONE,
-    dense: Path | None = None,
+    dev: Mapping[str, Any],
+    dense: Path | None,
+    cluster: ClusterOptions,
     *,
-    cluster: ClusterOptions = HERE,
-    dtype: str = "float64",
-    as_json: bool = False,
+    dtype: str,
+    as_json: bool,
     is_quiet: bool,
 ) -> int:
-    """Train from a recipe, `settings` other than None in the place of its parameters; return the exit code. `dev` names
+    """Train from a recipe, `settings` other than None in the place of its parameters; return the exit code. `dev` has
     the files that the training is stopped by, and the model that it starts from, `dense` the file of a dense block,
     `cluster` who holds the data."""
-    is_alone = bool(data["data"]) and not (data["test"] or dev.dev) and cluster == HERE
-    if dense is not None and not is_alone:
+    is_clustered = cluster != ClusterOptions()
+    if dense is not None and (not data["data"] or data["test"] or dev["dev"] or is_clustered):
         raise InputError(
             "--dense: expected --data FILE alone, without --test and --dev; then `crfqn evaluate`"
         )
@@ -67,18 +66,58 @@ def train(
     check_writable(output)
     with Interrupts() as interrupts, cluster_of(cluster) as client:
         prepared = read_data(recipe) if client is None else prepare_shards(recipe)
-        settings = {**settings, "client": client}
         if dense is not None:
-            from crfqn.cli.dense import beside
-
             prepared.X_train = beside(dense, prepared.X_train, recipe.structure.kind == "chain")
-        beside_items = {
-            "validation": dev_items(recipe, prepared, dev.dev),
-            "start": None if dev.start is None else model_to_start_from(dev.start, prepared),
+        settings = {**settings, "scoring": dev["metric"], "patience": dev["patience"], "client": client}
+        fit_options = {
+            "validation": dev_items(recipe, prepared, dev["dev"]),
+            "start": None if dev["start"] is None else model_to_start_from(dev["start"], prepared),
         }
-        return _fit_and_save(
-            recipe, prepared, output, settings, interrupts, is_quiet, dtype, as_json, beside_items
+        how: dict[str, Any] = {"dtype": dtype, "as_json": as_json, "is_quiet": is_quiet}
+        return _fit_and_save(recipe, prepared, output, settings, interrupts, fit_options, **how)
+
+
+@contextmanager
+def cluster_of(options: ClusterOptions) -> Iterator[Any]:
+    """Open a client of the Dask cluster that is to be used, one that runs or worker processes of its own; None without.
+    InputError where dask is missing or there is no scheduler."""
+    if options.scheduler is None and options.workers is None:
+        yield None
+        return
+    if options.scheduler is not None and options.workers is not None:
+        raise InputError("--workers: they are started here; expected it or --scheduler, got both")
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise InputError("clusters need Dask: pip install crfqn[dask]") from None
+    from crfqn.distributed.workers import connected
+
+    if options.scheduler is not None:
+        with connected(options.scheduler) as client:
+            yield client
+        return
+    n_threads = max(available_cores() // (options.workers or 1), 1)
+    here: dict[str, Any] = {"dashboard_address": ":0", "silence_logs": 50}
+    with (
+        LocalCluster(n_workers=options.workers, threads_per_worker=n_threads, **here) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+def chosen_recipe(name_or_path: str | None, options: Mapping[str, Any]) -> Recipe:
+    """Return the recipe that is named, or one of the data file and the choices beside it; InputError for both."""
+    chosen = {name: value for name, value in options.items() if value not in (None, [])}
+    if name_or_path is None:
+        if "data" not in chosen:
+            raise InputError("expected a recipe or --data FILE, got neither; `crfqn quickstart` needs none")
+        return recipe_of_options(**chosen)
+    if chosen:
+        option = next(iter(chosen)).replace("_", "-")
+        raise InputError(
+            f"--{option}: a recipe says so itself; give a recipe or --data FILE (of several files each by --data)"
         )
+    return load_recipe(name_or_path)
 
 
 def read_data(recipe: Recipe) -> Prepared:
@@ -143,31 +182,31 @@ def dev_items(recipe: Recipe, prepared: Prepared, dev: list[str] | None) -> tupl
     return observed.X, labels_like(y, prepared.y_train)
 
 
-def chosen_recipe(name_or_path: str | None, options: Mapping[str, Any]) -> Recipe:
-    """Return the recipe that is named, or one of the data file and the choices beside it; InputError for both."""
-    chosen = {name: value for name, value in options.items() if value not in (None, [])}
-    if name_or_path is None:
-        if "data" not in chosen:
-            raise InputError("expected a recipe or --data FILE, got neither; `crfqn quickstart` needs none")
-        return recipe_of_options(**chosen)
-    if chosen:
-        option = next(iter(chosen)).replace("_", "-")
-        raise InputError(
-            f"--{option}: a recipe says so itself; give a recipe or --data FILE (of several files each by --data)"
-        )
-    return load_recipe(name_or_path)
-
-
-def quickstart(output: Path | None, *, n_threads: int | None, as_json: bool = False, is_quiet: bool) -> int:
+def quickstart(output: Path | None, *, n_threads: int | None, as_json: bool, is_quiet: bool) -> int:
     """Train on handwritten words if they are at hand or come in seconds, else on digits; return the exit code."""
-    inform = _silent if is_quiet else say
     with Interrupts() as interrupts:
-        recipe, prepared = _first_data(inform)
+        words, reason = dataset(FIRST_CHOICE), ""
+        try:
+            if not words.locate() and not is_quiet:
+                say(f"Handwritten words are trained on if they come within {FETCH_LIMIT:.0f} s ...")
+            words.fetch(timeout=FETCH_TIMEOUT, limit=FETCH_LIMIT)
+            recipe = load_recipe(FIRST_CHOICE)
+            prepared = prepare(recipe)
+        except DataUnavailableError:
+            reason = f"`crfqn data get {FIRST_CHOICE}` gets the words"
+        except DataError as error:
+            reason = f"the words cannot be used: {error}"
+        if reason:
+            if not is_quiet:
+                say(f"Training on handwritten digits, which are built in; {reason}.\n")
+            recipe = load_recipe(EMBEDDED)
+            prepared = prepare(recipe)
         output = output or recipe.output_path
         check_writable(output)
-        inform("The first run on a machine compiles for some seconds before the first line appears.")
-        settings = {"n_threads": n_threads}
-        code = _fit_and_save(recipe, prepared, output, settings, interrupts, is_quiet, as_json=as_json)
+        if not is_quiet:
+            say("The first run on a machine compiles for some seconds before the first line appears.")
+        how: dict[str, Any] = {"as_json": as_json, "is_quiet": is_quiet}
+        code = _fit_and_save(recipe, prepared, output, {"n_threads": n_threads}, interrupts, {}, **how)
     if as_json:
         return code
     steps = {
@@ -182,35 +221,18 @@ def quickstart(output: Path | None, *, n_threads: int | None, as_json: bool = Fa
     return code
 
 
-def _first_data(inform: Callable[[str], None]) -> tuple[Recipe, Prepared]:
-    words = dataset(FIRST_CHOICE)
-    try:
-        if words.locate() is None:
-            inform(f"Handwritten words are trained on if they come within {FETCH_LIMIT:.0f} s ...")
-        words.fetch(timeout=FETCH_TIMEOUT, limit=FETCH_LIMIT)
-        recipe = load_recipe(FIRST_CHOICE)
-        return recipe, prepare(recipe)
-    except DataUnavailableError:
-        about = f"`crfqn data get {FIRST_CHOICE}` gets the words"
-    except DataError as error:
-        about = f"the words cannot be used: {error}"
-    inform(f"Training on handwritten digits, which are built in; {about}.\n")
-    recipe = load_recipe(EMBEDDED)
-    return recipe, prepare(recipe)
-
-
 def _fit_and_save(
     recipe: Recipe,
     prepared: Prepared,
     output: Path,
     settings: Mapping[str, Any],
     interrupts: Interrupts,
+    fit_options: Mapping[str, Any],
+    *,
+    as_json: bool,
     is_quiet: bool,
     dtype: str = "float64",
-    as_json: bool = False,
-    beside_items: Mapping[str, Any] = MappingProxyType({}),
 ) -> int:
-    inform = _silent if is_quiet else say
     model: Any = build_estimator(
         recipe,
         taxonomy=prepared.given_taxonomy,
@@ -218,9 +240,10 @@ def _fit_and_save(
         callback=lambda record: interrupts.is_requested,
         **settings,
     )
-    inform(_describe(recipe, prepared, model))
-    _fit(model, prepared, interrupts, beside_items)
-    is_interrupted = interrupts.is_requested or model.result_.status.name == "INTERRUPTED"
+    if not is_quiet:
+        say(_description(recipe, prepared, model))
+    _fit(model, prepared, interrupts, fit_options)
+    is_interrupted = interrupts.is_requested or model.result_.status is Status.INTERRUPTED
     if is_interrupted and model.result_.n_nonzero == 0:
         say("Interrupted before the first weights; nothing was saved.")
         return interrupts.code
@@ -242,20 +265,27 @@ def _fit_and_save(
         from crfqn.metrics.evaluation import score
 
         scores = score(model, prepared.X_test, prepared.y_test)
-    describe = summary_json if as_json else _summary
-    print(describe(model, output, scores, is_interrupted), flush=True)
+    summary = _json_summary if as_json else _summary
+    print(summary(model, output, scores, is_interrupted), flush=True)
     return code
 
 
-def _fit(model: Any, prepared: Prepared, interrupts: Interrupts, beside_items: Mapping[str, Any]) -> None:
+@contextmanager
+def quiet_training(interrupts: Interrupts) -> Iterator[None]:
+    """Let the first signal end a training, which may not converge: that is said in words and by the exit code."""
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings(), interrupts.training():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # said in words and by the exit code
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
+
+
+def _fit(model: Any, prepared: Prepared, interrupts: Interrupts, fit_options: Mapping[str, Any]) -> None:
+    with quiet_training(interrupts):
         try:
             X, weights = prepared.take_train(), prepared.sample_weight
             y = None if prepared.is_sharded else prepared.y_train
-            model.fit(X, y, weights, **beside_items)
+            model.fit(X, y, weights, **fit_options)
         except KeyboardInterrupt:
             if not hasattr(model, "result_"):  # else it has kept what it had
                 raise
@@ -264,37 +294,28 @@ def _fit(model: Any, prepared: Prepared, interrupts: Interrupts, beside_items: M
 
 
 def save_model(model: Any, output: Path, dtype: str = "float64") -> None:
-    """Save the model; where that fails, save it to a temporary folder, and say where in a ModelFileError."""
+    """Save the model; where that fails, save it to a new temporary folder, and say where, or why that failed too, in a
+    ModelFileError."""
     try:
         model.save(output, dtype=dtype)
+        return
     except ModelFileError as error:
-        rescued = _rescue(lambda path: model.save(path, dtype=dtype), output.name)
-        raise ModelFileError(f"{error}; {rescued}") from error
-
-
-def _rescue(save: Callable[[Path], None], name: str) -> str:
-    """Save to a new temporary folder; return where the model is, or why that failed, too, and leave no folder then."""
+        reason = error
     try:
         folder = Path(tempfile.mkdtemp(prefix="crfqn-"))
         try:
-            save(folder / name)
+            model.save(folder / output.name, dtype=dtype)
         except BaseException:
             folder.rmdir()
             raise
+        rescued = f"the model is in {folder / output.name} instead"
     except (OSError, ModelFileError) as error:
-        return f"nor can it be saved elsewhere: {error}"
-    return f"the model is in {folder / name} instead"
+        rescued = f"nor can it be saved elsewhere: {error}"
+    raise ModelFileError(f"{reason}; {rescued}") from reason
 
 
 def keep_facts(model: Any, recipe: Recipe, prepared: Prepared) -> None:
     """Keep with a model what its file has for `evaluate`, `predict` and `inspect`."""
-    model.training_ = recipe_facts(recipe, prepared, model)
-    if prepared.features is not None:
-        model.featurizer_ = prepared.features
-
-
-def recipe_facts(recipe: Recipe, prepared: Prepared, model: Any) -> dict[str, Any]:
-    """Return the facts that the model file keeps for `evaluate`, `predict` and `inspect`."""
     facts: dict[str, Any] = {
         "recipe": recipe.as_dict(),
         "data_fingerprint": prepared.fingerprint,
@@ -305,31 +326,29 @@ def recipe_facts(recipe: Recipe, prepared: Prepared, model: Any) -> dict[str, An
         facts["tokens"] = UNICODE  # cuts raw text; files without are of earlier rules
     if not recipe.data.dataset:  # its data files lie beside the recipe
         facts["recipe_source"] = str(recipe.source.resolve())
-    return facts
+    model.training_ = facts
+    if prepared.features is not None:
+        model.featurizer_ = prepared.features
 
 
-def _describe(recipe: Recipe, prepared: Prepared, model: Any) -> str:
+def _description(recipe: Recipe, prepared: Prepared, model: Any) -> str:
     from crfqn.estimators.strengths import described
 
+    settings = f"{described(model._strengths)}, tol = {model.tol_:g}"
     if prepared.is_sharded:
-        n_shards = len(prepared.X_train.reads)
-        return f"{recipe.title}\n{n_shards} shards; {described(model._strengths)}, tol = {model.tol_:g}\n"
+        return f"{recipe.title}\n{len(prepared.X_train.reads)} shards; {settings}\n"
+    tree, y = prepared.taxonomy, prepared.y_train
     if model.LABELS_SEQUENCES:
-        n_labels = len({label for item in prepared.y_train for label in item})
-        sizes = f"{sum(len(item) for item in prepared.y_train):,} positions, {n_labels} labels"
+        n_labels = len({label for item in y for label in item})
+        sizes = f"{sum(len(item) for item in y):,} positions, {n_labels} labels"
     else:
-        tree = prepared.taxonomy
-        n_labels = len(set(chain.from_iterable(prepared.y_train) if model.RANKS_LABELS else prepared.y_train))
+        n_labels = len(set(chain.from_iterable(y) if model.RANKS_LABELS else y))
         if tree is not None:  # what can be predicted: labels without training items as well
             n_labels = tree.n_nodes if model.labels == "nodes" else tree.leaves.size
         sizes = f"{sparse_of(prepared.X_train).shape[1]:,} features, {n_labels:,} labels"
-    if prepared.taxonomy is not None:
-        sizes += f" in a taxonomy of {prepared.taxonomy.n_nodes:,} nodes"
-    return (
-        f"{recipe.title}\n"
-        f"{len(prepared.y_train):,} items, {sizes} for training; "
-        f"{described(model._strengths)}, tol = {model.tol_:g}\n"
-    )
+    if tree is not None:
+        sizes += f" in a taxonomy of {tree.n_nodes:,} nodes"
+    return f"{recipe.title}\n{len(y):,} items, {sizes} for training; {settings}\n"
 
 
 def _summary(model: Any, output: Path, scores: "Scores | None", is_interrupted: bool) -> str:
@@ -353,25 +372,20 @@ def _summary(model: Any, output: Path, scores: "Scores | None", is_interrupted: 
     return "\n".join(f"{name:<10} {text}" for name, text in rows)
 
 
-def summary_json(model: Any, output: Path, scores: "Scores | None", is_interrupted: bool) -> str:
+def _json_summary(model: Any, output: Path, scores: "Scores | None", is_interrupted: bool) -> str:
     """Return what the summary says as JSON; numbers that are not known are null."""
     from crfqn.model.results import held_out_content
 
     result = model.result_
     status = "INTERRUPTED" if is_interrupted else result.status.name
     numbers = ("value", "gap", "estimated_gap", "violation", "passes", "seconds")
+    counts = ("n_iter", "n_nonzero", "n_proved_zeros")
     facts: dict[str, Any] = {"status": status.lower(), "strengths": model._fitted_strengths}
-    facts |= {"tol": model.tol_}
-    facts |= {name: _known(getattr(result, name)) for name in numbers}
-    facts |= {"n_iter": result.n_iter, "n_nonzero": result.n_nonzero, "n_proved_zeros": result.n_proved_zeros}
+    facts |= {"tol": model.tol_} | {name: getattr(result, name) for name in (*numbers, *counts)}
     if result.held_out is not None:
-        facts |= {"dev": held_out_content(result.held_out)}
-    facts |= {"scores": None if scores is None else scores.as_json()}
+        facts["dev"] = held_out_content(result.held_out)
+    facts["scores"] = None if scores is None else scores.as_json()
     return to_json(facts | {"model": str(output), "bytes": output.stat().st_size})
-
-
-def _known(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _weights(model: Any) -> str:
@@ -412,7 +426,3 @@ def _gap(result: Result) -> str:
     if math.isnan(gap):
         return "unknown: no certificate exists for this objective"
     return f"unknown: no estimate holds, and what is proved leaves most of the objective open{zeros}"
-
-
-def _silent(message: str = "") -> None:
-    pass

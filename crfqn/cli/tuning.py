@@ -3,7 +3,7 @@
 import math
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,14 @@ from crfqn.atomic_write import check_writable
 from crfqn.cli.exits import ExitCode, Interrupts
 from crfqn.cli.options import PathOptions
 from crfqn.cli.output import say, to_json
-from crfqn.cli.training import chosen_recipe, describe_accuracy, keep_facts, read_data, save_model
+from crfqn.cli.training import (
+    chosen_recipe,
+    describe_accuracy,
+    keep_facts,
+    quiet_training,
+    read_data,
+    save_model,
+)
 from crfqn.data.model_file import null_for_nan
 from crfqn.errors import InputError, RecipeError
 from crfqn.recipes import Prepared, build_estimator
@@ -22,7 +29,7 @@ from crfqn.result import Status
 
 if TYPE_CHECKING:
     from crfqn.metrics.evaluation import Scores
-    from crfqn.regularization_path import Around, Grid, RegularizationPath
+    from crfqn.regularization_path import RegularizationPath
 
 SEED = 0  # for the choice of the items that are held out, and for their order before they are cut into folds
 RARE_LABEL = "The least populated class in y has only"  # of scikit-learn's stratified folds
@@ -54,24 +61,40 @@ def path(
         model: Any = build_estimator(recipe, taxonomy=prepared.given_taxonomy, **settings)
         deadline = Deadline(options.max_seconds)
         models = _train_path(model, prepared, options, interrupts, deadline, is_quiet)
-        if models is None:
+        if not len(models):
             say("Interrupted before the first model; nothing was saved.")
             return interrupts.code
         with interrupts.saving():
             if options.csv is not None:
                 models.write_csv(options.csv)
             if options.plot is not None:
-                _draw(models, options.plot)
+                from crfqn.plot import PathDisplay
+                from crfqn.plot.canvas import save_picture
+
+                save_picture(PathDisplay.from_rows(models.rows()), options.plot)
             if output is not None:
                 best = models.best_model
                 best.set_params(callback=None)  # what stopped this training is no part of the model
                 keep_facts(best, recipe, prepared)
                 best.training_["regularization_path"] = null_for_nan(models.rows())
                 save_model(best, output)
-        print(_json(models) if options.as_json else _table(models, prepared, output), flush=True)
-        if not is_quiet:
-            _say_end(models)
-        return _code(models, interrupts, deadline)
+        if options.as_json:
+            index = None if np.isnan(models.score).all() else models.best_index
+            content: dict[str, Any] = {"l1_max": models.l1_max, "best": index, "best_end": models.best_end}
+            print(to_json(content | {"comparison": models.comparison, "path": models.rows()}), flush=True)
+        else:
+            print(_table(models, prepared, output), flush=True)
+        if models.note and not is_quiet:
+            further = f"; `--l1 {models.values[-1] / 10:.3g}` walks on to them"
+            say(f"Note: {models.note}{further if models.best_end == 'smallest' else ''}.")
+        statuses = [model.result_.status for model in models.models]
+        if interrupts.is_requested or Status.INTERRUPTED in statuses:
+            say("Interrupted; the table has the values so far.")
+            return interrupts.code
+        if deadline.is_over:
+            say("The time of --max-time is up; the table has the values so far.")
+        is_complete = not deadline.is_over and all(status.is_success for status in statuses)
+        return ExitCode.OK if is_complete else ExitCode.NOT_CONVERGED
 
 
 class Deadline:
@@ -94,56 +117,38 @@ def _train_path(
     interrupts: Interrupts,
     deadline: Deadline,
     is_quiet: bool,
-) -> "RegularizationPath | None":
-    from sklearn.exceptions import ConvergenceWarning
-
-    from crfqn.regularization_path import crf_path
-
-    grid = _grid(options)
-    model.set_params(callback=lambda record: interrupts.is_requested or deadline.passed())
-    X, y, weights, validation = prepared.take_train(), prepared.y_train, prepared.sample_weight, None
-    if options.cv is None:
-        X, y, weights, validation = _split_validation(X, y, weights, options.holdout)
-    with warnings.catch_warnings(), interrupts.training(), _progress(grid.n_values, is_quiet) as callback:
-        warnings.simplefilter("ignore", ConvergenceWarning)  # said by the table and by the exit code
-        warnings.filterwarnings("ignore", "the best score is that of", UserWarning)
-        warnings.filterwarnings("ignore", RARE_LABEL, UserWarning)
-        models = crf_path(
-            model,
-            X,
-            y,
-            sample_weight=weights,
-            grid=grid,
-            validation=validation,
-            cv=None if options.cv is None else _splitter(options.cv, model, y),
-            callback=callback,
-        )
-    return models if len(models) else None
-
-
-def _grid(options: PathOptions) -> "Around | Grid":
-    from crfqn.regularization_path import Around, Grid
+) -> "RegularizationPath":
+    """Return the models that have been trained until a signal came or the time was over, scored on items that are held
+    out or by cross-validation."""
+    from crfqn.regularization_path import Around, Grid, crf_path
 
     n_values = {} if options.n_values is None else {"n_values": options.n_values}
-    if options.l1 is None and options.patience is None:
-        return Around(**n_values)
-    return Grid(**n_values, smallest=options.l1, patience=options.patience)
+    grid: Any = Around(**n_values)
+    if options.l1 is not None or options.patience is not None:
+        grid = Grid(**n_values, smallest=options.l1, patience=options.patience)
+    model.set_params(callback=lambda record: interrupts.is_requested or deadline.passed())
+    X, y, weights = prepared.take_train(), prepared.y_train, prepared.sample_weight
+    how: dict[str, Any] = {}
+    if options.cv is not None:
+        how["cv"] = _splitter(options.cv, model, y)
+    else:
+        order = np.random.RandomState(SEED).permutation(len(y))
+        n_held_out = max(1, round(options.holdout * len(y)))
+        if n_held_out >= len(y):
+            raise RecipeError(
+                f"--holdout {options.holdout:g} leaves none of the {len(y)} training items to train on"
+            )
+        held_out, others = np.sort(order[:n_held_out]), np.sort(order[n_held_out:])
+        how["validation"] = _part(X, held_out), _part(y, held_out)
+        X, y, weights = _part(X, others), _part(y, others), weights and _part(weights, others)
+    with quiet_training(interrupts), _progress(grid.n_values, is_quiet) as callback:
+        warnings.filterwarnings("ignore", "the best score is that of", UserWarning)
+        warnings.filterwarnings("ignore", RARE_LABEL, UserWarning)
+        return crf_path(model, X, y, sample_weight=weights, grid=grid, callback=callback, **how)
 
 
-def _split_validation(
-    X: Any, y: list[Any], weights: list[float] | None, share: float
-) -> tuple[Any, list[Any], list[float] | None, tuple[Any, list[Any]]]:
-    """Split off a share of the items as held out: return X, y and weights of the others, and (X, y) of these."""
-    order = np.random.RandomState(SEED).permutation(len(y))
-    n_held = max(1, round(share * len(y)))
-    if n_held >= len(y):
-        raise RecipeError(f"--holdout {share:g} leaves none of the {len(y)} training items to train on")
-    kept, held = np.sort(order[n_held:]), np.sort(order[:n_held])
-
-    def part(values: Any, items: Any) -> Any:
-        return values[items] if hasattr(values, "shape") else [values[i] for i in items]
-
-    return part(X, kept), part(y, kept), weights and part(weights, kept), (part(X, held), part(y, held))
+def _part(values: Any, items: Any) -> Any:
+    return values[items] if hasattr(values, "shape") else [values[i] for i in items]
 
 
 @contextmanager
@@ -172,13 +177,6 @@ def _progress(n_values: int, is_quiet: bool) -> Any:
         yield show
 
 
-def _draw(models: "RegularizationPath", file: Path) -> None:
-    from crfqn.plot import PathDisplay
-    from crfqn.plot.canvas import save_picture
-
-    save_picture(PathDisplay.from_rows(models.rows()), file)
-
-
 def _table(models: "RegularizationPath", prepared: Prepared, output: Path | None) -> str:
     names = models.varied
     heading = " ".join(f"{name:>12}" for name in names)
@@ -191,9 +189,10 @@ def _table(models: "RegularizationPath", prepared: Prepared, output: Path | None
         if not status.is_success:  # the command's callback ends a training by the time, or by a signal
             note += "  cut off" if status is Status.CALLBACK else f"  {row['status'].replace('_', ' ')}"
         values = " ".join(f"{row[name]:12.6g}" for name in names)
+        accuracy = "-" if math.isnan(row["score"]) else f"{row['score']:.4f}"
+        gap = "-" if math.isnan(row["gap"]) else f"{row['gap']:.2e}"
         lines.append(
-            f"{values} {_number(row['score'], '.4f'):>9} {row['n_nonzero']:10,d} "
-            f"{_number(row['gap'], '.2e'):>9} {row['passes']:7.1f} {row['seconds']:8.2f}{note}"
+            f"{values} {accuracy:>9} {row['n_nonzero']:10,d} {gap:>9} {row['passes']:7.1f} {row['seconds']:8.2f}{note}"
         )
     lines.append(
         f"{'together':>{len(heading)}} {'':>30} {models.passes.sum():7.1f} {models.seconds.sum():8.2f}"
@@ -203,45 +202,13 @@ def _table(models: "RegularizationPath", prepared: Prepared, output: Path | None
     if best is not None and prepared.y_test:
         from crfqn.metrics.evaluation import score
 
-        found = score(models.best_model, prepared.X_test, prepared.y_test)
+        scores = score(models.best_model, prepared.X_test, prepared.y_test)
         where = ", ".join(f"{name} = {getattr(models, name)[best]:.6g}" for name in names)
         lines.append(f"\nbest       {where}")
-        lines.append(f"accuracy   {describe_accuracy(found)} (test part)")
+        lines.append(f"accuracy   {describe_accuracy(scores)} (test part)")
     if output is not None:
         lines.append(f"model      {output} ({output.stat().st_size:,} bytes)")
     return "\n".join(lines)
-
-
-def _say_end(models: "RegularizationPath") -> None:
-    """Tell the user if the best value is at an end of the grid, and how to extend it."""
-    if models.best_end == "smallest":
-        further = models.values[-1] / 10
-        say(f"Note: {models.note}; `--l1 {further:.3g}` walks on to them.")
-    elif models.note:
-        say(f"Note: {models.note}.")
-
-
-def _number(value: float, pattern: str) -> str:
-    return "-" if math.isnan(value) else format(value, pattern)
-
-
-def _json(models: "RegularizationPath") -> str:
-    best = None if np.isnan(models.score).all() else models.best_index
-    content: dict[str, Any] = {"l1_max": models.l1_max, "best": best, "best_end": models.best_end}
-    content |= {"comparison": models.comparison, "path": models.rows()}
-    return to_json(content)
-
-
-def _code(models: "RegularizationPath", interrupts: Interrupts, deadline: "Deadline") -> int:
-    """Say why the search ended early, if it did; return the exit code."""
-    statuses = [model.result_.status for model in models.models]
-    if interrupts.is_requested or Status.INTERRUPTED in statuses:
-        say("Interrupted; the table has the values so far.")
-        return interrupts.code
-    if deadline.is_over:
-        say("The time of --max-time is up; the table has the values so far.")
-    is_complete = not deadline.is_over and all(status.is_success for status in statuses)
-    return ExitCode.OK if is_complete else ExitCode.NOT_CONVERGED
 
 
 def cross_validate(
@@ -268,7 +235,7 @@ def cross_validate(
         rows: list[dict[str, float | None]] = []
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", RARE_LABEL, UserWarning)
-            for row in _folds(model, prepared, n_folds, interrupts):
+            for row in _fold_rows(model, prepared, n_folds, interrupts):
                 rows.append(row)
                 if not is_quiet:
                     accuracy, seconds = row["accuracy"], row["seconds"]
@@ -276,7 +243,7 @@ def cross_validate(
         if not rows:
             say("Interrupted before the first fold was scored.")
             return interrupts.code
-        print(_cv_json(model, rows) if as_json else _cv_table(model, rows), flush=True)
+        print(_fold_table(model, rows, as_json), flush=True)
         return interrupts.code if interrupts.is_requested else ExitCode.OK
 
 
@@ -295,67 +262,52 @@ def _splitter(n_folds: int, model: Any, y: list[Any]) -> Any:
     return kind(n_folds, shuffle=True, random_state=SEED)
 
 
-def _folds(model: Any, prepared: Prepared, n_folds: int, interrupts: Interrupts) -> Any:
-    """Yield the scores of each fold, until a signal comes."""
+def _fold_rows(
+    model: Any, prepared: Prepared, n_folds: int, interrupts: Interrupts
+) -> Iterator[dict[str, float | None]]:
+    """Yield what the line of each fold shows, by column, until a signal comes."""
     from sklearn.base import clone
-    from sklearn.exceptions import ConvergenceWarning
 
     from crfqn.metrics.evaluation import score
     from crfqn.regularization_path.path import make_folds
 
     X, y = prepared.take_train(), prepared.y_train
-    splitter = _splitter(n_folds, model, y)
-    for fold in make_folds(model, X, y, prepared.sample_weight, splitter):
-        own = clone(model)
-        with warnings.catch_warnings(), interrupts.training():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            own.fit(fold.X_train, fold.y_train, fold.weights)
+    for fold in make_folds(model, X, y, prepared.sample_weight, _splitter(n_folds, model, y)):
+        trained = clone(model)
+        with quiet_training(interrupts):
+            trained.fit(fold.X_train, fold.y_train, fold.weights)
         if interrupts.is_requested:
             return
-        yield row_of(score(own, fold.X_test, fold.y_test), own.result_)
+        scores: Scores = score(trained, fold.X_test, fold.y_test)
+        nested = scores.hierarchy if scores.n_positions is None else scores.chunks
+        yield {
+            "accuracy": scores.accuracy,
+            "whole items": None if scores.n_positions is None else scores.item_accuracy,
+            "F1": None if nested is None else nested.f1,
+            "non-zeros": trained.result_.n_nonzero,
+            "seconds": trained.result_.seconds,
+        }
 
 
-def row_of(scores: "Scores", result: Any) -> dict[str, float | None]:
-    """Return what a fold's line shows, by column; None for what the structure does not have."""
-    row: dict[str, float | None] = {"accuracy": scores.accuracy, "whole items": None, "F1": None}
-    if scores.n_positions is not None:
-        row["whole items"] = scores.item_accuracy
-        row["F1"] = None if scores.chunks is None else scores.chunks.f1
-    elif scores.hierarchy is not None:
-        row["F1"] = scores.hierarchy.f1
-    return row | {"non-zeros": result.n_nonzero, "seconds": result.seconds}
-
-
-def _summaries(rows: list[dict[str, float | None]]) -> dict[str, dict[str, float]]:
-    """Return mean and standard deviation over the folds, of the columns that are known."""
-    known = {
-        name: np.array([row[name] for row in rows], dtype=float)
-        for name in COLUMNS
-        if rows[0][name] is not None
-    }
-    return {
-        name: {"mean": float(np.mean(values)), "std": float(np.std(values, ddof=min(1, len(values) - 1)))}
-        for name, values in known.items()
-    }
-
-
-def _cv_json(model: Any, rows: list[dict[str, float | None]]) -> str:
-    return to_json({"strengths": model._strengths, "folds": rows, "summary": _summaries(rows)})
-
-
-def _cv_table(model: Any, rows: list[dict[str, float | None]]) -> str:
+def _fold_table(model: Any, rows: list[dict[str, float | None]], as_json: bool) -> str:
+    """Return a table, or JSON, of the folds, with mean and standard deviation of the columns that are known."""
     from crfqn.estimators.strengths import described
 
-    summaries = _summaries(rows)
-    names = list(summaries)
-    lines = [described(model._strengths), "", "fold".ljust(6) + "".join(f"{name:>13}" for name in names)]
-    for number, row in enumerate(rows, start=1):
-        lines.append(f"{number:<6}" + "".join(_cell(name, row[name]) for name in names))
-    for what in ("mean", "std"):
-        lines.append(f"{what:<6}" + "".join(_cell(name, summaries[name][what]) for name in names))
-    return "\n".join(lines)
-
-
-def _cell(name: str, value: float | None) -> str:
-    assert value is not None  # of the columns that are known
-    return f"{value:13,.0f}" if name == "non-zeros" else f"{value:13.{2 if name == 'seconds' else 4}f}"
+    known = {
+        name: np.array([row[name] for row in rows], float) for name in COLUMNS if rows[0][name] is not None
+    }
+    ddof = min(1, len(rows) - 1)
+    summary = {
+        name: {"mean": float(np.mean(values)), "std": float(np.std(values, ddof=ddof))}
+        for name, values in known.items()
+    }
+    if as_json:
+        return to_json({"strengths": model._strengths, "folds": rows, "summary": summary})
+    lines = {str(i): {name: values[i - 1] for name, values in known.items()} for i in range(1, len(rows) + 1)}
+    lines |= {what: {name: both[what] for name, both in summary.items()} for what in ("mean", "std")}
+    decimals = {"non-zeros": 0, "seconds": 2}
+    table = [described(model._strengths), "", "fold".ljust(6) + "".join(f"{name:>13}" for name in known)]
+    for title, values in lines.items():
+        cells = (f"{value:13,.{decimals.get(name, 4)}f}" for name, value in values.items())
+        table.append(f"{title:<6}{''.join(cells)}")
+    return "\n".join(table)

@@ -26,7 +26,10 @@ def settings_of(monkeypatch):
 
     def run(*options):
         seen = []
-        monkeypatch.setattr("crfqn.cli.training.train", lambda *given, **how: seen.append(given[3]))
+        monkeypatch.setattr(
+            "crfqn.cli.training.train",
+            lambda recipe, data, output, settings, dev, *others, **how: seen.append(settings | dev),
+        )
         result = CliRunner().invoke(app, ["train", "digits", *options], env={"COLUMNS": "300"})
         return seen[0] if result.exit_code == 0 else (result.exit_code, " ".join(result.output.split()))
 
