@@ -90,50 +90,31 @@ class LossRow:
     dense: tuple[str, str] = ("margins", "margins")
 
 
-_LOSSES = "crfqn.objectives.losses"
+_HINGES, _LIKELIHOODS = "crfqn.objectives.losses.hinges", "crfqn.objectives.losses.likelihood"
+_FBPD = dict.fromkeys(PENALTIES, ("fbpd",)) | {"l2": ("dual", "fbpd")}
 LOSSES: Mapping[str, LossRow] = {
-    "squared-hinge": LossRow(
-        "the squares of the violated margins to other labels",
-        Form(f"{_LOSSES}.hinges.MulticlassSquaredHinge"),
-        dense=("rows", "margins"),
-    ),
-    "multitask-squared-hinge": LossRow(
-        "those of one classifier against the rest for each label",
-        Form(f"{_LOSSES}.hinges.MultitaskSquaredHinge"),
-        shifts_alike=False,
-    ),
-    "logistic": LossRow(
-        "-log of its probability",
-        Form(f"{_LOSSES}.likelihood.MultinomialLogistic"),
-        Form(f"{_LOSSES}.likelihood.Likelihood"),
-        estimator="MulticlassCRF",
-        dense=("likelihoods", "likelihoods"),
-    ),
-    "hinge": LossRow(
-        "the largest violation of a margin, without curvature",
-        Form(
-            f"{_LOSSES}.hinges.MulticlassHinge",
-            dict.fromkeys(PENALTIES, ("fbpd",)) | {"l2": ("dual", "fbpd")},
-            takes_bound=True,
-        ),
-        Form(f"{_LOSSES}.structured.StructuralHinge", {"l2": ("block-frank-wolfe",)}),
-    ),
+    "squared-hinge": LossRow("the squares of the violated margins to other labels",
+        Form(f"{_HINGES}.MulticlassSquaredHinge"), dense=("rows", "margins")),
+    "multitask-squared-hinge": LossRow("those of one classifier against the rest for each label",
+        Form(f"{_HINGES}.MultitaskSquaredHinge"), shifts_alike=False),
+    "logistic": LossRow("-log of its probability",
+        Form(f"{_LIKELIHOODS}.MultinomialLogistic"), Form(f"{_LIKELIHOODS}.Likelihood"),
+        estimator="MulticlassCRF", dense=("likelihoods", "likelihoods")),
+    "hinge": LossRow("the largest violation of a margin, without curvature",
+        Form(f"{_HINGES}.MulticlassHinge", _FBPD, takes_bound=True),
+        Form("crfqn.objectives.losses.structured.StructuralHinge", {"l2": ("block-frank-wolfe",)})),
     # Of dense features, each with an estimator of its own.
-    "generalized-least-squares": LossRow(
-        "that of a link, in steps with one metric", estimator="GeneralizedLeastSquares", ridge_only=True
-    ),
-    "calibrated-least-squares": LossRow(
-        "that of a link that is learnt", estimator="CalibratedLeastSquares", ridge_only=True
-    ),
-    "stagewise-regression": LossRow(
-        "that of a link, by stages of features", estimator="StagewiseRegression", ridge_only=True
-    ),
-}
+    "generalized-least-squares": LossRow("that of a link, in steps with one metric",
+        estimator="GeneralizedLeastSquares", ridge_only=True),
+    "calibrated-least-squares": LossRow("that of a link that is learnt",
+        estimator="CalibratedLeastSquares", ridge_only=True),
+    "stagewise-regression": LossRow("that of a link, by stages of features",
+        estimator="StagewiseRegression", ridge_only=True),
+}  # fmt: skip
 FLAT: Mapping[str, Form] = {name: row.flat for name, row in LOSSES.items() if row.flat}
 STRUCTURED: Mapping[str, Form] = {name: row.structured for name, row in LOSSES.items() if row.structured}
-UNKNOWN = Form(
-    f"{_LOSSES}.score_loss.ScoreLoss"
-)  # can do nothing: of a name that the estimator's check refuses
+# Can do nothing: of a name that the estimator's check refuses.
+UNKNOWN = Form("crfqn.objectives.losses.score_loss.ScoreLoss")
 
 UNICODE, LETTERS, BLANKS = "unicode", "letters", "blanks"  # rules by which texts are cut into words
 # Words and tags within two positions, pairs of neighbouring words, pairs and triples of neighbouring tags.

@@ -44,27 +44,21 @@ def keys_in(cls: type, kind: str | None = None) -> dict[str, Key]:
     return {name: key for name, key in declared.items() if kind is None or not key.of or kind in key.of}
 
 
-DEFAULT_COLUMNS = {"windows": "w pos"}  # others take those that the data have
-
-
+# fmt: off
 @dataclass(frozen=True)
 class SplitSection:
     """Split of the items: a seeded `permutation`, its first `train` items for training, or the data's own (`given`)."""
 
-    kind: str = key(
-        MISSING,
-        "given: the parts of the data set itself; permutation: `train` items of a seeded order",
-        choices=("permutation", "given"),
-    )
+    kind: str = key(MISSING, "given: the parts of the data set itself; permutation: `train` items of a seeded order",
+        choices=("permutation", "given"))
     seed: int | None = key(None, "of the permutation", int, low=0)
     train: int | None = key(None, "items for training, of the permutation", int, low=1)
 
 
 def _are_names(value: Any) -> bool:
     """Return whether a value names a file, or several."""
-    return isinstance(value, str) or (
-        isinstance(value, list) and all(isinstance(name, str) and name for name in value)
-    )
+    names = value if isinstance(value, list) else [None]
+    return isinstance(value, str) or all(isinstance(name, str) and name for name in names)
 
 
 FILES: dict[str, Any] = {"kind": object, "accepts": _are_names, "expects": "text or a list of texts"}
@@ -79,28 +73,19 @@ class DataSection:
     """
 
     dataset: str = key("", "a name of `crfqn data list`, in the place of files")
-    train: str | Sequence[str] = key(
-        "", "a file to train on, relative to this one; several: a list, a folder or a pattern", **FILES
-    )
-    test: str | Sequence[str] = key(
-        "", "a file to score the model on, or several; there need be none", **FILES
-    )
-    dev: str | Sequence[str] = key(
-        "", "a file that the training is stopped by, or several; [solver] has scoring and patience", **FILES
-    )
+    train: str | Sequence[str] = key("", "a file to train on, relative to this one; several: a list, a folder or a "
+        "pattern", **FILES)
+    test: str | Sequence[str] = key("", "a file to score the model on, or several; there need be none", **FILES)
+    dev: str | Sequence[str] = key("", "a file that the training is stopped by, or several; [solver] has scoring and "
+        "patience", **FILES)
     format: str = key("", "of the files; default: what their names tell, or the features need")
     label: str = key("", "column of the labels, of tables and CoNLL-U; default: label, tag, ... or upos")
-    sentence: str = key(
-        "", "column of tables that tells the items apart; default: sentence, ... or blank lines"
-    )
-    header: bool = key(
-        True, "whether the first line of a table names the columns; else they are numbers from 1"
-    )
+    sentence: str = key("", "column of tables that tells the items apart; default: sentence, ... or blank lines")
+    header: bool = key(True, "whether the first line of a table names the columns; else they are numbers from 1")
     drop: str = key("", "columns of a table that are left out, separated by commas; of features table")
     text: str = key("", "column of a table that has the texts; of features text; default: text")
-    separator: str = key(
-        "", "between the columns of CoNLL's files; default: tabs where all lines have as many, else blanks"
-    )
+    separator: str = key("", "between the columns of CoNLL's files; default: tabs where all lines have as many, else "
+        "blanks")
     encoding: str = key("utf-8", "of the files; bytes: UTF-8 with other bytes between, as they are")
     split: SplitSection = SplitSection("given")
     tokens: Any = None  # no key: the tokenizer that cuts raw text for the recipe's model
@@ -125,49 +110,26 @@ class FeaturesSection:
     `crfqn.model.tables.Table`.
     """
 
-    kind: str = key(
-        MISSING,
-        "how observations become numbers",
-        choices=("pixel-pairs", "attributes", "windows", "templates", "words", "given", "text", "table"),
-    )
+    kind: str = key(MISSING, "how observations become numbers",
+        choices=("pixel-pairs", "attributes", "windows", "templates", "words", "given", "text", "table"))
     threshold: float = key(1.0, "grey values from here on are on", of="pixel-pairs")
     bias: bool = key(True, "one feature more, which is always on", of="pixel-pairs")
-    columns: str = key(
-        "",
-        "names of the columns before the label; default: those of the file, w pos of windows",
-        of="windows templates words",
-    )
-    templates: str = key(
-        CHUNKING,
-        "features of the columns: w[-1] is the word before, w[-1]|w[0] the pair",
-        of="windows templates",
-    )
-    ends: bool = key(
-        True, "whether places beyond the ends of an item have a value of their own", of="windows"
-    )
+    columns: str = key("", "names of the columns before the label; default: those of the file, w pos of windows",
+        of="windows templates words")
+    templates: str = key(CHUNKING, "features of the columns: w[-1] is the word before, w[-1]|w[0] the pair",
+        of="windows templates")
+    ends: bool = key(True, "whether places beyond the ends of an item have a value of their own", of="windows")
     shapes: str = key("", "columns whose forms are features: prefixes, suffixes, shape, ...", of="templates")
-    transitions: bool = key(
-        False, "whether neighbouring labels have weights also if the pattern file has no `B`", of="templates"
-    )
+    transitions: bool = key(False, "whether neighbouring labels have weights also if the pattern file has no `B`",
+        of="templates")
     min_count: int = key(1, "leave out features at fewer positions", low=1, of="templates words")
-    n_hashed: int | None = key(
-        None, "so many columns for all features, by hashing, without names", int, low=1, of="templates words"
-    )
-    scale: str = key(
-        "none",
-        "max-abs divides each feature by its largest size in the training part",
-        choices=("none", "max-abs"),
-        of="given",
-    )
-    weighting: str = key(
-        "tf-idf", "what a word in a text counts", choices=("tf-idf", "count", "binary"), of="text"
-    )
-    words: str = key(
-        "unicode",
-        "how texts are cut into words: by the rules of Unicode, or at blanks, where they are cut already",
-        choices=(UNICODE, BLANKS),
-        of="text",
-    )
+    n_hashed: int | None = key(None, "so many columns for all features, by hashing, without names", int, low=1,
+        of="templates words")
+    scale: str = key("none", "max-abs divides each feature by its largest size in the training part",
+        choices=("none", "max-abs"), of="given")
+    weighting: str = key("tf-idf", "what a word in a text counts", choices=("tf-idf", "count", "binary"), of="text")
+    words: str = key("unicode", "how texts are cut into words: by the rules of Unicode, or at blanks, where they are "
+        "cut already", choices=(UNICODE, BLANKS), of="text")
     norm: str = key("l2", "l2 makes all texts equally long", choices=("l2", "none"), of="text")
     min_df: int = key(1, "leave out words of fewer texts", low=1, of="text")
     sublinear_tf: bool = key(False, "1 + log(count) in the place of counts", of="text")
@@ -175,14 +137,12 @@ class FeaturesSection:
     @property
     def column_names(self) -> list[str]:
         """Names of the columns that are read, without the label; [] for all that the data have."""
-        return (self.columns or DEFAULT_COLUMNS.get(self.kind, "")).split()
+        return (self.columns or ("w pos" if self.kind == "windows" else "")).split()
 
 
 FEATURES_OF = {
     "chain": ("pixel-pairs", "attributes", "windows", "templates", "words"),
-    "taxonomy": ("given", "text", "table"),
-    "flat": ("given", "text", "table"),
-    "ranking": ("given", "text", "table"),
+    **dict.fromkeys(("taxonomy", "flat", "ranking"), ("given", "text", "table")),
 }
 
 
@@ -242,6 +202,7 @@ class OutputSection:
     path: str = key("", "the model file; default: NAME.crfqn")
 
 
+# fmt: on
 SECTIONS: dict[str, type] = {
     "data": DataSection,
     "features": FeaturesSection,

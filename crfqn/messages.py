@@ -14,11 +14,8 @@ def describe(value: Any) -> str:
 
 def shorten(value: Any) -> str:
     """Return the representation of a value, cut to 60 characters."""
-    text = (
-        repr(value)
-        if not isinstance(value, int) or abs(value) < 10**40
-        else "an integer of 40 digits or more"
-    )
+    is_long = isinstance(value, int) and abs(value) >= 10**40
+    text = "an integer of 40 digits or more" if is_long else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
@@ -27,7 +24,7 @@ def printable(text: Any) -> str:
     return CONTROL.sub(written_out, str(text))
 
 
-def written_out(found: re.Match[str]) -> str:
-    r"""Return a control character that was found as Python writes it, `\x1b`."""
-    code = ord(found[0])
+def written_out(match: re.Match[str]) -> str:
+    r"""Return a control character of a match as Python writes it, `\x1b`."""
+    code = ord(match[0])
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"

@@ -86,14 +86,6 @@ def _is_flag(value: Any) -> bool:
     return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")  # numpy's
 
 
-def _flag(says: str) -> Parameter:
-    return Parameter(says, bool)
-
-
-def _count(says: str, low: int = 1) -> Parameter:
-    return Parameter(says, int, low=low)
-
-
 def _is_class_weight(value: Any) -> bool:
     return value is None or isinstance(value, Mapping) or (isinstance(value, str) and value == "balanced")
 
@@ -110,225 +102,141 @@ def is_seed(value: Any) -> bool:
     return 0 <= int(value) < 2**32 if isinstance(value, Integral) else hasattr(value, "randint")
 
 
-_STRENGTH: dict[str, Any] = {"kind": float, "low": 0.0}
+_OPTIONAL: dict[str, Any] = {"is_optional": True}
+_STRENGTH: dict[str, Any] = {"kind": float, "low": 0.0, "words": ("auto",)}
+_COUNT: dict[str, Any] = {"kind": int, "low": 1}
 
-PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
-    {
-        "l1": Parameter("L1 penalty: larger means fewer weights", words=("auto",), **_STRENGTH),
-        "l2": Parameter("L2 penalty: larger means smaller weights", words=("auto",), **_STRENGTH),
-        "dense_l2": Parameter(
-            "L2 penalty of a dense block of features (`Features`), its only one", float, above=0.0
-        ),
-        "group_l1": Parameter(
-            "penalty of whole features: larger means fewer of them", words=("auto",), **_STRENGTH
-        ),
-        "group_norm": Parameter("the norm of a feature's weights in group_l1", str, ("l2", "linf")),
-        "loss": Parameter("what is minimised besides the penalty", str, (*FLAT,)),
-        "penalty": Parameter(
-            "which penalty, of single weights or of the rows of features", str, (*PENALTIES,)
-        ),
-        "feature_groups": Parameter(
-            "blocks of features within a class in the place of rows",
-            expects="a block size or a label for each feature",
-            is_optional=True,
-        ),
-        "constraint": Parameter(
-            "the largest loss, under which the penalty alone is minimised", float, above=0.0, is_optional=True
-        ),
-        "margin": Parameter("how far labels are to lead others, of the logistic loss", float, low=0.0),
-        "link": Parameter("from scores to probabilities", expects="a name, 'auto' or a Potential"),
-        "all_possible_states": _flag("weights also for pairs of feature and label that never occur"),
-        "all_possible_transitions": _flag("the same for pairs of neighbouring labels"),
-        "scheme": Parameter(
-            "the scheme of spans whose rules labellings keep",
-            expects="the name of a scheme",
-            is_optional=True,
-        ),
-        "constraints": Parameter(
-            "other rules on neighbouring labels", expects="Transitions or 'seen'", is_optional=True
-        ),
-        "constrain": Parameter("whether rules hold in training, too", str, ("both", "decoding")),
-        "on_violation": Parameter("what becomes of training items that break a rule", str, ("error", "drop")),
-        "taxonomy": Parameter(
-            "the tree; without it labels are paths in it",
-            expects="what `open_taxonomy` takes",
-            is_optional=True,
-        ),
-        "labels": Parameter("what an item can be labelled by", str, ("leaves", "nodes")),
-        "separator": Parameter("between the parts of a path", expects="a string of one or more characters"),
-        "fit_intercept": _flag("a constant for each label"),
-        "penalize_intercept": _flag("whether the penalty is on it, too"),
-        "class_weight": Parameter(
-            "balanced: rare labels count as much as frequent ones",
-            expects="None, 'balanced' or a dict label -> weight",
-            accepts=_is_class_weight,
-        ),
-        "threshold": Parameter("how a set is cut off a ranking", str, ("item", "label")),
-        "cv": Parameter(
-            "folds whose scores the thresholds are learnt from",
-            expects="an integer or a splitter",
-            is_optional=True,
-        ),
-        "tol": Parameter("stop at this relative distance from the optimum", float, low=0.0, words=("auto",)),
-        "stop": Parameter("whether an estimate or a proof has to say so", str, ("estimate", "certificate")),
-        "max_iter": _count("stop after so many iterations"),
-        "max_seconds": Parameter(
-            "stop after so many seconds", float, above=0.0, expects="a number > 0", is_optional=True
-        ),
-        "solver": Parameter(
-            "auto chooses by penalty, sizes and density", expects="a name or a solver object"
-        ),
-        "n_threads": Parameter("threads; default: all cores", int, low=1, is_optional=True),
-        "random_state": Parameter(
-            "seed of what is drawn at random",
-            expects="an integer or a RandomState",
-            accepts=is_seed,
-            is_optional=True,
-        ),
-        "verbose": Parameter(
-            "1 shows progress on stderr",
-            expects="a whole number",
-            accepts=lambda value: isinstance(value, Integral) or _is_flag(value),
-        ),
-        "warm_start": _flag("go on from the last fit"),
-        "callback": Parameter(
-            "called every iteration; a true answer stops the training",
-            expects="a callable",
-            accepts=callable,
-            is_optional=True,
-        ),
-        "checkpoint": Parameter(
-            "a folder that has the training's state: killed, it goes on from there",
-            expects="the name of a folder",
-            accepts=lambda value: isinstance(value, (str, os.PathLike)),
-            is_optional=True,
-        ),
-        "checkpoint_every": Parameter(
-            'write it after so many iterations, or seconds such as "30s"',
-            expects='an integer >= 1 or seconds such as "30s"',
-            accepts=is_interval,
-        ),
-        "scoring": Parameter(
-            "the score of validation items", expects="a name or a callable(estimator, X, y)", is_optional=True
-        ),
-        "client": Parameter(
-            "the Dask cluster whose workers hold the data",
-            expects="a dask.distributed.Client or the address of a scheduler",
-            is_optional=True,
-        ),
-        "patience": _count("stop after so many scores of validation items without a better one"),
-        "early_stopping": Parameter(
-            "let held-out items tell how many stages are best", bool, words=("auto",)
-        ),
-        "validation_fraction": Parameter(
-            "share of the items that are held out",
-            float,
-            above=0.0,
-            below=1.0,
-            expects="a number between 0 and 1",
-        ),
-        "n_iter_no_change": _count("stop so many stages after the best one"),
-        "basis": Parameter("functions of the predictions", expects="a sequence of powers or a transformer"),
-        "generator": Parameter("where a stage's features come from", expects="a name or a generator"),
-        "batch_size": _count("features of a stage"),
-        "update": Parameter("how a stage is fitted", str, ("linear", "calibrated", "logistic")),
-        "n_rounds": Parameter("rounds over all batches of features", int, low=1),
-        "inner_iter": _count("steps of a logistic stage"),
-        "C": Parameter("weight of the loss beside the norm", float, above=0.0),
-        "kernel": Parameter("the kernel", expects="a name or a function"),
-        "gamma": Parameter("scale of the kernel", float, above=0.0, words=("scale", "auto")),
-        "degree": Parameter("of the kernel poly", float, low=0.0),
-        "coef0": Parameter("of the kernels poly and sigmoid", float),
-        "cache_size": Parameter("megabytes for values of the kernel", float, above=0.0),
-    }
-)
+PARAMETERS: Mapping[str, Parameter] = MappingProxyType({
+    "l1": Parameter("L1 penalty: larger means fewer weights", **_STRENGTH),
+    "l2": Parameter("L2 penalty: larger means smaller weights", **_STRENGTH),
+    "dense_l2": Parameter("L2 penalty of a dense block of features (`Features`), its only one", float, above=0.0),
+    "group_l1": Parameter("penalty of whole features: larger means fewer of them", **_STRENGTH),
+    "group_norm": Parameter("the norm of a feature's weights in group_l1", str, ("l2", "linf")),
+    "loss": Parameter("what is minimised besides the penalty", str, (*FLAT,)),
+    "penalty": Parameter("which penalty, of single weights or of the rows of features", str, (*PENALTIES,)),
+    "feature_groups": Parameter("blocks of features within a class in the place of rows", **_OPTIONAL,
+        expects="a block size or a label for each feature"),
+    "constraint": Parameter("the largest loss, under which the penalty alone is minimised", float, above=0.0,
+        **_OPTIONAL),
+    "margin": Parameter("how far labels are to lead others, of the logistic loss", float, low=0.0),
+    "link": Parameter("from scores to probabilities", expects="a name, 'auto' or a Potential"),
+    "all_possible_states": Parameter("weights also for pairs of feature and label that never occur", bool),
+    "all_possible_transitions": Parameter("the same for pairs of neighbouring labels", bool),
+    "scheme": Parameter("the scheme of spans whose rules labellings keep", **_OPTIONAL,
+        expects="the name of a scheme"),
+    "constraints": Parameter("other rules on neighbouring labels", expects="Transitions or 'seen'", **_OPTIONAL),
+    "constrain": Parameter("whether rules hold in training, too", str, ("both", "decoding")),
+    "on_violation": Parameter("what becomes of training items that break a rule", str, ("error", "drop")),
+    "taxonomy": Parameter("the tree; without it labels are paths in it", **_OPTIONAL,
+        expects="what `open_taxonomy` takes"),
+    "labels": Parameter("what an item can be labelled by", str, ("leaves", "nodes")),
+    "separator": Parameter("between the parts of a path", expects="a string of one or more characters"),
+    "fit_intercept": Parameter("a constant for each label", bool),
+    "penalize_intercept": Parameter("whether the penalty is on it, too", bool),
+    "class_weight": Parameter("balanced: rare labels count as much as frequent ones",
+        expects="None, 'balanced' or a dict label -> weight",
+        accepts=_is_class_weight),
+    "threshold": Parameter("how a set is cut off a ranking", str, ("item", "label")),
+    "cv": Parameter("folds whose scores the thresholds are learnt from", **_OPTIONAL,
+        expects="an integer or a splitter"),
+    "tol": Parameter("stop at this relative distance from the optimum", **_STRENGTH),
+    "stop": Parameter("whether an estimate or a proof has to say so", str, ("estimate", "certificate")),
+    "max_iter": Parameter("stop after so many iterations", **_COUNT),
+    "max_seconds": Parameter("stop after so many seconds", float, above=0.0, expects="a number > 0", **_OPTIONAL),
+    "solver": Parameter("auto chooses by penalty, sizes and density", expects="a name or a solver object"),
+    "n_threads": Parameter("threads; default: all cores", **_COUNT, **_OPTIONAL),
+    "random_state": Parameter("seed of what is drawn at random", **_OPTIONAL,
+        expects="an integer or a RandomState", accepts=is_seed),
+    "verbose": Parameter("1 shows progress on stderr", expects="a whole number",
+        accepts=lambda value: isinstance(value, Integral) or _is_flag(value)),
+    "warm_start": Parameter("go on from the last fit", bool),
+    "callback": Parameter("called every iteration; a true answer stops the training", **_OPTIONAL,
+        expects="a callable", accepts=callable),
+    "checkpoint": Parameter("a folder that has the training's state: killed, it goes on from there", **_OPTIONAL,
+        expects="the name of a folder", accepts=lambda value: isinstance(value, (str, os.PathLike))),
+    "checkpoint_every": Parameter('write it after so many iterations, or seconds such as "30s"',
+        expects='an integer >= 1 or seconds such as "30s"', accepts=is_interval),
+    "scoring": Parameter("the score of validation items", **_OPTIONAL,
+        expects="a name or a callable(estimator, X, y)"),
+    "client": Parameter("the Dask cluster whose workers hold the data", **_OPTIONAL,
+        expects="a dask.distributed.Client or the address of a scheduler"),
+    "patience": Parameter("stop after so many scores of validation items without a better one", **_COUNT),
+    "early_stopping": Parameter("let held-out items tell how many stages are best", bool, words=("auto",)),
+    "validation_fraction": Parameter("share of the items that are held out", float, above=0.0, below=1.0,
+        expects="a number between 0 and 1"),
+    "n_iter_no_change": Parameter("stop so many stages after the best one", **_COUNT),
+    "basis": Parameter("functions of the predictions", expects="a sequence of powers or a transformer"),
+    "generator": Parameter("where a stage's features come from", expects="a name or a generator"),
+    "batch_size": Parameter("features of a stage", **_COUNT),
+    "update": Parameter("how a stage is fitted", str, ("linear", "calibrated", "logistic")),
+    "n_rounds": Parameter("rounds over all batches of features", **_COUNT),
+    "inner_iter": Parameter("steps of a logistic stage", **_COUNT),
+    "C": Parameter("weight of the loss beside the norm", float, above=0.0),
+    "kernel": Parameter("the kernel", expects="a name or a function"),
+    "gamma": Parameter("scale of the kernel", float, above=0.0, words=("scale", "auto")),
+    "degree": Parameter("of the kernel poly", float, low=0.0),
+    "coef0": Parameter("of the kernels poly and sigmoid", float),
+    "cache_size": Parameter("megabytes for values of the kernel", float, above=0.0),
+})  # fmt: skip
 
 # Parameters that are options of the command line, by the headings of `crfqn train --help`: those without a heading are
 # changed first. All others need Python, or have an option or a key of a recipe by another name.
-OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "": ("l1", "l2", "max_seconds", "n_threads"),
-        "Loss and penalty": (
-            *(
-                "loss",
-                "penalty",
-                "group_l1",
-                "group_norm",
-                "dense_l2",
-                "feature_groups",
-                "constraint",
-                "margin",
-            ),
-            *(
-                "link",
-                "all_possible_states",
-                "all_possible_transitions",
-                "fit_intercept",
-                "penalize_intercept",
-            ),
-            *("class_weight", "threshold", "cv"),
-        ),
-        "Rules of a chain's labels": ("scheme", "constraints", "constrain", "on_violation"),
-        "Solver": ("solver", "tol", "stop", "max_iter", "random_state", "checkpoint", "checkpoint_every"),
-        "Stages of least squares": (
-            *("early_stopping", "validation_fraction", "n_iter_no_change", "basis", "generator"),
-            *("batch_size", "update", "n_rounds", "inner_iter"),
-        ),
-    }
-)
+OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    "": ("l1", "l2", "max_seconds", "n_threads"),
+    "Loss and penalty": (
+        "loss", "penalty", "group_l1", "group_norm", "dense_l2", "feature_groups", "constraint", "margin", "link",
+        "all_possible_states", "all_possible_transitions", "fit_intercept", "penalize_intercept", "class_weight",
+        "threshold", "cv"),
+    "Rules of a chain's labels": ("scheme", "constraints", "constrain", "on_violation"),
+    "Solver": ("solver", "tol", "stop", "max_iter", "random_state", "checkpoint", "checkpoint_every"),
+    "Stages of least squares": (
+        "early_stopping", "validation_fraction", "n_iter_no_change", "basis", "generator", "batch_size", "update",
+        "n_rounds", "inner_iter"),
+})  # fmt: skip
 # Names of options that are not the parameter's own.
 OPTION_NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"max_seconds": ("--max-time", "--max-seconds"), "n_threads": ("--threads",)}
 )
 
 # Of parameters that other libraries have: ours, where the class has it, and in words.
-NAMES_ELSEWHERE: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        **dict.fromkeys(("c1", "rho1"), ("l1", "l1, the same number")),
-        **dict.fromkeys(("c2", "rho2"), ("l2", "l2, twice the number: the penalty is l2/2 |w|^2")),
-        "C": ("l1", "l1 or l2, which are 1 / C"),
-        **dict.fromkeys(("alpha", "reg_param", "lambda_", "penalty"), ("l1", "l1, l2 and group_l1")),
-        "l1_ratio": ("l1", "l1 and l2"),
-        **dict.fromkeys(
-            ("max_iterations", "maxiter", "n_iter", "n_epochs", "epochs"), ("max_iter", "max_iter")
-        ),
-        **dict.fromkeys(("delta", "epsilon", "eps", "stopeps"), ("tol", "tol, relative to the objective")),
-        **dict.fromkeys(("algorithm", "algo", "optimizer"), ("solver", "solver")),
-        "loss_function": ("loss", "loss"),
-        **dict.fromkeys(("n_jobs", "num_threads", "nthread"), ("n_threads", "n_threads")),
-        **dict.fromkeys(("seed", "random_seed"), ("random_state", "random_state")),
-        "possible_states": ("all_possible_states", "all_possible_states"),
-        "possible_transitions": ("all_possible_transitions", "all_possible_transitions"),
-        **dict.fromkeys(
-            ("min_freq", "minfreq"),
-            ("constraints", "Templates(..., min_count=) for features that are made of columns"),
-        ),
-        "class_weight": ("constraints", "fit(sample_weight=), how often each item counts"),
-        "fit_intercept": ("constraints", "a feature that every position has"),
-        **dict.fromkeys(
-            ("early_stopping", "validation_fraction", "n_iter_no_change"),
-            ("patience", "fit(validation=(X, y)), with scoring and patience"),
-        ),
-        "model_filename": ("checkpoint", "save(path) of the fitted model"),
-        "n_estimators": ("n_rounds", "n_rounds"),
-        # of those that have CRFsuite's names, or scikit-learn's
-        "l1": ("c1", "c1"),
-        "l2": ("c2", "c2, half the number"),
-        "max_iter": ("max_iterations", "max_iterations"),
-        "tol": ("delta", "delta"),
-        "solver": ("algorithm", "algorithm"),
-    }
-)
+NAMES_ELSEWHERE: Mapping[str, tuple[str, str]] = MappingProxyType({
+    **dict.fromkeys(("c1", "rho1"), ("l1", "l1, the same number")),
+    **dict.fromkeys(("c2", "rho2"), ("l2", "l2, twice the number: the penalty is l2/2 |w|^2")),
+    "C": ("l1", "l1 or l2, which are 1 / C"),
+    **dict.fromkeys(("alpha", "reg_param", "lambda_", "penalty"), ("l1", "l1, l2 and group_l1")),
+    "l1_ratio": ("l1", "l1 and l2"),
+    **dict.fromkeys(("max_iterations", "maxiter", "n_iter", "n_epochs", "epochs"), ("max_iter", "max_iter")),
+    **dict.fromkeys(("delta", "epsilon", "eps", "stopeps"), ("tol", "tol, relative to the objective")),
+    **dict.fromkeys(("algorithm", "algo", "optimizer"), ("solver", "solver")),
+    "loss_function": ("loss", "loss"),
+    **dict.fromkeys(("n_jobs", "num_threads", "nthread"), ("n_threads", "n_threads")),
+    **dict.fromkeys(("seed", "random_seed"), ("random_state", "random_state")),
+    "possible_states": ("all_possible_states", "all_possible_states"),
+    "possible_transitions": ("all_possible_transitions", "all_possible_transitions"),
+    **dict.fromkeys(("min_freq", "minfreq"),
+        ("constraints", "Templates(..., min_count=) for features that are made of columns")),
+    "class_weight": ("constraints", "fit(sample_weight=), how often each item counts"),
+    "fit_intercept": ("constraints", "a feature that every position has"),
+    **dict.fromkeys(("early_stopping", "validation_fraction", "n_iter_no_change"),
+        ("patience", "fit(validation=(X, y)), with scoring and patience")),
+    "model_filename": ("checkpoint", "save(path) of the fitted model"),
+    "n_estimators": ("n_rounds", "n_rounds"),
+    # of those that have CRFsuite's names, or scikit-learn's
+    "l1": ("c1", "c1"),
+    "l2": ("c2", "c2, half the number"),
+    "max_iter": ("max_iterations", "max_iterations"),
+    "tol": ("delta", "delta"),
+    "solver": ("algorithm", "algorithm"),
+})  # fmt: skip
 
 
 def refuse_unknown(name: str, known: Collection[str], given: Iterable[str]) -> None:
     """Raise TypeError for the first parameter given to the class `name` that is not `known`: which of its own stands
     for it, by the names that other libraries have, else by the letters."""
     for parameter in given:
-        if parameter in known:
-            continue
-        own, words = NAMES_ELSEWHERE.get(parameter, ("", ""))
-        if own not in known:
-            close = difflib.get_close_matches(parameter, known, n=1)
-            words = close[0] if close else f"one of {', '.join(known)}"
-        raise TypeError(f"{name}() got an unexpected keyword argument {parameter!r}; expected {words}")
+        if parameter not in known:
+            equivalent, words = NAMES_ELSEWHERE.get(parameter, ("", ""))
+            if equivalent not in known:
+                close = difflib.get_close_matches(parameter, known, n=1)
+                words = close[0] if close else f"one of {', '.join(known)}"
+            raise TypeError(f"{name}() got an unexpected keyword argument {parameter!r}; expected {words}")

@@ -8,7 +8,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ def to_json(content: Any) -> str:
 
     text = json.dumps(null_for_nan(content), indent=2, ensure_ascii=False, allow_nan=False)
     text = text.encode("utf-8", "backslashreplace").decode()  # lone surrogates
-    return CONTROL_BUT_LINES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return CONTROL_BUT_LINES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def say(message: str = "") -> None:
@@ -48,32 +48,24 @@ def write_text(output: Path | None, parts: str | Iterable[str | bytes], encoding
     parts = [parts] if isinstance(parts, str) else parts
     source = Source(None, encoding)
     if output is None or str(output) == STANDARD_INPUT:
+        if sys.stdout is None:
+            raise InputError("standard output is closed; name a file with -o")
         takes_bytes = hasattr(sys.stdout, "buffer") and not sys.stdout.isatty()
-        _print(source.encoded(parts) if takes_bytes and source.codec != "utf-8" else parts)
+        for part in source.encoded(parts) if takes_bytes and source.codec != "utf-8" else parts:
+            if isinstance(part, str):
+                sys.stdout.write(part)
+            else:
+                sys.stdout.buffer.write(part)
+            sys.stdout.flush()
         return
     pieces = source.encoded(parts)
-    if output.exists() and not (output.is_file() or output.is_dir()):  # a pipe or a device
-        _feed(output, pieces)
+    if not output.exists() or output.is_file() or output.is_dir():
+        replace_file(
+            output, (pack(piece, str(output)) for piece in pieces)
+        )  # each allows for several streams
         return
-    replace_file(
-        output, (pack(piece, str(output)) for piece in pieces)
-    )  # each packing allows for several streams
-
-
-def _print(parts: Iterable[str | bytes]) -> None:
-    if sys.stdout is None:
-        raise InputError("standard output is closed; name a file with -o")
-    for part in parts:
-        if isinstance(part, str):
-            sys.stdout.write(part)
-        else:
-            sys.stdout.buffer.write(part)
-        sys.stdout.flush()
-
-
-def _feed(output: Path, pieces: Iterator[bytes]) -> None:
     try:
-        with open(output, "wb") as stream:
+        with open(output, "wb") as stream:  # a pipe or a device
             for piece in pieces:
                 stream.write(piece)
                 stream.flush()

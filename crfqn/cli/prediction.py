@@ -25,7 +25,6 @@ from crfqn.errors import InputError, UnknownFeaturesWarning
 from crfqn.messages import printable
 from crfqn.metrics.evaluation import predict_labels
 from crfqn.model.answers import add_tokens, answer_parts, has_probabilities, plain_label, scheme_of
-from crfqn.readers.format import Format
 from crfqn.readers.items import Documents
 from crfqn.readers.registry import FORMATS, can_be_rewritten, find_format, rewritten, written_batches
 
@@ -49,9 +48,8 @@ def predict(path: Path, source: str, output: Path | None, options: PredictOption
     input = open_input(model, path, source, format=format, encoding=options.encoding, keeps_blank=True)
     input = beside_input(input, model, path, options.dense)
     is_json = options.as_json or (options.to == JSON_LINES and input.format != JSON_LINES)
-    encoding = (
-        BYTES if is_json or "utf-8" in input.encoding.lower() else input.encoding
-    )  # JSON is always UTF-8
+    is_utf8 = is_json or "utf-8" in input.encoding.lower()  # as JSON always is
+    encoding = BYTES if is_utf8 else input.encoding
     write_text(output, _predictions(labeller, input, options), encoding)
 
 
@@ -62,9 +60,16 @@ def _predictions(labeller: Labeller, input: Input, options: PredictOptions) -> I
         return
     if options.n_best is not None:
         n, format = options.n_best, None if options.to is None else find_format(options.to)
-        best = input.parts(lambda seen: labeller.model_for(seen.X).predict_nbest(seen.X, n))
-        for _, data, found in best:
-            yield from _ranked(data, found or (), format)
+        for _, data, results in input.parts(lambda seen: labeller.model_for(seen.X).predict_nbest(seen.X, n)):
+            for item, labellings in enumerate(results or ()):
+                place = slice(item, item + 1)
+                for rank, (labels, probability) in enumerate(labellings):
+                    if format is None:
+                        yield f"@probability\t{probability:.6f}\n" + "\n".join(map(_written, labels)) + "\n\n"
+                    else:
+                        yield format.ranked.format(rank=rank, probability=probability)
+                        one = replace(data, inputs=data.inputs[place], labels=data.labels[place])
+                        yield from written_batches([(one, [labels])], format)
         return
     if options.to is None:
         written = _sequences if labeller.model.LABELS_SEQUENCES else _documents
@@ -73,10 +78,11 @@ def _predictions(labeller: Labeller, input: Input, options: PredictOptions) -> I
         return
     parts = input.parts(lambda seen: predict_labels(labeller.model_for(seen.X), seen.X))
     format = find_format(options.to)
-    own = None if input.format is None else FORMATS[input.format]
-    if (
-        input.cut is not None and own is not None and own.write is format.write is not None
-    ):  # conll and conll2000 are one
+    input_format = None if input.format is None else FORMATS[input.format]
+    is_same = (
+        input_format is not None and input_format.write is format.write is not None
+    )  # conll and conll2000 are
+    if input.cut is not None and is_same:
         for part, data, labels in parts:
             if part is not None and (data is None or can_be_rewritten(data)):
                 yield rewritten(part, data, labels or ())
@@ -87,25 +93,26 @@ def _predictions(labeller: Labeller, input: Input, options: PredictOptions) -> I
         yield from written_batches(batches, format)
 
 
-def _ranked(data: Any, found: Any, format: Format | None) -> Iterator[str | bytes]:
-    """Yield the best labellings of each item, after their rank and probability."""
-    for item, labellings in enumerate(found):
-        for rank, (labels, probability) in enumerate(labellings):
-            if format is None:
-                yield f"@probability\t{probability:.6f}\n" + "\n".join(map(_written, labels)) + "\n\n"
-            else:
-                yield format.ranked.format(rank=rank, probability=probability)
-                one = replace(data, inputs=data.inputs[item : item + 1], labels=data.labels[item : item + 1])
-                yield from written_batches([(one, [labels])], format)
-
-
 def _check(model: Any, path: Path, options: PredictOptions) -> None:
+    """Raise InputError for options that do not fit the model, or each other."""
     if options.threshold is not None and tree_of(model) is None:
         raise InputError(f"{path}: --threshold is for labels in a taxonomy, and this model has none")
     if options.top is not None and model.LABELS_SEQUENCES:
         raise InputError(f"{path}: --top is for items with one label; this model labels sequences")
+    is_json = options.as_json or options.to == JSON_LINES
     if options.n_best is not None:
-        _check_n_best(model, path, options)
+        if not model.LABELS_SEQUENCES:
+            raise InputError(f"{path}: --n-best is for sequences; --top K gives the labels of a document")
+        for name, is_asked in (("--marginals", options.with_marginals), ("--score", options.with_score)):
+            if is_asked and not is_json:
+                raise InputError(
+                    f"--n-best writes labels and their probability; leave out {name}, or ask for --json"
+                )
+        if options.to is not None and not is_json and not find_format(options.to).ranked:
+            having = ", ".join([*(format.name for format in FORMATS.values() if format.ranked), JSON_LINES])
+            raise InputError(
+                f"--to {options.to} has no place for several labellings; with --n-best: {having}, or --json"
+            )
     needs = _needs(options)
     alone = needs if options.n_best is None else []
     if options.to not in (None, JSON_LINES) and (alone or options.as_json):
@@ -126,23 +133,6 @@ def _needs(options: PredictOptions) -> list[str]:
     return [name for name, is_asked in asked.items() if is_asked]
 
 
-def _check_n_best(model: Any, path: Path, options: PredictOptions) -> None:
-    if not model.LABELS_SEQUENCES:
-        raise InputError(f"{path}: --n-best is for sequences; --top K gives the labels of a document")
-    if options.as_json or options.to == JSON_LINES:
-        return
-    for name, is_asked in (("--marginals", options.with_marginals), ("--score", options.with_score)):
-        if is_asked:
-            raise InputError(
-                f"--n-best writes labels and their probability; leave out {name}, or ask for --json"
-            )
-    if options.to is not None and not find_format(options.to).ranked:
-        having = ", ".join([*(format.name for format in FORMATS.values() if format.ranked), JSON_LINES])
-        raise InputError(
-            f"--to {options.to} has no place for several labellings; with --n-best: {having}, or --json"
-        )
-
-
 def _sequences(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str]:
     """Yield the text of each sequence, blank line included."""
     if options.with_score:
@@ -151,7 +141,7 @@ def _sequences(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str
         paths, scores = model.predict(inputs), None
     with without_warnings():
         marginals = model.predict_marginals(inputs) if options.with_marginals else None
-    names = [_written(label) for label in model.classes_]
+    names = [*map(_written, model.classes_)]
     for item, labels in enumerate(paths):
         lines = [_written(label) for label in labels]
         if marginals is not None:
@@ -226,15 +216,15 @@ def _with_input(part: Part | None, data: Any, answers: list[dict[str, Any]]) -> 
 def _answers(model: Any, data: Any, X: Any, options: PredictOptions) -> list[dict[str, Any]]:
     """Return the answers for some items, numbers with six digits."""
     answers: list[dict[str, Any]] = [{} for _ in range(data.n_items)]
-    if model.LABELS_SEQUENCES:
-        if isinstance(data.inputs, TokenColumns):
-            words, ends = data.inputs.texts[data.inputs.names[0]], data.inputs.offsets.tolist()
-            for i, answer in enumerate(answers):
-                add_tokens(answer, words[ends[i] : ends[i + 1]], data.spans and data.spans[i])
-        _fill(answers, model, X, options)
-    else:
+    if not model.LABELS_SEQUENCES:
         for first in range(0, len(answers), BLOCK):
             _fill_documents(answers[first : first + BLOCK], model, X[first : first + BLOCK], options)
+        return [_rounded(answer) for answer in answers]
+    if isinstance(data.inputs, TokenColumns):
+        words, ends = data.inputs.texts[data.inputs.names[0]], data.inputs.offsets.tolist()
+        for i, answer in enumerate(answers):
+            add_tokens(answer, words[ends[i] : ends[i + 1]], data.spans and data.spans[i])
+    _fill(answers, model, X, options)
     return [_rounded(answer) for answer in answers]
 
 

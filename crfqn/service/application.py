@@ -53,36 +53,34 @@ class Counters:
     (processes, COUNTS), and all read the sum."""
 
     def __init__(self, table: Vector, row: int = 0) -> None:
-        self._table, self._own = table, table[row]
+        self._table, self._row = table, table[row]
 
     def add(self, status: int, seconds: float, n_items: int = 0, n_positions: int = 0) -> None:
-        own, bucket = self._own, len(STATUSES) + int(np.searchsorted(SECONDS, seconds))
-        own[STATUSES.index(status)] += 1
-        own[bucket] += 1
-        own[-3:] += seconds, n_items, n_positions
+        row = self._row
+        row[STATUSES.index(status)] += 1
+        row[len(STATUSES) + int(np.searchsorted(SECONDS, seconds))] += 1
+        row[-3:] += seconds, n_items, n_positions
 
     def text(self) -> str:
         """Return the sums of all processes in the text format of Prometheus."""
         sums = self._table.sum(axis=0).tolist()
-        by_status, buckets = sums[: len(STATUSES)], np.cumsum(sums[len(STATUSES) : -3]).tolist()
         seconds, n_items, n_positions = sums[-3:]
-        lines = ["# HELP crfqn_requests_total Requests to label, by the status of the answer."]
-        lines.append("# TYPE crfqn_requests_total counter")
-        lines += [
-            f'crfqn_requests_total{{status="{s}"}} {n:.0f}' for s, n in zip(STATUSES, by_status, strict=True)
-        ]
-        for name, help, value in (
-            ("items", "Items labelled.", n_items),
-            ("positions", "Positions of sequences labelled, and single items.", n_positions),
-        ):
-            lines += [f"# HELP crfqn_{name}_total {help}", f"# TYPE crfqn_{name}_total counter"]
-            lines.append(f"crfqn_{name}_total {value:.0f}")
-        name = "crfqn_request_seconds"
-        lines += [f"# HELP {name} Seconds from the arrival of a request to label to its answer."]
-        lines += [f"# TYPE {name} histogram"]
-        ends = [*map(str, SECONDS), "+Inf"]
-        lines += [f'{name}_bucket{{le="{end}"}} {n:.0f}' for end, n in zip(ends, buckets, strict=True)]
-        return "\n".join([*lines, f"{name}_sum {seconds!r}", f"{name}_count {buckets[-1]:.0f}", ""])
+        ends, counts = [*map(str, SECONDS), "+Inf"], np.cumsum(sums[len(STATUSES) : -3]).tolist()
+        by_status = zip(STATUSES, sums, strict=False)
+        timed = [f'_bucket{{le="{end}"}} {n:.0f}' for end, n in zip(ends, counts, strict=True)]
+        timed += [f"_sum {seconds!r}", f"_count {counts[-1]:.0f}"]
+        lines: list[str] = []
+        for name, kind, help, values in (
+            ("requests_total", "counter", "Requests to label, by the status of the answer.",
+                [f'{{status="{status}"}} {n:.0f}' for status, n in by_status]),
+            ("items_total", "counter", "Items labelled.", [f" {n_items:.0f}"]),
+            ("positions_total", "counter", "Positions of sequences labelled, and single items.",
+                [f" {n_positions:.0f}"]),
+            ("request_seconds", "histogram", "Seconds from the arrival of a request to label to its answer.", timed),
+        ):  # fmt: skip
+            lines += [f"# HELP crfqn_{name} {help}", f"# TYPE crfqn_{name} {kind}"]
+            lines += [f"crfqn_{name}{value}" for value in values]
+        return "\n".join([*lines, ""])
 
 
 class Refused(Exception):
@@ -100,7 +98,16 @@ class Endpoints:
         self.service, self.limits, self.counters = service, limits, counters
         self.one_thread = CapacityLimiter(1)
         self.waiting: list[tuple[LabelRequest, float, asyncio.Future[Answer]]] = []
-        self.page, self.policy = _page()
+        # By the policy nothing runs but the page's own script, and nothing is asked but this service.
+        self.page = files("crfqn.service").joinpath("page.html").read_text(encoding="utf-8")
+        sources = []
+        for tag in ("script", "style"):
+            content = self.page.split(f"<{tag}>", 1)[1].split(f"</{tag}>", 1)[0]
+            sources.append(f"{tag}-src 'sha256-{b64encode(sha256(content.encode()).digest()).decode()}'")
+        others = (
+            "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        )
+        self.policy = f"default-src 'none'; {'; '.join(sources)}; {others}"
 
     async def label(self, request: Request) -> Response:
         begin, counts = monotonic(), [0, 0]
@@ -133,11 +140,8 @@ class Endpoints:
         except InputError as error:
             raise Refused(422, str(error)) from error
         except (TimeoutError, Overdue):
-            seconds = f"{self.limits.timeout:g} seconds"
-            message = (
-                f"expected a request that is answered in {seconds}: send fewer or shorter items, or later"
-            )
-            raise Refused(503, message) from None
+            message = f"expected a request that is answered in {self.limits.timeout:g} seconds"
+            raise Refused(503, f"{message}: send fewer or shorter items, or later") from None
 
     def _with_others(self, request: LabelRequest, deadline: float) -> asyncio.Future[Answer]:
         """Return the answer to come, which is made with those to all requests that have come in by now."""
@@ -151,16 +155,16 @@ class Endpoints:
     def _answer_all(self) -> None:
         waiting, self.waiting = self.waiting, []
         try:
-            found: list[Answer | Exception] = self.service.answer_each([one[:2] for one in waiting])
+            results: list[Answer | Exception] = self.service.answer_each([one[:2] for one in waiting])
         except Exception as error:
-            found = [error] * len(waiting)
-        for (_, _, answer), one in zip(waiting, found, strict=True):
+            results = [error] * len(waiting)
+        for (_, _, answer), result in zip(waiting, results, strict=True):
             if answer.done():  # its client has left
                 continue
-            if isinstance(one, Exception):
-                answer.set_exception(one)
+            if isinstance(result, Exception):
+                answer.set_exception(result)
             else:
-                answer.set_result(one)
+                answer.set_result(result)
 
     async def _body(self, request: Request, deadline: float) -> bytes:
         most, parts, size = self.limits.max_bytes, [], 0
@@ -201,14 +205,14 @@ def create_app(
     service: LabelService, limits: RequestLimits = RequestLimits(), counters: Counters | None = None
 ) -> Starlette:
     """Return the ASGI application of a service; `counters` by default its own."""
-    own = Endpoints(service, limits, counters or Counters(np.zeros((1, COUNTS))))
+    endpoints = Endpoints(service, limits, counters or Counters(np.zeros((1, COUNTS))))
     routes = [
-        Route("/label", own.label, methods=["POST"]),
-        Route("/model", own.model),
-        Route("/health", own.health),
-        Route("/metrics", own.metrics),
-        Route("/openapi.json", own.openapi),
-        Route("/", own.show_page),
+        Route("/label", endpoints.label, methods=["POST"]),
+        Route("/model", endpoints.model),
+        Route("/health", endpoints.health),
+        Route("/metrics", endpoints.metrics),
+        Route("/openapi.json", endpoints.openapi),
+        Route("/", endpoints.show_page),
     ]
     return Starlette(routes=routes, exception_handlers={HTTPException: _not_there, Exception: _failed})
 
@@ -234,14 +238,3 @@ async def _not_there(request: Request, error: Exception) -> Response:
 
 async def _failed(request: Request, error: Exception) -> Response:
     return as_error(500, "an unexpected error; the service's log has it")
-
-
-def _page() -> tuple[str, str]:
-    """Return the page, and a policy by which nothing runs but its own script and nothing is asked but this service."""
-    page = files("crfqn.service").joinpath("page.html").read_text(encoding="utf-8")
-    sources = []
-    for tag in ("script", "style"):
-        content = page.split(f"<{tag}>", 1)[1].split(f"</{tag}>", 1)[0]
-        sources.append(f"{tag}-src 'sha256-{b64encode(sha256(content.encode()).digest()).decode()}'")
-    rest = "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    return page, f"default-src 'none'; {'; '.join(sources)}; {rest}"

@@ -14,13 +14,12 @@ def _object(required: list[str], **properties: Any) -> dict[str, Any]:
     return {"type": "object", "required": required, "properties": properties}
 
 
-def _list(of: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": of}
+def _list(of: dict[str, Any], says: str = "") -> dict[str, Any]:
+    return {"type": "array", "items": of} | ({"description": says} if says else {})
 
 
-def _either(one: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of what a single item has once, and a sequence for each position."""
-    return {"anyOf": [one, _list(one)]}
+def _says(schema: dict[str, Any], text: str) -> dict[str, Any]:
+    return schema | {"description": text}
 
 
 def _ref(name: str) -> dict[str, str]:
@@ -35,64 +34,61 @@ def _get(summary: str, schema: dict[str, Any], media: str = "application/json") 
     return {"get": {"summary": summary, "responses": {"200": _answer(summary, schema, media)}}}
 
 
+TEXT, FLAG, POSITION = {"type": "string"}, {"type": "boolean"}, {"type": "integer", "minimum": 0}
 MARGINALS = {"type": "object", "additionalProperties": PROBABILITY}
 FEATURE = _object(["feature", "weight"], feature={"type": ["string", "integer"]}, weight={"type": "number"})
-POSITION = {"type": "integer", "minimum": 0}
 SPAN = _object(
     ["label", "start", "end"],
-    label={"type": "string"},
-    start=POSITION | {"description": "The first position, from 0."},
-    end=POSITION | {"description": "The position behind the last."},
-    start_char=POSITION
-    | {"description": "Of an item that was a text: where in it the span begins, in characters."},
-    end_char=POSITION | {"description": "Where it ends."},
-    probability=PROBABILITY | {"description": "Of exactly this span."},
+    label=TEXT,
+    start=_says(POSITION, "The first position, from 0."),
+    end=_says(POSITION, "The position behind the last."),
+    start_char=_says(POSITION, "Of an item that was a text: where in it the span begins, in characters."),
+    end_char=_says(POSITION, "Where it ends."),
+    probability=_says(PROBABILITY, "Of exactly this span."),
 )
 REQUEST = _object(
     [],
     item={"description": "One item. By kind of model: " + "; ".join(f"{k}: {v}" for k, v in TAKES.items())},
-    items=_list({}) | {"description": "Several items, instead of one."},
-    known=_list({})
-    | {"description": "For each position of a sequence its label, a list of possible ones, or null; of items, lists."},
-    probabilities={"type": "boolean", "description": "Of the labels together, and of each at its position."},
-    marginals={"type": "boolean", "description": "Of all labels at each position, or of a single item."},
-    spans={"type": "boolean", "description": "Spans of labels of a scheme, such as IOB2."},
-    nbest={"type": "integer", "minimum": 0, "maximum": MOST_BEST},
-    features={
-        "type": "integer", "minimum": 0, "maximum": MOST_FEATURES,
-        "description": "So many features that say most for or against the label at each position.",
-    },
-) | {"oneOf": [{"required": ["item"]}, {"required": ["items"]}], "additionalProperties": False}  # fmt: skip
+    items=_list({}, "Several items, instead of one."),
+    known=_list(
+        {}, "For each position of a sequence its label, a list of possible ones, or null; of items, lists."
+    ),
+    probabilities=_says(FLAG, "Of the labels together, and of each at its position."),
+    marginals=_says(FLAG, "Of all labels at each position, or of a single item."),
+    spans=_says(FLAG, "Spans of labels of a scheme, such as IOB2."),
+    nbest=POSITION | {"maximum": MOST_BEST},
+    features=_says(
+        POSITION | {"maximum": MOST_FEATURES},
+        "So many features that say most for or against the label at each position.",
+    ),
+) | {"oneOf": [{"required": ["item"]}, {"required": ["items"]}], "additionalProperties": False}
 ITEM = _object(
     [],
-    tokens=_list({"type": "string"}) | {"description": "The words of an item that was a text."},
-    start=_list(POSITION) | {"description": "Where in the text each of them begins, in characters."},
-    end=_list(POSITION) | {"description": "Where each ends."},
+    tokens=_list(TEXT, "The words of an item that was a text."),
+    start=_list(POSITION, "Where in the text each of them begins, in characters."),
+    end=_list(POSITION, "Where each ends."),
     labels=_list(LABEL),
     label=LABEL,
     probability=PROBABILITY,
     log_probability={"type": "number", "maximum": 0, "description": "Its natural logarithm."},
     probabilities=_list(PROBABILITY),
-    marginals=_either(MARGINALS),
+    marginals={"anyOf": [MARGINALS, _list(MARGINALS)]},  # of a single item, of each position of a sequence
     nbest=_list(_object(["probability"], labels=_list(LABEL), label=LABEL, probability=PROBABILITY)),
     spans=_list(SPAN),
     features={"anyOf": [_list(FEATURE), _list(_list(FEATURE))]},
 )
 MODEL = _object(
     [],
-    kind={"type": "string"},
+    kind=TEXT,
     labels=_list(LABEL),
-    labels_sequences={"type": "boolean"},
+    labels_sequences=FLAG,
     takes={"enum": [*TAKES]},
-    item={"type": "string", "description": "What an item is, in words."},
-    columns=_list({"type": "string"}) | {"type": ["array", "null"]},
+    item=_says(TEXT, "What an item is, in words."),
+    columns=_list(TEXT) | {"type": ["array", "null"]},
     tokenizer={"type": ["string", "null"], "description": "What cuts texts into tokens."},
-    tokenizer_share={
-        "type": ["number", "null"],
-        "description": "Share of the training tokens that it gets right.",
-    },
+    tokenizer_share=_says({"type": ["number", "null"]}, "Share of the training tokens that it gets right."),
     scheme={"type": ["string", "null"]},
-    has_probabilities={"type": "boolean"},
+    has_probabilities=FLAG,
     n_features={"type": "integer"},
     n_weights={"type": "integer"},
 )

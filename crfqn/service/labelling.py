@@ -64,35 +64,32 @@ class LabelRequest:
             ) from None
         if not isinstance(content, dict) or ("item" in content) == ("items" in content):
             raise InputError('expected an object with either "item" or "items"')
-        known = [field.name for field in fields(cls)]
-        unknown = [name for name in content if name not in known]
-        if unknown:
-            raise InputError(f"expected the keys {', '.join(known)}; got {shorten(unknown[0])}")
+        keys = [field.name for field in fields(cls)]
+        for name in content:
+            if name not in keys:
+                raise InputError(f"expected the keys {', '.join(keys)}; got {shorten(name)}")
         request = cls(**content)
-        request._check()
+        items, known = request.items, request.known
+        if items is None and request.item is None:
+            raise InputError("expected an item to label, got null")
+        for name, value in (("items", items), ("known", known)):
+            if value is not None and not isinstance(value, list):
+                raise InputError(f"{name}: expected a list, got {describe(value)}")
+        if items is not None and known is not None and len(known) != len(items):
+            raise InputError(f"known: expected {len(items)} lists, one an item, got {len(known)}")
+        for name in ("probabilities", "marginals", "spans"):
+            if not isinstance(getattr(request, name), bool):
+                raise InputError(f"{name}: expected true or false, got {describe(getattr(request, name))}")
+        for name, most in (("nbest", MOST_BEST), ("features", MOST_FEATURES)):
+            value = getattr(request, name)
+            if type(value) is not int or not 0 <= value <= most:
+                raise InputError(f"{name}: expected a whole number from 0 to {most}, got {describe(value)}")
         return request
 
     @property
     def options(self) -> tuple:
         """What is asked for."""
         return self.probabilities, self.marginals, self.spans, self.nbest, self.features
-
-    def _check(self) -> None:
-        if self.items is None and self.item is None:
-            raise InputError("expected an item to label, got null")
-        if self.items is not None and not isinstance(self.items, list):
-            raise InputError(f"items: expected a list, got {describe(self.items)}")
-        if self.known is not None and not isinstance(self.known, list):
-            raise InputError(f"known: expected a list, got {describe(self.known)}")
-        if self.items is not None and self.known is not None and len(self.known) != len(self.items):
-            raise InputError(f"known: expected {len(self.items)} lists, one an item, got {len(self.known)}")
-        for name in ("probabilities", "marginals", "spans"):
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(f"{name}: expected true or false, got {describe(getattr(self, name))}")
-        for name, most in (("nbest", MOST_BEST), ("features", MOST_FEATURES)):
-            value = getattr(self, name)
-            if type(value) is not int or not 0 <= value <= most:
-                raise InputError(f"{name}: expected a whole number from 0 to {most}, got {describe(value)}")
 
 
 class Answer(NamedTuple):
@@ -112,10 +109,7 @@ class LabelService:
         self.labels_sequences: bool = self.model.LABELS_SEQUENCES
         self.scheme = scheme_of(self.model)
         self.takes, self.columns = _what_it_takes(self.model)
-        self._label_something()
-
-    def _label_something(self) -> None:
-        """Have made what is made when it is first used, such as maps of names: processes that are forked share it."""
+        # What is made when it is first used, such as maps of names, is shared by processes that are forked later.
         words = dict.fromkeys(self.columns or (), "a")
         item = {"text": "a", "document": "a", "columns": [words], "features": [{}], "matrix": [], "row": {}}
         item["cells"] = item["numbers"] = dict.fromkeys(self.columns or (), 0)
@@ -148,15 +142,19 @@ class LabelService:
         self._check(request)
         items = [request.item] if request.items is None else request.items
         known = [request.known] if request.items is None else request.known or [None] * len(items)
-        found: list[dict[str, Any]] = []
+        answers: list[dict[str, Any]] = []
         for first in range(0, len(items), TOGETHER):
-            some = slice(first, first + TOGETHER)
+            batch = slice(first, first + TOGETHER)
             try:
-                found += self._label(items[some], known[some], request, deadline)
+                answers += self._label(items[batch], known[batch], request, deadline)
             except InputError as error:
-                raise InputError(_renumbered(str(error), first)) from error
-        content = found[0] if request.items is None else {"items": found}
-        return Answer(content, len(found), sum(map(self._n_positions, found)))
+                place = re.match(r"((?:known: )?item )(\d+)", str(error))  # within the batch
+                if place is None:
+                    raise
+                text = f"{place[1]}{int(place[2]) + first}{str(error)[place.end() :]}"
+                raise InputError(text) from error
+        content = answers[0] if request.items is None else {"items": answers}
+        return Answer(content, len(answers), sum(map(self._n_positions, answers)))
 
     def answer_each(self, waiting: Sequence[tuple[LabelRequest, float]]) -> list[Answer | Exception]:
         """Return for each request and deadline what `answer` returns or raises. Single items of which the same is asked
@@ -164,24 +162,22 @@ class LabelService:
         groups: dict[Any, list[int]] = {}
         for k, (request, _) in enumerate(waiting):
             groups.setdefault(request.options if request.items is None else k, []).append(k)
-        found: dict[int, Answer | Exception] = {}
+        results: dict[int, Answer | Exception] = {}
         for places in groups.values():
             if len(places) > 1:
                 items, known = ([getattr(waiting[k][0], name) for k in places] for name in ("item", "known"))
                 whole = replace(waiting[places[0]][0], item=None, items=items, known=known)
                 with suppress(InputError, Overdue):  # of one of them; it is told below
                     answers = self.answer(whole, min(waiting[k][1] for k in places)).content["items"]
-                    found |= {
-                        k: Answer(one, 1, self._n_positions(one))
-                        for k, one in zip(places, answers, strict=True)
-                    }
+                    for k, content in zip(places, answers, strict=True):
+                        results[k] = Answer(content, 1, self._n_positions(content))
             for k in places:
-                if k not in found:
+                if k not in results:
                     try:
-                        found[k] = self.answer(*waiting[k])
+                        results[k] = self.answer(*waiting[k])
                     except (InputError, Overdue) as error:
-                        found[k] = error
-        return [found[k] for k in range(len(waiting))]
+                        results[k] = error
+        return [results[k] for k in range(len(waiting))]
 
     def _n_positions(self, answer: dict[str, Any]) -> int:
         return len(answer["labels"]) if self.labels_sequences else 1
@@ -201,10 +197,7 @@ class LabelService:
     ) -> list[dict[str, Any]]:
         """Return the answers to some items."""
         answers: list[dict[str, Any]] = [{} for _ in items]
-        X = [
-            self._prepared(i, item, answer)
-            for i, (item, answer) in enumerate(zip(items, answers, strict=True))
-        ]
+        X = [self._prepared(i, *pair) for i, pair in enumerate(zip(items, answers, strict=True))]
         allowed: dict[str, Any] = {}
         if any(one is not None for one in known):
             if not self.labels_sequences:
@@ -240,21 +233,17 @@ class LabelService:
             return item
         if isinstance(item, dict) and self.takes == "row" and self.model.names is None:
             return {int(name) if name.isdecimal() else name: value for name, value in item.items()}
-        if self.takes == "matrix" or (self.takes == "row" and not isinstance(item, dict)):
-            return self._numbers(i, item)
-        return item
-
-    def _numbers(self, i: int, item: Any) -> Any:
-        rows = item if self.takes == "matrix" else [item]
-        n = self.model.n_features_in_
+        if self.takes != "matrix" and (self.takes != "row" or isinstance(item, dict)):
+            return item
+        rows, n = item if self.takes == "matrix" else [item], self.model.n_features_in_
         is_right = isinstance(rows, list) and all(isinstance(row, list) and len(row) == n for row in rows)
         if not is_right or not all(type(value) in (int, float, bool) for row in rows for value in row):
             raise InputError(f"item {i}: expected {TAKES[self.takes]}, {n} of them, got {describe(item)}")
         try:
-            found = np.array(rows, np.float64).reshape(len(rows), n)
+            matrix = np.array(rows, np.float64).reshape(len(rows), n)
         except OverflowError:
             raise InputError(f"item {i}: expected numbers that fit 64 bits") from None
-        return found if self.takes == "matrix" else found[0]
+        return matrix if self.takes == "matrix" else matrix[0]
 
 
 def _what_it_takes(model: Any) -> tuple[str, list[str] | None]:
@@ -281,10 +270,6 @@ def _allowed(i: int, known: Any) -> list[Any] | None:
                 f"known: item {i}: expected a label, a list of labels or null, got {describe(one)}"
             )
     return None if known is None else [frozenset(one) if isinstance(one, list) else one for one in known]
-
-
-def _renumbered(message: str, first: int) -> str:
-    return re.sub(r"^((?:known: )?item )(\d+)", lambda found: f"{found[1]}{int(found[2]) + first}", message)
 
 
 def _refuse_number(name: str) -> NoReturn:

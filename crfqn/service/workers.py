@@ -161,8 +161,11 @@ class Processes:
                 self._reap()
                 if self.is_asked and not self.leaving:  # else when those before have left
                     self._renew()
-        finally:
-            self._stop()
+        finally:  # each ends when it has answered what has come to it
+            for process in (processes := {*self.running, *self.leaving}):
+                os.kill(process, signal.SIGTERM)
+            for process in processes:
+                os.waitpid(process, 0)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
     def _start_all(self) -> None:
@@ -235,13 +238,6 @@ class Processes:
         for process in self.leaving:
             os.kill(process, signal.SIGHUP)
         self.say(f"{self.path}: opened anew")
-
-    def _stop(self) -> None:
-        """End all processes, each when it has answered what has come to it."""
-        for process in (processes := {*self.running, *self.leaving}):
-            os.kill(process, signal.SIGTERM)
-        for process in processes:
-            os.waitpid(process, 0)
 
 
 def listen(host: str, port: int) -> socket.socket:
