@@ -54,7 +54,7 @@ def largest_and_sum(v):
 
 @inner
 def gather_above(v, shift, level, out):
-    """out <- the d = v - shift that are > level, in their order; returns how many there are. out may be v."""
+    """out <- the d = v - shift that are > level, in their order; return their number. out may be v."""
     n = 0
     for i in range(v.size):
         d = difference(v[i], shift)
@@ -177,21 +177,21 @@ def simplex_level(v, mass, slope, method, tol, workspace, random):
     largest, total = largest_and_sum(v)
     if not abs(total) < np.inf:
         return np.nan, np.nan
-    own = mass + slope * largest  # of the d
-    if not own > 0.0:
-        return largest, -own / slope if slope > 0.0 else 0.0
+    mass += slope * largest  # now of the d
+    if not mass > 0.0:
+        return largest, -mass / slope if slope > 0.0 else 0.0
     level = -np.inf
     if method != SORT or v.size <= NARROW:
-        mean = (total + v.size * difference(v[0], largest) - own) / (v.size + slope)
-        level, is_exact = lower_level(v, largest, max(-own, mean), own, slope)
+        mean = (total + v.size * difference(v[0], largest) - mass) / (v.size + slope)
+        level, is_exact = lower_level(v, largest, max(-mass, mean), mass, slope)
         if is_exact:
             return largest, level
     u = workspace[: gather_above(v, largest, level, workspace)]
     if method == SORT:
-        return largest, level_by_sorting(u, own, slope)
+        return largest, level_by_sorting(u, mass, slope)
     if method == PIVOT:
-        return largest, level_by_pivots(u, own, slope, random)
-    return largest, level_by_bisection(u, level, own, slope, tol)
+        return largest, level_by_pivots(u, mass, slope, random)
+    return largest, level_by_bisection(u, level, mass, slope, tol)
 
 
 @kernel

@@ -135,16 +135,13 @@ class CalibratedLeastSquares(StagedModel[Calibration]):
     """
 
     KIND = "calibrated-least-squares"
+    TOL_ENDS_STAGES: ClassVar[bool] = True
 
     max_iter: int = 100
     early_stopping: bool | str = AUTO
 
     def _new_stages(self, blocks: Iterable[Any], is_exclusive: bool) -> Calibration:
         return Calibration(**self._stage_settings, is_exclusive=is_exclusive)
-
-    @property
-    def _stopping_tolerance(self) -> float:
-        return self.tol
 
     def _stored_stages(self, file: ModelFile, n_labels: int, n_features: int) -> Calibration:
         stages = self._new_stages((), self._is_exclusive)

@@ -351,6 +351,7 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
     basis: Any = CUBIC
 
     IS_LINEAR: ClassVar[bool] = False
+    TOL_ENDS_STAGES: ClassVar[bool] = False  # tol is the relative decrease of the loss of the last stage
     SOLVERS: ClassVar[dict[str, Any]] = {}
     NOT_SAVED: ClassVar[tuple[str, ...]] = (*LeastSquaresModel.NOT_SAVED, "basis")
 
@@ -373,11 +374,6 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
             "is_constant_free": bool(self._has_free_intercept),
             "basis": Basis(self.basis),
         }
-
-    @property
-    def _stopping_tolerance(self) -> float | None:
-        """The relative decrease of the training loss below which a stage is the last, or None."""
-        return None
 
     def prepare(
         self, X: Any, y: Any = None, sample_weight: Any = None, start: Any = None, *, validation: Any = None
@@ -469,7 +465,7 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         stages = self._start_stages(checked, space, items)
         again = None if whole is None else self._start_stages(checked, space, whole)
         patience = self.n_iter_no_change if held_out is not None and self.early_stopping else None
-        callback, tol = Callbacks(self), self._stopping_tolerance
+        callback, tol = Callbacks(self), self.tol if self.TOL_ENDS_STAGES else None
         monitor = Monitor(self.max_iter, self.max_seconds, patience, tol, callback, stages.n_stages)
         try:
             with single_threaded_blas(), callback:

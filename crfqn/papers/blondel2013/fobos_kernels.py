@@ -97,18 +97,18 @@ def apply_lazy_penalty_to_rows(rows):
 @inner
 def scores_to_margins(loss, n_states, label, margins, probabilities, losses, rows, scores):
     """Turn the scores in margins[0] into margins as in `margins.MarginState`, with LOGISTIC also probabilities."""
-    s, own = margins[0], margins[0, label]
+    s, label_score = margins[0], margins[0, label]
     if loss == MULTICLASS:
         for r in range(n_states):
-            s[r] += 1.0 - own
+            s[r] += 1.0 - label_score
         s[label] = -np.inf
     elif loss == MULTITASK:
         for r in range(n_states):
             s[r] += 1.0
-        s[label] = 1.0 - own
+        s[label] = 1.0 - label_score
     elif loss == LOGISTIC:
         for r in range(n_states):
-            s[r] -= own
+            s[r] -= label_score
     for r in range(n_states, s.size):
         s[r] = -np.inf
     if loss == LOGISTIC:
@@ -126,7 +126,7 @@ def learn_rows(loss, order, data, n_states, rows):
     probabilities = relevance = np.zeros((1, width))  # no loss reads both
     place, nothing, one = np.zeros(1, features.dtype), np.empty(0), np.ones(1)
     g, h, workspace = np.empty(width), np.empty(width), np.empty(width)
-    label, own = np.zeros(1, labels.dtype), np.empty((2, width))
+    label, spare = np.zeros(1, labels.dtype), np.empty((2, width))
     state = MarginState(loss, place, nothing, label, one, margins, probabilities, relevance, losses)
     for k in range(order.size):
         i = order[k]
@@ -142,7 +142,7 @@ def learn_rows(loss, order, data, n_states, rows):
                 relevance[0, sets[e]] = 1.0
         label[0] = labels[i]
         scores_to_margins(loss, n_states, label[0], margins, probabilities, losses, place, workspace)
-        slopes(state, 0, 1, g, h, own)
+        slopes(state, 0, 1, g, h, spare)
         if loss == RANKING:
             relevance[:] = 0.0
         eta = rates[ETA0] / np.sqrt(counters[STEPS] + 1.0)

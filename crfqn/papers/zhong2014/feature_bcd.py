@@ -84,9 +84,7 @@ class BlockState(MethodState):
         self.objective = owner
         self.n_features, self.n_states = owner.map.n_features, owner.n_states
         structure = loss.structure
-        self.blocks = np.arange(
-            self.n_features + (loss.n_edges > 0)
-        )  # the features, and the edges behind them
+        self.blocks = np.arange(self.n_features + (loss.n_edges > 0))  # the edges are the last
         self.chain = prepare_chain(point, loss, structure) if isinstance(structure, Chain) else None
         self.tree = prepare_tree(point, loss, structure) if isinstance(structure, Taxonomy) else None
         split = split_coords(point.coords, self.n_states, self.n_features)
@@ -200,7 +198,7 @@ class BlockState(MethodState):
         return change
 
     def accept(self) -> None:
-        """Take over the move that was tried last."""
+        """Make the move that was tried last."""
         if self._move is None:
             raise InputError("expected a move to be tried before it is accepted or rejected")
         accept_block(self.chain, self.tree, *self._move, self._row(self._move[0]))
@@ -208,7 +206,7 @@ class BlockState(MethodState):
         self._count()
 
     def reject(self) -> None:
-        """Forget the move that was tried last."""
+        """Undo the move that was tried last."""
         if self._move is not None:
             self.try_move(*self._move[:2], 0.0)
         self.accept()

@@ -113,14 +113,15 @@ def value_at(s, e):
 
 @inner
 def weigh_trial(s, i, log_z, gain):
-    """Keep an item's log Z and targets' score after a trial, which gain that much; returns the change of its loss."""
+    """Store an item's log Z and targets' score after a trial, which raises the score by `gain`; return the change of
+    its loss."""
     s.items[TRIAL_LOG_Z, i], s.items[TRIAL_OBSERVED, i] = log_z, s.items[OBSERVED, i] + gain
     return s.items[WEIGHT, i] * ((log_z - s.items[LOG_Z, i]) - gain)
 
 
 @inner
 def accept_trial(s, i):
-    """Take over an item's log Z and targets' score of the latest trial."""
+    """Make an item's log Z and targets' score those of the latest trial."""
     s.items[LOG_Z, i], s.items[OBSERVED, i] = s.items[TRIAL_LOG_Z, i], s.items[TRIAL_OBSERVED, i]
     s.items[OUTSIDE, i] = np.nan
 

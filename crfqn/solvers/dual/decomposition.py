@@ -106,7 +106,7 @@ class DualDecomposition(Solver):
         order = random.permutation(blocks.items)
         # Where nothing is proved, an early look tells the violation that the later ones are compared to.
         active = blocks.admit(order, np.zeros(order.size))
-        is_small = blocks.n_variables <= FEW and objective.is_convex
+        is_small = order.size * blocks.objective.n_states <= FEW and objective.is_convex
         most = PASSES_OF_FEW if is_small else self.max_passes
         faces = FaceSchedule()
         while True:

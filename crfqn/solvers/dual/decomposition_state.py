@@ -71,7 +71,7 @@ class FaceDescent(NamedTuple):
 
 
 class Certified(NamedTuple):
-    """The objective at the weights, a lower bound on the optimum, and what a sweep without updates has met."""
+    """The objective at the weights, a lower bound on the optimum, and the findings of a sweep without updates."""
 
     value: float
     dual_value: float
@@ -167,16 +167,18 @@ class DualItems(MethodState):
         self.weights = untouched_rows(map.n_features, width)
         self.fixed, self.multiplier = fixed_offsets(objective), np.zeros(self.n_states)
         self.state = starting_items(objective, self.l2, self.fixed.copy())
+        self.has_faces = (
+            self.state.damping.size == 0
+        )  # the variables of an item lie in a simplex, those of the hinge
         self.items = np.flatnonzero(objective.weights > 0)
         self.random = np.full(1, SEED, np.uint64)
 
     @classmethod
     def check(cls, objective: Objective) -> None:
         """Raise ViewError for other losses than the multiclass hinge and its squares, and for supports."""
-        loss, is_of_pairs = objective.loss, objective.loss.has_pair_duals
-        if not (loss.has_label_duals or is_of_pairs) or (
-            is_of_pairs and hasattr(objective.map, KERNEL_STATE)
-        ):
+        loss = objective.loss
+        has_duals = loss.has_pair_duals and not hasattr(objective.map, KERNEL_STATE)
+        if not (loss.has_label_duals or has_duals):
             raise ViewError(
                 "dual variables need the multiclass hinge, squared without a kernel only; the loss is "
                 f"{type(loss).__name__}"
@@ -194,11 +196,6 @@ class DualItems(MethodState):
     def alpha(self) -> Vector:
         """The dual variables, C - b, (N, K)."""
         return dual_variables(self.state)
-
-    @property
-    def n_variables(self) -> int:
-        """The dual variables of the items that count."""
-        return self.items.size * self.objective.n_states
 
     def admit(self, items: NDArray[np.int64], slacks: Vector) -> NDArray[np.int64]:
         """Return the items: weights follow the changes of all."""
@@ -226,11 +223,6 @@ class DualItems(MethodState):
             )
         self.objective.n_passes += order.size / max(self.items.size, 1)
         return ItemSweep.of(findings, slacks)
-
-    @property
-    def has_faces(self) -> bool:
-        """Whether the variables of an item lie in a simplex, those of the hinge."""
-        return self.state.damping.size == 0
 
     def descend_face(self, most: int) -> FaceDescent:
         """Minimise equation 3 over the variables within their bounds by conjugate gradients, at most so many steps;
