@@ -104,9 +104,16 @@ class Labeled:
 
     def digest(self) -> str:
         """Return the SHA-256 (64 hex digits) over labels and observations; the order of the items does not count."""
-        items = zip(self.inputs, self.labels, strict=True)
-        digests = sorted(_item_digest(observed, labels) for observed, labels in items)
-        return hashlib.sha256(b"".join(digests)).hexdigest()
+        digests = []
+        for observed, labels in zip(self.inputs, self.labels, strict=True):
+            digest = hashlib.sha256(json.dumps(labels).encode())
+            if isinstance(observed, np.ndarray):
+                digest.update(repr(observed.shape).encode())
+                digest.update(np.ascontiguousarray(observed, dtype=np.uint8).tobytes())
+            else:
+                digest.update(json.dumps(observed, sort_keys=True).encode())
+            digests.append(digest.digest())
+        return hashlib.sha256(b"".join(sorted(digests))).hexdigest()
 
 
 def append_test(train: Labeled, test: Labeled) -> Labeled:
@@ -135,16 +142,6 @@ def _joined_places(first: Labeled | Documents, second: Labeled | Documents) -> P
     for data, places in ((first, first.places), (second, second.places)):
         parts += places.parts if isinstance(places, JoinedPlaces) else [(data.n_items, places)]
     return JoinedPlaces(second.places.file, second.places.lines, parts=parts)
-
-
-def _item_digest(observed: Any, labels: list[str]) -> bytes:
-    digest = hashlib.sha256(json.dumps(labels).encode())
-    if isinstance(observed, np.ndarray):
-        digest.update(repr(observed.shape).encode())
-        digest.update(np.ascontiguousarray(observed, dtype=np.uint8).tobytes())
-    else:
-        digest.update(json.dumps(observed, sort_keys=True).encode())
-    return digest.digest()
 
 
 # Returns a text that begins with the line of a position or document, with other labels in it, and all else as it is.
@@ -285,30 +282,37 @@ class Documents:
 def concatenate(train: Documents, test: Documents) -> Documents:
     """Join two parts, the first for training (`n_train`): a matrix with fewer columns is widened, taxonomies are
     united. InputError for texts beside a matrix, feature names that disagree, taxonomies that contradict each other."""
-    labels = train.labels + test.labels
+    kinds = [
+        "texts" if isinstance(inputs, list) else "cells" if isinstance(inputs, TokenColumns) else MATRIX
+        for inputs in (train.inputs, test.inputs)
+    ]
     taxonomy = _joined_taxonomy(train.taxonomy, test.taxonomy)
-    kinds = [_kind(part.inputs) for part in (train, test)]
-    if kinds[0] == kinds[1] and kinds[0] != MATRIX:
-        inputs = train.inputs + test.inputs
-        places = _joined_places(train, test)
-        return Documents(
-            inputs, labels, taxonomy, train.n_items, places=places, has_numbers=train.has_numbers
-        )
     if kinds[0] != kinds[1]:
         raise InputError(
             f"the training part holds {kinds[0]}, the test part {kinds[1]}; expected the same kind"
         )
-    from scipy.sparse import vstack
+    names: Sequence[str] | None = None
+    if kinds[0] != MATRIX:
+        inputs = train.inputs + test.inputs
+    else:
+        from scipy.sparse import csr_array, vstack
 
-    names = _joined_names(train.feature_names, test.feature_names)
-    n_columns = max(train.inputs.shape[1], test.inputs.shape[1])
-    matrix = vstack([_widened(part.inputs, n_columns) for part in (train, test)], format="csr")
-    places = _joined_places(train, test)
-    return Documents(matrix, labels, taxonomy, train.n_items, names, places, has_numbers=train.has_numbers)
-
-
-def _kind(inputs: Any) -> str:
-    return "texts" if isinstance(inputs, list) else "cells" if isinstance(inputs, TokenColumns) else MATRIX
+        names = _joined_names(train.feature_names, test.feature_names)
+        n_columns = max(train.inputs.shape[1], test.inputs.shape[1])
+        widened = [
+            csr_array((part.data, part.indices, part.indptr), shape=(part.shape[0], n_columns))
+            for part in (train.inputs, test.inputs)
+        ]
+        inputs = vstack(widened, format="csr")
+    return Documents(
+        inputs,
+        train.labels + test.labels,
+        taxonomy,
+        train.n_items,
+        names,
+        _joined_places(train, test),
+        has_numbers=train.has_numbers,
+    )
 
 
 def _rows(matrix: csr_array) -> Iterator[bytes]:
@@ -323,12 +327,6 @@ def _rows(matrix: csr_array) -> Iterator[bytes]:
 
 def _encoded(content: str | bytes) -> bytes:
     return json.dumps(content).encode() if isinstance(content, str) else content
-
-
-def _widened(matrix: csr_array, n_columns: int) -> csr_array:
-    from scipy.sparse import csr_array
-
-    return csr_array((matrix.data, matrix.indices, matrix.indptr), shape=(matrix.shape[0], n_columns))
 
 
 def _joined_names(train: Sequence[str] | None, test: Sequence[str] | None) -> Sequence[str] | None:

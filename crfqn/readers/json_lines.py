@@ -50,19 +50,22 @@ def read_json_lines(
     origin = source_of(path).origin
     is_later = isinstance(origin, Part) and origin.first > 1  # than where an array begins
     is_array = bool(lines) and not is_later and _is_array(lines[0][1])
-    numbered = [*(_of_array if is_array else _of_lines)(shown, lines)]
-    if not numbered:
-        raise _no_items(shown)
-    numbers, records = [number for number, _ in numbered], [record for _, record in numbered]
-    kind = _kind(f"{shown}, line {numbers[0]}", records[0], (features, tokens, text), (labels, label))
+    numbers, records = [], []
+    for number, record in (_of_array if is_array else _of_lines)(shown, lines):
+        numbers.append(number)
+        records.append(record)
     where = [f"{shown}, line {number}" for number in numbers]
+    kind = _kind(shown, "".join(where[:1]), records, (features, tokens, text), (labels, label))
+    item_lines = np.array(numbers, np.int64)
     if kind == text:
-        contents = [_text(place, record, text) for place, record in zip(where, records, strict=True)]
+        for place, record in zip(where, records, strict=True):
+            if not isinstance(record.get(text), str):
+                raise DataError(f"{place}: expected a text under {text!r}, got {describe(record.get(text))}")
         names = [_label(place, record.get(label, "")) for place, record in zip(where, records, strict=True)]
         relabel = None if is_array else in_line(partial(_relabelled, key=label, is_list=False))
-        places = Places(shown, np.array(numbers, np.int64), relabel=relabel)
+        places = Places(shown, item_lines, relabel=relabel)
         has_numbers = _are_numbers(labels for record in records for labels in _several(record.get(label)))
-        return Documents(contents, names, places=places, has_numbers=has_numbers)
+        return Documents([record[text] for record in records], names, places=places, has_numbers=has_numbers)
     items = [_list(place, record, kind) for place, record in zip(where, records, strict=True)]
     known = [
         _labels(place, record.get(labels), len(item))
@@ -70,15 +73,17 @@ def read_json_lines(
     ]
     relabel = None if is_array else in_line(partial(_relabelled, key=labels, is_list=True))
     lengths = [*map(len, items)]
-    item_lines, offsets = np.array(numbers, np.int64), np.cumsum([0, *lengths], dtype=np.int64)
+    offsets = np.cumsum([0, *lengths], dtype=np.int64)
     places = Places(shown, item_lines.repeat(lengths), offsets, relabel, item_lines=item_lines)
-    has_numbers = _are_numbers(found for record in records for found in record.get(labels) or ())
+    has_numbers = _are_numbers(label for record in records for label in record.get(labels) or ())
     if kind == features or _have_numbers(items):
         return Labeled(items, known, places=places, has_numbers=has_numbers)
     first = next(filter(None, items), [""])
-    made = _columns_of_objects if isinstance(first[0], dict) else _columns
-    columns = made(where, records, items, (tokens, labels))
-    return Labeled(columns, known, places=places, has_numbers=has_numbers)
+    if isinstance(first[0], dict):
+        texts = _columns_of_objects(where, items, tokens)
+    else:
+        texts = _columns(where, records, items, (tokens, labels))
+    return Labeled(TokenColumns(texts, offsets), known, places=places, has_numbers=has_numbers)
 
 
 def kind_of_lines(shown: str, lines: Sequence[str]) -> tuple[str, bool]:
@@ -92,16 +97,10 @@ def kind_of_lines(shown: str, lines: Sequence[str]) -> tuple[str, bool]:
     except DataError:  # of lines that are cut, or that reading refuses
         if not records:
             raise
-    if not records:
-        raise _no_items(shown)
-    kind = _kind(f"{shown}, line 1", records[0], ("features", "tokens", "text"), ("labels", "label"))
+    kind = _kind(shown, f"{shown}, line 1", records, ("features", "tokens", "text"), ("labels", "label"))
     items = [item for record in records if isinstance(item := record.get(kind), list)]
     keys = {frozenset(position) for item in items for position in item if isinstance(position, dict)}
     return DOCUMENTS if kind == "text" else SEQUENCES, _have_numbers(items) or len(keys) > 1
-
-
-def _no_items(shown: str) -> EmptyDataError:
-    return EmptyDataError(f"{shown}: no items; expected a JSON object a line, or an array of objects")
 
 
 def _have_numbers(items: Sequence[Sequence[Any]]) -> bool:
@@ -126,10 +125,7 @@ def _of_array(shown: str, lines: Sequence[tuple[int, str]]) -> Iterator[tuple[in
     """Yield the objects of an array over numbered lines, each with the line on which it begins."""
     text = "\n".join(line for _, line in lines)
     ends = [*accumulate(len(line) + 1 for _, line in lines)]
-    decode = json.JSONDecoder().raw_decode
-
-    def skip(at: int) -> int:
-        return SPACE.match(text, at).end()  # type: ignore[union-attr]
+    decode, skip = json.JSONDecoder().raw_decode, partial(_behind_space, text)
 
     def line_at(at: int) -> int:
         return lines[min(bisect_right(ends, at), len(lines) - 1)][0]
@@ -153,19 +149,28 @@ def _of_array(shown: str, lines: Sequence[tuple[int, str]]) -> Iterator[tuple[in
         raise wrong(skip(at + 1), "nothing behind the array")
 
 
+def _behind_space(text: str, at: int) -> int:
+    return SPACE.match(text, at).end()  # type: ignore[union-attr]
+
+
 def _cut(**_: Any) -> Cut:
     """Return how lines are cut: an array is read as a whole."""
     return lambda lines: (0, 0 if _is_array(next(filterfalse(is_blank, lines), "")) else len(lines))
 
 
-def _kind(where: str, record: dict[str, Any], kinds: Sequence[str], known: tuple[str, str]) -> str:
-    """Return the first of the keys `kinds` that the first object has; DataError, with the keys `known` of labels."""
-    kind = next((key for key in kinds if key in record), None)
+def _kind(
+    shown: str, where: str, records: Sequence[dict[str, Any]], kinds: Sequence[str], known: tuple[str, str]
+) -> str:
+    """Return the first of the keys `kinds` that the first object has, which is at `where`; DataError, with the keys
+    `known` of labels, for none, and for no objects."""
+    if not records:
+        raise EmptyDataError(f"{shown}: no items; expected a JSON object a line, or an array of objects")
+    kind = next((key for key in kinds if key in records[0]), None)
     if kind is None:
         (features, tokens, text), (labels, label) = kinds, known
         raise DataError(
             f"{where}: expected an object with the key {tokens!r} or {features!r} (and {labels!r}), or {text!r} (and "
-            f"{label!r}), got {', '.join(map(repr, record)) or 'none'}"
+            f"{label!r}), got {', '.join(map(repr, records[0])) or 'none'}"
         )
     return kind
 
@@ -179,7 +184,13 @@ def json_lines(data: Labeled | Documents, added: Sequence[Any] | None = None) ->
             if data.labels[i]:
                 record["label"] = data.labels[i]
         else:
-            record.update(_observed(data.inputs, i))
+            if isinstance(data.inputs, TokenColumns):
+                start, stop = data.inputs.offsets[i : i + 2].tolist()
+                names = ("tokens", *data.inputs.names[1:])
+                columns = zip(names, data.inputs.texts.values(), strict=True)
+                record.update((name, column[start:stop]) for name, column in columns)
+            else:
+                record["features"] = data.inputs[i]
             if data.spans is not None:
                 starts, ends = zip(*data.spans[i], strict=True)
                 record |= {"start": starts, "end": ends}
@@ -213,11 +224,9 @@ def _relabelled(line: str, labels: Sequence[str], key: str, is_list: bool) -> st
 
 def _values(line: str) -> tuple[dict[str, tuple[int, int]], int]:
     """Return where the values of an object begin and end in its text, by their keys; and where the last one ends."""
-
-    def skip(at: int) -> int:
-        return SPACE.match(line, at).end()  # type: ignore[union-attr]
-
-    read, spans, end = json.JSONDecoder().raw_decode, {}, 0
+    read, skip = json.JSONDecoder().raw_decode, partial(_behind_space, line)
+    spans: dict[str, tuple[int, int]] = {}
+    end = 0
     at = skip(line.index("{") + 1)
     while line[at] != "}":
         key, at = read(line, at)
@@ -227,14 +236,6 @@ def _values(line: str) -> tuple[dict[str, tuple[int, int]], int]:
         at = skip(end)
         at = skip(at + 1) if line[at] == "," else at
     return spans, end
-
-
-def _observed(inputs: Any, i: int) -> dict[str, Any]:
-    if not isinstance(inputs, TokenColumns):
-        return {"features": inputs[i]}
-    start, stop = inputs.offsets[i : i + 2].tolist()
-    names = ("tokens", *inputs.names[1:])
-    return {name: column[start:stop] for name, column in zip(names, inputs.texts.values(), strict=True)}
 
 
 def _parsed(where: str, line: str) -> dict[str, Any]:
@@ -252,22 +253,36 @@ def _list(where: str, record: dict[str, Any], key: str) -> list[Any]:
         raise DataError(
             f"{where}: expected the key {key!r}, as in the first object, got {', '.join(map(repr, record))}"
         )
-    found = record[key]
-    if not isinstance(found, list):
-        raise DataError(f"{where}: expected a list under {key!r}, got {describe(found)}")
-    return found
+    if not isinstance(record[key], list):
+        raise DataError(f"{where}: expected a list under {key!r}, got {describe(record[key])}")
+    return record[key]
 
 
-def _labels(where: str, found: Any, length: int) -> list[str]:
-    if found is None:
+def _labels(where: str, labels: Any, length: int) -> list[str]:
+    """Return the labels of an item's positions as texts, empty ones for None."""
+    if labels is None:
         return [""] * length
-    if not isinstance(found, list) or not all(map(_is_label, found)):
+    if not isinstance(labels, list) or not all(map(_is_label, labels)):
         raise DataError(
-            f"{where}: expected a list of texts, numbers or booleans as labels, got {shorten(found)}"
+            f"{where}: expected a list of texts, numbers or booleans as labels, got {shorten(labels)}"
         )
-    if len(found) != length:
-        raise DataError(f"{where}: expected {length} labels, one a position, got {len(found)}")
-    return [*map(_label_of, found)]
+    if len(labels) != length:
+        raise DataError(f"{where}: expected {length} labels, one a position, got {len(labels)}")
+    return [*map(_label_of, labels)]
+
+
+def _label(where: str, labels: Any) -> str:
+    """Return the label of a document, or its labels, as one text."""
+    several = _several(labels) or [""]
+    if not all(map(_is_label, several)):
+        raise DataError(
+            f"{where}: expected a text, number or boolean as label, or a list, got {shorten(labels)}"
+        )
+    if len(several) > 1 and any(SEVERAL in str(label) for label in several):
+        raise DataError(
+            f"{where}: a comma parts several labels, and may not stand in one, got {shorten(labels)}"
+        )
+    return SEVERAL.join(map(_label_of, several))
 
 
 def _is_label(label: Any) -> bool:
@@ -279,9 +294,9 @@ def _label_of(label: Any) -> str:
     return label if isinstance(label, str) else json.dumps(label)
 
 
-def _several(found: Any) -> list[Any]:
+def _several(labels: Any) -> list[Any]:
     """Return the labels of a document as a list, none where they are not known."""
-    return found if isinstance(found, list) else [] if found is None else [found]
+    return labels if isinstance(labels, list) else [] if labels is None else [labels]
 
 
 def _are_numbers(labels: Iterable[Any]) -> bool:
@@ -289,40 +304,15 @@ def _are_numbers(labels: Iterable[Any]) -> bool:
     return {*map(type, labels)} <= {int, float}
 
 
-def _text(where: str, record: dict[str, Any], key: str) -> str:
-    found = record.get(key)
-    if not isinstance(found, str):
-        raise DataError(f"{where}: expected a text under {key!r}, got {describe(found)}")
-    return found
-
-
-def _label(where: str, found: Any) -> str:
-    several = _several(found) or [""]
-    if not all(map(_is_label, several)):
-        raise DataError(
-            f"{where}: expected a text, number or boolean as label, or a list, got {shorten(found)}"
-        )
-    if len(several) > 1 and any(SEVERAL in str(label) for label in several):
-        raise DataError(
-            f"{where}: a comma parts several labels, and may not stand in one, got {shorten(found)}"
-        )
-    return SEVERAL.join(map(_label_of, several))
-
-
 def _columns(
     where: list[str], records: list[dict[str, Any]], items: list[list[Any]], used: tuple[str, str]
-) -> TokenColumns:
+) -> dict[str, list[str]]:
     """Return the tokens and every further list of texts that the first object has."""
-    first = records[0]
-    further = [
-        key
-        for key, value in first.items()
-        if key not in used
-        and isinstance(value, list)
-        and len(value) == len(items[0])
-        and all(isinstance(text, str) for text in value)
-    ]
-    texts: dict[str, list[str]] = {name: [] for name in (FIRST_COLUMN, *further)}
+    texts: dict[str, list[str]] = {FIRST_COLUMN: []}
+    for key, value in records[0].items():
+        is_column = isinstance(value, list) and len(value) == len(items[0]) and key not in used
+        if is_column and all(isinstance(text, str) for text in value):
+            texts[key] = []
     for place, record, item in zip(where, records, items, strict=True):
         for name, column in texts.items():
             values = item if name == FIRST_COLUMN else _list(place, record, name)
@@ -330,12 +320,10 @@ def _columns(
                 key = used[0] if name == FIRST_COLUMN else name
                 raise DataError(f"{place}: expected {len(item)} texts under {key!r}, got {shorten(values)}")
             column.extend(values)
-    return TokenColumns(texts, np.cumsum([0, *map(len, items)], dtype=np.int64))
+    return texts
 
 
-def _columns_of_objects(
-    where: list[str], records: list[dict[str, Any]], items: list[list[Any]], used: tuple[str, str]
-) -> TokenColumns:
+def _columns_of_objects(where: list[str], items: list[list[Any]], tokens: str) -> dict[str, list[str]]:
     """Return the columns of tokens that are objects: the keys that the first one has."""
     texts: dict[str, list[str]] = {name: [] for name in next(filter(None, items))[0]}
     for place, item in zip(where, items, strict=True):
@@ -343,12 +331,12 @@ def _columns_of_objects(
             values: list[Any] = [token.get(name) for name in texts] if isinstance(token, dict) else []
             if not values or not all(isinstance(text, str) for text in values):
                 raise DataError(
-                    f"{place}: expected objects with texts under {', '.join(map(repr, texts))} in {used[0]!r}, as in "
+                    f"{place}: expected objects with texts under {', '.join(map(repr, texts))} in {tokens!r}, as in "
                     f"the first one, got {shorten(token)}"
                 )
             for column, text in zip(texts.values(), values, strict=True):
                 column.append(text)
-    return TokenColumns(texts, np.cumsum([0, *map(len, items)], dtype=np.int64))
+    return texts
 
 
 FORMAT = Format(

@@ -107,9 +107,9 @@ def read(
         return tables.from_frame(origin, **options)
     if not isinstance(origin, (str, PathLike)) and not hasattr(origin, "read"):
         raise InputError(f"expected the name of a file, a stream or a data frame, got {describe(origin)}")
-    found = find_format(format, origin)
-    _check_options(repr(found.name), found.read, options)
-    return found.read(Source(origin, encoding, largest_size), **options)
+    row = find_format(format, origin)
+    _check_options(repr(row.name), row.read, options)
+    return row.read(Source(origin, encoding, largest_size), **options)
 
 
 def write(
@@ -141,15 +141,19 @@ def write(
     """
     source = Source(target, encoding)
     content = b"".join(source.encoded(written_batches([(data, predicted)], find_format(format, target))))
-    if hasattr(target, "write"):
-        _to_stream(target, content, source)
-    elif str(target) == STANDARD_INPUT:
-        sys.stdout.flush()
-        stream = getattr(sys.stdout, "buffer", sys.stdout)  # a text in its place, where somebody listens
-        _to_stream(stream, content, source)
-        stream.flush()
-    else:
+    is_standard = not hasattr(target, "write") and str(target) == STANDARD_INPUT
+    if not is_standard and not hasattr(target, "write"):
         replace_data_file(target, pack(content, str(target)))
+        return
+    if is_standard:
+        sys.stdout.flush()
+        target = getattr(sys.stdout, "buffer", sys.stdout)  # a stream of text, where somebody listens
+    try:
+        target.write(content)
+    except TypeError:  # a stream of text
+        target.write(content.decode(source.codec, source.errors))
+    if is_standard:
+        target.flush()
 
 
 def written_batches(batches: Batches, format: Format) -> Iterator[str | bytes]:
@@ -193,13 +197,6 @@ def _check_content(format: Format, data: Data) -> None:
                     )
 
 
-def _to_stream(target: Any, content: bytes, source: Source) -> None:
-    try:
-        target.write(content)
-    except TypeError:  # a stream of text
-        target.write(content.decode(source.codec, source.errors))
-
-
 def _check_options(what: str, reader: Callable[..., Data], options: dict[str, Any]) -> None:
     known = options_of(reader)
     for name in options:
@@ -221,43 +218,33 @@ def rewritten(part: Part, data: Data | None, predicted: Sequence[Any] = ()) -> s
     places = None if data is None else data.places
     if data is None or places is None or places.relabel is None:
         return part.mark + part.text
+    known: dict[int, list[str]] = {}  # labels by the lines of their positions or documents
+    new: dict[int, list[str]] = {}
+    if isinstance(data, Documents):
+        for line, label, prediction in zip(places.lines.tolist(), data.labels, predicted, strict=True):
+            names = [prediction] if isinstance(prediction, str) else list(map(label_text, prediction))
+            parts = [part.strip() for part in label.split(",")]
+            is_same = label == ",".join(names) or sorted(parts) == sorted(names)
+            is_same = is_same or (data.has_numbers and are_equal(parts, names))
+            known[line], new[line] = names if is_same else [label], names
+    else:
+        numbers = iter(places.lines.tolist())
+        for labels, predictions in zip(data.labels, predicted, strict=True):
+            for label, prediction in zip(labels, predictions, strict=True):
+                line = next(numbers)
+                is_same = data.has_numbers and are_equal([label], [prediction])
+                known.setdefault(line, []).append(label)
+                new.setdefault(line, []).append(label if is_same else label_text(prediction))
     *lines, last = part.text.split("\n")
     lines = [*(f"{line}\n" for line in lines), last]
-    known, found = _labels_by_line(data, predicted)
-    starts = [0, *(line - part.first for line in found), len(lines)]
+    starts = [0, *(line - part.first for line in new), len(lines)]
     texts = ["".join(lines[start:stop]) for start, stop in pairwise(starts)]
     if places.title is not None and not part.head:
         texts[0] = places.relabel(texts[0], [places.title])
-    for i, (line, labels) in enumerate(found.items(), start=1):
+    for i, (line, labels) in enumerate(new.items(), start=1):
         if labels != known[line]:
             try:
                 texts[i] = places.relabel(texts[i], labels)
             except InputError as error:
                 raise InputError(f"{places.file}, line {line}: {error}") from error
     return part.mark + "".join(texts)
-
-
-def _labels_by_line(
-    data: Data, predicted: Sequence[Any]
-) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
-    """Return the labels that are known and those that are predicted, by the lines of their positions or documents."""
-    places = data.places
-    assert places is not None  # of a file
-    known: dict[int, list[str]] = {}
-    found: dict[int, list[str]] = {}
-    if isinstance(data, Documents):
-        for line, label, new in zip(places.lines.tolist(), data.labels, predicted, strict=True):
-            found[line] = [new] if isinstance(new, str) else list(map(label_text, new))
-            parts = [part.strip() for part in label.split(",")]
-            is_same = label == ",".join(found[line]) or sorted(parts) == sorted(found[line])
-            is_same = is_same or (data.has_numbers and are_equal(parts, found[line]))
-            known[line] = found[line] if is_same else [label]
-        return known, found
-    lines = iter(places.lines.tolist())
-    for own, labels in zip(data.labels, predicted, strict=True):
-        for label, new in zip(own, labels, strict=True):
-            line = next(lines)
-            known.setdefault(line, []).append(label)
-            is_same = data.has_numbers and are_equal([label], [new])
-            found.setdefault(line, []).append(label if is_same else label_text(new))
-    return known, found

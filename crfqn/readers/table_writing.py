@@ -80,9 +80,9 @@ def relabelled_cell(text: str, labels: Sequence[str], cell: int, delimiter: str)
     pattern = re.compile(rf'"(?:[^"]|"")*"|[^{re.escape(delimiter)}\r\n]*')
     start = stop = len(text) - len(text.lstrip("\r\n"))
     for number in range(cell + 1):
-        found = pattern.match(text, start)
-        assert found is not None  # it matches an empty text, too
-        stop = found.end()
+        match = pattern.match(text, start)
+        assert match is not None  # it matches an empty text, too
+        stop = match.end()
         if number == cell:
             return text[:start] + _cell(new, delimiter, text[start : start + 1] == '"') + text[stop:]
         if not text.startswith(delimiter, stop):

@@ -11,8 +11,8 @@ import csv
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -46,9 +46,6 @@ class Table:
     breaks: set[int] = field(default_factory=set)
     delimiter: str | None = None
     texts: set[str] = field(default_factory=set)
-
-    def where(self, row: int) -> str:
-        return f"{self.shown}, line {self.lines[row]}"
 
     def column(
         self, name: str | None, usual: tuple[str, ...], what: str, taken: Sequence[str] = ()
@@ -144,25 +141,26 @@ def read_parquet(
     drop: Sequence[str] = (),
 ) -> Labeled | Documents:
     """Read a Parquet file (through pyarrow); parameters, result and errors as in `read_delimited`, less `delimiter`."""
-    parquet = import_extra("pyarrow.parquet", "formats", "Parquet")
-    arrow = import_extra("pyarrow", "formats", "Parquet")
-    try:
-        found = parquet.read_table(arrow.BufferReader(read_bytes(path)))
-        found_columns = {name: found.column(name).to_pylist() for name in found.column_names}
-    except (arrow.ArrowException, OSError) as error:
-        raise DataError(f"{shown_name(path)}: no Parquet file, or a damaged one: {error}") from error
-    return _assembled(
-        _of_columns(found_columns, shown_name(path)),
-        Wanted(sentence, label, text, columns, needs_named, rows, drop=drop),
-    )
+    with _parquet(path) as (parquet, content):
+        table = parquet.read_table(content)
+        cells = {name: table.column(name).to_pylist() for name in table.column_names}
+    wanted = Wanted(sentence, label, text, columns, needs_named, rows, drop=drop)
+    return _assembled(_of_columns(cells, shown_name(path)), wanted)
 
 
 def parquet_titles(path: Readable) -> list[str]:
     """Return the names of a Parquet file's columns; errors as of `read_parquet`."""
+    with _parquet(path) as (parquet, content):
+        return list(parquet.read_schema(content).names)
+
+
+@contextmanager
+def _parquet(path: Readable) -> Iterator[tuple[Any, Any]]:
+    """Give pyarrow's module for Parquet and a file's content; DataError for what is no such file."""
     parquet = import_extra("pyarrow.parquet", "formats", "Parquet")
     arrow = import_extra("pyarrow", "formats", "Parquet")
     try:
-        return list(parquet.read_schema(arrow.BufferReader(read_bytes(path))).names)
+        yield parquet, arrow.BufferReader(read_bytes(path))
     except (arrow.ArrowException, OSError) as error:
         raise DataError(f"{shown_name(path)}: no Parquet file, or a damaged one: {error}") from error
 
@@ -215,9 +213,8 @@ def _read(path: Readable, delimiter: str, wanted: Wanted) -> Table:
                     f"{shown}, line {first}: expected {len(table.header)} cells ({', '.join(table.header)}), got "
                     f"{len(row)}: {delimiter.join(row)[:60]!r}"
                 )
-            else:
-                table.rows.append(row)
-                table.lines.append(first)
+            table.rows.append(row)
+            table.lines.append(first)
     except csv.Error as error:
         reason = RETURN_WITHIN if "new-line" in str(error) else f"malformed table: {error}"
         raise DataError(f"{shown}, line {numbers[before]}: {reason}") from error
@@ -252,13 +249,15 @@ def _assembled(table: Table, wanted: Wanted) -> Labeled | Documents:
     of_label, of_sentence, of_text = _parts_of(table, wanted)
     labels = ["" if of_label is None else row[of_label] for row in table.rows]
     has_numbers = of_label is not None and table.header[of_label] not in table.texts
-    title = _new_title(table, wanted.label) if of_label is None and wanted.header else None
+    title = None
+    if of_label is None and wanted.header:  # a new column of labels is called as it would be looked for
+        title = wanted.label or next(name for name in (*LABELS, "predicted") if name not in table.header)
     relabel = None
     if table.delimiter is not None:
         cell = len(table.header) if of_label is None else of_label
         relabel = partial(relabelled_cell, cell=cell, delimiter=table.delimiter)
+    places = Places(table.shown, np.array(table.lines, np.int64), None, relabel, title)
     if of_text is not None:
-        places = Places(table.shown, np.array(table.lines, np.int64), None, relabel, title)
         return Documents([row[of_text] for row in table.rows], labels, places=places, has_numbers=has_numbers)
     starts = range(len(table.rows)) if wanted.rows else _starts(table, of_sentence)
     used = {of_label, of_sentence, *(c for c, name in enumerate(table.header) if name in wanted.drop)}
@@ -271,11 +270,11 @@ def _assembled(table: Table, wanted: Wanted) -> Labeled | Documents:
     texts = {table.header[c]: [read(row[c]) for row in table.rows] for c in numbers}
     offsets = np.array([*starts, len(table.rows)], np.int64)
     if wanted.rows:
-        places = Places(table.shown, np.array(table.lines, np.int64), None, relabel, title)
         return Documents(TokenColumns(texts, offsets), labels, places=places, has_numbers=has_numbers)
-    places = Places(table.shown, np.array(table.lines, np.int64), offsets, relabel, title)
     items = [labels[start:stop] for start, stop in itertools.pairwise(offsets)]
-    return Labeled(TokenColumns(texts, offsets), items, places=places, has_numbers=has_numbers)
+    return Labeled(
+        TokenColumns(texts, offsets), items, places=replace(places, offsets=offsets), has_numbers=has_numbers
+    )
 
 
 def _parts_of(table: Table, wanted: Wanted) -> tuple[int | None, int | None, int | None]:
@@ -295,21 +294,9 @@ def _parts_of(table: Table, wanted: Wanted) -> tuple[int | None, int | None, int
     return of_label, of_sentence, of_text
 
 
-def cut_table(
-    *,
-    delimiter: str = ",",
-    sentence: str | None = None,
-    label: str | None = None,
-    text: str | None = None,
-    columns: Sequence[str] | None = None,
-    needs_named: bool = True,
-    rows: bool = False,
-    header: bool = True,
-    drop: Sequence[str] = (),
-) -> Cut:
+def cut_table(*, delimiter: str = ",", **options: Any) -> Cut:
     """Return how a CSV or TSV file is cut that is read with these options; all but the first lines are of items."""
-
-    wanted = Wanted(sentence, label, text, columns, needs_named, rows, header, drop)
+    wanted = Wanted(**options)
 
     def cut(lines: Sequence[str]) -> tuple[int, int]:
         first_line = next((line for line in lines if not is_blank(line)), "")
@@ -319,8 +306,8 @@ def cut_table(
         of_sentence = of_text = current = None
         try:
             for row in reader:
-                if table is None and (rows or not header):
-                    table, n_head = Table("", row), reader.line_num * header
+                if table is None and (wanted.rows or not wanted.header):
+                    table, n_head = Table("", row), reader.line_num * wanted.header
                     n_whole, of_text = reader.line_num, 0
                 elif table is None:
                     if row:
@@ -343,11 +330,6 @@ def cut_table(
     return cut
 
 
-def _new_title(table: Table, label: str | None) -> str:
-    """Return what a column of labels is called that the table lacks: as it would be looked for."""
-    return label or next(name for name in (*LABELS, "predicted") if name not in table.header)
-
-
 def _starts(table: Table, of_sentence: int | None) -> list[int]:
     """Return the rows that begin an item."""
     if of_sentence is None:
@@ -360,9 +342,10 @@ def _starts(table: Table, of_sentence: int | None) -> list[int]:
         if number and name in ("", current):
             continue
         if name in seen:
+            where = f"{table.shown}, line {table.lines[number]}"
+            first = table.lines[seen[name]]
             raise DataError(
-                f"{table.where(number)}: {name!r} again, which began in line {table.lines[seen[name]]}; the rows of an "
-                "item have to stand together"
+                f"{where}: {name!r} again, which began in line {first}; the rows of an item have to stand together"
             )
         current, seen[name] = name, number
         starts.append(number)
@@ -436,25 +419,22 @@ def with_point(cell: str) -> str:
 
 
 FORMATS = (
-    Format(
-        "csv",
-        "table with a header: a position or a text a row",
-        (".csv",),
-        (SEQUENCES, DOCUMENTS, ROWS),
-        read_delimited,
-        delimited_lines,
-        cut_table,
-        partial(_begins, delimiter=","),
-    ),
-    Format(
-        "tsv",
-        "the same, with tabs",
-        (".tsv",),
-        (SEQUENCES, DOCUMENTS, ROWS),
-        partial(read_delimited, delimiter="\t"),
-        partial(delimited_lines, delimiter="\t"),
-        partial(cut_table, delimiter="\t"),
-        partial(_begins, delimiter="\t"),
+    *(
+        Format(
+            name,
+            title,
+            (f".{name}",),
+            (SEQUENCES, DOCUMENTS, ROWS),
+            partial(read_delimited, delimiter=delimiter) if name == "tsv" else read_delimited,
+            partial(delimited_lines, delimiter=delimiter),
+            partial(cut_table, delimiter=delimiter),
+            partial(_begins, delimiter=delimiter),
+        )
+        for (name, delimiter), title in zip(
+            DELIMITERS.items(),
+            ("table with a header: a position or a text a row", "the same, with tabs"),
+            strict=True,
+        )
     ),
     Format(
         "parquet",
