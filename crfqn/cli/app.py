@@ -53,22 +53,23 @@ def subcommand(name: str | None = None, group: typer.Typer = app) -> Callable[..
     return lambda function: group.command(name, cls=Command)(command(with_option_groups(function)))
 
 
-ModelArgument = Annotated[
-    Path,
-    typer.Argument(
-        help="A model file that `crfqn train` wrote; predict, evaluate and inspect take CRFsuite's, too."
-    ),
-]
-RecipeArgument = Annotated[str | None, typer.Argument(help="A recipe, as for `crfqn train`, or --data FILE.")]
-OutputOption = Annotated[
-    Path | None, typer.Option("--output", "-o", help="A file instead of standard output.")
-]
-DatasetArgument = Annotated[str, typer.Argument(help="A name from `crfqn data list`.")]
+RECIPE = "A recipe by name (digits, stdlib) or path (models/ocr, my/recipe.toml); or --data FILE."
+MODEL = "A model file that `crfqn train` wrote; predict, evaluate and inspect take CRFsuite's, too."
 INPUT_FORMAT = (
     "Its format is told by the name or the first lines: columns, a word a line and a blank line between items, or "
     "sentences for models of words; CRFsuite's label TAB attribute[:value] TAB ...; rows of a letter table for models "
     "of images; a text, or label TAB text, a line; svmlight's label id:value ...; tables; JSON lines. gzip is fine."
 )
+LABELLED = (
+    "A labelled file, or - for standard input, in the format of `crfqn predict`; default: the test part of the data "
+    "that the model was trained on"
+)
+ModelArgument = Annotated[Path, typer.Argument(help=MODEL)]
+RecipeArgument = Annotated[str | None, typer.Argument(help="A recipe, as for `crfqn train`, or --data FILE.")]
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", "-o", help="A file instead of standard output.")
+]
+DatasetArgument = Annotated[str, typer.Argument(help="A name from `crfqn data list`.")]
 
 
 def _show_version(is_asked: bool) -> None:
@@ -79,12 +80,12 @@ def _show_version(is_asked: bool) -> None:
         raise typer.Exit()
 
 
+# fmt: off
+# Options stand a line each.
 @app.callback()
 def options(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
-    ] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True,
+        help="Show the version and exit.")] = False,
 ) -> None:
     pass
 
@@ -92,9 +93,7 @@ def options(
 @subcommand()
 def quickstart(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where the model goes.")] = None,
-    n_threads: ThreadsOption = None,
-    as_json: JsonOption = False,
-    is_quiet: QuietOption = False,
+    n_threads: ThreadsOption = None, as_json: JsonOption = False, is_quiet: QuietOption = False,
 ) -> int:
     """Train a first model in seconds: handwritten words if their data is at hand, else handwritten digits."""
     from crfqn.cli.training import quickstart
@@ -104,28 +103,16 @@ def quickstart(
 
 @subcommand()
 def train(
-    recipe: Annotated[
-        str | None,
-        typer.Argument(
-            help="A recipe by name (digits, stdlib) or path (models/ocr, my/recipe.toml); or --data FILE."
-        ),
-    ] = None,
-    *,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where the model goes; default: NAME.crfqn, here.")
-    ] = None,
-    data: Annotated[dict[str, Any], DataOptions],
-    dev: Annotated[dict[str, Any], DevOptions],
-    overrides: Annotated[dict[str, Any], TrainOverrides],
-    cluster: ClusterOptions,
+    recipe: Annotated[str | None, typer.Argument(help=RECIPE)] = None, *,
+    output: Annotated[Path | None, typer.Option("--output", "-o",
+        help="Where the model goes; default: NAME.crfqn, here.")] = None,
+    data: Annotated[dict[str, Any], DataOptions], dev: Annotated[dict[str, Any], DevOptions],
+    overrides: Annotated[dict[str, Any], TrainOverrides], cluster: ClusterOptions,
     dense: Annotated[Path | None, typer.Option(help=DENSE, rich_help_panel="Features")] = None,
-    is_float32: Annotated[
-        bool,
-        typer.Option("--float32", help="Store weights in 4 bytes instead of 8.", rich_help_panel="Output"),
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON instead of a table.", rich_help_panel="Output")
-    ] = False,
+    is_float32: Annotated[bool, typer.Option("--float32", help="Store weights in 4 bytes instead of 8.",
+        rich_help_panel="Output")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.",
+        rich_help_panel="Output")] = False,
     is_quiet: QuietOption = False,
 ) -> int:
     """Train a model from a recipe, whose settings options override, or on a file (--data).
@@ -134,18 +121,15 @@ def train(
     """
     from crfqn.cli.training import train
 
-    how: dict[str, Any] = {"dtype": "float32" if is_float32 else "float64"}
-    how |= {"as_json": as_json, "is_quiet": is_quiet}
+    dtype = "float32" if is_float32 else "float64"
+    how: dict[str, Any] = {"dtype": dtype, "as_json": as_json, "is_quiet": is_quiet}
     return train(recipe, data, output, overrides, dev, dense, cluster, **how)
 
 
 @subcommand()
 def recipe(
-    structure: Annotated[
-        str, typer.Argument(help="What the labels are: chain, taxonomy, flat or ranking.")
-    ] = "chain",
-    output: OutputOption = None,
-    as_json: JsonOption = False,
+    structure: Annotated[str, typer.Argument(help="What the labels are: chain, taxonomy, flat or ranking.")] = "chain",
+    output: OutputOption = None, as_json: JsonOption = False,
 ) -> None:
     """Write a recipe to begin with: every key, with its default and what it means."""
     from crfqn.cli.output import to_json, write_text
@@ -156,15 +140,11 @@ def recipe(
 
 @subcommand()
 def path(
-    recipe: RecipeArgument = None,
-    *,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Save the best model here; default: none is saved.")
-    ] = None,
-    data: Annotated[dict[str, Any], DataOptions],
-    options: PathOptions,
-    overrides: Annotated[dict[str, Any], PathOverrides],
-    is_quiet: QuietOption = False,
+    recipe: RecipeArgument = None, *,
+    output: Annotated[Path | None, typer.Option("--output", "-o",
+        help="Save the best model here; default: none is saved.")] = None,
+    data: Annotated[dict[str, Any], DataOptions], options: PathOptions,
+    overrides: Annotated[dict[str, Any], PathOverrides], is_quiet: QuietOption = False,
 ) -> int:
     """Train a recipe for many strengths of the L1 penalty, at hardly more than the cost of the last; score each.
 
@@ -177,15 +157,11 @@ def path(
 
 @subcommand()
 def cv(
-    recipe: RecipeArgument = None,
-    *,
-    folds: Annotated[
-        int, typer.Option("--folds", "-k", min=2, help=f"So many parts of the training items, {FOLDS}.")
-    ] = 5,
-    data: Annotated[dict[str, Any], DataOptions],
-    overrides: Annotated[dict[str, Any], TrainOverrides],
-    as_json: JsonOption = False,
-    is_quiet: QuietOption = False,
+    recipe: RecipeArgument = None, *,
+    folds: Annotated[int, typer.Option("--folds", "-k", min=2,
+        help=f"So many parts of the training items, {FOLDS}.")] = 5,
+    data: Annotated[dict[str, Any], DataOptions], overrides: Annotated[dict[str, Any], TrainOverrides],
+    as_json: JsonOption = False, is_quiet: QuietOption = False,
 ) -> int:
     """Score a recipe by cross-validation: each fold by a model of all others; mean and deviation of the scores."""
     from crfqn.cli.tuning import cross_validate
@@ -196,10 +172,8 @@ def cv(
 @subcommand()
 def predict(
     model: ModelArgument,
-    input: Annotated[str, typer.Argument(help=f"A file, or - for standard input. {INPUT_FORMAT}")] = "-",
-    *,
-    output: OutputOption = None,
-    options: PredictOptions,
+    input: Annotated[str, typer.Argument(help=f"A file, or - for standard input. {INPUT_FORMAT}")] = "-", *,
+    output: OutputOption = None, options: PredictOptions,
 ) -> None:
     """Label new items: one label a line; of sequences, a blank line after each item.
 
@@ -214,18 +188,10 @@ def predict(
 @subcommand()
 def evaluate(
     model: ModelArgument,
-    input: Annotated[
-        str | None,
-        typer.Argument(
-            help="A labelled file, or - for standard input, in the format of `crfqn predict`; "
-            "default: the test part of the data that the model was trained on. That is a dataset of `crfqn data list`, "
-            "or the files of a recipe of your own, if this recipe still lies where it was and names the same files: "
-            "a model file alone does not decide which files are opened."
-        ),
-    ] = None,
-    format: FormatOption = None,
-    dense: DenseOption = None,
-    encoding: EncodingOption = None,
+    input: Annotated[str | None, typer.Argument(help=f"{LABELLED}. That is a dataset of `crfqn data list`, "
+        "or the files of a recipe of your own, if this recipe still lies where it was and names the same files: "
+        "a model file alone does not decide which files are opened.")] = None,
+    format: FormatOption = None, dense: DenseOption = None, encoding: EncodingOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure a model on labelled items: accuracy, precision, recall and F1 of each label, log-likelihood.
@@ -253,22 +219,12 @@ def inspect(
 @subcommand()
 def report(
     model: ModelArgument,
-    input: Annotated[
-        str | None,
-        typer.Argument(
-            help="A labelled file, or - for standard input, in the format of `crfqn predict`; default: the test "
-            "part of the data that the model was trained on, if it is at hand."
-        ),
-    ] = None,
-    *,
+    input: Annotated[str | None, typer.Argument(help=f"{LABELLED}, if it is at hand.")] = None, *,
     output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("report.html"),
-    title: Annotated[
-        str | None, typer.Option(help="Title of the page; default: the model file's name.")
-    ] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the page; default: the model file's name.")] = None,
     top: Annotated[int, typer.Option(min=1, help="So many features of each label, the strongest.")] = 30,
     n_errors: Annotated[int, typer.Option("--errors", min=1, help="So many wrong items, the worst.")] = 20,
-    as_json: JsonOption = False,
-    is_quiet: QuietOption = False,
+    as_json: JsonOption = False, is_quiet: QuietOption = False,
 ) -> None:
     r"""Write a page about a model: one HTML file with its training, weights, scores and worst errors.
 
@@ -282,22 +238,13 @@ def report(
 
 @subcommand()
 def serve(
-    model: ModelArgument,
-    *,
-    host: Annotated[
-        str, typer.Option(help="The address to listen at; 0.0.0.0: all of this machine.")
-    ] = "127.0.0.1",
+    model: ModelArgument, *,
+    host: Annotated[str, typer.Option(help="The address to listen at; 0.0.0.0: all of this machine.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0: a free one.")] = 8000,
-    n_workers: Annotated[
-        int, typer.Option("--workers", min=1, help="So many processes, which share the model.")
-    ] = 1,
+    n_workers: Annotated[int, typer.Option("--workers", min=1, help="So many processes, which share the model.")] = 1,
     max_bytes: Annotated[int, typer.Option(min=1, help="Refuse larger requests.")] = 1 << 20,
-    timeout: Annotated[
-        float,
-        typer.Option(
-            min=0.001, help="Give a request, or a connection without one, up after so many seconds."
-        ),
-    ] = 10.0,
+    timeout: Annotated[float, typer.Option(min=0.001,
+        help="Give a request, or a connection without one, up after so many seconds.")] = 10.0,
 ) -> None:
     r"""Label over HTTP: POST /label, with a page to try the model in at /, and OpenAPI's description at /openapi.json.
 
@@ -310,44 +257,24 @@ def serve(
 
 @subcommand()
 def convert(
-    source: Annotated[
-        Path,
-        typer.Argument(
-            help="A model of crfqn, CRFsuite, Wapiti (its model file, or a dump), CRF++ (text, crf_learn -t), or JSON."
-        ),
-    ],
-    target: Annotated[
-        Path, typer.Argument(help="The file to write: .crfqn, .crfsuite, .json, or .onnx (classifiers only).")
-    ],
-    *,
-    source_format: Annotated[
-        str | None,
-        typer.Option("--from", help="crfqn, crfsuite, wapiti, crfpp or json; default: as the file begins."),
-    ] = None,
-    target_format: Annotated[
-        str | None, typer.Option("--to", help="crfqn, crfsuite, json or onnx; default: by the extension.")
-    ] = None,
-    n_columns: Annotated[
-        int | None,
-        typer.Option(
-            "--n-columns",
-            min=1,
-            help="Of a model of Wapiti or CRF++: so many columns before the label in the files that it is for; "
-            "default: those that its templates use, and perhaps more behind them, which are kept.",
-        ),
-    ] = None,
-    dtype: Annotated[
-        str | None,
-        typer.Option(help="float32 or float64, of the weights; default: float64, of ONNX float32."),
-    ] = None,
-    input: Annotated[
-        str | None, typer.Option(help="Of ONNX: dense (default) or sparse, what the graph takes.")
-    ] = None,
-    lossy: Annotated[
-        bool, typer.Option("--lossy", help="Of CRFsuite: leave out what its format has no place for.")
-    ] = False,
-    as_json: JsonOption = False,
-    is_quiet: QuietOption = False,
+    source: Annotated[Path, typer.Argument(
+        help="A model of crfqn, CRFsuite, Wapiti (its model file, or a dump), CRF++ (text, crf_learn -t), or JSON.")],
+    target: Annotated[Path, typer.Argument(
+        help="The file to write: .crfqn, .crfsuite, .json, or .onnx (classifiers only).")], *,
+    source_format: Annotated[str | None, typer.Option("--from",
+        help="crfqn, crfsuite, wapiti, crfpp or json; default: as the file begins.")] = None,
+    target_format: Annotated[str | None, typer.Option("--to",
+        help="crfqn, crfsuite, json or onnx; default: by the extension.")] = None,
+    n_columns: Annotated[int | None, typer.Option("--n-columns", min=1,
+        help="Of a model of Wapiti or CRF++: so many columns before the label in the files that it is for; "
+        "default: those that its templates use, and perhaps more behind them, which are kept.")] = None,
+    dtype: Annotated[str | None, typer.Option(
+        help="float32 or float64, of the weights; default: float64, of ONNX float32.")] = None,
+    input: Annotated[str | None, typer.Option(
+        help="Of ONNX: dense (default) or sparse, what the graph takes.")] = None,
+    lossy: Annotated[bool, typer.Option("--lossy",
+        help="Of CRFsuite: leave out what its format has no place for.")] = False,
+    as_json: JsonOption = False, is_quiet: QuietOption = False,
 ) -> None:
     """Turn a model into one of another tool, or one of another tool into crfqn's."""
     from crfqn.cli.files import convert
@@ -358,20 +285,11 @@ def convert(
 
 @subcommand("compile")
 def compile_(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Estimators such as ChainCRF; default: all of them.")
-    ] = None,
-    to: Annotated[
-        Path | None,
-        typer.Option(
-            file_okay=False,
-            writable=True,
-            resolve_path=True,
-            help="Keep the code in this folder, where processes with CRFQN_CODE=FOLDER find it.",
-        ),
-    ] = None,
-    as_json: JsonOption = False,
-    is_quiet: QuietOption = False,
+    names: Annotated[list[str] | None, typer.Argument(
+        help="Estimators such as ChainCRF; default: all of them.")] = None,
+    to: Annotated[Path | None, typer.Option(file_okay=False, writable=True, resolve_path=True,
+        help="Keep the code in this folder, where processes with CRFQN_CODE=FOLDER find it.")] = None,
+    as_json: JsonOption = False, is_quiet: QuietOption = False,
 ) -> None:
     """Compile ahead of the first training, which otherwise takes the time: in images of containers, for clusters."""
     from crfqn.cli.compilation import compile_all

@@ -149,43 +149,28 @@ PathOverrides = overrides(
 )
 
 
+# fmt: off
 @dataclass(frozen=True)
 class ClusterOptions:
     """Where the data are held during a training, in `crfqn train`."""
 
-    scheduler: str | None = option(
-        "Train on the workers of the Dask cluster that has its scheduler here, tcp://...; they read the files of "
-        "--data, a shard each.",
-        rich_help_panel="Cluster",
-    )
-    workers: int | None = option(
-        "Train on so many worker processes of this machine.", min=1, rich_help_panel="Cluster"
-    )
+    scheduler: str | None = option("Train on the workers of the Dask cluster that has its scheduler here, tcp://...; "
+        "they read the files of --data, a shard each.", rich_help_panel="Cluster")
+    workers: int | None = option("Train on so many worker processes of this machine.", min=1, rich_help_panel="Cluster")
 
 
 @dataclass(frozen=True)
 class PathOptions:
     """The grid of `crfqn path`, how its models are scored, when to stop, and where the results go."""
 
-    n_values: int | None = option(
-        "So many pairs of l1 and l2 around those of the recipe, the first, in steps of 3; 9 by default. With --l1 or "
-        "--patience so many values of l1 (20).",
-        "--values",
-        min=1,
-    )
-    l1: float | None = option(
-        "Instead: descend from the l1 under which all weights are zero to this one (group_l1 for a penalty over rows).",
-        min=0,
-    )
-    holdout: float = option(
-        "The share of the training items that models are scored on.", default=0.1, min=0, max=1
-    )
+    n_values: int | None = option("So many pairs of l1 and l2 around those of the recipe, the first, in steps of 3; 9 "
+        "by default. With --l1 or --patience so many values of l1 (20).", "--values", min=1)
+    l1: float | None = option("Instead: descend from the l1 under which all weights are zero to this one (group_l1 for "
+        "a penalty over rows).", min=0)
+    holdout: float = option("The share of the training items that models are scored on.", default=0.1, min=0, max=1)
     cv: int | None = option(f"Score by cross-validation instead: with so many folds, {FOLDS}.", min=2)
-    patience: int | None = option(
-        "Descend, and stop after so many values without a better score; without --l1 at the latest at a tenth of auto "
-        "or 1/100 of the largest.",
-        min=1,
-    )
+    patience: int | None = option("Descend, and stop after so many values without a better score; without --l1 at the "
+        "latest at a tenth of auto or 1/100 of the largest.", min=1)
     max_seconds: Any = field(default=None, metadata={"option": parameter_option("max_seconds")})
     csv: Path | None = option("Write the table here, as CSV.")
     plot: Path | None = option("Draw accuracy, non-zeros, gap and seconds here (.png, .svg, .pdf).")
@@ -196,51 +181,28 @@ class PathOptions:
 class PredictOptions:
     """The columns that `crfqn predict` writes, and how it chooses labels; None where the user asked for nothing."""
 
-    with_marginals: bool = option(
-        "Add probabilities of labels, label:p, tab-separated: of all labels of a position, of the 10 most "
-        "probable labels of a document.",
-        "--marginals",
-        default=False,
-    )
-    top: int | None = option(
-        "So many labels of a document with their probabilities, the most probable first.", min=1
-    )
-    n_best: int | None = option(
-        "So many labellings of a sequence, the most probable first: before each of them @probability TAB number, or "
-        "what --to crfpp or wapiti has there.",
-        "--n-best",
-        min=1,
-    )
-    threshold: float | None = option(
-        "In a taxonomy: go down from the most probable top node as long as the most probable child "
-        "has this probability, and print where that ends.",
-        min=0,
-        max=1,
-    )
-    with_score: bool = option(
-        "The log-probability of the labels in nats: before a sequence as @log-probability TAB number, "
-        "before the label of a document as number TAB label.",
-        "--score",
-        default=False,
-    )
-    as_json: bool = option(
-        "Write a JSON object a line instead: labels and what else is asked for.", "--json", default=False
-    )
+    with_marginals: bool = option("Add probabilities of labels, label:p, tab-separated: of all labels of a position, "
+        "of the 10 most probable labels of a document.", "--marginals", default=False)
+    top: int | None = option("So many labels of a document with their probabilities, the most probable first.", min=1)
+    n_best: int | None = option("So many labellings of a sequence, the most probable first: before each of them "
+        "@probability TAB number, or what --to crfpp or wapiti has there.", "--n-best", min=1)
+    threshold: float | None = option("In a taxonomy: go down from the most probable top node as long as the most "
+        "probable child has this probability, and print where that ends.", min=0, max=1)
+    with_score: bool = option("The log-probability of the labels in nats: before a sequence as @log-probability TAB "
+        "number, before the label of a document as number TAB label.", "--score", default=False)
+    as_json: bool = option("Write a JSON object a line instead: labels and what else is asked for.", "--json",
+        default=False)
     format: FormatOption = None
     dense: DenseOption = None
-    to: str | None = option(
-        "Write the input again with the predicted labels, in this format: conll, jsonl, csv, crfsuite, ... In "
-        "its own format nothing but labels changes; another one gets a further column."
-    )
-    is_text: bool = option(
-        "The input is raw text, a line an item: for models of words it is cut into words and punctuation. Default: "
-        "where a model reads words alone and the input looks like sentences.",
-        "--text",
-        default=False,
-    )
+    to: str | None = option("Write the input again with the predicted labels, in this format: conll, jsonl, csv, "
+        "crfsuite, ... In its own format nothing but labels changes; another one gets a further column.")
+    is_text: bool = option("The input is raw text, a line an item: for models of words it is cut into words and "
+        "punctuation. Default: where a model reads words alone and the input looks like sentences.", "--text",
+        default=False)
     encoding: EncodingOption = None
 
 
+# fmt: on
 ThreadsOption = Annotated[Any, parameter_option("n_threads")]
 
 
