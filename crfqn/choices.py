@@ -21,14 +21,14 @@ def load_class(name: str) -> Any:
 class PenaltyRow:
     """A row of the table of penalties.
 
-    says : what of the weights it adds up
-    made_of : the class that `of_strengths` makes it of, by its dotted name
+    description : what of the weights it adds up
+    class_path : the class that `of_strengths` makes it of, by its dotted name
     strengths : names of its strengths; the first one is varied by a regularisation path
     norm : the norm of a row of weights, where the penalty has groups
     """
 
-    says: str
-    made_of: str
+    description: str
+    class_path: str
     strengths: tuple[str, ...]
     norm: str = "l2"
 
@@ -53,26 +53,26 @@ PENALTIES: Mapping[str, PenaltyRow] = {
 class Form:
     """A loss over items of one kind: with a label each, or over chains and taxonomies.
 
-    made_of : the class that `over` makes it of, by its dotted name
+    class_path : the class that `over` makes it of, by its dotted name
     solvers : where not all solvers can train it: the names of those that can, by penalty, the default first
     takes_bound : whether it may be bounded in the place of being minimised
     """
 
-    made_of: str
+    class_path: str
     solvers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     takes_bound: bool = False
 
     @property
     def loss_class(self) -> Any:
         """The class of the loss."""
-        return load_class(self.made_of)
+        return load_class(self.class_path)
 
 
 @dataclass(frozen=True)
 class LossRow:
     """A row of the table of losses.
 
-    says : what it is of an item
+    description : what it is of an item
     flat, structured : its form over items with a label each, and over chains and taxonomies, where there is one
     estimator : the estimator of flat labels that recipes train it by
     ridge_only : whether that estimator knows l2 alone
@@ -81,7 +81,7 @@ class LossRow:
         zero, by their names in `automatic_solver.TUNED`
     """
 
-    says: str
+    description: str
     flat: Form | None = None
     structured: Form | None = None
     estimator: str = "MulticlassClassifier"

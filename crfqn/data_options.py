@@ -22,13 +22,14 @@ class Key:
     of: tuple[str, ...]
 
 
-def key(default: Any, says: str, kind: type | None = None, *, of: str = "", **limits: Any) -> Any:
+def key(default: Any, description: str, kind: type | None = None, *, of: str = "", **limits: Any) -> Any:
     """Declare a key of a section, by default of the kind of `default` (text where it has none); `of`: the kinds of
     features or structure that have it, separated by blanks; `limits` as of `Parameter`."""
     if kind is None:
         kind = str if default is None or default is MISSING else type(default)
     return field(
-        default=default, metadata={"key": Key(Parameter(says, kind, **limits), default, tuple(of.split()))}
+        default=default,
+        metadata={"key": Key(Parameter(description, kind, **limits), default, tuple(of.split()))},
     )
 
 

@@ -22,14 +22,14 @@ KINDS = {float: "a finite number", int: "an integer", bool: "True or False", str
 
 @dataclass(frozen=True)
 class Parameter:
-    """A row of the table: a parameter's meaning (`says`), its values, and what they may be in words where these leave
-    it open.
+    """A row of the table: a parameter's meaning (`description`), its values, and what they may be in words where these
+    leave it open.
 
     kind object is for what only the estimator can check, unless `accepts` can without one. `low`, `above` and `below`
     limit a number, >=, > and <; `words` may stand in its place.
     """
 
-    says: str
+    description: str
     kind: type = object
     choices: tuple[str, ...] = ()
     low: float | None = None

@@ -32,7 +32,7 @@ def table() -> str:
         signatures = [inspect.signature(kind).parameters for kind in ESTIMATORS]
         defaults = dict.fromkeys(f"`{of[name].default!r}`" for of in signatures if name in of)
         value = rule.expected if rule.kind is not str or rule.choices else "a name"
-        lines.append(f"| `{name}` | {value} | {', '.join(defaults)} | {rule.says} |")
+        lines.append(f"| `{name}` | {value} | {', '.join(defaults)} | {rule.description} |")
     return "\n".join(lines)
 
 
@@ -88,8 +88,8 @@ def test_keys_of_recipes_and_options_are_of_the_table():
     own = {"name": "solver"}
     for section in (ObjectiveSection, SolverSection):
         for name, key in keys_in(section).items():
-            assert key.rule.says == PARAMETERS[own.get(name, name)].says
-    says = {name: rule.says[1:] for name, rule in PARAMETERS.items()}
+            assert key.rule.description == PARAMETERS[own.get(name, name)].description
+    says = {name: rule.description[1:] for name, rule in PARAMETERS.items()}
     for group, others in (
         (TrainOverrides, set()),
         (PathOverrides, set()),

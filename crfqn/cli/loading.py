@@ -29,20 +29,9 @@ from crfqn.model.texts import ENOUGH, share_text, tokenizer_of
 from crfqn.readers.items import Documents
 from crfqn.readers.registry import FORMATS, find_format, read
 from crfqn.readers.sniffing import first_lines, sniff, word_rows
-from crfqn.recipes import Observed, load_recipe, observe
+from crfqn.recipes import Observed, load_recipe, observe, sources
 from crfqn.recipes.schema import Recipe, parse_recipe
 from crfqn.recipes.sequences import holds_letters, pixel_map
-from crfqn.recipes.sources import (
-    OF_TEMPLATES,
-    TABLES,
-    column_options,
-    format_of,
-    format_of_columns,
-    format_of_new,
-    reading_options,
-    separator_of_new,
-    told_format,
-)
 
 if TYPE_CHECKING:
     from crfqn.taxonomy.tree import LabelTree
@@ -52,7 +41,7 @@ Result = TypeVar("Result")
 MOST_LIGHT = 200_000
 OF_ANY_COLUMNS = ("conll", "crfpp", "wapiti")  # formats that do not say how many columns there are
 OF_UNICODE = ("jsonl", "conllu")  # formats that are UTF-8 by definition
-OF_TITLES = ("jsonl", "conllu", *TABLES)  # formats that say what is in a column
+OF_TITLES = ("jsonl", "conllu", *sources.TABLES)  # formats that say what is in a column
 ADVICE = "`crfqn convert --n-columns N` makes a model that knows how many come before it"
 
 
@@ -187,47 +176,59 @@ def open_input(
     if vocabulary is None:
         kind = "matrices without feature names" if model.LABELS_SEQUENCES else "a matrix"
         raise InputError(f"{path}: trained on {kind} and without a recipe; use it from Python (crfqn.load)")
-    lines, named = first_lines(source, encoding), told_format(source)
-    options: dict[str, Any] = {}
     if isinstance(vocabulary, TemplateVocabulary):
-        columns, has_more = vocabulary.source["columns"], vocabulary.source["has_more_columns"]
-        name = format or named
-        is_regular = has_more and len({*map(len, word_rows(lines))}) == 1
-        if name is None and is_regular and not sniff(lines, OF_TITLES):
-            name = "conll"  # as many columns in each line are no sentences
-        name = find_format(name or format_of_columns(lines, columns, _label_names(model), "conll")).name
-        if has_more and name in OF_ANY_COLUMNS:
-            options = {"columns": columns, "has_more": True, "is_labeled": is_labeled}
-            if is_labeled:
-                say(f"{shown_name(source)}: the last column is taken for the label; {ADVICE}")
-        else:
-            options = column_options(name, columns)
-        if name == "raw":
-            options["tokens"] = tokenizer_of(model)
-            say_share(options["tokens"])
+        name, options = _columns_form(model, source, format, encoding, is_labeled)
     else:
-        is_of_words = bool(lines) and "\t" not in lines[0] and " " in lines[0].strip()
-        if format is None and (named == "jsonl" or sniff(lines, ("jsonl",))):
-            format = "jsonl"
-        elif format is None and not is_of_words:
-            is_text_format = named in (None, "crfsuite") or sniff(lines, ("crfsuite",)) is not None
-            format = "crfsuite" if is_text_format else None
-        if format is None:
-            raise InputError(
-                f"{path}: takes features (dicts or lists of each position, as crfqn.word_features makes them), "
-                f"and {shown_name(source)} has columns of words; say --format crfsuite or jsonl if it has "
-                "features, label it from Python (crfqn.load), or give a model of columns (crfqn "
-                "train --data)"
-            )
-        name = find_format(format).name
-        if name == "raw":
-            raise InputError(f"{path}: raw text is for models of words; this one reads attributes")
+        name, options = _features_form(path, source, format, encoding), {}
 
     def observe_labeled(origin: Any) -> Observed:
         labeled: Any = read(origin, name, encoding=encoding, **options)
         return Observed(labeled.inputs, labeled.known_labels(), labeled)
 
     return Input(source, name, observe_labeled, _cut(name, **options), encoding)
+
+
+def _columns_form(
+    model: Any, source: str, format: str | None, encoding: str, is_labeled: bool
+) -> tuple[str, dict[str, Any]]:
+    """Return the format of a file for a model of templates without a recipe, and the options it is read with."""
+    vocabulary = model.vocabulary_.source
+    columns, has_more = vocabulary["columns"], vocabulary["has_more_columns"]
+    lines, name = first_lines(source, encoding), format or sources.told_format(source)
+    is_regular = has_more and len({*map(len, word_rows(lines))}) == 1
+    if name is None and is_regular and not sniff(lines, OF_TITLES):
+        name = "conll"  # as many columns in each line are no sentences
+    name = find_format(name or sources.format_of_columns(lines, columns, _label_names(model), "conll")).name
+    if has_more and name in OF_ANY_COLUMNS:
+        if is_labeled:
+            say(f"{shown_name(source)}: the last column is taken for the label; {ADVICE}")
+        return name, {"columns": columns, "has_more": True, "is_labeled": is_labeled}
+    options = sources.column_options(name, columns)
+    if name == "raw":
+        options["tokens"] = tokenizer_of(model)
+        say_share(options["tokens"])
+    return name, options
+
+
+def _features_form(path: Path, source: str, format: str | None, encoding: str) -> str:
+    """Return the format of a file for a model of features; InputError for raw text and columns of words."""
+    if format is None:
+        lines, named = first_lines(source, encoding), sources.told_format(source)
+        is_of_words = bool(lines) and "\t" not in lines[0] and " " in lines[0].strip()
+        if named == "jsonl" or sniff(lines, ("jsonl",)):
+            format = "jsonl"
+        elif not is_of_words and (named in (None, "crfsuite") or sniff(lines, ("crfsuite",)) is not None):
+            format = "crfsuite"
+        else:
+            raise InputError(
+                f"{path}: takes features (dicts or lists of each position, as crfqn.word_features makes them), "
+                f"and {shown_name(source)} has columns of words; say --format crfsuite or jsonl if it has features, "
+                "label it from Python (crfqn.load), or give a model of columns (crfqn train --data)"
+            )
+    name = find_format(format).name
+    if name == "raw":
+        raise InputError(f"{path}: raw text is for models of words; this one reads attributes")
+    return name
 
 
 def _input_of_recipe(
@@ -247,7 +248,7 @@ def _input_of_recipe(
         columns = features.columns_read
     elif kind == "windows":
         columns = recipe.features.column_names
-    elif kind in OF_TEMPLATES:
+    elif kind in sources.OF_TEMPLATES:
         if not isinstance(model.vocabulary_, TemplateVocabulary):
             raise ModelFileError(
                 f"{path}: its features were made by an earlier version of crfqn; train it again"
@@ -259,17 +260,17 @@ def _input_of_recipe(
     data, options = recipe.data, {}
     if source is not None:
         lines, labels = first_lines(source, encoding or data.encoding), _label_names(model)
-        name = find_format(format or format_of_new(recipe, source, lines, columns, labels)).name
-        if encoding is None and name in OF_UNICODE and name != format_of(recipe):
+        name = find_format(format or sources.format_of_new(recipe, source, lines, columns, labels)).name
+        if encoding is None and name in OF_UNICODE and name != sources.format_of(recipe):
             encoding = "utf-8"
         elif encoding is None:
             _warn_of_utf8(source, data.encoding)
-        separator = separator_of_new(recipe, lines, columns, labels)
+        separator = sources.separator_of_new(recipe, lines, columns, labels)
         tokens = tokenizer_of(model) if model.LABELS_SEQUENCES else data.tokens
         encoding = encoding or data.encoding
         data = replace(data, format=name, encoding=encoding, separator=separator, tokens=tokens)
         recipe = replace(recipe, data=data)
-        options = reading_options(recipe, name, columns, is_new=True)
+        options = sources.reading_options(recipe, name, columns, is_new=True)
     if data.format == "raw":
         if columns is None:
             raise InputError(f"{path}: raw text is for models of words; this one reads {kind}")

@@ -107,7 +107,7 @@ def table_option(name: str, row: Option) -> tuple[str, Any, Any]:
         kind = bool if rule.kind is bool and not words else Any
         names = OPTION_NAMES.get(row.key, (f"{dashed}/--no-{dashed[2:]}" if kind is bool else dashed,))
         choices = f": {', '.join(rule.choices[:-1])} or {rule.choices[-1]}" if rule.choices else ""
-        text = f"{rule.says[:1].upper()}{rule.says[1:]}{choices}{row.more}."
+        text = f"{rule.description[:1].upper()}{rule.description[1:]}{choices}{row.more}."
         if kind is Any:
             limits |= {"parser": partial(value_of, rule), "metavar": METAVARS.get(rule.kind, "VALUE")}
     return (

@@ -146,7 +146,7 @@ def make_penalty(
     each feature, where norms are of blocks of features by state, not of rows."""
     row = named_penalty(name)
     layout = Layout(n_features, n_states, unpenalised, row.norm, groups)
-    return load_class(row.made_of).of_strengths(strengths, layout)
+    return load_class(row.class_path).of_strengths(strengths, layout)
 
 
 def feature_blocks(groups: object, n_features: int, n_columns: int) -> NDArray[np.int64]:

@@ -24,18 +24,9 @@ from crfqn.model.featurizers import Featurizer, Numbers, Table, Words
 from crfqn.model.tables import CellError
 from crfqn.readers.items import Documents
 from crfqn.readers.tables import with_point
+from crfqn.recipes import sources
 from crfqn.recipes.schema import Recipe
-from crfqn.recipes.sources import (
-    Observed,
-    Origin,
-    Prepared,
-    format_of,
-    load_items,
-    own_files,
-    read_items,
-    read_set,
-    split,
-)
+from crfqn.recipes.sources import Observed, Origin, Prepared
 from crfqn.taxonomy.reading import open_taxonomy, read_taxonomy_file
 
 if TYPE_CHECKING:
@@ -47,7 +38,7 @@ if TYPE_CHECKING:
 def prepare_documents(recipe: Recipe) -> Prepared:
     """Return the data of a recipe of documents, cut and mapped to features; see `crfqn.recipes.prepare`."""
     documents = _documents(recipe)
-    train_items, test_items = split(recipe, documents)
+    train_items, test_items = sources.split(recipe, documents)
     train, test = _part(documents, train_items), _part(documents, test_items)
     is_tree = recipe.structure.kind == "taxonomy"
     is_inferred = is_tree and not (recipe.structure.taxonomy or recipe.data.dataset)
@@ -78,7 +69,7 @@ def observe_documents(
     """Return features and labels of a file of documents, or of the recipe's test part; see `crfqn.recipes.observe`."""
     if path is None or features is None:
         documents = _documents(recipe)
-        train, test = split(recipe, documents)
+        train, test = sources.split(recipe, documents)
         features = features or _fit(recipe, documents, train)[0]
         if path is None:
             part = _part(documents, test)
@@ -87,10 +78,12 @@ def observe_documents(
             y = _targets(recipe, documents, part.labels, known)
             return Observed(features.transform(part.inputs), y, texts=texts)
     if isinstance(path, list):
-        new = read_set(recipe, path, features.columns_read, is_new=True)
+        new = sources.read_set(recipe, path, features.columns_read, is_new=True)
     else:
-        with own_files():
-            new = read_items(recipe, path, features.columns_read, keeps_blank=keeps_blank, is_new=True)
+        with sources.own_files():
+            new = sources.read_items(
+                recipe, path, features.columns_read, keeps_blank=keeps_blank, is_new=True
+            )
     with _cells(new.where):
         matrix = features.transform(new.inputs, features.first_id)
     labels = _targets(recipe, new, new.labels, new.labels) if any(new.labels) else None
@@ -122,7 +115,9 @@ def _parts(label: str) -> list[str]:
 
 def _documents(recipe: Recipe) -> Documents:
     """Return the recipe's data, all documents."""
-    documents: Documents = load_items(recipe, partial(_check_labels, format=format_of(recipe)))
+    documents: Documents = sources.load_items(
+        recipe, partial(_check_labels, format=sources.format_of(recipe))
+    )
     if recipe.data.dataset:
         kind, what = ("text", "texts") if isinstance(documents.inputs, list) else ("given", "numbers")
         if recipe.features.kind != kind:
@@ -187,7 +182,7 @@ def _given(recipe: Recipe, documents: Documents) -> LabelTree:
     if settings.taxonomy:
         where += f' taxonomy = "{settings.taxonomy}"'
         file = recipe.source.parent / settings.taxonomy
-        with own_files():
+        with sources.own_files():
             check_regular(file)
             tree = read_taxonomy_file(file, settings.separator or "/")
     if tree is None:

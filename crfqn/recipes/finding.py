@@ -301,7 +301,7 @@ def describe_keys(structure: str = "chain") -> dict[str, dict[str, dict[str, Any
             name: {
                 "default": None if key.default is MISSING else key.default,
                 "choices": [*STRUCTURED] if name == "loss" and has_forms else [*key.rule.choices],
-                "says": key.rule.says,
+                "says": key.rule.description,
             }
             for name, key in keys_in(cls).items()
             if name in allowed.get(section, (name,))

@@ -23,23 +23,9 @@ from crfqn.readers.crfsuite_text import read_crfsuite_text
 from crfqn.readers.images import read_letter_matlab, read_letter_table
 from crfqn.readers.items import Labeled
 from crfqn.readers.tables import LABELS
+from crfqn.recipes import sources
 from crfqn.recipes.schema import Recipe
-from crfqn.recipes.sources import (
-    OF_COLUMNS,
-    OF_TEMPLATES,
-    TABLES,
-    Observed,
-    Origin,
-    Prepared,
-    files_named,
-    find_dataset,
-    format_of,
-    load_items,
-    own_files,
-    read_items,
-    read_set,
-    split,
-)
+from crfqn.recipes.sources import Observed, Origin, Prepared
 
 if TYPE_CHECKING:
     from crfqn.estimators.templates import Templates
@@ -51,15 +37,15 @@ SHARDS_OF_FILE = 4
 def prepare_sequences(recipe: Recipe) -> Prepared:
     """Return the data of a recipe of sequences, cut and mapped to features; see `crfqn.recipes.prepare`."""
     kind = recipe.features.kind
-    labeled: Labeled = load_items(recipe, partial(_check_labels, recipe))
-    train, test = split(recipe, labeled)
+    labeled: Labeled = sources.load_items(recipe, partial(_check_labels, recipe))
+    train, test = sources.split(recipe, labeled)
     names: Sequence[str] | None = pixel_map(recipe).names if kind == "pixel-pairs" else None
     read = _reader(labeled, train)
     fingerprint = labeled.digest()
-    if kind in OF_COLUMNS:
+    if kind in sources.OF_COLUMNS:
         labeled = replace(labeled, inputs=_columns(recipe, labeled))
     (X_train, y_train), (X_test, y_test) = (_observed(recipe, labeled, part, read) for part in (train, test))
-    if kind in OF_TEMPLATES:  # the model encodes the columns of the test part
+    if kind in sources.OF_TEMPLATES:  # the model encodes the columns of the test part
         where = f"{recipe.source}: [features]"
         if kind == "templates":
             where = str(recipe.source.parent / recipe.features.templates)
@@ -87,7 +73,7 @@ def templates_of(recipe: Recipe) -> Templates:
     if settings.kind == "words":
         return Templates(**options)
     file = recipe.source.parent / settings.templates
-    with own_files():
+    with sources.own_files():
         check_regular(file)
         text = read_text(file)
     options |= {"shapes": settings.shapes.split(), "transitions": settings.transitions}
@@ -97,21 +83,21 @@ def templates_of(recipe: Recipe) -> Templates:
 def observe_sequences(recipe: Recipe, path: Origin, columns: Sequence[str] | None = None) -> Observed:
     """Return features and labels of a file of sequences, or of the recipe's test part; see `crfqn.recipes.observe`."""
     if path is None:
-        labeled: Labeled = load_items(recipe, partial(_check_labels, recipe))
-        train, items = split(recipe, labeled)
+        labeled: Labeled = sources.load_items(recipe, partial(_check_labels, recipe))
+        train, items = sources.split(recipe, labeled)
         read = _reader(labeled, train)
     else:
-        with own_files():
+        with sources.own_files():
             if isinstance(path, list):
-                labeled = read_set(recipe, path, columns, is_new=True)
+                labeled = sources.read_set(recipe, path, columns, is_new=True)
             elif recipe.features.kind == "pixel-pairs":
                 labeled = _read_images(path, pixel_map(recipe).shape)
             else:
-                labeled = read_items(recipe, path, columns, is_new=True)
+                labeled = sources.read_items(recipe, path, columns, is_new=True)
         items, read = np.arange(labeled.n_items), str
     X, y = _observed(recipe, labeled, items, read)
     texts = None
-    if recipe.features.kind in OF_COLUMNS:
+    if recipe.features.kind in sources.OF_COLUMNS:
         texts = (X if isinstance(X, TokenColumns) else _columns(recipe, labeled)[items]).first_texts()
     if path is None:
         return Observed(X, y, texts=texts)
@@ -131,12 +117,12 @@ def _check_labels(recipe: Recipe, labeled: Labeled) -> None:
         if "" in labels:
             assert labeled.places is not None  # of a file
             form = "`label TAB attribute TAB ...`"
-            if recipe.data.train and format_of(recipe) in TABLES:
+            if recipe.data.train and sources.format_of(recipe) in sources.TABLES:
                 titles = recipe.data.label or ", ".join(LABELS)
                 form = f"one in each row, in a column called {titles} (--label names another)"
-            elif recipe.data.train and format_of(recipe) == "jsonl":
+            elif recipe.data.train and sources.format_of(recipe) == "jsonl":
                 form = "a list of them under 'labels'"
-            elif recipe.features.kind in OF_COLUMNS:
+            elif recipe.features.kind in sources.OF_COLUMNS:
                 form = f"`{' '.join([*recipe.features.column_names, 'label'])}`"
             place = labeled.places.where(item, labels.index(""))
             raise DataError(f"{place}: no label; expected {form}")
@@ -147,9 +133,9 @@ def _observed(
 ) -> tuple[Any, list[list[Any]]]:
     """Return features and labels of some items; of templates their columns."""
     settings, labels = recipe.features, [[*map(read, labeled.labels[item])] for item in items]
-    if settings.kind in OF_COLUMNS:
+    if settings.kind in sources.OF_COLUMNS:
         columns = _columns(recipe, labeled)[items]
-        if settings.kind in OF_TEMPLATES:
+        if settings.kind in sources.OF_TEMPLATES:
             return columns, labels
         windows = WindowFeatures.parse(settings.templates, settings.column_names, settings.ends)
         try:
@@ -183,7 +169,7 @@ def _columns(recipe: Recipe, labeled: Labeled) -> TokenColumns:
 
 def pixel_map(recipe: Recipe) -> PixelPairs:
     """Return the map from images to features of a recipe; RecipeError where its dataset has no images."""
-    shape = find_dataset(recipe).shape
+    shape = sources.find_dataset(recipe).shape
     if shape is None:
         raise RecipeError(
             f'{recipe.source}: [features] kind = "pixel-pairs": the dataset {recipe.data.dataset!r} has no '
@@ -255,7 +241,7 @@ def prepare_shards(recipe: Recipe) -> Prepared:
     """
     from crfqn.distributed.sources import Shards
 
-    paths = files_named(recipe.data.names("train"), recipe.source.parent)
+    paths = sources.files_named(recipe.data.names("train"), recipe.source.parent)
     if recipe.structure.kind != "chain":
         raise InputError(f"on a cluster expected sequences, got a recipe of {recipe.structure.kind} labels")
     if recipe.data.dataset or STANDARD_INPUT in paths:
@@ -266,9 +252,9 @@ def prepare_shards(recipe: Recipe) -> Prepared:
         for path in paths
         for number in range(n_parts)
     ]
-    templates = templates_of(recipe) if recipe.features.kind in OF_TEMPLATES else None
+    templates = templates_of(recipe) if recipe.features.kind in sources.OF_TEMPLATES else None
     X_test, y_test = [], []
     if names := recipe.data.names("test"):
-        test = observe_sequences(recipe, files_named(names, recipe.source.parent))
+        test = observe_sequences(recipe, sources.files_named(names, recipe.source.parent))
         X_test, y_test = test.X, test.y or []
     return Prepared(Shards(reads, templates=templates), [], X_test, y_test, None, "", is_sharded=True)
