@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crfqn.cli.loading import KnownItems, Labeller, beside_input, check_labelled, open_input
+from crfqn.cli.loading import KnownItems, Labeller, check_labelled, input_with_dense, open_input
 from crfqn.cli.output import to_json
 from crfqn.data.files import shown_name
 from crfqn.errors import InputError
@@ -35,7 +35,7 @@ def evaluate(
     model = labeller.model
     name = shown_name(source or path)
     input = open_input(model, path, source, format=format, encoding=encoding, is_labeled=True)
-    input = beside_input(input, model, path, dense)
+    input = input_with_dense(input, model, path, dense)
     known = KnownItems(model, path, name, input.format)
     likelihoods: list[float] | None = [] if has_probabilities(model) else None  # of probabilities
 

@@ -29,7 +29,7 @@ from crfqn.errors import (
     UnknownFeaturesWarning,
 )
 
-SAID = (EmptyModelWarning, RepeatedFileWarning, TextColumnWarning, TokenWarning)  # as they come
+SHOWN = (EmptyModelWarning, RepeatedFileWarning, TextColumnWarning, TokenWarning)  # as they come
 KEY = re.compile(
     r'\[(features|structure|data|objective|solver)\](?: (?!lacks|needs|has|with)(\w+))?(?: = "?([^":;\s]+)"?)?'
 )
@@ -83,13 +83,13 @@ def raise_signal(number: int, frame: object = None) -> None:
 
 
 def check_signals() -> None:
-    """Raise the exception of a signal again that nobody has answered."""
+    """Raise the exception of a signal again if an import or a finalizer has swallowed it."""
     if received:
         raise_signal(received[0])
 
 
 def on_the_way_out() -> None:
-    """Let the next signal end the process: an interrupt is being answered, and another is for the impatient."""
+    """Let the next signal end the process at once: an interrupt is being answered already."""
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda number, frame: os._exit(128 + number))
@@ -164,7 +164,7 @@ def command(function: Callable[..., int | None]) -> Callable[..., None]:
     @wraps(function)
     def run(*arguments: Any, **options: Any) -> None:
         try:
-            with told_warnings():
+            with shown_warnings():
                 code = function(*arguments, **options) or ExitCode.OK
             if sys.stdout is not None:
                 sys.stdout.flush()
@@ -187,21 +187,21 @@ def command(function: Callable[..., int | None]) -> Callable[..., None]:
 
 
 @contextmanager
-def told_warnings() -> Iterator[None]:
-    """Say warnings of this package as messages: items without known features at the end, counted."""
+def shown_warnings() -> Iterator[None]:
+    """Print this package's warnings as messages; items without known features are counted and told at the end."""
     n_unknown, others_show = 0, warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **how: Any) -> None:
         nonlocal n_unknown
         if isinstance(message, UnknownFeaturesWarning):
             n_unknown += message.n_items
-        elif isinstance(message, SAID):
+        elif isinstance(message, SHOWN):
             say(f"Warning: {message}")
         else:
             others_show(message, category, *where, **how)
 
     with warnings.catch_warnings():
-        for kind in (UnknownFeaturesWarning, *SAID):
+        for kind in (UnknownFeaturesWarning, *SHOWN):
             warnings.simplefilter("always", kind)
         warnings.showwarning = show  # type: ignore[assignment]
         yield

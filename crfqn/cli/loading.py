@@ -58,7 +58,7 @@ class Labeller:
         self.model = model_of(self._file) if self.is_light else restored(self._file)
 
     def model_for(self, X: Any) -> Any:
-        """Return what labels the next items."""
+        """Return the model for the next items."""
         if self.is_light:
             if hasattr(X, "n_positions"):
                 self._n_positions += X.n_positions
@@ -157,10 +157,11 @@ def open_input(
     keeps_blank: bool = False,
     is_labeled: bool = False,
 ) -> Input:
-    """Return how a file or standard input (-) is read, in `format`, by default what its name or first lines tell, or
-    the test part of the model's own data; `keeps_blank`: a blank line among texts is a document without words;
-    `is_labeled`: labels are needed, and the last of columns of which the model does not know how many there are is
-    taken for them, which is said; `encoding` is by default that of the files trained on (of JSON and CoNLL-U UTF-8)."""
+    """Return how to read a file, standard input (-) or, for None, the test part of the model's own data.
+
+    `format` is by default inferred from the file's name or first lines, `encoding` that of the training files (UTF-8
+    for JSON and CoNLL-U). `keeps_blank`: a blank line among texts is a document without words. `is_labeled`: labels
+    are needed; where the model does not know the number of columns, the last one is taken for them, with a message."""
     recipe = recipe_of(model, path)
     if source is not None and source != STANDARD_INPUT:
         if not Path(source).exists():
@@ -194,7 +195,7 @@ def _columns_form(
     """Return the format of a file for a model of templates without a recipe, and the options it is read with."""
     vocabulary = model.vocabulary_.source
     columns, has_more = vocabulary["columns"], vocabulary["has_more_columns"]
-    lines, name = first_lines(source, encoding), format or sources.told_format(source)
+    lines, name = first_lines(source, encoding), format or sources.format_of_name(source)
     is_regular = has_more and len({*map(len, word_rows(lines))}) == 1
     if name is None and is_regular and not sniff(lines, OF_TITLES):
         name = "conll"  # as many columns in each line are no sentences
@@ -213,7 +214,7 @@ def _columns_form(
 def _features_form(path: Path, source: str, format: str | None, encoding: str) -> str:
     """Return the format of a file for a model of features; InputError for raw text and columns of words."""
     if format is None:
-        lines, named = first_lines(source, encoding), sources.told_format(source)
+        lines, named = first_lines(source, encoding), sources.format_of_name(source)
         is_of_words = bool(lines) and "\t" not in lines[0] and " " in lines[0].strip()
         if named == "jsonl" or sniff(lines, ("jsonl",)):
             format = "jsonl"
@@ -280,8 +281,8 @@ def _input_of_recipe(
 
 
 def check_own_files(recipe: Recipe, path: Path) -> None:
-    """Raise InputError for data files named by a model file alone, which may come from anyone; others are opened where
-    the recipe that the model was trained by still lies where it was, and names the same ones."""
+    """Raise InputError for data files that only the model file names, since it may come from anyone. They are opened if
+    the recipe that the model was trained by is still in its place and names the same files."""
     files = recipe.data.train, recipe.data.test, recipe.structure.taxonomy
     if recipe.data.dataset:
         return
@@ -303,14 +304,14 @@ def check_own_files(recipe: Recipe, path: Path) -> None:
 
 
 def say_share(tokenizer: Tokenizer | None) -> None:
-    """Say how many of the training tokens a tokenizer of raw text gets right, if too few."""
+    """Tell the user the share of training tokens that a tokenizer of raw text gets right, if it is too low."""
     if tokenizer is not None and tokenizer.share is not None and tokenizer.share < ENOUGH:
         text = share_text(tokenizer)
         say(f"{text[0].upper()}{text[1:]}.")
 
 
 def _warn_of_utf8(source: str, encoding: str) -> None:
-    """Say that a file looks like UTF-8 where the files trained on had another encoding, which it is read in."""
+    """Warn of a file that looks like UTF-8 but is read in the training files' other encoding."""
     start = read_start(source)[0]
     if "utf" in codecs.lookup(Source(source, encoding).codec).name or start.isascii():
         return
@@ -332,8 +333,8 @@ def _cut(format: str, **options: Any) -> Cut | None:
 
 
 class KnownItems:
-    """Count of the items of a file that have features which a model knows; none is a mistake, and its scores would say
-    nothing."""
+    """Counts the items of a file without any feature that the model knows: scores of a file of such items alone would
+    be meaningless."""
 
     def __init__(self, model: Any, path: Path, name: str, format: str | None) -> None:
         self._model, self._path, self._name, self._format = model, path, name, format
@@ -368,8 +369,8 @@ class KnownItems:
 
 
 def check_labelled(observed: Observed, name: str, is_first: bool = True) -> None:
-    """Raise InputError unless all items of a file, or of a part of it, have labels; of sequences gaps have been refused
-    before, and an item without positions needs none."""
+    """Raise InputError unless all items of a file, or of a part of it, have labels. Sequences with gaps have been
+    refused before, and an item without positions needs no labels."""
     labels = observed.y
     if labels is None and is_first:
         raise InputError(f"{name}: has no labels to compare with; `crfqn predict` labels it")
@@ -382,7 +383,7 @@ def check_labelled(observed: Observed, name: str, is_first: bool = True) -> None
         raise InputError(f"{place}: no label to compare with")
 
 
-def beside(path: Path, X: Any, is_of_sequences: bool) -> Features:
+def with_dense(path: Path, X: Any, is_of_sequences: bool) -> Features:
     """Return the dense block of a file (the array of a .npy file, or the only one of a .npz file) beside the items of a
     data file, in the order of its rows: one an item, of sequences one a position. DataError, naming the file, where
     they do not fit together."""
@@ -414,9 +415,9 @@ def beside(path: Path, X: Any, is_of_sequences: bool) -> Features:
         raise DataError(f"{path}: {error}") from None
 
 
-def beside_input(input: Input, model: Any, path: Path, dense: Path | None) -> Input:
-    """Return the input of a model with the dense block of a file beside it, read as a whole; InputError where the model
-    has one and no file is named, or the other way."""
+def input_with_dense(input: Input, model: Any, path: Path, dense: Path | None) -> Input:
+    """Return the input of a model together with the dense block of a file, read as a whole. InputError where the model
+    has a dense block and no file is named, or the other way round."""
     if dense is None and not model.n_dense_:
         return input
     if dense is None:
@@ -428,7 +429,7 @@ def beside_input(input: Input, model: Any, path: Path, dense: Path | None) -> In
 
     def observe_both(source: Any) -> Observed:
         observed = input.observe(source)
-        X = beside(dense, observed.X, model.LABELS_SEQUENCES)
+        X = with_dense(dense, observed.X, model.LABELS_SEQUENCES)
         if X.n_dense != model.n_dense_:
             raise DataError(f"{dense}: expected {model.n_dense_} columns, as in training, got {X.n_dense}")
         return replace(observed, X=X)

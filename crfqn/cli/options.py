@@ -87,8 +87,8 @@ def value_of(rule: Parameter, text: str) -> Any:
 
 
 def table_option(name: str, row: Option) -> tuple[str, Any, Any]:
-    """Return a row of a table as a field of a group, which is None where the user says nothing. A row without a help of
-    its own is a parameter of the estimators, whose row says what it may be."""
+    """Return a row of a table as a field of a group; its default is None. A row without a help of its own is a
+    parameter of the estimators, whose row in `PARAMETERS` has its values and its description."""
     dashed = f"--{name.replace('_', '-')}"
     names: tuple[str, ...]
     limits: dict[str, Any] = {"rich_help_panel": row.panel}
@@ -123,8 +123,8 @@ def parameter_option(name: str) -> Any:
 
 
 def overrides(name: str, left_out: Collection[str] = (), **more: str) -> type:
-    """Return the group of all options of parameters but those `left_out`; `more` is what the help says besides the
-    table, by parameter. A tolerance that it describes is a number, l2 always."""
+    """Return the group of all options of parameters but those `left_out`. `more` extends the help of some parameters,
+    which like l2 must then be numbers."""
     rows = {
         key: Option(
             "", key, panel or None, "", more.get(key, MORE.get(key, "")), is_number=key in ("l2", *more)
@@ -207,12 +207,12 @@ ThreadsOption = Annotated[Any, parameter_option("n_threads")]
 
 
 class Command(TyperCommand):
-    """A command that takes an option once, unless several values of it are one set, and knows what is meant by others
-    than its own."""
+    """A command that refuses an option given twice, unless its values form a set, and suggests a known option in the
+    place of an unknown one."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the command line; a usage error for an option that is given twice, or that there is not. What stands
-        for the latter is told by the names of other libraries and of Python, else by the letters."""
+        """Parse the command line; usage error for a repeated or an unknown option. The suggestion for an unknown one
+        comes from the names of other libraries and of Python, else from similar names."""
         try:
             _, _, occurrences = self.make_parser(ctx).parse_args([*args])
         except Exception as error:  # whose class has no public name in typer

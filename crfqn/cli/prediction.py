@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.cli.loading import Input, Labeller, beside_input, open_input, tree_of
+from crfqn.cli.loading import Input, Labeller, input_with_dense, open_input, tree_of
 from crfqn.cli.options import PredictOptions
 from crfqn.cli.output import say, write_text
 from crfqn.data.files import BYTES, STANDARD_INPUT, Part, is_blank, strict_json
@@ -46,7 +46,7 @@ def predict(path: Path, source: str, output: Path | None, options: PredictOption
             raise InputError(f"--text: raw text is a format of its own; leave out --format {format}")
         format = "raw" if model.LABELS_SEQUENCES else "text"
     input = open_input(model, path, source, format=format, encoding=options.encoding, keeps_blank=True)
-    input = beside_input(input, model, path, options.dense)
+    input = input_with_dense(input, model, path, options.dense)
     is_json = options.as_json or (options.to == JSON_LINES and input.format != JSON_LINES)
     is_utf8 = is_json or "utf-8" in input.encoding.lower()  # as JSON always is
     encoding = BYTES if is_utf8 else input.encoding

@@ -13,7 +13,7 @@ import numpy as np
 
 from crfqn.atomic_write import check_writable
 from crfqn.cli.exits import ExitCode, Interrupts
-from crfqn.cli.loading import beside, check_labelled, feature_names, say_share, tree_of
+from crfqn.cli.loading import check_labelled, feature_names, say_share, tree_of, with_dense
 from crfqn.cli.options import ClusterOptions
 from crfqn.cli.output import say, to_json
 from crfqn.data.hybrid import sparse_of
@@ -67,7 +67,7 @@ def train(
     with Interrupts() as interrupts, cluster_of(cluster) as client:
         prepared = read_data(recipe) if client is None else prepare_shards(recipe)
         if dense is not None:
-            prepared.X_train = beside(dense, prepared.X_train, recipe.structure.kind == "chain")
+            prepared.X_train = with_dense(dense, prepared.X_train, recipe.structure.kind == "chain")
         settings = {**settings, "scoring": dev["metric"], "patience": dev["patience"], "client": client}
         fit_options = {
             "validation": dev_items(recipe, prepared, dev["dev"]),
@@ -106,7 +106,7 @@ def cluster_of(options: ClusterOptions) -> Iterator[Any]:
 
 
 def chosen_recipe(name_or_path: str | None, options: Mapping[str, Any]) -> Recipe:
-    """Return the recipe that is named, or one of the data file and the choices beside it; InputError for both."""
+    """Return the named recipe, or the one that `--data` and the options beside it make; InputError for both at once."""
     chosen = {name: value for name, value in options.items() if value not in (None, [])}
     if name_or_path is None:
         if "data" not in chosen:
@@ -121,15 +121,15 @@ def chosen_recipe(name_or_path: str | None, options: Mapping[str, Any]) -> Recip
 
 
 def read_data(recipe: Recipe) -> Prepared:
-    """Return the data of a recipe; a file that is one long item is seldom what is meant, and said."""
+    """Return the data of a recipe. Warn of a file that is a single long item, which is seldom what is meant."""
     prepared = prepare(recipe)
     for part, labels in (("train", prepared.y_train), ("test", prepared.y_test)):
-        _say_of_one_item(recipe, recipe.data.names(part), labels)
+        _warn_of_one_item(recipe, recipe.data.names(part), labels)
     return prepared
 
 
-def _say_of_one_item(recipe: Recipe, names: list[str], labels: list[Any]) -> None:
-    """Warn of a table's rows, or MANY_LINES lines of columns, as a single sequence, and say what parts items."""
+def _warn_of_one_item(recipe: Recipe, names: list[str], labels: list[Any]) -> None:
+    """Warn where all rows of a table, or MANY_LINES lines of columns, are one sequence; say how to separate items."""
     if recipe.structure.kind != "chain" or not names or len(labels) != 1 or recipe.data.sentence:
         return
     name, n_lines = format_of(recipe, names[0]), len(labels[0])
@@ -146,8 +146,9 @@ def _say_of_one_item(recipe: Recipe, names: list[str], labels: list[Any]) -> Non
 
 
 def model_to_start_from(path: Path, prepared: Prepared) -> Any:
-    """Return the model of a file, crfqn's or another tool's. Where features are made of the data, as of texts, it has
-    its weights in the columns of the new ones, by name; InputError where it does not know the names of its own."""
+    """Return the model of a file, crfqn's or another tool's. Where features are learnt from the data, as of texts, its
+    weights are moved to the columns of the new features of the same names. InputError where the model does not know
+    its features' names."""
     from crfqn import interchange
 
     model = interchange.read(path)
@@ -178,7 +179,7 @@ def dev_items(recipe: Recipe, prepared: Prepared, dev: list[str] | None) -> tupl
     observed = observe(recipe, files_named(names, Path() if dev else recipe.source.parent), prepared.features)
     check_labelled(observed, ", ".join(names))
     y = observed.y or []
-    _say_of_one_item(recipe, names, y)
+    _warn_of_one_item(recipe, names, y)
     return observed.X, labels_like(y, prepared.y_train)
 
 
@@ -272,7 +273,7 @@ def _fit_and_save(
 
 @contextmanager
 def quiet_training(interrupts: Interrupts) -> Iterator[None]:
-    """Let the first signal end a training, which may not converge: that is said in words and by the exit code."""
+    """Let the first signal end a training, without a ConvergenceWarning: message and exit code tell the user."""
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings(), interrupts.training():
@@ -389,7 +390,7 @@ def _json_summary(model: Any, output: Path, scores: "Scores | None", is_interrup
 
 
 def _weights(model: Any) -> str:
-    """Return words for the number of weights that the model could have."""
+    """Describe the number of weights that the model could have."""
     if not hasattr(model, "coef_"):
         return f"{model.result_.n_nonzero:,} weights ({model.n_iter_:,} stages)"
     if model.LABELS_SEQUENCES:
@@ -402,7 +403,7 @@ def _weights(model: Any) -> str:
 
 
 def describe_accuracy(scores: "Scores") -> str:
-    """Return words for the scores: accuracy, and F1 of chunks or hierarchical F1 where there are such."""
+    """Describe the scores: accuracy, and F1 of chunks or hierarchical F1 where the labels have them."""
     if scores.n_positions is not None:
         return (
             f"{scores.accuracy:.4f} of {scores.n_positions:,} positions, {scores.item_accuracy:.4f} of "
@@ -413,7 +414,7 @@ def describe_accuracy(scores: "Scores") -> str:
 
 
 def _gap(result: Result) -> str:
-    """Return words for the distance to the optimum: the bound where it says something, and what an estimate says."""
+    """Describe the distance to the optimum: the proved bound where it is informative, and the estimate."""
     gap, estimate = result.gap, result.estimated_gap
     zeros = f"; {result.n_proved_zeros:,} zeros proved" if result.n_proved_zeros else ""
     if result.has_informative_gap:

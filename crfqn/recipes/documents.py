@@ -42,7 +42,9 @@ def prepare_documents(recipe: Recipe) -> Prepared:
     train, test = _part(documents, train_items), _part(documents, test_items)
     is_tree = recipe.structure.kind == "taxonomy"
     is_inferred = is_tree and not (recipe.structure.taxonomy or recipe.data.dataset)
-    tree = (_inferred if is_inferred else _given)(recipe, documents) if is_tree else None
+    tree = None
+    if is_tree:
+        tree = (_inferred_taxonomy if is_inferred else _declared_taxonomy)(recipe, documents)
     if recipe.features.kind == "table" and recipe.structure.kind == "flat":
         _check_classes(recipe, documents, train.labels)
     features, matrix = _fit(recipe, documents, train_items)
@@ -100,8 +102,8 @@ def _cells(where: Callable[[int], str]) -> Iterator[None]:
 
 
 def _targets(recipe: Recipe, documents: Documents, labels: list[str], known: list[str]) -> list[Any]:
-    """Return labels as the estimator takes them: numbers where those of a training or of a new file, `known`, are
-    numbers; names of a taxonomy's nodes stay texts, and a ranking's labels are separated by commas."""
+    """Return labels as the estimator takes them. They are numbers where the labels `known` of the training or new file
+    are; names of a taxonomy's nodes stay texts, and the labels of a ranking are separated by commas."""
     is_ranking = recipe.structure.kind == "ranking"
     read: Callable[[str], Any] = str
     if documents.has_numbers and recipe.structure.kind != "taxonomy":
@@ -160,7 +162,7 @@ def _place(recipe: Recipe, documents: Documents, item: int) -> str:
     return documents.where(item)
 
 
-def _inferred(recipe: Recipe, documents: Documents) -> LabelTree:
+def _inferred_taxonomy(recipe: Recipe, documents: Documents) -> LabelTree:
     """Return the taxonomy of the training part's labels, read as paths in it; test labels need not be nodes of it."""
     where, separator = f"{recipe.source}: [structure]", recipe.structure.separator or "/"
     labels = documents.labels[: documents.n_train]
@@ -175,7 +177,7 @@ def _inferred(recipe: Recipe, documents: Documents) -> LabelTree:
     return tree
 
 
-def _given(recipe: Recipe, documents: Documents) -> LabelTree:
+def _declared_taxonomy(recipe: Recipe, documents: Documents) -> LabelTree:
     """Return the taxonomy of the recipe's file or dataset, after checking that all labels are its nodes."""
     where, tree = f"{recipe.source}: [structure]", documents.taxonomy
     settings = recipe.structure

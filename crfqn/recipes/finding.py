@@ -1,4 +1,4 @@
-"""Recipes: by name or path, of a data file and choices (`crfqn train --data`), and one to begin with."""
+"""Finds recipes by name or path, makes them of a data file and options (`crfqn train --data`), writes skeletons."""
 
 import difflib
 import json
@@ -22,7 +22,7 @@ from crfqn.readers.registry import FORMATS, find_format
 from crfqn.readers.sniffing import first_lines, sniff
 from crfqn.readers.tables import DELIMITERS, OF_ROWS, TEXTS, are_texts, has_header, parquet_titles, titles
 from crfqn.recipes.schema import Recipe, keys_of, parse_recipe
-from crfqn.recipes.sources import TABLES, files_named, own_files, told_format
+from crfqn.recipes.sources import TABLES, files_named, format_of_name, own_files
 
 FILE_NAME = "recipe.toml"
 # The features of a format; other sequences have words, documents text.
@@ -67,9 +67,9 @@ def load_recipe(name_or_path: str | Path) -> Recipe:
 
 
 def recipe_of_options(data: str | Sequence[str], **options: Any) -> Recipe:
-    """Return the recipe that options (`DATA_OPTIONS`) make of the files `data`, `-` for standard input. The first file
-    tells by its name or content the format by default, and this the structure (chain for sequences, flat for documents)
-    and the features."""
+    """Return the recipe that options (`DATA_OPTIONS`) make of the files `data`, `-` for standard input. By default the
+    name or content of the first file determines the format, and the format the structure (chain for sequences, flat for
+    documents) and the features."""
     sections: dict[str, dict[str, Any]] = {"data": {}, "features": {}, "structure": {}}
     for option, value in options.items():
         row = DATA_OPTIONS[option]
@@ -82,7 +82,7 @@ def recipe_of_options(data: str | Sequence[str], **options: Any) -> Recipe:
     first = str(files["train"][0])
     lines = first_lines(first, keys.get("encoding", "utf-8"))
     format = _format_of(first, keys.get("format"), lines)
-    if "format" in keys or not told_format(first):
+    if "format" in keys or not format_of_name(first):
         keys["format"] = format.name
     if "taxonomy" in labels:
         labels.setdefault("kind", "taxonomy")
@@ -121,7 +121,7 @@ def _format_of(data: str, format: str | None, lines: Sequence[str]) -> Format:
         raise InputError(
             f"{data}: {'a folder' if Path(data).is_dir() else 'no such file'}; expected a file to train on"
         )
-    name = format or told_format(data) or sniff(lines)
+    name = format or format_of_name(data) or sniff(lines)
     if name is None and (data == STANDARD_INPUT or Path(data).is_file()):
         if not lines:
             raise InputError(f"{shown}: empty; expected items to train on")
@@ -155,8 +155,8 @@ def _infer_features(
     features: dict[str, Any],
     structure: str,
 ) -> str:
-    """Complete [features], and of tables [data], by what the format and first lines of a file tell; return the title
-    of a table's training, "" for others."""
+    """Complete [features] and, for tables, [data] from the format and the first lines of a file. Return a title for a
+    table, "" for other files."""
     is_table, header = format.name in TABLES and structure != "chain", []
     if is_table:
         if format.name == "parquet":
@@ -214,9 +214,9 @@ def _infer_features(
 def _choose_texts(
     data: str, names: list[str], keys: dict[str, Any], text: str, delimiter: str | None, lines: Sequence[str]
 ) -> None:
-    """Set the keys text and label of [data] for a table of texts. The texts are in the column that is named, or called
-    text, or the only other one of texts; the labels in one of a usual name, or the last of the others. InputError, with
-    the columns and what to say, where they may be in several."""
+    """Set the keys text and label of [data] for a table of texts. The texts are in the column that the user names, that
+    is called text, or that alone has texts; the labels in a column of a usual name, else in the last other one.
+    InputError, with the columns and the missing options, where several columns are possible."""
     usual = {name.lower(): name for name in reversed(names)}
     text = _column("columns", text, names) if text else usual.get(*TEXTS, "")
     label = _column("label", keys["label"], names) if "label" in keys else ""

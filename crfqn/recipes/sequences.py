@@ -106,7 +106,7 @@ def observe_sequences(recipe: Recipe, path: Origin, columns: Sequence[str] | Non
 
 
 def _reader(labeled: Labeled, train: np.ndarray) -> Callable[[str], Any]:
-    """Return what makes targets of the texts of labels, as it is with those of the training items."""
+    """Return the function from a label's text to its target (text or number) that the training labels determine."""
     texts = chain.from_iterable(labeled.labels[item] for item in train)
     return target_reader(texts) if labeled.has_numbers else str
 
@@ -234,8 +234,8 @@ class RecipeShard:
 
 
 def prepare_shards(recipe: Recipe) -> Prepared:
-    """Return what is trained on by the workers of a Dask cluster, which read it themselves: a shard a training file, or
-    `SHARDS_OF_FILE` of the only one. The test part is read here.
+    """Return the training data as shards that the workers of a Dask cluster read themselves: one for each training
+    file, or `SHARDS_OF_FILE` of the only one. The test part is read here.
 
     InputError for datasets and standard input, which workers cannot read, and for other structures than chains.
     """

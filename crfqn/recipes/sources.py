@@ -152,8 +152,8 @@ def load_items(recipe: Recipe, check: Callable[[Any], None]) -> Any:
 
 
 def split(recipe: Recipe, data: Labeled | Documents) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers of the training and test items, ascending or in the order of a permutation; the split `given`
-    takes for training the first ones, as many as the data says."""
+    """Return the indices of the training and test items, ascending or in the order of a permutation; the split `given`
+    takes the first `data.n_train` items for training."""
     cut, n_items = recipe.data.split, data.n_items
     if cut.kind == "given":
         if data.n_train is None:
@@ -173,8 +173,8 @@ def split(recipe: Recipe, data: Labeled | Documents) -> tuple[np.ndarray, np.nda
     return order[:n_train], order[n_train:]
 
 
-def told_format(path: str | Path = "") -> str | None:
-    """Return the format that a file's name tells, if any."""
+def format_of_name(path: str | Path = "") -> str | None:
+    """Return the format that a file's name indicates, if any."""
     try:
         return formats.find_format(None, path).name
     except InputError:
@@ -182,8 +182,8 @@ def told_format(path: str | Path = "") -> str | None:
 
 
 def format_of(recipe: Recipe, path: str | Path = "") -> str:
-    """Return the name of the format of a recipe's file, which its name tells, or that of the first training file."""
-    named = recipe.data.format or told_format(path) or told_format(*recipe.data.names("train")[:1])
+    """Return the format of a recipe's file: the recipe's, that of its name, or of the first training file's name."""
+    named = recipe.data.format or format_of_name(path) or format_of_name(*recipe.data.names("train")[:1])
     return named or OF_FEATURES.get(recipe.features.kind, "crfsuite")
 
 
@@ -194,11 +194,11 @@ def format_of_new(
     columns: Sequence[str] | None,
     labels: Collection[str],
 ) -> str:
-    """Return the format of a file for the recipe's model, of `columns` and `labels`, by its name or first lines; named
-    as the training file, it has its, whatever it tells."""
-    named, of_training = told_format(path), format_of(recipe)
+    """Return the format of a new file for the recipe's model, which reads `columns` and has `labels`, by the file's
+    name or first lines. A name like the training file's stands for the training file's format."""
+    named, of_training = format_of_name(path), format_of(recipe)
     if named is not None:
-        return of_training if named == told_format(*recipe.data.names("train")[:1]) else named
+        return of_training if named == format_of_name(*recipe.data.names("train")[:1]) else named
     kind = recipe.features.kind
     if columns is not None and kind != "table":
         return format_of_columns(lines, columns, labels, of_training)
@@ -224,8 +224,8 @@ def format_of_columns(
 def separator_of_new(
     recipe: Recipe, lines: Sequence[str], columns: Sequence[str] | None, labels: Collection[str] = ()
 ) -> str:
-    """Return what parts the columns of another file than the training's: tabs where all lines have the right number of
-    them; blanks in the place of tabs, unless it has words alone, some of them with blanks in them."""
+    """Return the separator of the columns of a file other than the training file: tabs where all lines have the right
+    number of them; blanks where the training file had tabs, unless the lines are words alone, some with blanks."""
     if conll.splits_at_tabs(lines, columns):
         return conll.TAB
     rows = word_rows(lines)
@@ -241,9 +241,9 @@ def read_items(
     is_new: bool = False,
     keeps_blank: bool = False,
 ) -> Any:
-    """Return the items of a file as the recipe's structure and features want them, else DataError, for data to train on
-    RecipeError: `columns` that the model reads, labels optional if `is_new`, and a blank line among texts a document if
-    `keeps_blank`."""
+    """Return the items of a file; DataError (RecipeError for data to train on) where they do not fit the recipe's
+    structure and features. `columns` are those that the model reads; `is_new`: labels are optional; `keeps_blank`: a
+    blank line among texts is a document."""
     name = format_of(recipe, path)
     options = reading_options(recipe, name, columns, is_new=is_new, keeps_blank=keeps_blank)
     data = formats.read(path, name, encoding=recipe.data.encoding, **options)
@@ -358,9 +358,9 @@ def read_set(
     is_train: bool = False,
     check: Callable[[Any], None] | None = None,
 ) -> Any:
-    """Return the items of several files as one set, of which those to train on begin with the one that the recipe was
-    made for; each is checked by `check`. Other parameters and errors as of `read_items`; InputError, naming the file,
-    for one whose items have other columns or features than those before."""
+    """Return the items of several files as one set; `is_train`: the recipe was made for the first file. Each is checked
+    by `check`. Other parameters and errors are those of `read_items`; InputError, naming the file, for items with other
+    columns or features than those before."""
     joined: Any = None
     for path in files:
         settings = recipe.data

@@ -157,7 +157,7 @@ class LabelService:
         return Answer(content, len(answers), sum(map(self._n_positions, answers)))
 
     def answer_each(self, waiting: Sequence[tuple[LabelRequest, float]]) -> list[Answer | Exception]:
-        """Return for each request and deadline what `answer` returns or raises. Single items of which the same is asked
+        """Return for each request and deadline what `answer` returns or raises. Single items with the same options
         are labelled together: of many, each takes two thirds of the time that it takes alone."""
         groups: dict[Any, list[int]] = {}
         for k, (request, _) in enumerate(waiting):

@@ -40,8 +40,8 @@ NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Listener(socket.socket):
-    """A socket whose queue stays as long as it is: asyncio would cut it to the number of connections that it accepts
-    before it looks at those that it has."""
+    """A socket that keeps the length of its queue, which asyncio would otherwise cut to the number of connections that
+    it accepts at a time."""
 
     def listen(self, backlog: int = BACKLOG) -> None:
         """Listen with a queue of BACKLOG connections."""
@@ -70,7 +70,7 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
 
     def _failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Say now and then that the limit of descriptors is reached: asyncio tries again in a second."""
+        """Warn, once in SILENCE seconds, that the limit of descriptors is reached; asyncio tries again in a second."""
         if getattr(context.get("exception"), "errno", None) not in NO_DESCRIPTOR:
             loop.default_exception_handler(context)
         elif monotonic() > self.warned_at + SILENCE:
@@ -112,7 +112,7 @@ class Server(uvicorn.Server):
         self.drained_since = self.drained_since or monotonic()
 
     async def on_tick(self, counter: int) -> bool:
-        """Return whether to end, ten times a second: also where the parent is gone, which nothing could end it then."""
+        """Return, ten times a second, whether to end: also where the parent is gone."""
         self.should_exit |= os.getppid() != self.parent
         self._close_still()
         if self.drained_since is None:
@@ -209,7 +209,7 @@ class Processes:
             os._exit(code)  # nothing of the parent's is for this process to end
 
     def _reap(self) -> None:
-        """Take note of processes that have ended, and start others in the place of those that should not have."""
+        """Collect processes that have ended, and replace those that should not have ended."""
         while self.running or self.leaving:
             process, status = os.waitpid(-1, os.WNOHANG)
             if process == 0:

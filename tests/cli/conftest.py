@@ -12,6 +12,11 @@ def here(monkeypatch, tmp_path):
     return lambda *arguments, cwd=tmp_path, **options: run_here(monkeypatch, cwd, *arguments, **options)
 
 
+@pytest.fixture
+def run(here):
+    return here
+
+
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory):
     """A folder with `digits.crfqn`, and how its training went."""

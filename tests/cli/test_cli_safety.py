@@ -6,7 +6,6 @@ import re
 
 import pytest
 from command_line import crfqn as run_apart
-from command_line import run_here
 from problems import ends_within
 
 import crfqn
@@ -26,11 +25,6 @@ l1 = 0.1
 """
 TEXT = "A\tw=the\n\nN\tw=cat\n\n" * 5
 STEERING = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u202e]")
-
-
-@pytest.fixture
-def here(monkeypatch, tmp_path):
-    return lambda *arguments, **options: run_here(monkeypatch, tmp_path, *arguments, **options)
 
 
 @pytest.fixture

@@ -79,22 +79,16 @@ def test_flags_are_on_and_off_and_else_as_the_recipe_says(settings_of, name):
     ("option", "text", "expected"),
     [
         ("--l1", "much", "'auto' or a finite number >= 0, got 'much'"),
-        ("--l2", "auto", "a finite number >= 0, got 'auto'"),
-        ("--max-seconds", "0", "a number > 0, got '0'"),
-        ("--max-iter", "0", "an integer >= 1, got '0'"),
-        ("--max-iter", "2.5", "an integer >= 1, got '2.5'"),
-        (
-            "--penalty",
-            "l9",
-            "one of ['l1/l2', 'l1/linf', 'sparse-group', 'l1', 'elastic-net', 'l2'], got 'l9'",
-        ),
+        ("--l2", "auto", "a finite number >= 0, got 'auto'"), ("--max-seconds", "0", "a number > 0, got '0'"),
+        ("--max-iter", "0", "an integer >= 1, got '0'"), ("--max-iter", "2.5", "an integer >= 1, got '2.5'"),
+        ("--penalty", "l9", "one of ['l1/l2', 'l1/linf', 'sparse-group', 'l1', 'elastic-net', 'l2'], got 'l9'"),
         ("--random-state", "1.5", "an integer or a RandomState, got '1.5'"),
         ("--random-state", "-1", "an integer or a RandomState, got '-1'"),
         ("--checkpoint-every", "0s0", 'an integer >= 1 or seconds such as "30s", got'),
         ("--class-weight", "much", "None, 'balanced' or a dict label -> weight, got 'much'"),
         ("--early-stopping", "perhaps", "'auto' or True or False, got 'perhaps'"),
     ],
-)
+)  # fmt: skip
 def test_wrong_values_are_refused_by_name(settings_of, option, text, expected):
     code, message = settings_of(option, text)
     assert code == 2
@@ -176,16 +170,12 @@ def test_rules_and_solver_of_the_command_line_are_those_of_python(tmp_path, monk
 @pytest.mark.parametrize(
     ("option", "hint"),
     [
-        ("--c1", "expected --l1 (l1, the same number)"),
-        ("--n-jobs", "expected --threads"),
-        ("--min-freq", "expected --min-count"),
-        ("--scoring", "expected --metric"),
-        ("--warm_start", "expected --start"),
-        ("--schem", "did you mean --scheme"),
-        ("--max-secs", "did you mean --max-time"),
-        ("--qwzx", "crfqn train --help lists all"),
+        ("--c1", "expected --l1 (l1, the same number)"), ("--n-jobs", "expected --threads"),
+        ("--min-freq", "expected --min-count"), ("--scoring", "expected --metric"),
+        ("--warm_start", "expected --start"), ("--schem", "did you mean --scheme"),
+        ("--max-secs", "did you mean --max-time"), ("--qwzx", "crfqn train --help lists all"),
     ],
-)
+)  # fmt: skip
 def test_an_option_that_there_is_not_gets_a_hint(settings_of, option, hint):
     for given in ((option, "1"), (f"{option}=1",)):
         code, message = settings_of(*given)

@@ -54,15 +54,10 @@ class TestExits:
     @pytest.mark.parametrize(
         ("error", "code"),
         [
-            (InputError("x"), 2),
-            (RecipeError("x"), 2),
-            (ModelFileError("x"), 2),
-            (DataUnavailableError("x"), 3),
-            (ZeroDivisionError("x"), 1),
-            (KeyboardInterrupt(), 130),
-            (BrokenPipeError(), 0),
+            (InputError("x"), 2), (RecipeError("x"), 2), (ModelFileError("x"), 2), (DataUnavailableError("x"), 3),
+            (ZeroDivisionError("x"), 1), (KeyboardInterrupt(), 130), (BrokenPipeError(), 0),
         ],
-    )
+    )  # fmt: skip
     def test_errors_become_codes(self, error, code, capsys, monkeypatch):
         monkeypatch.delenv("CRFQN_DEBUG", raising=False)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from command_line import run_here
 
 ROWS = [
     [("the", "D", "O"), ("Rome", "P", "B"), ("falls", "V", "O")],
@@ -31,11 +30,6 @@ def json_lines(rows):
         for item in rows
     ]
     return "".join(json.dumps(item) + "\n" for item in items)
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch):
-    return lambda *arguments, **options: run_here(monkeypatch, tmp_path, *arguments, **options)
 
 
 TRAIN = ("--l1", 0.01, "--threads", 1, "-q", "-o", "m.crfqn", "--data")

@@ -134,17 +134,14 @@ class TestTraining:
     [
         (("a.conll", "wide.conll"), "wide.conll: expected the columns w, got w, pos"),
         (("a.conll", "bare.conll"), "bare.conll, line 3: expected 2 columns, as in line 1, got 1"),
-        (
-            ("c.jsonl", "features.jsonl"),
-            "features.jsonl: expected columns, as in the files before, got features",
-        ),
+        (("c.jsonl", "features.jsonl"), "features.jsonl: expected columns, as in the files before, got features"),
         (("t1.labels", "t3.labels"), "t3.labels, line 2: no label"),
         (("t1.labels", "n.svmlight"), "n.svmlight holds numbers"),
         (("a.conll", "none.conll"), "none.conll: no such file"),
         (("a.conll", "none*"), "none*: there is no such file"),
         (("a.conll", "hollow"), "hollow: a folder without files"),
     ],
-)
+)  # fmt: skip
 def test_errors_name_the_file(run, folder, options, message):
     (folder / "hollow").mkdir()
     done = run("train", *QUICK, *(option for name in options for option in ("--data", name)))

@@ -34,11 +34,6 @@ def table(n=60):
     )
 
 
-@pytest.fixture
-def run(tmp_path, monkeypatch):
-    return lambda *arguments, **options: run_here(monkeypatch, tmp_path, *arguments, **options)
-
-
 def trained(run, *arguments):
     done = run(*TRAIN, *arguments)
     assert done.returncode == 0, done.stderr

@@ -4,7 +4,6 @@ import json
 from typing import ClassVar
 
 import pytest
-from command_line import run_here
 
 import crfqn
 from crfqn.errors import DataError
@@ -24,11 +23,6 @@ QUICK = ("-q", "--l1", "0.01", "--threads", "1", "-o", "m.crfqn", "--data")
 
 def lines(records):
     return "".join(f"{json.dumps(record)}\n" for record in records)
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch):
-    return lambda *arguments, **options: run_here(monkeypatch, tmp_path, *arguments, **options)
 
 
 @pytest.fixture
@@ -105,18 +99,14 @@ class TestArrays:
     @pytest.mark.parametrize(
         ("content", "message"),
         [
-            ("[]", "no items"),
-            ('[{"tokens": ["a"]},\n 3]', "line 2: expected a JSON object, got 3"),
+            ("[]", "no items"), ('[{"tokens": ["a"]},\n 3]', "line 2: expected a JSON object, got 3"),
             ('[{"tokens": ["a"]}\n{"tokens": ["b"]}]', "line 2: expected a comma or ] behind an object"),
             ('[{"tokens": ["a"]},\n', "line 1: expected a JSON object in the array"),
             ('[\n{"tokens": ["a"]', "line 2: expected a JSON object in the array"),
             ('[{"tokens": ["a"]}]\n{"tokens": ["b"]}\n', "line 2: expected nothing behind the array"),
-            (
-                '[{"tokens": ["a"], "labels": ["A"]},\n\n{"tokens": ["a"], "labels": []}]',
-                "line 3: expected 1 labels",
-            ),
+            ('[{"tokens": ["a"], "labels": ["A"]},\n\n{"tokens": ["a"], "labels": []}]', "line 3: expected 1 labels"),
         ],
-    )
+    )  # fmt: skip
     def test_mistakes_have_their_line(self, tmp_path, content, message):
         (tmp_path / "a.json").write_text(content)
         with pytest.raises(DataError) as info:
@@ -280,13 +270,10 @@ class TestFeaturesForAModelWithoutRecipe:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.json", "[]", "a.json: no items"),
-        ("a.json", "\n[\n]\n", "a.json: no items"),
-        ("a.json", "", "a.json: empty"),
-        ("a.jsonl", "\n\n", "a.jsonl: empty"),
-        ("a.csv", "", "a.csv: empty"),
+        ("a.json", "[]", "a.json: no items"), ("a.json", "\n[\n]\n", "a.json: no items"),
+        ("a.json", "", "a.json: empty"), ("a.jsonl", "\n\n", "a.jsonl: empty"), ("a.csv", "", "a.csv: empty"),
     ],
-)
+)  # fmt: skip
 def test_files_without_items_to_train_on(run, tmp_path, name, content, message):
     (tmp_path / name).write_text(content)
     done = run("train", "--data", name)

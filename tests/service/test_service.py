@@ -154,15 +154,11 @@ def test_what_requests_use_is_there_before_the_first(tmp_path):
 @pytest.mark.parametrize(
     ("name", "item"),
     [
-        ("words", ["Ann", "Lee"]),
-        ("columns", [["Ann", "A"], ["Lee", "L"]]),
-        ("dicts", [{"w": "Ann", "n": 3}, {"w": "Lee"}]),
-        ("matrix", [[1, 0.5, -1, 0], [0, 0, 0, 2]]),
-        ("rows", [1, 0.5, -1, 0]),
-        ("rows", {"0": 1, "2": -1}),
-        ("tree", [1, 0.5, -1, 0]),
+        ("words", ["Ann", "Lee"]), ("columns", [["Ann", "A"], ["Lee", "L"]]),
+        ("dicts", [{"w": "Ann", "n": 3}, {"w": "Lee"}]), ("matrix", [[1, 0.5, -1, 0], [0, 0, 0, 2]]),
+        ("rows", [1, 0.5, -1, 0]), ("rows", {"0": 1, "2": -1}), ("tree", [1, 0.5, -1, 0]),
     ],
-)
+)  # fmt: skip
 def test_each_kind_of_model_takes_its_items(models, client, name, item):
     own, model = client(name), models[1][name]
     takes = own.get("/model").json()
@@ -185,15 +181,10 @@ def test_each_kind_of_model_takes_its_items(models, client, name, item):
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        (b"", "expected JSON"),
-        (b"\xff", "expected JSON"),
-        (b"[" * 100_000, "expected JSON"),
-        (b'{"item": NaN}', "NaN is no number"),
-        (b"[]", "expected an object"),
-        (b'{"item": 1, "items": []}', "expected an object"),
-        (b'{"item": null}', "got null"),
-        (b'{"items": "Ann"}', "items: expected a list"),
-        (b'{"item": "Ann", "best": 2}', "expected the keys item"),
+        (b"", "expected JSON"), (b"\xff", "expected JSON"), (b"[" * 100_000, "expected JSON"),
+        (b'{"item": NaN}', "NaN is no number"), (b"[]", "expected an object"),
+        (b'{"item": 1, "items": []}', "expected an object"), (b'{"item": null}', "got null"),
+        (b'{"items": "Ann"}', "items: expected a list"), (b'{"item": "Ann", "best": 2}', "expected the keys item"),
         (b'{"item": "Ann", "nbest": 1e3}', "nbest: expected a whole number"),
         (b'{"item": "Ann", "nbest": true}', "nbest: expected a whole number"),
         (b'{"item": "Ann", "spans": 1}', "spans: expected true or false"),
@@ -201,12 +192,11 @@ def test_each_kind_of_model_takes_its_items(models, client, name, item):
         (b'{"item": "Ann", "known": [[["X"]]]}', "known: item 0: expected a label"),
         (b'{"item": "Ann", "known": [[]]}', "at least one label"),
         (b'{"item": "Ann", "known": []}', "expected 1 labels"),
-        (b'{"items": ["Ann"], "known": []}', "known: expected 1 lists"),
-        (b'{"item": 5}', "item 0: expected a list"),
+        (b'{"items": ["Ann"], "known": []}', "known: expected 1 lists"), (b'{"item": 5}', "item 0: expected a list"),
         (b'{"item": [["Ann", "x"]]}', "item 0, position 0: expected"),
         (json.dumps({"items": ["Ann"] * 100 + [[1]]}).encode(), "item 100, position 0: expected a text"),
     ],
-)
+)  # fmt: skip
 def test_what_does_not_fit_is_refused(client, body, says):
     response = client("words").post("/label", content=body)
     assert response.status_code == 422
