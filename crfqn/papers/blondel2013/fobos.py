@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Vector
 from crfqn.errors import InputError, ViewError
+from crfqn.objectives.objective import Objective as ObjectiveInMemory
+from crfqn.objectives.sums import Sum
 from crfqn.papers.blondel2013.fobos_kernels import (
     ETA0,
     RowData,
@@ -57,7 +59,7 @@ class FobosState(LearnedRows):
 
     def __init__(
         self,
-        objective: Any,
+        objective: ObjectiveInMemory,
         start: tuple[Coords, Vector],
         penalty: ElasticNet | GroupLasso,
         share: float = 1.0,
@@ -80,7 +82,7 @@ class FobosState(LearnedRows):
         self.rows.table[self.places(start[0])] = start[1]
 
     @classmethod
-    def check(cls, objective: Any) -> None:
+    def check(cls, objective: ObjectiveInMemory | Sum) -> None:
         """Raise ViewError for losses without margins and for offsets."""
         part = objective.parts[0]
         if not part.loss.has_margins:
@@ -92,7 +94,7 @@ class FobosState(LearnedRows):
         """Take a step on each of the items `order`, with eta_t = eta0 / sqrt(t), t the steps since the start, from 1.
         Sequential, whatever the number of threads. Afterwards no penalty is outstanding."""
         self.rows.rates[ETA0] = eta0
-        owner: Any = self.parts[0]
+        owner = self.parts[0]
         others, loss = self.items[order], owner.loss
         indptr, features, values = owner.map.store.by_position()
         starts, sets = loss.label_sets

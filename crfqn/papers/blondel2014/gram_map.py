@@ -41,7 +41,8 @@ class WorkingSet(NamedTuple):
     """Items that are worked on, the matrix between them, and copies of their variables and scores.
 
     items, places : int64 (n,); (N,), where each item is among them
-    square : float64 (at least n, at least n), of which the rest is not theirs
+    square : float64 (at least n, at least n), whose first rows and columns are theirs
+    diagonal, state, scores : float64 (n,); their variables; float64 (K, n)
     """
 
     items: NDArray[np.int64]
@@ -102,24 +103,16 @@ class DualKernelItems(DualItems):
     def sweep(self, order: NDArray[np.int64], least: float = 0.0) -> ItemSweep:
         """Solve the sub-problem of one item of the working set after another, where its violation is above `least`."""
         assert self.working is not None
-        working = self.working
-        findings = self._visit_with(
-            working.places[order], working.square, working.diagonal, working.state, working.scores, least
-        )
+        findings = self._visit_in(self.working, order, least)
         self.objective.n_passes += order.size / max(self.items.size, 1)
         return findings
 
-    def _visit_with(
-        self,
-        order: NDArray[np.int64],
-        rows: Vector,
-        diagonal: Vector,
-        state: DualItemArrays,
-        scores: Vector,
-        least: float,
-    ) -> ItemSweep:
+    def _visit_in(self, working: WorkingSet, order: NDArray[np.int64], least: float) -> ItemSweep:
+        _, places, square, diagonal, state, scores = working
         slacks, findings = np.empty(order.size), np.empty(5)
-        sweep_items_by(order, None, rows, diagonal, state, scores, self.solver, least, slacks, findings)
+        sweep_items_by(
+            places[order], None, square, diagonal, state, scores, self.solver, least, slacks, findings
+        )
         return ItemSweep.of(findings, slacks)
 
     def certify(self, order: NDArray[np.int64]) -> Certified:
@@ -131,8 +124,11 @@ class DualKernelItems(DualItems):
         by_state = self.alpha.T.ravel()
         coords = np.flatnonzero(by_state)
         self.gram.image(self.objective.split(coords), by_state[coords], self.scores)
-        seen = self._visit_with(order, self.scores, self.gram.diagonal, state, self.scores, np.inf)
-        alpha, at_labels = self.alpha, (np.arange(len(state.labels)), state.labels)
+        # A sweep that updates nothing reads no value of the matrix.
+        every, unread = np.arange(len(state.labels)), self.scores
+        whole = WorkingSet(every, every, unread, self.gram.diagonal, state, self.scores)
+        seen = self._visit_in(whole, order, np.inf)
+        alpha, at_labels = self.alpha, (every, state.labels)
         linear = float(alpha.sum() - alpha[at_labels].sum() + np.sum(alpha * state.offsets))
         dual_value = -self.l2 * (0.5 * float(np.vdot(alpha.T, self.scores)) + linear)  # -l2 times equation 3
         bound = dual_value if self.gram.is_definite else -np.inf

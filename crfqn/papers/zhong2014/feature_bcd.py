@@ -24,6 +24,8 @@ from crfqn.objectives.linear.feature_map import split_coords
 from crfqn.objectives.losses.likelihood import LikelihoodEvaluation
 from crfqn.objectives.losses.structured import StructuredLoss
 from crfqn.objectives.method_state import MethodState
+from crfqn.objectives.objective import Objective as ObjectiveInMemory
+from crfqn.objectives.point import Point as PointInMemory
 from crfqn.papers.zhong2014.feature_bcd_kernels import (
     LOG_Z,
     OBSERVED,
@@ -79,8 +81,8 @@ class BlockState(MethodState):
     one position is half of its inference, a backward (upward) one the other half.
     """
 
-    def __init__(self, owner: Any, point: Any) -> None:
-        loss = owner.loss  # a likelihood, as `check` sees to it
+    def __init__(self, owner: ObjectiveInMemory, point: PointInMemory) -> None:
+        loss: Any = owner.loss  # a likelihood, as `check` sees to it
         self.objective = owner
         self.n_features, self.n_states = owner.map.n_features, owner.n_states
         structure = loss.structure
@@ -174,7 +176,7 @@ class BlockState(MethodState):
         weight, log_z, observed = self._state.items[[WEIGHT, LOG_Z, OBSERVED]]
         return float(np.linalg.norm(weight * (np.abs(log_z) + np.abs(observed))))
 
-    def point(self) -> Any:
+    def point(self) -> PointInMemory:
         """Return the point at the present weights, from scratch."""
         return self.objective.at(*self.weights)
 
@@ -230,7 +232,7 @@ class BlockState(MethodState):
         n_steps[:] = 0
 
 
-def prepare_chain(point: Any, loss: StructuredLoss, chain: Chain) -> ChainState:
+def prepare_chain(point: PointInMemory, loss: StructuredLoss, chain: Chain) -> ChainState:
     """Return the state at a point; messages are computed where they are asked for."""
     owner = point.objective
     n_states, n_positions, n_items = owner.n_states, owner.n_positions, owner.n_items
@@ -258,7 +260,7 @@ def prepare_chain(point: Any, loss: StructuredLoss, chain: Chain) -> ChainState:
     return state
 
 
-def prepare_tree(point: Any, loss: StructuredLoss, tree: Taxonomy) -> TreeState:
+def prepare_tree(point: PointInMemory, loss: StructuredLoss, tree: Taxonomy) -> TreeState:
     """Return the state at a point, with the marginals of all items."""
     owner = point.objective
     indptr, indices, values = owner.map.store.by_feature
@@ -279,10 +281,11 @@ def prepare_tree(point: Any, loss: StructuredLoss, tree: Taxonomy) -> TreeState:
     return state
 
 
-def item_numbers(point: Any) -> Vector:
+def item_numbers(point: PointInMemory) -> Vector:
     """Return each item's weight, log Z and targets' score, and four rows for the kernels, (7, I)."""
     numbers = np.zeros((7, point.objective.n_items))
-    evaluation: LikelihoodEvaluation = point.evaluation
+    evaluation = point.evaluation
+    assert isinstance(evaluation, LikelihoodEvaluation)
     numbers[WEIGHT], numbers[OUTSIDE] = point.objective.weights, np.nan
     numbers[LOG_Z], numbers[OBSERVED] = evaluation.log_partition, evaluation.target_score
     return numbers
