@@ -78,7 +78,7 @@ class LossRow:
     ridge_only : whether that estimator knows l2 alone
     shifts_alike : whether a constant added to all intercepts changes nothing
     dense : under penalties over rows, the solvers where 5 %, and where half of the entries of the features are not
-        zero, by their names in `automatic_solver.TUNED`
+        zero, by their names in `automatic.TUNED`
     """
 
     description: str

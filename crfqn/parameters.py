@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeGuard
 
 from crfqn.choices import FLAT, PENALTIES
 from crfqn.errors import InputError
@@ -240,3 +240,14 @@ def refuse_unknown(name: str, known: Collection[str], given: Iterable[str]) -> N
                 close = difflib.get_close_matches(parameter, known, n=1)
                 words = close[0] if close else f"one of {', '.join(known)}"
             raise TypeError(f"{name}() got an unexpected keyword argument {parameter!r}; expected {words}")
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Return whether a value is a real number and not a boolean."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def check_nonnegative(name: str, value: object) -> None:
+    """Raise InputError unless a parameter is a finite number >= 0."""
+    if not is_number(value) or not 0 <= value < math.inf:
+        raise InputError(f"{name}: expected a finite number >= 0, got {value!r}")

@@ -37,7 +37,7 @@ from harness.records import Record
 from harness.report import Table, number, write_json
 
 from crfqn.errors import InputError
-from crfqn.estimators.strengths import SHARES
+from crfqn.estimators.automatic import SHARES
 from crfqn.regularization_path.solving import prepare_path
 
 STEP = 4.0  # between two strengths

@@ -29,7 +29,7 @@ from harness.report import Table
 from sklearn.exceptions import ConvergenceWarning
 
 from crfqn import MulticlassCRF, TaxonomyCRF
-from crfqn.estimators.automatic_solver import AUTO
+from crfqn.estimators.automatic import AUTO
 
 TOLERANCES = (0.1, 0.03, 0.01, 3e-3, 1e-3)  # the last is what the others are compared with
 DEFAULT = "default"

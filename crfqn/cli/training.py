@@ -333,7 +333,7 @@ def keep_facts(model: Any, recipe: Recipe, prepared: Prepared) -> None:
 
 
 def _description(recipe: Recipe, prepared: Prepared, model: Any) -> str:
-    from crfqn.estimators.strengths import described
+    from crfqn.estimators.automatic import described
 
     settings = f"{described(model._strengths)}, tol = {model.tol_:g}"
     if prepared.is_sharded:
@@ -353,7 +353,7 @@ def _description(recipe: Recipe, prepared: Prepared, model: Any) -> str:
 
 
 def _summary(model: Any, output: Path, scores: "Scores | None", is_interrupted: bool) -> str:
-    from crfqn.estimators.strengths import described, is_auto
+    from crfqn.estimators.automatic import described, is_auto
 
     result = model.result_
     message = Status.INTERRUPTED.value if is_interrupted else result.message

@@ -160,7 +160,7 @@ def _progress(n_values: int, is_quiet: bool) -> Any:
     from rich.console import Console
     from rich.progress import Progress
 
-    from crfqn.estimators.strengths import described
+    from crfqn.estimators.automatic import described
 
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -291,7 +291,7 @@ def _fold_rows(
 
 def _fold_table(model: Any, rows: list[dict[str, float | None]], as_json: bool) -> str:
     """Return a table, or JSON, of the folds, with mean and standard deviation of the columns that are known."""
-    from crfqn.estimators.strengths import described
+    from crfqn.estimators.automatic import described
 
     known = {
         name: np.array([row[name] for row in rows], float) for name in COLUMNS if rows[0][name] is not None

@@ -26,8 +26,8 @@ from crfqn.data.label_codes import check_labels
 from crfqn.data.sequences import Sequences
 from crfqn.data.token_rows import PLAIN_TYPES, growing_rows
 from crfqn.errors import InputError
+from crfqn.estimators.base import NamedParameters
 from crfqn.estimators.chain import ChainCRF
-from crfqn.estimators.checks import NamedParameters
 from crfqn.interchange import crfsuite
 from crfqn.messages import describe
 from crfqn.result import Status

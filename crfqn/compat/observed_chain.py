@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from crfqn.arrays import Coords
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.estimators.automatic_solver import AUTO
+from crfqn.estimators.automatic import AUTO
 from crfqn.estimators.chain import ChainCRF
-from crfqn.estimators.checks import check_nonnegative
 from crfqn.objectives.support import Support
+from crfqn.parameters import check_nonnegative
 from crfqn.solvers.stochastic import perceptron
 from crfqn.structures.chain import Chain
 from crfqn.structures.transition_rules import ends_of

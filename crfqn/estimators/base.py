@@ -6,11 +6,13 @@ and labels, which structure lies over them, how its weights are laid out, and wh
 
 from __future__ import annotations
 
+import inspect
 import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from os import PathLike
+from types import MethodType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,29 +24,39 @@ from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import NO_COORDS, NO_VALUES, NO_WEIGHTS, Coords, SparseWeights, Vector
 from crfqn.blas import single_threaded_blas
-from crfqn.choices import STRUCTURED, Form
+from crfqn.choices import STRUCTURED, UNKNOWN, Form
 from crfqn.data.features import FeatureStore
+from crfqn.data.hybrid import Features
 from crfqn.data.model_file import ModelFile
-from crfqn.errors import EmptyModelWarning, is_called_from, warn_caller
-from crfqn.estimators.automatic_solver import AUTO, SOLVERS, SolverTable, named_solver
+from crfqn.errors import EmptyModelWarning, InputError, ModelFileError, is_called_from, warn_caller
+from crfqn.estimators.automatic import (
+    AUTO,
+    SOLVERS,
+    STRENGTHS,
+    STRUCTURED_SOLVERS,
+    SolverTable,
+    Strengths,
+    chosen_strengths,
+    described,
+    is_auto,
+    named_solver,
+)
 from crfqn.estimators.blocks import Block, Blocks
 from crfqn.estimators.callbacks import Callbacks, CallbackSupportMixin
 from crfqn.estimators.checkpoint import Checkpoint
-from crfqn.estimators.checks import NamedParameters, check_parameters
-from crfqn.estimators.storage import forget_training, keep_parameters, save, stored_strengths
-from crfqn.estimators.strengths import Strengths, chosen_strengths, is_auto, print_strengths
+from crfqn.estimators.storage import save
 from crfqn.estimators.validation import OWN_SCORE, named_scorer
-from crfqn.estimators.weights import FittedMatrix
+from crfqn.estimators.weights import FittedMatrix, joined_weights, split_weights
 from crfqn.model.compiled_engine import CompiledEngine
-from crfqn.model.content import ModelContent
+from crfqn.model.content import DENSE, ModelContent
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.objective import Objective as ObjectiveInMemory
 from crfqn.objectives.sums import build_objective
 from crfqn.objectives.support import Support
-from crfqn.parameters import PARAMETERS, Parameter
-from crfqn.penalties import ElasticNet, GroupLasso
+from crfqn.parameters import PARAMETERS, Parameter, check_nonnegative, refuse_unknown
+from crfqn.penalties import ElasticNet, GroupLasso, Ridge
 from crfqn.result import OPTIMAL, Result, Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.protocols import Objective, Penalty
@@ -55,6 +67,8 @@ from crfqn.structures.structure import Structure
 from crfqn.threads import Pool
 
 SOLVED = (Status.CONVERGED, Status.ESTIMATED, Status.STATIONARY)
+# Parameters that a trained model does not depend on.
+OF_A_RUN = ("callback", "checkpoint", "checkpoint_every", "client", "random_state", "scoring", "verbose")
 SEARCHES = "sklearn.model_selection"  # score models under every strength, too strong ones as well
 
 
@@ -63,6 +77,63 @@ def has_probabilities(model: Any) -> bool:
     if not model._loss_form.loss_class.has_marginals:
         raise AttributeError(f"probabilities are those of loss='logistic'; the loss is {model.loss!r}")
     return True
+
+
+class AvailableIf:
+    """Method of models for which `check` is true; of others an AttributeError: that of `check`, which says why."""
+
+    def __init__(self, method: Callable[..., Any], check: Callable[[Any], object]) -> None:
+        self.method, self.check = method, check
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is None:
+            return self.method
+        if not self.check(model):
+            raise AttributeError(f"{type(model).__name__} has no {self.method.__name__}")
+        return MethodType(self.method, model)
+
+
+def available_if(check: Callable[[Any], object]) -> Any:
+    """Return the decorator of a method that only some models have. Unlike scikit-learn's decorator of this name, it
+    shows the reason that `check` gives."""
+    return lambda method: AvailableIf(method, check)
+
+
+def refuse_unknown_parameters(cls: type, named: dict[str, Any]) -> None:
+    """Raise TypeError, naming the parameter that is meant, where a class does not have a parameter of `named`."""
+    parameters = [*inspect.signature(cls.__init__).parameters.values()][1:]  # type: ignore[misc]
+    if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters):  # as a subclass may have
+        refuse_unknown(cls.__name__, [parameter.name for parameter in parameters], named)
+
+
+class NamedParameters:
+    """Mixin of estimators that are no `SparseLinearModel`, which checks the names of parameters itself."""
+
+    def __new__(cls, *values: Any, **named: Any) -> Self:
+        refuse_unknown_parameters(cls, named)
+        return super().__new__(cls)
+
+
+def check_parameters(model: Any) -> None:
+    """Raise InputError for a parameter that is not what its row in the class's PARAMETERS says."""
+    for parameter in fields(model):
+        if parameter.init and parameter.name in model.PARAMETERS:
+            model.PARAMETERS[parameter.name].check(parameter.name, getattr(model, parameter.name))
+
+
+def keep_parameters(model: Any) -> None:
+    """Keep the parameters of a training that has ended: its files hold these, whatever is set later."""
+    model._trained_with = {
+        parameter.name: getattr(model, parameter.name)
+        for parameter in fields(model)
+        if parameter.init and parameter.name in model.PARAMETERS and parameter.name not in OF_A_RUN
+    }
+
+
+def forget_training(model: Any) -> None:
+    """Remove what a model file told of an earlier training and its data."""
+    for name in ("extra_", "featurizer_", "training_"):
+        model.__dict__.pop(name, None)
 
 
 @dataclass(eq=False)
@@ -99,7 +170,7 @@ def within(support: Support | None, start: SparseWeights | None) -> SparseWeight
 
 
 @dataclass(eq=False, repr=False)
-class SparseLinearModel(NamedParameters, CallbackSupportMixin, BaseEstimator):
+class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     """Base class of the estimators: they minimise a loss of scores and a penalty that keeps most weights zero.
 
     The parameters of an estimator are the fields of its class and of those above it: `__init__` is made of them, with
@@ -125,6 +196,7 @@ class SparseLinearModel(NamedParameters, CallbackSupportMixin, BaseEstimator):
     checkpoint_every: int | str = "30s"
     scoring: Any = None
     patience: int = 10
+    dense_l2: float = field(init=False)  # a parameter of the estimators that take `Features`
 
     # What every estimator has after `fit`.
     coef_ = FittedMatrix("weights")
@@ -135,7 +207,8 @@ class SparseLinearModel(NamedParameters, CallbackSupportMixin, BaseEstimator):
     l1_: float = field(init=False)
     l2_: float = field(init=False)
     group_l1_: float = field(init=False)
-    n_dense_ = 0  # the features of a dense block (`hybrid.py`)
+    dense_coef_: Vector = field(init=False)
+    n_dense_ = 0  # D, the features of a dense block
 
     KIND: ClassVar[str]
     LABELS_SEQUENCES: ClassVar[bool] = False  # an item has a label at each position
@@ -147,6 +220,12 @@ class SparseLinearModel(NamedParameters, CallbackSupportMixin, BaseEstimator):
     NOT_SAVED: ClassVar[tuple[str, ...]] = (
         "solver", "random_state", "verbose", "callback", "checkpoint", "checkpoint_every", "scoring"
     )  # fmt: skip
+
+    _keep_parameters = keep_parameters
+
+    def __new__(cls, *values: Any, **named: Any) -> Self:
+        refuse_unknown_parameters(cls, named)
+        return super().__new__(cls)
 
     def save(
         self, path: str | PathLike[str], extra: dict[str, Any] | None = None, dtype: str = "float64"
@@ -222,28 +301,44 @@ class SparseLinearModel(NamedParameters, CallbackSupportMixin, BaseEstimator):
     def _weights(self) -> SparseWeights:
         """Return the weights of the fitted attributes, zeros left out."""
 
+    @property
+    def _n_columns(self) -> int:
+        """Number of columns of the sparse block in training, with a constant if there is one."""
+        return self.n_features_in_
+
+    @property
+    @abstractmethod
+    def _n_states(self) -> int:
+        """Number of rows of the weights: classes or nodes."""
+
     def _take_weights(self, weights: SparseWeights) -> None:
         """Set the fitted attributes that hold weights, those of a dense block included."""
+        self.__dict__.pop("dense_coef_", None)
+        if self.n_dense_:
+            self.dense_coef_, weights = split_weights(weights, self._n_states, self._n_columns, self.n_dense_)
         self._set_weights(weights)
 
     def _all_weights(self) -> SparseWeights:
         """Return what `_take_weights` takes, zeros left out."""
-        return self._weights()
+        weights = self._weights()
+        return joined_weights(self.dense_coef_, weights, self._n_columns) if self.n_dense_ else weights
 
-    def _with_ridge(self, penalty: Any, dense: Coords) -> Any:
-        """Return the penalty with the strength of a dense block at its coordinates."""
-        return penalty
-
-    def _dense_coords(self, n_features: int, n_states: int) -> Coords:
-        """Return the coordinates of a dense block in a problem."""
-        return NO_COORDS
+    def _check_no_dense(self, X: Any, what: str) -> None:
+        """Raise InputError for a dense block where none is supported."""
+        if isinstance(X, Features) or self.n_dense_:
+            raise InputError(f"{what}: expected a model and items without a dense block, got crfqn.Features")
 
     def _start_beside(
         self, model: SparseLinearModel, n_states: int, rows: NDArray[np.int64], weights: SparseWeights | None
     ) -> SparseWeights | None:
-        """Return weights to start from with those of a dense block beside them, from a model whose states are among
-        the new ones at `rows`, -1 for none."""
-        return weights
+        """Return weights to start from together with those of the dense block of `model`, whose states are among the
+        new ones at `rows`, -1 for none."""
+        if not self.n_dense_ or weights is None:
+            return weights
+        table = np.zeros((n_states, self.n_dense_))
+        if model.n_dense_ == self.n_dense_:
+            table[rows[rows >= 0]] = model.dense_coef_[rows >= 0]
+        return joined_weights(table, weights, self._n_columns)
 
     @property
     def _default_scoring(self) -> str:
@@ -273,11 +368,27 @@ class SparseLinearModel(NamedParameters, CallbackSupportMixin, BaseEstimator):
         strengths = self._fitted_strengths
         if not any(map(is_auto, strengths.values())):  # of another tool's model nobody knows them
             content.metadata["strengths"] = strengths
+        if self.n_dense_:
+            content.arrays[DENSE] = self.dense_coef_
         return content
 
     def _restore(self, file: ModelFile) -> None:
         """Take the fitted attributes from a model file; ModelFileError or InputError if they do not fit."""
-        self._adopt_strengths(stored_strengths(file, self))
+        if "strengths" in file.metadata:
+            strengths = file.table("strengths")
+            if strengths.keys() != set(STRENGTHS):
+                raise ModelFileError(
+                    f"{file.path}: strengths: expected {', '.join(STRENGTHS)}, got {[*strengths]}"
+                )
+        else:  # a file from before there were automatic strengths, with 1 for those that are not given
+            strengths = {
+                name: 1.0 if is_auto(value) else value
+                for name, value in self._strengths.items()
+                if not is_auto(getattr(self, name))
+            }
+        for name, value in strengths.items():
+            check_nonnegative(name, value)
+        self._adopt_strengths(strengths)
 
     @property
     def _path_parameter(self) -> str:
@@ -401,14 +512,16 @@ class SparseLinearModel(NamedParameters, CallbackSupportMixin, BaseEstimator):
         """Return the training of an objective; `features` are those that its weights are of."""
         if validation is not None:
             score = validation.score
-            validation = replace(validation, score=lambda found: score(given_weights(features, found)))
-        dense = self._dense_coords(features.n_features, objective.n_states)
+            validation = replace(validation, score=lambda weights: score(given_weights(features, weights)))
+        dense = features.n_features * np.arange(objective.n_states)[:, None] + np.arange(self.n_dense_)
+        dense = dense.reshape(-1)
         strengths = chosen_strengths(self._strengths, objective, unpenalised, dense)
         if self.verbose and strengths != self._strengths:
-            print_strengths(strengths)
+            print(f"strengths: {described(strengths)}", file=sys.stderr, flush=True)
         self._adopt_strengths(strengths)
         penalty = self._penalty(strengths, features.n_features, objective.n_states, unpenalised)
-        penalty = self._with_ridge(penalty, dense)
+        if dense.size:
+            penalty = replace(penalty, ridge=Ridge(dense, float(self.dense_l2)))
         begin = NO_WEIGHTS if start is None else centred_weights(features, start)
         objective.pool = Pool(1)  # the one that it was made with closes
         self._n_weights = objective.n_coords
@@ -471,7 +584,8 @@ class SparseLinearModel(NamedParameters, CallbackSupportMixin, BaseEstimator):
         self._adopt(problem.model)
         forget_training(self)
         self._keep(given_result(problem.features, result), problem.objective.is_convex)
-        warn_of_empty(problem.reason_of_empty)
+        if problem.reason_of_empty is not None and not is_called_from(SEARCHES):
+            warn_caller(problem.reason_of_empty, EmptyModelWarning)
         self._finish(problem)
         pass_on_interrupt(result)
         return self
@@ -491,7 +605,7 @@ class SparseLinearModel(NamedParameters, CallbackSupportMixin, BaseEstimator):
         coords, values = self._all_weights()  # intercepts may have been centred
         self.result_ = replace(result, coords=coords, weights=values)
         self.n_iter_ = result.n_iter
-        keep_parameters(self)
+        self._keep_parameters()
         ends_well = result.status.is_regular or (result.status is Status.STATIONARY and not is_convex)
         if not ends_well and result.status is not Status.INTERRUPTED:
             distance = (
@@ -503,6 +617,72 @@ class SparseLinearModel(NamedParameters, CallbackSupportMixin, BaseEstimator):
                 f"{result.message} ({distance}, tol {self.tol_:g}, {result.n_iter} iterations)",
                 ConvergenceWarning,
             )
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class StructuredEstimator(SparseLinearModel):
+    """Base class of estimators under l1 ||w||_1 + l2/2 ||w||^2 + group_l1 sum_f ||w_f||, any of them zero. A loss
+    without curvature, such as the structured hinge, is trained in its dual, which needs l2 > 0 and nothing else."""
+
+    dense_l2: float = 1.0
+    group_norm: str = "l2"
+    loss: str = "logistic"
+    ENOUGH: ClassVar[float] = 0.03
+
+    PARAMETERS: ClassVar = {**PARAMETERS, "loss": replace(PARAMETERS["loss"], choices=(*STRUCTURED,))}
+    SOLVERS: ClassVar = STRUCTURED_SOLVERS
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self._trained_by:
+            self._check_loss()
+
+    @property
+    def _loss_form(self) -> Form:
+        return STRUCTURED.get(str(self.loss), UNKNOWN)
+
+    @property
+    def _trained_by(self) -> tuple[str, ...]:
+        """Names of the solvers that alone can train the loss, the default first; none: all can."""
+        return self._loss_form.solvers.get("l2", ())
+
+    def _check_loss(self) -> None:
+        """Refuse penalties and methods that a loss without curvature cannot have."""
+        l1, l2, group_l1 = self._strengths.values()
+        if l1 != 0 or group_l1 != 0 or not l2 > 0:
+            raise InputError(
+                f"loss={self.loss!r}: expected l2 > 0 with l1 = 0 and group_l1 = 0, got l2={l2:g}, l1={l1:g}, "
+                f"group_l1={group_l1}"
+            )
+        if isinstance(self.solver, str) and self.solver not in (AUTO, *self._trained_by):
+            names = " or ".join(map(repr, self._trained_by))
+            raise InputError(
+                f"solver: with loss={self.loss!r} expected {AUTO!r} or {names}, got {self.solver!r}"
+            )
+
+    def _make_solver(self) -> Any:
+        if self._trained_by and isinstance(self.solver, str) and self.solver == AUTO:
+            return named_solver(self._trained_by[0], self.SOLVERS, self.random_state)
+        return super()._make_solver()
+
+    @property
+    def _strengths(self) -> Strengths:
+        given = {name: getattr(self, name) for name in STRENGTHS}
+        if self._trained_by and is_auto(given["l1"]):
+            given["l1"] = 0.0  # what is trained in its dual has L2 only
+        if is_auto(given["l2"]) and (not is_auto(given["l1"]) or given["group_l1"] != 0):
+            given["l2"] = 0.0  # a penalty that is given is the whole penalty
+        return {name: value if is_auto(value) else float(value or 0.0) for name, value in given.items()}
+
+    def _penalty(
+        self, strengths: Strengths, n_features: int, n_states: int, unpenalised: Coords
+    ) -> ElasticNet | GroupLasso:
+        l1, l2, group_l1 = (strengths[name] for name in STRENGTHS)
+        if group_l1 == 0:
+            return ElasticNet(l1, l2, unpenalised)
+        return GroupLasso(
+            group_l1, l1, l2, self.group_norm, unpenalised, n_features=n_features, n_states=n_states
+        )
 
 
 def given_result(features: FeatureMap, result: Result) -> Result:
@@ -537,9 +717,3 @@ def reason_of_empty(objective: Objective, penalty: Penalty, result: Result) -> s
         advice = f"the largest useful {name} is {largest:.4g}"
     which = "all weights of sparse features" if penalty.ridge.coords.size else "all weights"
     return f"{which} are zero under {name} = {getattr(penalty, name):.4g}; {advice}"
-
-
-def warn_of_empty(reason: str | None) -> None:
-    """Warn of a model that is empty for a reason."""
-    if reason is not None and not is_called_from(SEARCHES):
-        warn_caller(reason, EmptyModelWarning)

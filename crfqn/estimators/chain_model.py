@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
@@ -32,15 +33,19 @@ from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.vocabulary import NO_COLUMNS, Vocabulary
 from crfqn.errors import InputError
-from crfqn.estimators.automatic_solver import AUTO
-from crfqn.estimators.base import Problem, within
-from crfqn.estimators.bigrams import refuse_bigrams, without_columns
+from crfqn.estimators.automatic import AUTO
+from crfqn.estimators.base import Problem, StructuredEstimator, within
 from crfqn.estimators.blocks import Blocks, check_alone
-from crfqn.estimators.chain_training import find_broken, items_that_stay, take_items, training_data
-from crfqn.estimators.features import beside_dense
 from crfqn.estimators.online import known_classes
-from crfqn.estimators.structured import StructuredEstimator
-from crfqn.estimators.transitions import Transitions, as_transitions
+from crfqn.estimators.transitions import (
+    Transitions,
+    as_transitions,
+    find_broken,
+    items_that_stay,
+    refuse_bigrams,
+    take_items,
+    training_data,
+)
 from crfqn.estimators.validation import check_pair, held_out, refuse_scores_of_single_labels
 from crfqn.estimators.weights import (
     Axes,
@@ -55,6 +60,7 @@ from crfqn.model.compiled_engine import EncodedItems
 from crfqn.model.content import Entries, ModelContent
 from crfqn.model.sequences import SequenceModel
 from crfqn.model.weights import WeightMatrix
+from crfqn.objectives.linear.dense_map import DenseMap, Joined
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import PartialLikelihood
 from crfqn.objectives.losses.score_loss import ScoreLoss
@@ -100,12 +106,6 @@ class ChainModel(StructuredEstimator):
         tags.input_tags.sparse = True
         tags.no_validation = True
         return tags
-
-    def __copy__(self) -> Self:
-        """Return a copy that shares everything, a client as well."""
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__)
-        return made
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickles: in the place of a client the address of its scheduler."""
@@ -153,7 +153,7 @@ class ChainModel(StructuredEstimator):
             store = FeatureStore.from_matrix(matrix, sequences.offsets)
             features: Any = SparseMap(store, pool)
             if isinstance(sequences, Features):
-                features = beside_dense(sequences, features)
+                features = Joined([DenseMap.of(sequences.dense, sequences.offsets, pool=pool), features])
             del sequences, encoded, matrix
             held = None if validation is None else model._validation_set(validation, store.n_positions)
             targets: Any = labels.targets
@@ -263,10 +263,6 @@ class ChainModel(StructuredEstimator):
         model.vocabulary_, model.rules_, model.n_dense_ = vocabulary, rules, 0
         model.bigram_columns_ = NO_COLUMNS if vocabulary is None else vocabulary.bigram_columns  # type: ignore[misc]
         return model
-
-    @property
-    def _n_columns(self) -> int:
-        return self.n_features_in_
 
     @property
     def _n_states(self) -> int:
@@ -465,3 +461,14 @@ class ChainModel(StructuredEstimator):
         if model.bigrams is not None:
             named = NO_COLUMNS if self.vocabulary_ is None else self.vocabulary_.bigram_columns
             self.bigram_columns_ = np.union1d(named, model.bigrams.columns).astype(np.int64)  # type: ignore[misc]
+
+
+def without_columns(matrix: Any, columns: NDArray[np.int64]) -> Any:
+    """Return a matrix, CSR (N, F), without the entries of some columns, which stay as empty ones."""
+    if not columns.size:
+        return matrix
+    is_left_out = np.zeros(matrix.shape[1], bool)
+    is_left_out[columns] = True
+    stays = ~is_left_out[matrix.indices]
+    indptr = np.concatenate([[0], np.cumsum(stays)])[matrix.indptr]
+    return scipy.sparse.csr_array((matrix.data[stays], matrix.indices[stays], indptr), matrix.shape)

@@ -22,7 +22,7 @@ import numpy as np
 from crfqn.atomic_write import StrPath, check_writable
 from crfqn.data.model_file import read_model, write_model
 from crfqn.errors import InputError, ModelFileError, warn_caller
-from crfqn.estimators.automatic_solver import SOLVERS, AutoSolver, solver_maker
+from crfqn.estimators.automatic import SOLVERS, AutoSolver, solver_maker
 from crfqn.objectives.fingerprint import fingerprint
 from crfqn.parameters import PARAMETERS
 from crfqn.result import Result, Status

@@ -17,11 +17,8 @@ from crfqn.data.hybrid import Features, check_dense, sparse_of
 from crfqn.data.items import item_weights
 from crfqn.data.label_codes import encode_known_labels
 from crfqn.errors import InputError
-from crfqn.estimators.base import has_probabilities
-from crfqn.estimators.checks import available_if
-from crfqn.estimators.features import centred, item_features
-from crfqn.estimators.hybrid import HybridModel
-from crfqn.estimators.items import ItemEstimator, Targets, adopt_columns
+from crfqn.estimators.base import available_if, has_probabilities
+from crfqn.estimators.items import ItemEstimator, Targets, adopt_columns, centred, item_features
 from crfqn.estimators.online import (
     is_dual,
     known_classes,
@@ -39,8 +36,10 @@ from crfqn.threads import Pool
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ItemClassifier(ItemEstimator, HybridModel):
+class ItemClassifier(ItemEstimator):
     """Base class of the classifiers that may be trained by maximum likelihood: P(k | x) ~ exp(score of class k)."""
+
+    dense_l2: float = 1.0
 
     def _checked(self, checked: ItemEstimator, X: Any, *y: Any, is_new: bool = True) -> Any:
         if is_new:

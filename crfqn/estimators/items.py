@@ -18,22 +18,22 @@ import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from crfqn.arrays import NO_COORDS, SparseWeights, Vector
 from crfqn.blas import single_threaded_blas
+from crfqn.data.features import FeatureStore
+from crfqn.data.hybrid import Features
 from crfqn.data.items import item_weights, set_weights
 from crfqn.data.label_codes import encode_labels, item_labels
-from crfqn.data.matrices import canonical
+from crfqn.data.matrices import canonical, is_plain_array
 from crfqn.data.model_file import ModelFile
+from crfqn.data.values import check_values
 from crfqn.errors import InputError
-from crfqn.estimators.base import Problem, SparseLinearModel
+from crfqn.estimators.base import Problem, SparseLinearModel, available_if, forget_training
 from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.callbacks import with_tasks
-from crfqn.estimators.checks import available_if, check_classes, validated
-from crfqn.estimators.features import centred, item_features
 from crfqn.estimators.labels import LabelSets, are_sets, check_names, check_no_rows, share_right
-from crfqn.estimators.storage import forget_training
 from crfqn.estimators.validation import check_pair, held_out
 from crfqn.estimators.weights import (
     Axes,
@@ -52,10 +52,14 @@ from crfqn.model.labels import LabelSpace, TreeSpace
 from crfqn.model.tables import Table
 from crfqn.model.unknown_features import warn_of_empty_rows
 from crfqn.model.weights import WeightMatrix
+from crfqn.objectives.linear.dense_map import DenseMap, Joined
+from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.solvers.validation import ValidationSet
 from crfqn.taxonomy.labels import RowForm
 from crfqn.threads import Pool
 
+# Of an array's entries, those that are not zero: index arrays take 12 bytes for each of these, the array is there.
+MOSTLY = 0.5
 READ: Any = {"accept_sparse": ("csr", "csc"), "dtype": "numeric"}  # what scikit-learn checks of a matrix
 STARTS = "MulticlassClassifier, MultilabelRanker, MulticlassCRF or TaxonomyCRF"
 
@@ -488,3 +492,37 @@ def adopt_columns(model: ItemEstimator, checked: Any) -> None:
             setattr(model, name, getattr(checked, name))
         elif hasattr(model, name):
             delattr(model, name)
+
+
+def item_features(X: Any, has_constant: bool, pool: Pool, is_sparse: bool = False) -> Any:
+    """Return the map of checked items, a row each, with a last feature that is always 1 if asked for. An array that is
+    mostly not zero is kept without a copy (small integers become float32), unless it is taken as `is_sparse`."""
+    if isinstance(X, Features):
+        sparse = item_features(X.sparse, has_constant, pool, is_sparse=True)
+        return Joined([DenseMap.of(X.dense, X.offsets, pool=pool), sparse])
+    offsets = np.arange(X.shape[0] + 1)
+    if not is_sparse and is_plain_array(X) and np.count_nonzero(X) >= MOSTLY * max(X.size, 1):
+        return DenseMap.of(X, offsets, has_constant, pool)
+    store = FeatureStore.from_matrix(X, offsets)
+    return SparseMap(store.with_constant() if has_constant else store, pool)
+
+
+def centred(features: Any, weights: Vector | None) -> Any:
+    """Return the map with its features centred by the items' weights, for a training whose intercepts are free."""
+    with single_threaded_blas():  # sums do not depend on threads
+        return features.centred_at(features.means(weights))
+
+
+def validated(model: Any, X: Any, *y: Any, **options: Any) -> Any:
+    """Return rows, and labels if given, as scikit-learn's `validate_data` does; InputError for values that are too
+    large, by item and feature."""
+    checked = validate_data(model, X, *y, **options)
+    rows = checked[0] if y else checked
+    check_values(rows, "item {}".format, getattr(model, "feature_names_in_", None))
+    return checked
+
+
+def check_classes(classes: NDArray) -> None:
+    """Raise InputError unless there is a class; one is enough, for a model that predicts it always."""
+    if not classes.size:
+        raise InputError("expected at least one label, got none")

@@ -10,16 +10,21 @@ import numpy as np
 from crfqn.arrays import Coords, Vector
 from crfqn.choices import FLAT, LOSSES, PENALTIES, UNKNOWN, Form, load_class
 from crfqn.errors import InputError
-from crfqn.estimators.automatic_solver import AUTO, LINEAR_SOLVERS, PAPERS, TUNED, linear_solver, named_solver
-from crfqn.estimators.item_classifier import ItemClassifier
-from crfqn.estimators.strengths import (
+from crfqn.estimators.automatic import (
+    AUTO,
     LINEAR_PARAMETERS,
+    LINEAR_SOLVERS,
+    PAPERS,
+    TUNED,
     Strengths,
     feature_blocks,
+    linear_solver,
     make_penalty,
     named_penalty,
+    named_solver,
     strengths_of,
 )
+from crfqn.estimators.item_classifier import ItemClassifier
 from crfqn.model.labels import LabelSpace
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.objective import BoundedObjective

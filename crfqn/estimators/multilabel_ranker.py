@@ -23,11 +23,19 @@ from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.blas import single_threaded_blas
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
-from crfqn.estimators.automatic_solver import FOR_MARGINS, LINEAR_SOLVERS, linear_solver
+from crfqn.estimators.automatic import (
+    FOR_MARGINS,
+    LINEAR_PARAMETERS,
+    LINEAR_SOLVERS,
+    Strengths,
+    linear_solver,
+    make_penalty,
+    named_penalty,
+    strengths_of,
+)
 from crfqn.estimators.base import Problem, given_result, pass_on_interrupt
 from crfqn.estimators.items import ItemEstimator
 from crfqn.estimators.labels import LabelSets
-from crfqn.estimators.strengths import LINEAR_PARAMETERS, Strengths, make_penalty, named_penalty, strengths_of
 from crfqn.model.content import ModelContent, finite
 from crfqn.model.labels import LabelSpace
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, split_coords

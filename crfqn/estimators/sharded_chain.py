@@ -18,9 +18,7 @@ from crfqn.distributed.sources import Merged, Read, Shards, count_shard, in_colu
 from crfqn.distributed.workers import connected, run_tasks
 from crfqn.errors import InputError
 from crfqn.estimators.base import Problem, within
-from crfqn.estimators.bigrams import refuse_bigrams
-from crfqn.estimators.chain_training import ERROR, find_broken, items_that_stay
-from crfqn.estimators.transitions import as_transitions
+from crfqn.estimators.transitions import ERROR, as_transitions, find_broken, items_that_stay, refuse_bigrams
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.support import Support

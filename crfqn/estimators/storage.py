@@ -8,7 +8,6 @@ columns, and predicts the same.
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import fields
 from os import PathLike
 from typing import Any
 
@@ -18,8 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 import crfqn
 from crfqn.data.model_file import ModelFile, ModelSource, read_model, write_model
 from crfqn.errors import CrfqnError, InputError, ModelFileError
-from crfqn.estimators.checks import check_nonnegative
-from crfqn.estimators.strengths import STRENGTHS, Strengths, is_auto
 from crfqn.model.content import ModelContent, narrow_weights
 from crfqn.model.featurizers import read_featurizer
 from crfqn.model.results import SUMMARY, TRACE, held_out_content, read_result
@@ -37,9 +34,6 @@ KINDS = {
     "taxonomy-crf": "TaxonomyCRF",
 }
 
-# What a run is watched by, and where it takes place: nothing that a trained model depends on.
-OF_A_RUN = ("callback", "checkpoint", "checkpoint_every", "client", "random_state", "scoring", "verbose")
-
 
 def save(
     model: Any, path: str | PathLike[str], extra: dict[str, Any] | None = None, dtype: str = "float64"
@@ -53,7 +47,8 @@ def save(
 def whole_content(model: Any, extra: dict[str, Any] | None = None, dtype: str = "float64") -> ModelContent:
     """Return all that a file of the fitted model holds, settings, result and trace included; raises as `save`."""
     check_is_fitted(model)
-    model = as_trained(model)
+    model = copy(model)
+    model.__dict__.update(getattr(model, "_trained_with", {}))  # whatever has been set since
     result, content = model.result_, model._content()
     narrow_weights(content, dtype)
     rows = [[getattr(row, name) for name in TRACE] for row in result.trace.rows]
@@ -75,28 +70,6 @@ def whole_content(model: Any, extra: dict[str, Any] | None = None, dtype: str = 
         used = np.unique(model.coef_.indices) if has_weights else np.arange(model.n_features_in_)
         content.metadata["featurizer"] = featurizer.as_dict(used)
     return content
-
-
-def forget_training(model: Any) -> None:
-    """Remove what a file told of an earlier training and its data."""
-    for name in ("extra_", "featurizer_", "training_"):
-        model.__dict__.pop(name, None)
-
-
-def keep_parameters(model: Any) -> None:
-    """Keep the parameters of a training that has ended: its files hold these, whatever is set later."""
-    model._trained_with = {
-        field.name: getattr(model, field.name)
-        for field in fields(model)
-        if field.init and field.name in model.PARAMETERS and field.name not in OF_A_RUN
-    }
-
-
-def as_trained(model: Any) -> Any:
-    """Return a copy of a fitted model with the parameters that it was trained with."""
-    twin = copy(model)
-    twin.__dict__.update(getattr(model, "_trained_with", {}))
-    return twin
 
 
 def load(path: ModelSource) -> Any:
@@ -129,47 +102,20 @@ def restore(file: ModelFile) -> Any:
         known = ", ".join(repr(kind) for kind in sorted(KINDS))
         raise ModelFileError(f"{path}: expected a model of kind {known}; it is a {file.kind!r}")
     try:
-        return _restore(file)
+        model = getattr(crfqn, KINDS[file.kind])._from_settings(file.table("settings"))
+        try:
+            model._check_parameters()
+        except InputError as error:
+            raise ModelFileError(f"{path}: settings: {error}") from None
+        model._restore(file)
+        model.result_ = read_result(file, model._all_weights())
+        model.n_iter_ = model.result_.n_iter
+        model.extra_, model.training_ = file.table("extra"), file.training
+        if (featurizer := read_featurizer(file)) is not None:
+            model.featurizer_ = featurizer
+        model._keep_parameters()
+        return model
     except (KeyError, TypeError, ValueError, OverflowError, MemoryError, CrfqnError) as error:
         if isinstance(error, ModelFileError):
             raise
         raise ModelFileError(f"{path}: the content does not fit together: {error!r}") from error
-
-
-def _restore(file: ModelFile) -> Any:
-    model = _unfitted(file)
-    model._restore(file)
-    model.result_ = read_result(file, model._all_weights())
-    model.n_iter_ = model.result_.n_iter
-    model.extra_, model.training_ = file.table("extra"), file.training
-    if (featurizer := read_featurizer(file)) is not None:
-        model.featurizer_ = featurizer
-    keep_parameters(model)
-    return model
-
-
-def _unfitted(file: ModelFile) -> Any:
-    """Return an estimator with the settings of the file; ModelFileError for one that `fit` would not take."""
-    model = getattr(crfqn, KINDS[file.kind])._from_settings(file.table("settings"))
-    try:
-        model._check_parameters()
-    except InputError as error:
-        raise ModelFileError(f"{file.path}: settings: {error}") from None
-    return model
-
-
-def stored_strengths(file: ModelFile, model: Any) -> Strengths:
-    """Return the strengths that a model was trained with; none where the file says "auto" only. Files from before there
-    were automatic ones have them among the settings, 1 where not given."""
-    if "strengths" in file.metadata:
-        strengths = file.table("strengths")
-        if strengths.keys() != set(STRENGTHS):
-            raise ModelFileError(
-                f"{file.path}: strengths: expected {', '.join(STRENGTHS)}, got {[*strengths]}"
-            )
-    else:
-        known = {name: 1.0 if is_auto(value) else value for name, value in model._strengths.items()}
-        strengths = {name: value for name, value in known.items() if not is_auto(getattr(model, name))}
-    for name, value in strengths.items():
-        check_nonnegative(name, value)
-    return strengths

@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 from crfqn.data.label_codes import item_labels
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
-from crfqn.estimators.automatic_solver import AUTO
-from crfqn.estimators.base import has_probabilities
-from crfqn.estimators.checks import available_if
+from crfqn.estimators.automatic import AUTO
+from crfqn.estimators.base import StructuredEstimator, available_if, has_probabilities
 from crfqn.estimators.item_classifier import ItemClassifier
-from crfqn.estimators.structured import StructuredEstimator
 from crfqn.messages import shorten
 from crfqn.model.labels import LabelSpace, TreeSpace
 from crfqn.model.unknown_features import warn_of_empty_rows

@@ -3,6 +3,9 @@
 A training may start from the weights of another model: labels (of a taxonomy: nodes) are matched by name; features too
 where both sides have names, otherwise by their number, and then there have to be as many. What only one of the two has
 is left out, and starts from zero.
+
+A dense block under l2 alone may stand beside the sparse weights. The columns of the problem are then the D dense
+features, the sparse ones behind them and perhaps a constant; the model keeps `dense_coef_` (K, D) and `coef_`.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from crfqn.arrays import SparseWeights
+from crfqn.arrays import SparseWeights, Vector
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
 from crfqn.model.content import read_entries
@@ -155,3 +158,29 @@ def numbers_of(old: Sequence[Any], new: Sequence[Any]) -> NDArray[np.int64]:
     """Return the number among the new names of each old one, int64, -1 for those that are gone."""
     number = dict(zip(new, range(len(new)), strict=True))
     return np.array([number.get(name, -1) for name in old], np.int64)
+
+
+def split_weights(
+    weights: SparseWeights, n_states: int, n_columns: int, n_dense: int
+) -> tuple[Vector, SparseWeights]:
+    """Return the dense weights of a problem, (K, D), and the others, numbered without them; n_columns : F."""
+    coords, values = weights
+    wide, n_nodes = n_dense + n_columns, n_states * (n_dense + n_columns)
+    states, features = np.divmod(coords, wide)
+    is_node = coords < n_nodes
+    is_dense = is_node & (features < n_dense)
+    table = np.zeros((n_states, n_dense))
+    table[states[is_dense], features[is_dense]] = values[is_dense]
+    shift = np.where(is_node, n_dense * (states + 1), n_dense * n_states)
+    return table, SparseWeights((coords - shift)[~is_dense], values[~is_dense])
+
+
+def joined_weights(table: Vector, weights: SparseWeights, n_columns: int) -> SparseWeights:
+    """Return what `split_weights` took apart, dense weights of 0 left out."""
+    n_states, n_dense = table.shape
+    coords, values = weights
+    states = np.minimum(coords // n_columns + 1, n_states)
+    dense_states, dense_features = np.nonzero(table)
+    dense_coords = dense_states * (n_dense + n_columns) + dense_features
+    dense = SparseWeights(dense_coords, table[dense_states, dense_features])
+    return merged(SparseWeights(coords + n_dense * states, values), dense)

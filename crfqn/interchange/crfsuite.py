@@ -15,7 +15,6 @@ from crfqn.data.model_file import ModelSource
 from crfqn.data.templates.vocabulary import is_hashed
 from crfqn.data.vocabulary import UNKNOWN_VALUE, Vocabulary
 from crfqn.errors import InputError, warn_caller
-from crfqn.estimators.bigrams import refuse_bigram_weights
 from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.storage import restore
 from crfqn.model.content import LARGEST_WEIGHT, Entries
@@ -153,3 +152,13 @@ def _attribute_names(vocabulary: Vocabulary, used: list[int]) -> list[str]:
                 "there: train with other names"
             )
     return [*names]
+
+
+def refuse_bigram_weights(model: Any, format_name: str) -> None:
+    """Raise InputError for a model with weights of bigram features, which other formats have no place for."""
+    n_weights = model.bigram_coef_.nnz if hasattr(model, "bigram_coef_") else 0
+    if n_weights:
+        raise InputError(
+            f"{format_name}: the format has no place for the {n_weights:,} weights of bigram features, and without "
+            "them it would be another model: train it with unigram patterns, U01:%x[0,0] for B01:%x[0,0]"
+        )

@@ -23,10 +23,10 @@ import crfqn
 from crfqn.atomic_write import replace_file
 from crfqn.data.hybrid import refuse_dense
 from crfqn.errors import InputError
-from crfqn.estimators.bigrams import refuse_bigram_weights
 from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.multiclass import MulticlassClassifier
 from crfqn.estimators.taxonomy import TaxonomyCRF
+from crfqn.interchange.crfsuite import refuse_bigram_weights
 from crfqn.model.items import ItemModel
 from crfqn.model.labels import TreeSpace
 from crfqn.model.model import Model

@@ -87,14 +87,14 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseLinearModel":
             raise InputError(f'{name}: the loss "{loss}" has a ridge only, whose strength is l2')
     settings = _settings(recipe)
     if "penalty" in overrides:  # which may not have all strengths of the recipe
-        from crfqn.estimators.strengths import named_penalty
+        from crfqn.estimators.automatic import named_penalty
 
         for name in {*STRENGTHS} - {*named_penalty(overrides["penalty"]).strengths, "l2"}:
             settings.pop(name, None)
     settings |= {**recipe.solver.settings, **overrides}
     changes = settings.pop("settings", None)
     if changes and settings["solver"] == recipe.solver.name:
-        from crfqn.estimators.automatic_solver import AUTO, named_solver
+        from crfqn.estimators.automatic import AUTO, named_solver
 
         where, solver = "[solver.settings]", settings["solver"]
         if solver == AUTO or "solver" not in parameters:

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crfqn.errors import InputError
+from crfqn.estimators.automatic import Strengths
 from crfqn.estimators.base import SparseLinearModel
-from crfqn.estimators.checks import is_number
-from crfqn.estimators.strengths import Strengths
+from crfqn.parameters import is_number
 
 LOOSER = 10.0  # times tol: the tolerance of all values but the last
 # Where the default grid ends at the latest: at this share of l1_max, where dense features have come in, and at this

@@ -20,8 +20,8 @@ from sklearn.exceptions import ConvergenceWarning
 from crfqn.arrays import SparseWeights
 from crfqn.blas import single_threaded_blas
 from crfqn.errors import InputError
+from crfqn.estimators.automatic import Strengths, automatic_strength
 from crfqn.estimators.base import Problem, SparseLinearModel, given_result
-from crfqn.estimators.strengths import Strengths, automatic_strength
 from crfqn.objectives.linear.feature_map import centred_weights
 from crfqn.regularization_path.grid import Grid
 from crfqn.result import OPTIMAL, Result, Status

@@ -23,7 +23,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from benchmarks.crfqn_fits import Clock
 from crfqn import ChainCRF, MulticlassCRF, TaxonomyCRF
 from crfqn.errors import CrfqnError
-from crfqn.estimators.automatic_solver import FOR_FLAT
+from crfqn.estimators.automatic import FOR_FLAT
 from crfqn.solvers.prox_qn import Diagonal, ProxQN, Stage, TopViolators
 
 LEVELS = (1e-3, 1e-4)  # relative distances from the lowest objective

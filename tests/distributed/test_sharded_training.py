@@ -19,7 +19,7 @@ from crfqn import ChainCRF, Shards, Templates
 from crfqn.distributed import DistributedObjective
 from crfqn.distributed.workers import WorkersLostError
 from crfqn.errors import InputError
-from crfqn.estimators.strengths import automatic_strength
+from crfqn.estimators.automatic import automatic_strength
 from crfqn.readers import read
 
 WORDS = ["the", "dog", "a", "cat", "sees", "hears", "bird", "old"]

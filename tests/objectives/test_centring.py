@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from crfqn.arrays import SparseWeights
 from crfqn.data.features import FeatureStore
-from crfqn.estimators.features import centred
+from crfqn.estimators.items import centred
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.feature_map import centred_weights, given_weights, split_coords
 from crfqn.objectives.linear.sparse_map import SparseMap

@@ -20,7 +20,7 @@ from sklearn.preprocessing import PolynomialFeatures
 import crfqn
 from crfqn import CalibratedLeastSquares, GeneralizedLeastSquares, MulticlassClassifier, StagewiseRegression
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.automatic_solver import is_narrow
+from crfqn.estimators.automatic import is_narrow
 from crfqn.objectives.losses.potentials import Potential
 from crfqn.papers import agarwal2014
 from crfqn.papers.agarwal2014 import fits, stagewise

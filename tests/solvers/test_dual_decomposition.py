@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 import crfqn.objectives
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError, ViewError
-from crfqn.estimators.automatic_solver import for_items
+from crfqn.estimators.automatic import for_items
 from crfqn.estimators.multiclass import MulticlassClassifier
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.feature_map import Split

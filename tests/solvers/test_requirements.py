@@ -14,7 +14,7 @@ import pytest
 from problems import make_problem, make_tree_problem
 
 from crfqn.errors import InputError, ViewError
-from crfqn.estimators.automatic_solver import AutoSolver
+from crfqn.estimators.automatic import AutoSolver
 from crfqn.objectives.method_state import has_state
 from crfqn.objectives.sums import Sum
 from crfqn.papers.blondel2013.fobos import FOBOS, FobosState

@@ -19,8 +19,8 @@ from scipy.linalg import lstsq
 from crfqn.arrays import Vector
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import ModelFileError
-from crfqn.estimators.automatic_solver import AUTO
-from crfqn.estimators.features import item_features
+from crfqn.estimators.automatic import AUTO
+from crfqn.estimators.items import item_features
 from crfqn.objectives.linear.feature_map import FeatureMap, scores_of
 from crfqn.papers.agarwal2014.fits import ItemStream, PartMaps
 from crfqn.papers.agarwal2014.generalized import clipped

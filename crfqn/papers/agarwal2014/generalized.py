@@ -16,11 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import Coords, Vector
 from crfqn.errors import InputError
-from crfqn.estimators.automatic_solver import AUTO, SolverTable
-from crfqn.estimators.checks import available_if
+from crfqn.estimators.automatic import AUTO, SolverTable, Strengths
+from crfqn.estimators.base import available_if
 from crfqn.estimators.items import ItemEstimator, Targets
 from crfqn.estimators.labels import LabelSets
-from crfqn.estimators.strengths import Strengths
 from crfqn.model.labels import LabelSpace
 from crfqn.model.model import Decoding
 from crfqn.objectives.losses.likelihood import MultinomialLogistic

@@ -23,17 +23,17 @@ from crfqn.data.label_codes import encode_labels, item_labels
 from crfqn.data.matrices import canonical
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError, warn_caller
-from crfqn.estimators.base import pass_on_interrupt
-from crfqn.estimators.checks import NamedParameters, check_parameters, is_number, validated
+from crfqn.estimators.base import NamedParameters, check_parameters, keep_parameters, pass_on_interrupt
+from crfqn.estimators.items import validated
 from crfqn.estimators.labels import share_right
-from crfqn.estimators.storage import keep_parameters, save
+from crfqn.estimators.storage import save
 from crfqn.estimators.weights import read_matrix
 from crfqn.model.content import ModelContent, add_labels, add_matrix, finite, read_labels
 from crfqn.objectives.linear.feature_map import split_coords
 from crfqn.objectives.losses.hinges import MulticlassHinge
 from crfqn.objectives.objective import Objective
 from crfqn.papers.blondel2014.gram_map import GramMap
-from crfqn.parameters import PARAMETERS, Parameter
+from crfqn.parameters import PARAMETERS, Parameter, is_number
 from crfqn.penalties.penalty import KernelNorm
 from crfqn.progress import ProgressDisplay
 from crfqn.result import Result, Status
@@ -212,6 +212,8 @@ class MulticlassSVC(NamedParameters, ClassifierMixin, BaseEstimator):
     random_state: Any = None
     verbose: int = 0
 
+    _keep_parameters = keep_parameters
+
     def __sklearn_tags__(self) -> Tags:
         """Sparse matrices are welcome; a precomputed kernel is a square matrix of pairs."""
         tags = super().__sklearn_tags__()
@@ -261,7 +263,7 @@ class MulticlassSVC(NamedParameters, ClassifierMixin, BaseEstimator):
         self.support_vectors_ = X[:0] if self.kernel == PRECOMPUTED else X[self.support_]
         self.n_support_ = np.bincount(codes[support], minlength=classes.size)
         self.result_, self.n_iter_ = result, result.n_iter
-        keep_parameters(self)
+        self._keep_parameters()
         is_stationary = result.status is Status.STATIONARY and not function.is_definite
         if not (result.status.is_success or is_stationary):
             warn_caller(

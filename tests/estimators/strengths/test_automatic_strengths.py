@@ -16,7 +16,7 @@ from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, MultilabelRanke
 from crfqn.arrays import NO_COORDS
 from crfqn.data.model_file import read_model, write_model
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.strengths import SHARE_WITH_L2, SHARES
+from crfqn.estimators.automatic import SHARE_WITH_L2, SHARES
 from crfqn.objectives.gradient_noise import gradient_noise
 
 PROBLEM = make_problem(5, n_items=30)
