@@ -2,7 +2,7 @@
 
     min_d  g'd + 1/2 d'(B + damping) d + sum_b h_b(w_b + d_b) + l2_b/2 ||w_b + d_b||^2,   B = B0 - Q Q^
 
-with h_b = l1_b ||.||_1 + group_b ||.|| of `proximal.py`. A block takes the proximal gradient step of a model whose
+with h_b = l1_b ||.||_1 + group_b ||.|| of `row_norm.py`. A block takes the proximal gradient step of a model whose
 curvature is L_b times the identity (Tseng and Yun 2009):
 
     v = prox_{h / L} (c - slope / L),   c = w_b + d_b,   z = v - c,
@@ -29,7 +29,7 @@ from crfqn.kernels.coordinate_descent import (
     own_curvature,
     row_operations,
 )
-from crfqn.kernels.proximal import shrink_block
+from crfqn.kernels.row_norm import shrink_block
 from crfqn.kernels.thread_group import barrier, join
 
 GROWTH = 1.1  # of L beyond the curvature that refused it

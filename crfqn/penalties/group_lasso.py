@@ -24,12 +24,20 @@ from crfqn.arrays import NO_COORDS, Coords, Screening, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.coordinate_descent import Subproblem
 from crfqn.kernels.group_descent import BlockPenalty, descend_groups
-from crfqn.kernels.proximal import block_distances, prox_blocks
+from crfqn.kernels.row_norm import block_distances, prox_blocks
 from crfqn.kernels.sparse import found_in, union
 from crfqn.kernels.thread_group import work_together
 from crfqn.penalties.blocks import Blocks
 from crfqn.penalties.elastic_net import ElasticNet
-from crfqn.penalties.penalty import NO_RIDGE, Layout, Penalty, Ridge, are_members, check_strengths
+from crfqn.penalties.penalty import (
+    NO_RIDGE,
+    Layout,
+    PenalisedRows,
+    Penalty,
+    Ridge,
+    are_members,
+    check_strengths,
+)
 from crfqn.threads import Pool
 
 NORMS = {"l2": 2, "linf": 1}  # with the order of the dual norm
@@ -125,6 +133,16 @@ class GroupLasso(Penalty):
     def _on(self, blocks: Blocks, is_penalised: NDArray[np.bool_]) -> LocalGroupLasso:
         l1, group, l2 = (np.where(is_penalised, s, 0.0) for s in (self.l1, self.group_l1, self.l2))
         return LocalGroupLasso(blocks, l1, group, l2, self.norm)
+
+    def rows(self, n_features: int, n_states: int) -> PenalisedRows:
+        if (self.n_features, self.n_states) != (n_features, n_states):
+            raise InputError(
+                f"expected a penalty over {n_features} features and {n_states} states, "
+                f"got {self.n_features} and {self.n_states}"
+            )
+        rows = super().rows(n_features, n_states)
+        strengths = rows.strengths._replace(group=float(self.group_l1), is_linf=self.norm == "linf")
+        return rows._replace(strengths=strengths)
 
     def screen(self, point: Any) -> Any:
         """Return the whole rows that are not zero, or whose gradient's dual norm exceeds its bound, and the ridge."""
@@ -252,11 +270,7 @@ class LocalGroupLasso:
 
     def dual_norm(self, w: Vector, g: Vector) -> Vector:
         """Return the dual norm of rows of zeros, infinite for other rows, at each coordinate of the row, (n,)."""
-        return self.blocks.spread(self.row_dual_norm(w, g))
-
-    def row_dual_norm(self, w: Vector, g: Vector) -> Vector:
-        """Return the dual norm of rows of zeros, infinite for other rows, (n_blocks,)."""
-        return np.where(self.blocks.largest(np.abs(w)) > 0, np.inf, self.dual_norms(g))
+        return self.blocks.spread(np.where(self.blocks.largest(np.abs(w)) > 0, np.inf, self.dual_norms(g)))
 
     def dual_norms(self, g: Vector) -> Vector:
         """Return the dual norms of all rows' gradients, (n_blocks,): norms of max(|g| - l1, 0)."""
@@ -292,16 +306,9 @@ class LocalGroupLasso:
         return out
 
     def largest_violation(self, w: Vector, g: Vector) -> float:
-        """Return the largest distance of a row; of coordinates in no group, the largest of a coordinate."""
-        if self.is_linf:
-            return float(self.distances(w, g).max(initial=0.0))
-        # A row of zeros has the distance by which its dual norm exceeds the bound: most rows of a first screening.
-        excess = self.dual_norms(g) - self.group
-        kept = np.flatnonzero(self.blocks.holders(np.flatnonzero(w)))
-        places, blocks = self.blocks.only(kept)
-        others = LocalGroupLasso(blocks, self.l1[kept], self.group[kept], self.l2[kept], self.norm)
-        excess[kept] = others.distances(w[places], g[places])
-        return float(excess.max(initial=0.0))
+        """Return the largest distance of a row; of coordinates in no group, the largest of a coordinate; NaN where a
+        gradient is, so that the weights do not look solved."""
+        return np.nan if np.isnan(g).any() else float(self.distances(w, g).max(initial=0.0))
 
     def conjugate(self, g: Vector) -> float:
         """Return the conjugate at -g; infinite where a row is outside of the dual ball and has no l2. A row adds the

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS, Coords, Screening, Vector
 from crfqn.errors import InputError
+from crfqn.kernels.row_norm import RowStrengths
 from crfqn.kernels.sparse import found_in, places, union
 from crfqn.projections import project_halfspace
 
@@ -37,6 +38,18 @@ class Ridge(NamedTuple):
 
 
 NO_RIDGE = Ridge(NO_COORDS, 0.0)
+
+
+class PenalisedRows(NamedTuple):
+    """A penalty of whole rows that has the same strengths for all but the unpenalised ones; unpenalised : sorted
+    int64, the features of these."""
+
+    strengths: RowStrengths
+    unpenalised: Coords
+
+    def is_unpenalised(self, features: Coords) -> NDArray[np.bool_]:
+        """Return which of some features are without penalty."""
+        return found_in(self.unpenalised, features)[1]
 
 
 class Penalty:
@@ -96,6 +109,17 @@ class Penalty:
         on a quadratic model (`kernels/coordinate_descent.py`).
         """
         raise NotImplementedError
+
+    def rows(self, n_features: int, n_states: int) -> PenalisedRows:
+        """Return the penalty of rows, of one that `is_rowwise` and `is_uniform`; InputError where some weights of a
+        feature, but not all of them, are unpenalised."""
+        features, counts = np.unique(self.unpenalised % n_features, return_counts=True)
+        if np.any(counts != n_states):
+            raise InputError(
+                f"expected all {n_states} weights of a feature to be free or none, "
+                f"got {counts.min()} of feature {features[counts.argmin()]}"
+            )
+        return PenalisedRows(RowStrengths(float(self.l1), float(self.l2), 0.0, False), features)
 
     def scaled(self, factor: float) -> Penalty:
         """Return the penalty with all strengths times `factor`, as for a loss over that fraction of the items."""

@@ -22,8 +22,7 @@ from margin_references import MarginProblem
 
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.penalties import GroupLasso
-from crfqn.solvers.certificate import best_of
-from crfqn.solvers.coordinate.row_state import RowBlocks, evaluate_margins
+from crfqn.solvers.coordinate.row_state import RowBlocks
 from crfqn.solvers.screened_point import screen_point
 
 
@@ -36,19 +35,14 @@ every_loss = pytest.mark.parametrize("name", NAMES)
 
 
 @every_loss
-@pytest.mark.parametrize("order", [1, 2])
-def test_margins_tell_what_scores_do(name, order):
+def test_margins_tell_what_scores_do(name):
     problem = make_problem(name)
     point = point_at(problem, weights_like(problem), objective_of(problem))
-    blocks = rows_at(point)
-    blocks.value(penalty_of("L2"))  # which makes sure of the losses
-    residual, norms, dual = evaluate_margins(blocks, order)
-    expected = point.evaluation
-    np.testing.assert_allclose(residual[:, :K], expected.residual.T, atol=1e-12)
-    assert np.abs(residual[:, K:]).max(initial=0.0) < 1e-300
-    np.testing.assert_allclose(norms, np.linalg.norm(expected.residual, order, axis=0), atol=1e-12)
+    scored, expected = rows_at(point).scored_point(), point.evaluation
+    np.testing.assert_allclose(scored.evaluation.residual, expected.residual, atol=1e-12)
+    np.testing.assert_allclose(scored.evaluation.item_losses, expected.item_losses, atol=1e-12)
     for scale in (0.3, 1.0):
-        assert dual.value(scale) == pytest.approx(point.dual_value(scale), rel=1e-11)
+        assert scored.dual_value(scale) == pytest.approx(point.dual_value(scale), rel=1e-11)
 
 
 @every_loss
@@ -80,13 +74,13 @@ def agree(point, penalty):
     """Compare both scans of a point."""
     blocks, expected = rows_at(point), screen_point(penalty, point)
     blocks.sweep(np.empty(0, np.int64), penalty)
-    found = blocks.screen(penalty)
-    np.testing.assert_array_equal(found.features, np.unique(expected.coords % F))
-    state = expected.state()
-    assert found.value == pytest.approx(state.value, rel=1e-12)
-    assert found.violation == pytest.approx(state.violation, rel=1e-9, abs=1e-9)
-    dual_value = best_of(found.dual_scales(), found.dual_value, found.conjugate).dual_value
-    assert dual_value == pytest.approx(expected.dual_value, rel=1e-9)
+    view = screen_point(penalty, blocks.scored_point())
+    np.testing.assert_array_equal(np.unique(view.coords % F), np.unique(expected.coords % F))
+    state, expected_state = view.state(), expected.state()
+    assert state.value == pytest.approx(blocks.value(penalty), rel=1e-12)
+    assert state.value == pytest.approx(expected_state.value, rel=1e-12)
+    assert state.violation == pytest.approx(expected_state.violation, rel=1e-9, abs=1e-9)
+    assert view.dual_value == pytest.approx(expected.dual_value, rel=1e-9)
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])
@@ -102,7 +96,7 @@ def test_many_shares_of_features(n_threads):
     norms = np.linalg.norm(problem.evaluate(np.zeros((3000, 3)))[1], axis=1)
     bound = float(np.median(norms))
     penalty = replace(penalty_of("L1/L2"), group_l1=bound, n_features=3000, n_states=3)
-    found = blocks.screen(penalty)
-    np.testing.assert_array_equal(found.features, np.flatnonzero(norms > bound))
-    np.testing.assert_allclose(found.dual_norms, norms[norms > bound], rtol=1e-10)
-    assert found.violation == pytest.approx(norms.max() - bound, rel=1e-10)
+    view = screen_point(penalty, blocks.scored_point())
+    np.testing.assert_array_equal(np.unique(view.coords % 3000), np.flatnonzero(norms > bound))
+    np.testing.assert_allclose(view.local.dual_norms(view.g), norms[norms > bound], rtol=1e-10)
+    assert view.violation == pytest.approx(norms.max() - bound, rel=1e-10)

@@ -30,11 +30,11 @@ from problems import make_problem as make_chain
 
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
+from crfqn.kernels.row_norm import RowStrengths, clip_in_metric, shrink_in_metric
 from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.coordinate.row_descent import RowDescent
-from crfqn.solvers.coordinate.row_kernels import RowStrengths, clip_in_metric, shrink_in_metric
 from crfqn.solvers.coordinate.row_state import LineSearch, RowBlocks
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN

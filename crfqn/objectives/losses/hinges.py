@@ -126,6 +126,11 @@ class MulticlassSquaredHinge(SquaredHinge):
         margins[np.arange(self.n_positions), self.labels] = -np.inf
         return margins
 
+    def scores_of(self, margins: Vector) -> Vector:
+        scores = margins.T - 1.0
+        scores[self.labels, np.arange(self.n_positions)] = 0.0
+        return scores
+
 
 def single_size(table: Vector, step: float) -> float:
     """Return a bound on max |b| where every label has a hinge of its own: s_y >= 1, other scores <= -1."""
@@ -168,6 +173,11 @@ class MultitaskSquaredHinge(SquaredHinge):
         margins = (1.0 + scores).T.copy()
         margins[np.arange(self.n_positions), self.labels] = 1.0 - self.own(scores)
         return margins
+
+    def scores_of(self, margins: Vector) -> Vector:
+        scores, items = margins.T - 1.0, np.arange(self.n_positions)
+        scores[self.labels, items] *= -1.0
+        return scores
 
 
 def evaluate_hinge(

@@ -197,6 +197,11 @@ class ScoreLoss:
         """Return the margins that the kernels keep up to date, (N, K)."""
         raise NotImplementedError
 
+    def scores_of(self, margins: Vector) -> Vector:
+        """Return scores, (K, N), that have these margins, (N, K); a constant at a position may be missing where it
+        changes no loss."""
+        return margins.T.copy()
+
     def score_bounds(self) -> Vector:
         """Return the largest eigenvalue that the Hessian by a position's scores may have, unweighted, (N,)."""
         raise NotImplementedError

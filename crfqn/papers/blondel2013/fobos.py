@@ -26,8 +26,6 @@ from crfqn.papers.blondel2013.fobos_kernels import (
     apply_lazy_penalty_to_rows,
     learn_rows,
 )
-from crfqn.penalties import ElasticNet, GroupLasso
-from crfqn.solvers.coordinate.row_state import RowPenalty
 from crfqn.solvers.protocols import (
     Objective,
     Penalty,
@@ -51,33 +49,30 @@ class FobosState(LearnedRows):
     """Weights of a flat objective of margins under a penalty, changed by `learn` (`fobos_kernels.py`).
 
     InputError for other penalties.
-    penalty : ElasticNet or GroupLasso, of which L1 or the groups' norm is zero; what is unpenalised must be whole rows
+    penalty : of rows, of which L1 or the groups' norm is zero; what is unpenalised must be whole rows
     share : of the items that the penalty is meant for: a step takes 1 / N of it, N = n_items / share
     """
 
     takes_blocks = False
 
     def __init__(
-        self,
-        objective: ObjectiveInMemory,
-        start: tuple[Coords, Vector],
-        penalty: ElasticNet | GroupLasso,
-        share: float = 1.0,
+        self, objective: ObjectiveInMemory, start: tuple[Coords, Vector], penalty: Penalty, share: float = 1.0
     ) -> None:
         super().__init__(objective)
-        local = RowPenalty.of(penalty, self.n_features, self.n_states)
-        if local.l1 > 0 and local.group_l1 > 0:
+        rows = penalty.rows(self.n_features, self.n_states)
+        l1, l2, group_l1, is_linf = rows.strengths
+        if l1 > 0 and group_l1 > 0:
             raise InputError(
                 "learning item by item shrinks a row by one norm, whose skipped steps add up: expected l1 = 0 or "
-                f"group_l1 = 0, got {local.l1:g} and {local.group_l1:g}"
+                f"group_l1 = 0, got {l1:g} and {group_l1:g}"
             )
         self.rows = ShrunkRows(
             untouched_rows(self.n_rows, self.width),
             np.tile([0.0, 1.0], (self.n_features, 1)),
-            local.is_unpenalised(np.arange(self.n_features)),
-            local.is_linf,
+            rows.is_unpenalised(np.arange(self.n_features)),
+            is_linf,
             np.array([0.0, 0.0, 1.0]),
-            np.array([0.0, local.l1, local.l2, local.group_l1]) * (share / max(self.n_items, 1)),
+            np.array([0.0, l1, l2, group_l1]) * (share / max(self.n_items, 1)),
         )
         self.rows.table[self.places(start[0])] = start[1]
 

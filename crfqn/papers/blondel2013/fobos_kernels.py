@@ -29,7 +29,7 @@ from crfqn.kernels.margins import (
     value_of,
 )
 from crfqn.kernels.numba_internals import prefetch
-from crfqn.kernels.proximal import shrink_block
+from crfqn.kernels.row_norm import shrink_block
 from crfqn.kernels.rows import add_picked
 
 STEPS, DUE, SCALE = 0, 1, 2  # places in `counters`

@@ -13,190 +13,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels import bare_kernel, bare_subkernel, inner, kernel
-from crfqn.kernels.coordinate_descent import soft_threshold
-from crfqn.kernels.margins import LOGISTIC, MULTITASK, RANKING, fill_losses, move, slopes
-from crfqn.kernels.proximal import beside_zero, leave_euclidean, leave_largest, shrink_block
+from crfqn.kernels import bare_subkernel, inner, kernel
+from crfqn.kernels.margins import LOGISTIC, RANKING, fill_losses, move, slopes
+from crfqn.kernels.row_norm import (
+    UNPENALISED,
+    clip_in_metric,
+    kkt_excess,
+    largest_of,
+    row_penalty,
+    row_violation,
+    shrink_block,
+    shrink_in_metric,
+)
 from crfqn.kernels.sparse import first_at
 from crfqn.kernels.thread_group import barrier, join
-
-# The penalty of one row, its prox, its dual norm and its subdifferential (equation 4 and section 4.7):
-#
-#     l1 ||w||_1 + l2/2 ||w||^2 + group ||w||,   the last norm Euclidean or the largest size (is_linf)
-
-MOST_NEWTON, SOLVED = 50, 1e-9  # steps to the length of a row, and the share of it that ends them
-
-
-class RowStrengths(NamedTuple):
-    """The penalty's strengths for a row."""
-
-    l1: float
-    l2: float
-    group: float
-    is_linf: bool
-
-
-UNPENALISED = RowStrengths(0.0, 0.0, 0.0, False)
-
-
-@inner
-def length_of(x):
-    """Return the Euclidean norm."""
-    total = 0.0
-    for r in range(x.size):
-        total += x[r] * x[r]
-    return np.sqrt(total)
-
-
-@inner
-def largest_of(x):
-    """Return the largest size, by four maxima at once: each waits for its last result."""
-    a, b, c, d = 0.0, 0.0, 0.0, 0.0
-    for r in range(0, x.size - 3, 4):
-        a, b = max(a, abs(x[r])), max(b, abs(x[r + 1]))
-        c, d = max(c, abs(x[r + 2])), max(d, abs(x[r + 3]))
-    for r in range(x.size - x.size % 4, x.size):
-        a = max(a, abs(x[r]))
-    return max(max(a, b), max(c, d))
-
-
-@inner
-def is_zero(x):
-    """Return whether all numbers are zero; in most rows that are not, the first number is not."""
-    n = 0
-    while n < x.size and x[n] == 0.0:
-        n += 1
-    return n == x.size
-
-
-@inner
-def row_penalty(w, penalty):
-    """Return the penalty of a row w; penalty : RowStrengths."""
-    l1, l2, group, is_linf = penalty
-    total = 0.0
-    for r in range(w.size):
-        total += l1 * abs(w[r]) + 0.5 * l2 * w[r] * w[r]
-    return total + (group * (largest_of(w) if is_linf else length_of(w)) if group > 0.0 else 0.0)
-
-
-@bare_kernel
-def sum_penalties(weights, is_unpenalised, penalty):
-    """Return the penalty of all rows of weights, float64 (rows, K); is_unpenalised : bool (rows,)."""
-    total = 0.0
-    for i in range(weights.shape[0]):
-        total += 0.0 if is_unpenalised[i] else row_penalty(weights[i], penalty)
-    return total
-
-
-@inner
-def dual_norm(g, l1, is_linf):
-    """Return the dual norm of max(|g| - l1, 0): the sum, dual to the largest size, or the Euclidean length."""
-    total, squares = 0.0, 0.0
-    for r in range(g.size):
-        left = max(abs(g[r]) - l1, 0.0)
-        total += left
-        squares += left * left
-    return total if is_linf else np.sqrt(squares)
-
-
-@inner
-def kkt_excess(w, g, penalty):
-    """Return the dual norm less its threshold for a zero row, which stays zero unless this is positive; inf for others.
-    Below the L1 threshold it is smaller still, by how far the largest |g| is below l1."""
-    if not is_zero(w):
-        return np.inf
-    return dual_norm(g, penalty.l1, penalty.is_linf) - penalty.group + min(largest_of(g) - penalty.l1, 0.0)
-
-
-@bare_subkernel
-def row_violation(w, g, penalty, slope, spare):
-    """Return the distance of -g to the subdifferential at w (equation 9, corrected), the length of `slope`, out."""
-    l1, l2, group, is_linf = penalty
-    for r in range(w.size):
-        slope[r] = g[r] + l2 * w[r]
-    if is_zero(w):
-        shrink_block(slope, l1, group, is_linf, spare)
-        return length_of(slope)
-    for r in range(w.size):
-        slope[r] = beside_zero(slope[r], w[r], l1)
-    if is_linf:
-        leave_largest(slope, w, group, largest_of(w), spare)
-    else:
-        leave_euclidean(slope, w, group, length_of(w))
-    return length_of(slope)
-
-
-@bare_subkernel
-def shrink_row(v, curvature, penalty, spare):
-    """v <- argmin_u curvature / 2 ||u - v||^2 + penalty(u)."""
-    l1, l2, group, is_linf = penalty
-    shrink_block(v, l1 / curvature, group / curvature, is_linf, spare)
-    for r in range(v.size):
-        v[r] /= 1.0 + l2 / curvature
-
-
-@bare_subkernel
-def shrink_in_metric(z, h, penalty):
-    """z <- argmin_u 1/2 u' diag(h) u - z'u + penalty(u) for the Euclidean norm; h, positive, is overwritten.
-
-    Where ||soft(z, l1)|| > group, u_r = soft(z_r, l1) t / (h_r t + l2 t + group) with t = ||u||, the root of phi(t) =
-    sum_r soft(z_r, l1)^2 / ((h_r + l2) t + group)^2 = 1. Newton's method on phi^(-1/2), nearly linear and concave,
-    comes to it from the left (More and Sorensen 1983).
-    """
-    l1, l2, group, _ = penalty
-    squares = 0.0
-    for r in range(z.size):
-        z[r] = soft_threshold(z[r], l1)
-        h[r] += l2
-        squares += z[r] * z[r]
-    if squares <= group * group:
-        for r in range(z.size):
-            z[r] = 0.0
-        return
-    t = 0.0
-    for _ in range(MOST_NEWTON if group > 0.0 else 0):
-        phi, slope = 0.0, 0.0
-        for r in range(z.size):
-            inverse = 1.0 / (h[r] * t + group)
-            part = z[r] * inverse
-            phi += part * part
-            slope += part * part * h[r] * inverse
-        step = (phi * np.sqrt(phi) - phi) / slope
-        t += step
-        if step <= SOLVED * t:
-            break
-    for r in range(z.size):
-        z[r] = z[r] / (h[r] + (group / t if group > 0.0 else 0.0))
-
-
-@bare_subkernel
-def clip_in_metric(z, h, penalty):
-    """z <- argmin_u 1/2 u' diag(h) u - z'u + penalty(u) for the largest size; h, positive, is overwritten.
-
-    u_r = soft(z_r, l1) / (h_r + l2), cut to a level with sum_r max(|soft(z_r, l1)| - (h_r + l2) level, 0) = group. It
-    rises from 0 as Michelot's (1986) does, over fewer states each time, until these stay.
-    """
-    l1, l2, group, _ = penalty
-    for r in range(z.size):
-        h[r] += l2
-        z[r] = soft_threshold(z[r], l1) / h[r]
-    level, before = 0.0, z.size + 1
-    while group > 0.0:
-        total, curvature, n_above = -group, 0.0, 0
-        for r in range(z.size):
-            if abs(z[r]) > level:
-                total += h[r] * abs(z[r])
-                curvature += h[r]
-                n_above += 1
-        if n_above == 0 or n_above >= before:
-            break
-        if total <= 0.0:
-            level = 0.0
-            break
-        level, before = total / curvature, n_above
-    for r in range(z.size if group > 0.0 else 0):
-        z[r] = min(max(z[r], -level), level)
-
 
 PARTS = 4  # even shares for 1, 2 and 4 threads
 LEAST_CURVATURE = 1e-12  # the paper's epsilon
@@ -335,7 +165,10 @@ def propose(n, curvature, least, penalty, work):
     else:
         for r in range(n):
             target[r] = w[r] - g[r] / curvature
-        shrink_row(target[:n], curvature, penalty, work.spare[:n])
+        l1, l2, group, is_linf = penalty
+        shrink_block(target[:n], l1 / curvature, group / curvature, is_linf, work.spare[:n])
+        for r in range(n):
+            target[r] /= 1.0 + l2 / curvature
     slope, has_moved = 0.0, False
     for r in range(n):
         d[r] = target[r] - w[r]
@@ -478,63 +311,3 @@ def list_weights(features, n_features, table):
                 coords[place], weights[place] = k * n_features + features[i], table[i, k]
                 place += 1
     return coords, weights
-
-
-# The full gradient by rows, for screening and for the duality gap: residuals from the margins, and rows' optimality.
-
-LEAST_MARGIN = -1000.0  # of a state, with next to no probability; beside the states is -inf
-
-
-@bare_subkernel
-def dual_slack(state, i, residual):
-    """Return a position's term of the dual value, without its weight: entropy (LOGISTIC), or sum of the hinges' slacks.
-
-    A slack is max(1 - margin, 0) of a pair of labels, or of a task (MULTITASK). In the residual of a hinge loss each
-    pair occurs at both of its labels, with a factor of 2, and a task once.
-    """
-    total, weight = 0.0, state.weights[i]
-    if state.loss == LOGISTIC:
-        for r in range(residual.size):
-            total += state.probabilities[i, r] * max(state.margins[i, r], LEAST_MARGIN)
-        return state.losses[i] - total
-    for r in range(residual.size):
-        total += abs(residual[r])
-    return total / ((2.0 if state.loss == MULTITASK else 4.0) * weight) if weight > 0.0 else 0.0
-
-
-@kernel
-def fill_residuals(state, first, last, order, residual, norms, slacks):
-    """Write the weighted derivatives by the scores of the positions first ... last - 1, their norms, and `dual_slack`.
-
-    A position's residual is the gradient of a feature that is 1 there and 0 elsewhere: `state` has the entries of such
-    features, indices 0 ... N - 1, without values. residual : float64 (N, width); order : of the norms, 1 or 2.
-    """
-    h, own = np.empty(residual.shape[1]), np.empty((2, residual.shape[1]))
-    for i in range(first, last):
-        g = residual[i]
-        slopes(state, i, i + 1, g, h, own)
-        norms[i] = dual_norm(g, 0.0, order == 1)
-        slacks[i] = dual_slack(state, i, g)
-
-
-@kernel
-def measure_rows(
-    places, weights, gradients, is_unpenalised, penalty, has_groups, norms, violations, stands_out
-):
-    """Compute the dual norms of rows' gradients, the rows' violations, and which rows stand out: those that are
-    unpenalised or not zero, and zero rows that may move.
-
-    places : int64 (n,), of the rows in `weights`, float64 (rows, K), negative for rows of zeros
-    gradients : float64 (n, width); norms, violations, stands_out : (n,), out
-    has_groups : whether the violation is a row's, not its largest coordinate's
-    """
-    n_states = weights.shape[1]
-    zeros, slope, spare = np.zeros(n_states), np.empty(n_states), np.empty(n_states)
-    for i in range(places.size):
-        w, g = weights[places[i]] if places[i] >= 0 else zeros, gradients[i, :n_states]
-        own = UNPENALISED if is_unpenalised[i] else penalty
-        norms[i] = dual_norm(g, own.l1, own.is_linf)
-        stands_out[i] = is_unpenalised[i] or kkt_excess(w, g, own) > 0.0
-        violations[i] = row_violation(w, g, own, slope, spare) if stands_out[i] else 0.0
-        if stands_out[i] and (is_unpenalised[i] or not has_groups):
-            violations[i] = largest_of(slope)  # in no group: by coordinate

@@ -14,193 +14,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
-from crfqn.errors import InputError, ViewError
+from crfqn.errors import ViewError
 from crfqn.kernels.margins import LOGISTIC, RANKING, MarginState, fill_losses
+from crfqn.kernels.row_norm import sum_penalties
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.sparse import found_in, union
 from crfqn.kernels.thread_group import work_together
-from crfqn.objectives.linear.sparse_map import each_share, possible_features
-from crfqn.objectives.losses.hinges import HingeDual
-from crfqn.objectives.losses.likelihood import MixtureDual
-from crfqn.objectives.losses.score_loss import DualLoss
 from crfqn.objectives.method_state import MethodState
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
-from crfqn.penalties import ElasticNet, GroupLasso
-from crfqn.penalties.blocks import Blocks
-from crfqn.penalties.group_lasso import ROUNDING, LocalGroupLasso
+from crfqn.penalties.penalty import Penalty
 from crfqn.solvers.coordinate.row_kernels import (
     PARTS,
-    RowStrengths,
     Shared,
     StepRule,
     StoredRows,
     add_step_products,
     combine,
     cut_rows,
-    fill_residuals,
     list_weights,
-    measure_rows,
-    sum_penalties,
     sweep_rows,
 )
 from crfqn.threads import STRETCH, cut_into_parts
 
 Indices = NDArray[np.int64]
-
-
-class RowPenalty(NamedTuple):
-    """l1 ||w||_1 + l2/2 ||w||^2 + group_l1 ||w|| of a penalised row. `is_linf`: ||w|| is the largest size;
-    `has_groups`: optimality is measured row by row, not weight by weight."""
-
-    group_l1: float
-    l1: float
-    l2: float
-    is_linf: bool
-    has_groups: bool
-    unpenalised: Indices
-
-    @classmethod
-    def of(cls, penalty: Any, n_features: int, n_states: int) -> RowPenalty:
-        """Translate a penalty of single weights or rows with the same strengths for all; free rows must be whole."""
-        unpenalised = _unpenalised_rows(penalty.unpenalised, n_features, n_states)
-        if penalty.is_separable:
-            return cls(0.0, float(penalty.l1), float(penalty.l2), False, False, unpenalised)
-        if (penalty.n_features, penalty.n_states) != (n_features, n_states):
-            raise InputError(
-                f"expected a penalty over {n_features} features and {n_states} states, "
-                f"got {penalty.n_features} and {penalty.n_states}"
-            )
-        group_l1, l1, l2 = float(penalty.group_l1), float(penalty.l1), float(penalty.l2)
-        return cls(group_l1, l1, l2, penalty.norm == "linf", True, unpenalised)
-
-    @property
-    def strengths(self) -> RowStrengths:
-        """The strengths of a row that is penalised, as kernels want them."""
-        return RowStrengths(self.l1, self.l2, self.group_l1, self.is_linf)
-
-    def is_unpenalised(self, features: Indices) -> NDArray[np.bool_]:
-        """Tell which of some features are without penalty."""
-        return found_in(self.unpenalised, features)[1]
-
-    def at(self, features: Indices, n_states: int) -> LocalGroupLasso:
-        """The penalty of rows whose weights are in a table, (features, K), row after row."""
-        blocks = Blocks(np.arange(features.size * n_states), n_states * np.arange(features.size + 1))
-        l1, l2, group = (np.where(self.is_unpenalised(features), 0.0, s) for s in self.strengths[:3])
-        return LocalGroupLasso(blocks, l1, group, l2, "linf" if self.is_linf else "l2")
-
-
-def _unpenalised_rows(coords: Indices, n_features: int, n_states: int) -> Indices:
-    """The features of coordinates without penalty, which must be whole rows."""
-    if coords.size == 0:
-        return coords
-    unpenalised, counts = np.unique(coords % n_features, return_counts=True)
-    if np.any(counts != n_states):
-        raise InputError(
-            f"expected all {n_states} weights of a feature to be free or none, "
-            f"got {counts.min()} of feature {unpenalised[counts.argmin()]}"
-        )
-    return unpenalised
-
-
-@dataclass(frozen=True, eq=False)
-class RowGradients:
-    """Gradients of n rows, unpenalised, not zero, or zeros that may move; to be read before the next sweep.
-
-    penalty, dual, value : at the point: the penalty of rows, the dual loss, the objective's value, penalty included
-    features, dual_norms : sorted int64 (n,); float64 (n,), of their gradients
-    gradients : float64 (n, K); (0, K) where the norms tell all that a proof needs
-    violation : the largest distance to the subdifferential, of a row or of a weight in no group
-    """
-
-    penalty: RowPenalty
-    dual: DualLoss
-    value: float
-    features: Indices
-    dual_norms: Vector
-    gradients: Vector
-    violation: float
-
-    @cached_property
-    def local(self) -> LocalGroupLasso:
-        """The penalty at these rows."""
-        return self.penalty.at(self.features, self.gradients.shape[1])
-
-    def dual_scales(self) -> list[float]:
-        """Factors s worth trying in a certificate: s times the gradients are feasible, or cost little."""
-        if self.dual_norms[self.penalty.is_unpenalised(self.features)].any():
-            return []
-        if needs_gradients(self.penalty):
-            return self.local.dual_scales(self.gradients.reshape(-1))
-        above = self.dual_norms > self.penalty.group_l1
-        largest = float(np.min(self.penalty.group_l1 / self.dual_norms[above], initial=1.0))
-        return [largest] if largest > 0.0 else []
-
-    def conjugate(self, scale: float) -> float:
-        """The penalty's conjugate at s times the gradients."""
-        if needs_gradients(self.penalty):
-            return self.local.conjugate(scale * self.gradients.reshape(-1))
-        threshold = (1.0 + ROUNDING) * self.penalty.group_l1
-        return np.inf if scale * self.dual_norms.max(initial=0.0) > threshold else 0.0
-
-    def dual_value(self, scale: float) -> float:
-        """The dual loss at `scale` times the point's own dual variables; its gradient is scale * g."""
-        return self.dual.value(scale)
-
-
-def needs_gradients(penalty: RowPenalty) -> bool:
-    """Whether a proof needs more than the gradients' norms."""
-    return penalty.l1 > 0.0 or penalty.l2 > 0.0
-
-
-def screen_rows(blocks: Any, penalty: RowPenalty, value: float) -> RowGradients:
-    """Scan the gradients of rows, a `RowBlocks` with its losses up to date; `value` is theirs."""
-    store, pool = blocks.objective.map.store, blocks.objective.pool
-    n_states = blocks.row_weights.shape[1]
-    residual, position_norms, dual = evaluate_margins(blocks, order=1 if penalty.is_linf else 2)
-    also = union(blocks.stored_rows[blocks.row_weights.any(axis=1)], penalty.unpenalised)
-    # || max(|g| - l1, 0) || > group_l1 makes || g || > group_l1 + l1, in either norm.
-    features = union(possible_features(store, pool, position_norms, penalty.group_l1 + penalty.l1), also)
-    places, is_stored = found_in(blocks.stored_rows, features)
-    places[~is_stored] = -1
-    is_unpenalised, stands_out = penalty.is_unpenalised(features), np.empty(features.size, bool)
-    norms, violations = np.empty((2, features.size))
-    gradients = {0: np.empty((0, n_states))}
-
-    def measure(share: slice, found: Vector) -> None:
-        measure_rows(
-            places[share], blocks.row_weights, found, is_unpenalised[share], penalty.strengths, penalty.has_groups,
-            norms[share], violations[share], stands_out[share],
-        )  # fmt: skip
-        if needs_gradients(penalty):
-            gradients[share.start] = found[stands_out[share], :n_states]
-
-    each_share(store, pool, features, residual, measure)
-    return RowGradients(
-        penalty,
-        dual,
-        value,
-        features[stands_out],
-        norms[stands_out],
-        np.concatenate([gradients[start] for start in sorted(gradients)]),
-        float(violations.max(initial=0.0)),
-    )
-
-
-def evaluate_margins(blocks: Any, order: int) -> tuple[Vector, Vector, DualLoss]:
-    """The residual position-major, (N, width), the residuals' norms of an order, (N,), and the dual loss."""
-    owner, (n_positions, width) = blocks.objective, blocks.state.margins.shape
-    residual = aligned_rows.py_func(n_positions, width)  # without compilation it is not cleared
-    norms, slacks = np.empty((2, n_positions))
-    positions = np.arange(n_positions, dtype=blocks.state.indices.dtype)
-    state = blocks.state._replace(indices=positions, values=np.empty(0))
-    owner.pool.each_stretch(
-        n_positions, lambda first, last: fill_residuals(state, first, last, order, residual, norms, slacks)
-    )
-    total = float(owner.weights @ slacks)  # of the logistic loss the entropies take the place of slacks
-    if owner.loss.code == LOGISTIC:
-        return residual, norms, MixtureDual(total, state.losses, owner.weights)
-    return residual, norms, HingeDual(total, float(owner.weights @ state.losses))
 
 
 FEWEST_ENTRIES = 20_000  # of a sweep that is worth waking another thread for: 200 microseconds
@@ -321,10 +158,10 @@ class RowBlocks(MethodState):
         is_small = indptr[order + 1] - indptr[order] <= np.sqrt(self.objective.n_positions)
         return np.concatenate([order[~is_small], order[is_small]])
 
-    def interleaved(self, order: Indices, penalty: ElasticNet | GroupLasso, share: float) -> Indices:
+    def interleaved(self, order: Indices, penalty: Penalty, share: float) -> Indices:
         """Return features with the unpenalised ones among them visited again and again, evenly: so often that they take
         up to this share of the entries that all others have."""
-        is_free = self.local(penalty).is_unpenalised(order)
+        is_free = penalty.rows(self.n_rows, self.row_weights.shape[1]).is_unpenalised(order)
         if not share or not is_free.any():
             return order
         free, others = order[is_free], order[~is_free]
@@ -337,7 +174,7 @@ class RowBlocks(MethodState):
     def sweep(
         self,
         order: Indices,
-        penalty: ElasticNet | GroupLasso,
+        penalty: Penalty,
         search: LineSearch | None = PAPERS,
         margins_out: Vector | None = None,
     ) -> Swept:
@@ -347,7 +184,7 @@ class RowBlocks(MethodState):
         if not are_stored.all():
             self.store(order)
             places, _ = found_in(self.stored_rows, order)
-        owner, local = self.objective, self.local(penalty)
+        owner, rows = self.objective, penalty.rows(self.n_rows, self.row_weights.shape[1])
         constants = self.constants[self.stored_rows] if search is None else np.empty(0)
         n_entries = (self._ends[places, -1] - self._ends[places, 0]).sum()
         n_members = min(owner.pool.n_threads, PARTS) if n_entries >= FEWEST_ENTRIES else 1
@@ -355,8 +192,8 @@ class RowBlocks(MethodState):
         arguments = (
             places,
             self.state,
-            StoredRows(self.row_weights, self._ends, local.is_unpenalised(self.stored_rows)),
-            local.strengths,
+            StoredRows(self.row_weights, self._ends, rows.is_unpenalised(self.stored_rows)),
+            rows.strengths,
             StepRule(*(search or PAPERS), constants),
             Shared(
                 aligned_rows(4 * PARTS, width).reshape(2, PARTS, 2, width),
@@ -383,29 +220,27 @@ class RowBlocks(MethodState):
             self.objective.map, self.objective.weights, self.has_papers_constants
         )
 
-    def local(self, penalty: ElasticNet | GroupLasso) -> RowPenalty:
-        """The penalty of the rows."""
-        return RowPenalty.of(penalty, self.n_rows, self.row_weights.shape[1])
-
-    def penalty_value(self, penalty: ElasticNet | GroupLasso) -> float:
+    def penalty_value(self, penalty: Penalty) -> float:
         """The value of a penalty at the rows."""
-        local = self.local(penalty)
-        return sum_penalties(self.row_weights, local.is_unpenalised(self.stored_rows), local.strengths)
+        rows = penalty.rows(self.n_rows, self.row_weights.shape[1])
+        return sum_penalties(self.row_weights, rows.is_unpenalised(self.stored_rows), rows.strengths)
 
-    def value(self, penalty: ElasticNet | GroupLasso) -> float:
+    def value(self, penalty: Penalty) -> float:
         """The objective, penalty included, from the margins: a pass over the data."""
         owner = self.objective
         owner.n_passes += 1
         return float(owner.weights @ self.state.losses) + self.penalty_value(penalty)
 
-    def screen(self, penalty: ElasticNet | GroupLasso) -> RowGradients:
-        """Scan the full gradient for rows that may move: a pass over the data, and these rows' gradients."""
-        value = self.value(penalty)
-        return screen_rows(self, self.local(penalty), value)
-
     def point(self) -> Point:
         """The rows as a point."""
         return Point(self.objective, *list_weights(self.stored_rows, self.n_rows, self.row_weights))
+
+    def scored_point(self) -> Point:
+        """The rows as a point that knows its scores, up to a constant of a position that changes no loss."""
+        owner = self.objective
+        coords, weights = list_weights(self.stored_rows, self.n_rows, self.row_weights)
+        scores = owner.loss.scores_of(self.state.margins[:, : owner.n_states])
+        return Point(owner, coords, weights, scores, np.empty(0))
 
     def history(self, n_points: int) -> AndersonHistory:
         """A history of up to so many points that begins here."""

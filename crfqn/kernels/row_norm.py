@@ -1,0 +1,270 @@
+"""The norm of a row of weights and its parts: value, proximal step, dual norm and distance to the subdifferential.
+
+    h(w) = l1 ||w||_1 + l2/2 ||w||^2 + group ||w||,   the last norm Euclidean or the largest size (is_linf)
+
+Group penalties, row descent, block coordinate descent on a quadratic model and FOBOS use it. The prox of h is the soft
+threshold by l1, followed by the prox of group ||.|| (Jenatton, Mairal, Obozinski and Bach 2011, theorem 1), divided by
+1 + l2. A norm's prox and the projection onto its dual ball add up to the vector: the prox of the largest size clips at
+the level above which lies a mass of `group`, and what it cuts off is the projection onto an L1 ball.
+
+Shapes: w, g, v and scratch of a row are float64 (weights of the row,). Blocks as in `penalties.blocks`: order (n,),
+starts (n_blocks + 1,) int64, with l1, group, l2 float64 (n_blocks,) and w, g float64 (n,).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from crfqn.kernels import bare_kernel, bare_subkernel, inner, kernel
+from crfqn.kernels.coordinate_descent import soft_threshold
+
+AT_THE_TOP = 1.0 - 1e-10  # of the largest size: weights clipped at one level differ by the rounding of w + d
+MOST_NEWTON, SOLVED = 50, 1e-9  # steps to the length of a row, and the share of it that ends them
+
+
+class RowStrengths(NamedTuple):
+    """The strengths of the penalty of a row."""
+
+    l1: float
+    l2: float
+    group: float
+    is_linf: bool
+
+
+UNPENALISED = RowStrengths(0.0, 0.0, 0.0, False)
+
+
+@inner
+def length_of(x):
+    """Return the Euclidean norm."""
+    total = 0.0
+    for r in range(x.size):
+        total += x[r] * x[r]
+    return np.sqrt(total)
+
+
+@inner
+def largest_of(x):
+    """Return the largest size, by four maxima at once: each waits for its last result."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    for r in range(0, x.size - 3, 4):
+        a, b = max(a, abs(x[r])), max(b, abs(x[r + 1]))
+        c, d = max(c, abs(x[r + 2])), max(d, abs(x[r + 3]))
+    for r in range(x.size - x.size % 4, x.size):
+        a = max(a, abs(x[r]))
+    return max(max(a, b), max(c, d))
+
+
+@inner
+def is_zero(x):
+    """Return whether all numbers are zero; in most rows that are not, the first number is not."""
+    n = 0
+    while n < x.size and x[n] == 0.0:
+        n += 1
+    return n == x.size
+
+
+@inner
+def row_penalty(w, strengths):
+    """Return h(w)."""
+    l1, l2, group, is_linf = strengths
+    total = 0.0
+    for r in range(w.size):
+        total += l1 * abs(w[r]) + 0.5 * l2 * w[r] * w[r]
+    return total + (group * (largest_of(w) if is_linf else length_of(w)) if group > 0.0 else 0.0)
+
+
+@bare_kernel
+def sum_penalties(weights, is_unpenalised, strengths):
+    """Return the penalty of all rows of weights, float64 (rows, K); is_unpenalised : bool (rows,)."""
+    total = 0.0
+    for i in range(weights.shape[0]):
+        total += 0.0 if is_unpenalised[i] else row_penalty(weights[i], strengths)
+    return total
+
+
+@inner
+def kkt_excess(w, g, strengths):
+    """Return how far the dual norm of a zero row's gradient, the sum or the Euclidean length of max(|g| - l1, 0), is
+    above `group`: the row stays zero unless this is positive; infinite for other rows.
+
+    Below the L1 threshold it is smaller still, by how far the largest |g| is below l1.
+    """
+    if not is_zero(w):
+        return np.inf
+    total, squares = 0.0, 0.0
+    for r in range(g.size):
+        excess = max(abs(g[r]) - strengths.l1, 0.0)
+        total += excess
+        squares += excess * excess
+    dual_norm = total if strengths.is_linf else np.sqrt(squares)
+    return dual_norm - strengths.group + min(largest_of(g) - strengths.l1, 0.0)
+
+
+@inner
+def simplex_level(v, mass):
+    """Return the level with sum_i max(v_i - level, 0) = mass > 0, by Michelot's fixed-point iteration (1986): the
+    values above it become fewer until they stay; rounding may bring one back that lies at the level itself."""
+    level, before = -np.inf, v.size + 1
+    while True:
+        total, n_above = 0.0, 0
+        for i in range(v.size):
+            if v[i] > level:
+                total += v[i]
+                n_above += 1
+        if n_above == 0 or n_above >= before:  # none above: rounding, where the mass is tiny
+            return level
+        level, before = (total - mass) / n_above, n_above
+
+
+@inner
+def shrink_block(v, l1, group, is_linf, sizes):
+    """v <- argmin_u 1/2 ||u - v||^2 + l1 ||u||_1 + group ||u||; sizes : workspace as long as v."""
+    if l1 > 0.0:
+        for i in range(v.size):
+            v[i] = soft_threshold(v[i], l1)
+    if group <= 0.0:
+        return
+    if not is_linf:
+        norm = length_of(v)
+        scale = 1.0 - group / norm if norm > group else 0.0
+        for i in range(v.size):
+            v[i] *= scale
+        return
+    total = 0.0
+    for i in range(v.size):
+        sizes[i] = abs(v[i])
+        total += sizes[i]
+    level = simplex_level(sizes, group) if total > group else 0.0
+    for i in range(v.size):
+        if sizes[i] > level:
+            v[i] = level if v[i] > 0.0 else -level
+
+
+@bare_subkernel
+def row_violation(w, g, strengths, slope, scratch):
+    """Return the distance of -g to the subdifferential of h at w, the length of `slope`, out.
+
+    At w = 0 the slope is the prox of g, which is g less its projection onto the subdifferential. Elsewhere a zero
+    weight takes the subgradient of l1 |w_r| that brings its slope nearest to 0; under the largest size `group` is
+    shared out among the weights of that size, with their signs, by a projection onto a simplex.
+    """
+    l1, l2, group, is_linf = strengths
+    for r in range(w.size):
+        slope[r] = g[r] + l2 * w[r]
+    if is_zero(w):
+        shrink_block(slope, l1, group, is_linf, scratch)
+        return length_of(slope)
+    for r in range(w.size):
+        if w[r] != 0.0:
+            slope[r] += l1 if w[r] > 0.0 else -l1
+        else:
+            slope[r] = soft_threshold(slope[r], l1)
+    if not is_linf:
+        norm = length_of(w)
+        for r in range(w.size):
+            slope[r] += group * w[r] / norm
+        return length_of(slope)
+    top, n = AT_THE_TOP * largest_of(w), 0
+    for r in range(w.size):
+        if abs(w[r]) >= top:
+            scratch[n] = -slope[r] if w[r] > 0.0 else slope[r]
+            n += 1
+    level = simplex_level(scratch[:n], group) if group > 0.0 else np.inf
+    for r in range(w.size):
+        if abs(w[r]) >= top:
+            size = -slope[r] if w[r] > 0.0 else slope[r]
+            slope[r] = size if size < level else level
+    return length_of(slope)
+
+
+@bare_subkernel
+def shrink_in_metric(z, curvature, strengths):
+    """z <- argmin_u 1/2 u' diag(curvature) u - z'u + h(u) for the Euclidean norm; curvature, positive, is overwritten.
+
+    Where ||soft(z, l1)|| > group, u_r = soft(z_r, l1) t / (c_r t + l2 t + group) with t = ||u||, the root of phi(t) =
+    sum_r soft(z_r, l1)^2 / ((c_r + l2) t + group)^2 = 1. Newton's method on phi^(-1/2), nearly linear and concave,
+    comes to it from the left (More and Sorensen 1983).
+    """
+    l1, l2, group, _ = strengths
+    squares = 0.0
+    for r in range(z.size):
+        z[r] = soft_threshold(z[r], l1)
+        curvature[r] += l2
+        squares += z[r] * z[r]
+    if squares <= group * group:
+        for r in range(z.size):
+            z[r] = 0.0
+        return
+    t = 0.0
+    for _ in range(MOST_NEWTON if group > 0.0 else 0):
+        phi, slope = 0.0, 0.0
+        for r in range(z.size):
+            inverse = 1.0 / (curvature[r] * t + group)
+            part = z[r] * inverse
+            phi += part * part
+            slope += part * part * curvature[r] * inverse
+        step = (phi * np.sqrt(phi) - phi) / slope
+        t += step
+        if step <= SOLVED * t:
+            break
+    for r in range(z.size):
+        z[r] = z[r] / (curvature[r] + (group / t if group > 0.0 else 0.0))
+
+
+@bare_subkernel
+def clip_in_metric(z, curvature, strengths):
+    """z <- argmin_u 1/2 u' diag(curvature) u - z'u + h(u) for the largest size; curvature, positive, is overwritten.
+
+    u_r = soft(z_r, l1) / (c_r + l2), cut to a level with sum_r max(|soft(z_r, l1)| - (c_r + l2) level, 0) = group. It
+    rises from 0 as Michelot's (1986) does, over fewer states each time, until these stay.
+    """
+    l1, l2, group, _ = strengths
+    for r in range(z.size):
+        curvature[r] += l2
+        z[r] = soft_threshold(z[r], l1) / curvature[r]
+    level, before = 0.0, z.size + 1
+    while group > 0.0:
+        total, curvature_above, n_above = -group, 0.0, 0
+        for r in range(z.size):
+            if abs(z[r]) > level:
+                total += curvature[r] * abs(z[r])
+                curvature_above += curvature[r]
+                n_above += 1
+        if n_above == 0 or n_above >= before:
+            break
+        if total <= 0.0:
+            level = 0.0
+            break
+        level, before = total / curvature_above, n_above
+    for r in range(z.size if group > 0.0 else 0):
+        z[r] = min(max(z[r], -level), level)
+
+
+@kernel
+def prox_blocks(order, starts, w, l1, group, l2, is_linf, out):
+    """out <- argmin_v 1/2 ||v - w||^2 + h(v), block by block."""
+    workspace, sizes = np.empty(order.size), np.empty(order.size)
+    for b in range(starts.size - 1):
+        begin, end = starts[b], starts[b + 1]
+        v = workspace[begin:end]
+        for i in range(begin, end):
+            workspace[i] = w[order[i]]
+        shrink_block(v, l1[b], group[b], is_linf, sizes[begin:end])
+        for i in range(begin, end):
+            out[order[i]] = workspace[i] / (1.0 + l2[b])
+
+
+@kernel
+def block_distances(order, starts, w, g, l1, group, l2, is_linf, out):
+    """out[b] = the distance of -g to the subdifferential of h at w, block by block, (n_blocks,)."""
+    weights, gradient = np.empty(order.size), np.empty(order.size)
+    slope, scratch = np.empty(order.size), np.empty(order.size)
+    for i in range(order.size):
+        weights[i], gradient[i] = w[order[i]], g[order[i]]
+    for b in range(starts.size - 1):
+        begin, end = starts[b], starts[b + 1]
+        strengths = RowStrengths(l1[b], l2[b], group[b], is_linf)
+        out[b] = row_violation(
+            weights[begin:end], gradient[begin:end], strengths, slope[begin:end], scratch[begin:end]
+        )
