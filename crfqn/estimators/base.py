@@ -561,7 +561,7 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         with (
             single_threaded_blas(),
             Pool(self.n_threads) as pool,
-            Callbacks(self, problem.validation, checkpoint) as callback,
+            Callbacks(self, is_watched=problem.validation is not None) as callback,
         ):
             problem.objective.pool = pool
             result = minimize(
@@ -574,6 +574,8 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
                 max_seconds=self.max_seconds,
                 callback=callback,
                 to_rounding=True,
+                held_out=problem.validation,
+                checkpoint=checkpoint,
             )
             problem.reason_of_empty = reason_of_empty(problem.objective, problem.penalty, result)
         return result

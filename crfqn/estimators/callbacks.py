@@ -11,9 +11,7 @@ from contextlib import nullcontext
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-from crfqn.estimators.checkpoint import Checkpoint
 from crfqn.progress import ProgressDisplay, telling_of_compilation
-from crfqn.solvers.validation import ValidationSet
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -66,16 +64,12 @@ class Tasks:
 
 
 class Callbacks:
-    """All callbacks of a training as one, open while it runs; `held_out`, by which `minimize` finds it, is the
-    ValidationSet that the run is watched by, and `checkpoint` where its state is kept."""
+    """All callbacks of a training as one, open while it runs; is_watched : whether held-out items are scored."""
 
-    def __init__(
-        self, estimator: Any, held_out: ValidationSet | None = None, checkpoint: Checkpoint | None = None
-    ) -> None:
-        self.callback, self.held_out, self.tasks = estimator.callback, held_out, Tasks(estimator)
-        self.checkpoint = checkpoint
+    def __init__(self, estimator: Any, is_watched: bool = False) -> None:
+        self.callback, self.tasks = estimator.callback, Tasks(estimator)
         is_sent = getattr(estimator, "client", None) is not None
-        self.display = ProgressDisplay(None, held_out is not None, is_sent) if estimator.verbose else None
+        self.display = ProgressDisplay(None, is_watched, is_sent) if estimator.verbose else None
 
     def __call__(self, record: Any) -> bool:
         stops = bool(self.display(record)) if self.display else False

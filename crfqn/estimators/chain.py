@@ -103,10 +103,9 @@ class ChainCRF(ChainModel):
     callback : callable, optional
         Called with a `crfqn.result.Progress` every iteration; a true answer stops the training.
     checkpoint : str or path-like, optional
-        A folder that the training's state is kept in: killed or stopped, the same training goes on from there, to the
-        same bits as if it had not been, and one that has ended returns its result. A checkpoint of other data or
-        parameters is refused; limits and threads may be others. Not with "sgd" and other methods that keep more than
-        weights.
+        A folder that weights and trace are kept in: killed or stopped, the same training goes on from its newest
+        weights to the same optimum, and one that has ended returns its result. A checkpoint of other data or parameters
+        is refused; limits and threads may be others.
     checkpoint_every : int or str, default "30s"
         Iterations, or seconds such as "30s", between two writings.
     scoring : str or callable(estimator, X, y), optional

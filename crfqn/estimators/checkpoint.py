@@ -1,10 +1,8 @@
-"""Checkpoints: a run's state in a folder, from which a killed training goes on as if nothing had happened, to the bit.
+"""Checkpoints: the weights and the trace of a run in a folder, from which a killed training goes on.
 
-A state is what the solver had in its memory after a step, and what `RunRecord` knew before it was told of that step;
-the points, which are as large as the data, are made anew from their weights. That changes no bit: with checkpoints
-scores do not depend on the way to a point (`Objective.makes_scores_anew`). Nor does it matter when one is written, by
-the clock or by steps. The file is that of models: no code, checked by a sum, replaced as a whole; what a killed
-process has left half-written is removed by the next. A training that has ended leaves its result.
+Going on is a start from the newest weights: what a solver has learned of the curvature is learned again, the trace and
+the bound on the optimum continue. The file is that of models: no code, checked by a sum, replaced as a whole; what a
+killed process has left half-written is removed by the next. A training that has ended leaves its result.
 """
 
 from __future__ import annotations
@@ -12,179 +10,228 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from crfqn.arrays import SparseWeights
 from crfqn.atomic_write import StrPath, check_writable
-from crfqn.data.model_file import read_model, write_model
+from crfqn.data.model_file import ModelFile, read_model, write_model
 from crfqn.errors import InputError, ModelFileError, warn_caller
-from crfqn.estimators.automatic import SOLVERS, AutoSolver, solver_maker
+from crfqn.estimators.automatic import AutoSolver
 from crfqn.objectives.fingerprint import fingerprint
-from crfqn.parameters import PARAMETERS
-from crfqn.result import Result, Status
-from crfqn.solvers.memory import Arrays, packed, unpacked
-from crfqn.solvers.protocols import Objective, Point, Solver, SparseWeights, State
-from crfqn.solvers.run import RunRecord, result_from, result_memory
+from crfqn.result import HeldOutScores, Progress, Result, Status, Trace
+from crfqn.solvers.minimize import Run
+from crfqn.solvers.protocols import Point, Solver
 
 logger = logging.getLogger("crfqn.training")
-FILE, KIND = "checkpoint.crfqn", "checkpoint"
-# Others have come to their end.
+FILE, KIND, FORMAT = "checkpoint.crfqn", "checkpoint", 2
+# Of a training that goes on; others have come to their end.
 CUT_OFF = Status.MAX_ITER, Status.MAX_SECONDS, Status.CALLBACK, Status.INTERRUPTED
 DEAREST = 50.0  # times as long as a writing takes is at least the time to the next: less than 2 % of the run
 MOST_DIFFERENCES = 3  # that a message names
+COLUMNS = [column.name for column in fields(Progress) if column.name != "n_wrong"]
+OF_RESULT = (
+    "value", "gap", "estimated_gap", "violation", "excess", "tol", "passes", "seconds", "n_iter", "n_proved_zeros",
+    "is_doubtful",
+)  # fmt: skip
+OF_LOOKS = ("value", "violation", "iterations", "scores", "best_look", "due")
 
 
-@dataclass(frozen=True)
 class Checkpoint:
-    """Where a run's state is kept, and how often it is written: `every` so many steps, or so many seconds, "30s"."""
+    """Where a run is kept, and how often it is written: `every` so many steps, or so many seconds, "30s"."""
 
-    folder: StrPath
-    every: int | str = "30s"
-
-    def __post_init__(self) -> None:
-        PARAMETERS["checkpoint_every"].check("checkpoint_every", self.every)
-
-    @property
-    def path(self) -> str:
-        """The file of the checkpoint."""
-        return os.path.join(os.fspath(self.folder), FILE)
-
-    def open(self, solver: Solver, run: RunRecord, first: SparseWeights) -> Keeper:
-        """Return the keeper of a run that begins at these weights."""
-        return Keeper(self, solver, run, first)
+    def __init__(self, folder: StrPath, every: int | str = "30s") -> None:
+        self.folder, self.every = folder, every
+        self.path = os.path.join(os.fspath(folder), FILE)
+        self.settings: dict[str, Any] = {}
+        self.cost, self.written, self.n_iter_written = 0.0, time.perf_counter(), 0
 
     @property
     def exists(self) -> bool:
         """Whether there is one."""
         return os.path.lexists(self.path)
 
-    def is_due(self, n_steps: int, seconds: float, cost: float) -> bool:
-        """Whether to write one, so many steps and seconds after the last, which took `cost` seconds."""
-        if isinstance(self.every, str) and self.every.endswith("s"):
-            return seconds >= max(float(self.every[:-1]), DEAREST * cost)
-        return n_steps >= int(self.every)
+    def open(self, solver: Solver, run: Run, first: SparseWeights) -> Result | None:
+        """Let a run that begins at the weights `first` go on from the file, if there is one, or return its result.
 
-
-class Keeper:
-    """Keeper of a run's checkpoint. Raises InputError for a solver that cannot go on from one, a folder that cannot be
-    used, and one that has a damaged checkpoint or that of another training.
-
-    result : of the same training, where it has come to its end before
-    """
-
-    def __init__(self, checkpoint: Checkpoint, solver: Solver, run: RunRecord, first: SparseWeights) -> None:
-        if isinstance(solver, AutoSolver):
-            solver = solver.chosen(run.objective, run.penalty)
-        if not getattr(solver, "resumes", False):
-            known = ", ".join(
-                name for name, row in SOLVERS.items() if getattr(solver_maker(row), "resumes", False)
-            )
-            raise InputError(
-                f"checkpoint: expected a solver that can go on from one ({known}), got {type(solver).__name__}"
-            )
-        self.checkpoint, self.solver, self.run = checkpoint, solver, run
-        self.objective: Objective = run.objective
-        self.objective.makes_scores_anew = True
+        Raises InputError for a folder that cannot be used, and for a file that is damaged or of another training.
+        """
         try:
-            os.makedirs(checkpoint.folder, exist_ok=True)
+            os.makedirs(self.folder, exist_ok=True)
         except OSError as error:
             raise InputError(
-                f"{checkpoint.folder}: no folder for checkpoints: {error.strerror or error}"
+                f"{self.folder}: no folder for checkpoints: {error.strerror or error}"
             ) from error
-        check_writable(checkpoint.path)
+        check_writable(self.path)
         self.settings = settings_of(solver, run, first)
-        self.noted: dict[str, Any] | None = None
-        self.cost, self.n_steps, self.written, self.is_checked = 0.0, 0, time.perf_counter(), False
-        self.found = self._read()
-        self.result = result_from(self.found["result"]) if "result" in self.found else None
-
-    def _read(self) -> dict[str, Any]:
-        """Return what the folder has of this training, nothing where it has none."""
-        path = self.checkpoint.path
-        if not self.checkpoint.exists:
-            return {}
+        self.written = time.perf_counter()
+        if not self.exists:
+            return None
         try:
-            file = read_model(path)
+            file = read_model(self.path)
             if file.kind != KIND:
-                raise InputError(f"{path}: expected a checkpoint, got a file of kind {file.kind!r}")
-            check_same(path, file.table("settings"), self.settings)
-            return unpacked(file.metadata["memory"], file.arrays)
+                raise InputError(f"{self.path}: expected a checkpoint, got a file of kind {file.kind!r}")
+            check_same(self.path, file.table("settings"), self.settings)
         except ModelFileError as error:
             raise InputError(
                 f"{error}; it is no checkpoint to go on from: remove it to begin anew"
             ) from error
+        if "result" in file.metadata:
+            return result_of(file)
+        resume(run, file)
+        self.n_iter_written = run.n_iter
+        logger.info("going on from %s, iteration %d", self.path, run.n_iter)
+        return None
 
-    def states(self, start: Point) -> Iterator[State]:
-        """Yield the states of the run, from that of the checkpoint on if there is one, and write others in time."""
-        run, objective, found = self.run, self.objective, self.found
-        if found:
-            run.resume(found["run"])
-            logger.info("going on from %s, iteration %d", self.checkpoint.path, run.n_iter)
-        states = self.solver.steps(objective, run.penalty, start, *([found["solver"]] if found else []))
-        del start
-        self.found = {}
-        for state in states:
-            if found:
-                # To make the points anew was no part of the run.
-                objective.n_passes, objective.asked = found["passes"], found["asked"]
-                found = {}
-            if state.memory is not None:
-                self.n_steps += 1
-                self.noted = {"solver": state.memory, "run": run.memory()}
-                self.noted |= {"passes": objective.n_passes, "asked": objective.asked}
-                if not self.is_checked:
-                    packed(state.memory(), Arrays())  # refuses what it cannot keep at once
-                    self.is_checked = True
-                if self.checkpoint.is_due(self.n_steps, time.perf_counter() - self.written, self.cost):
-                    self.write()
-            yield state
-            self.noted = None  # the solver goes on, and what it has in its memory changes
+    def remaining(self, solver: Any, run: Run) -> Any:
+        """Return the solver of the rest of a run: of a fixed number of epochs those that are left."""
+        if not hasattr(solver, "n_epochs"):
+            return solver
+        return replace(solver, n_epochs=max(solver.n_epochs - run.n_iter, 1))
 
-    def write(self) -> None:
-        """Write what is noted; a failure costs the checkpoint and not the training."""
-        if self.noted is not None:
-            self._write(self.noted | {name: self.noted[name]() for name in ("solver", "run")})
+    def after_step(self, run: Run, point: Point) -> None:
+        """Write weights and trace after a step on all items, if it is time."""
+        if isinstance(self.every, str) and self.every.endswith("s"):
+            least = max(float(self.every[:-1]), DEAREST * self.cost)
+            is_due = time.perf_counter() - self.written >= least
+        else:
+            is_due = run.n_iter - self.n_iter_written >= int(self.every)
+        if is_due:
+            self._write(run, point.sparse_weights)
+
+    def after_run(self, run: Run, status: Status) -> None:
+        """Write the last weights of a run that was cut off."""
+        if status in CUT_OFF:
+            self._write(run, run.newest)
 
     def close(self, result: Result) -> None:
-        """Leave the result of a run that has come to its end, or else the last state, and let the objective be."""
-        self.objective.makes_scores_anew = False
-        if result.status in CUT_OFF:
-            self.write()
-        elif result.status is not Status.DIVERGED:
-            self._write({"result": result_memory(result)})
+        """Leave the result of a run that has come to its end."""
+        if result.status in CUT_OFF or result.status is Status.DIVERGED:
+            return
+        arrays = arrays_of(best=SparseWeights(result.coords, result.weights)) | columns_of(result.trace)
+        numbers = {name: getattr(result, name) for name in OF_RESULT} | {"status": result.status.name}
+        if result.held_out is not None:
+            numbers["held_out"] = asdict(result.held_out)
+        self._write_file(arrays, {"result": numbers})
 
-    def _write(self, content: dict[str, Any]) -> None:
-        before, arrays = time.perf_counter(), Arrays()
-        memory = packed(content, arrays)
+    def _write(self, run: Run, newest: SparseWeights) -> None:
+        arrays = arrays_of(best=run.best.weights, newest=newest) | columns_of(run.trace)
+        numbers: dict[str, Any] = {
+            "n_iter": run.n_iter,
+            "passes": run.passes,
+            "seconds": time.perf_counter() - run.started,
+            "value": run.best.value,
+            "excess": run.best.excess,
+            "dual_value": run.proofs.dual_value,
+            "violation": run.violation,
+        }
+        if run.looks is not None and run.looks.best is not None:
+            arrays |= arrays_of(best_score=run.looks.best)
+            numbers["looks"] = {name: getattr(run.looks, name) for name in OF_LOOKS}
+        self._write_file(arrays, {"run": numbers})
+        self.n_iter_written = run.n_iter
+
+    def _write_file(self, arrays: dict[str, NDArray[Any]], content: dict[str, Any]) -> None:
+        """Write a file in the place of the one before; a failure costs the checkpoint and not the training."""
+        before = time.perf_counter()
         try:
-            write_model(self.checkpoint.path, KIND, arrays, {}, {"settings": self.settings, "memory": memory})
+            write_model(self.path, KIND, arrays, {}, {"settings": self.settings} | content)
         except ModelFileError as error:
             warn_caller(f"no checkpoint was written: {error}", UserWarning)
         self.written = time.perf_counter()
-        self.cost, self.n_steps = self.written - before, 0
+        self.cost = self.written - before
 
 
-def settings_of(solver: Solver, run: RunRecord, start: Any) -> dict[str, Any]:
-    """Return all that the steps of a run depend on by name: texts and numbers, and fingerprints of what is larger."""
-    objective, penalty, watch = run.objective, run.penalty, run.watch
+def arrays_of(**weights: SparseWeights) -> dict[str, NDArray[Any]]:
+    """Return weights as arrays of a file, by name."""
+    return {
+        f"{name}.{part}": getattr(those, part)
+        for name, those in weights.items()
+        for part in ("coords", "weights")
+    }
+
+
+def weights_of(file: ModelFile, name: str) -> SparseWeights:
+    """Return the weights that `arrays_of` has made arrays of."""
+    coords = file.arrays[f"{name}.coords"].astype(np.int64)
+    return SparseWeights(coords, file.array(f"{name}.weights", "float64", (coords.size,)))
+
+
+def columns_of(trace: Trace) -> dict[str, NDArray[Any]]:
+    """Return the rows of a trace as arrays of a file."""
+    return {f"trace.{name}": np.array([getattr(row, name) for row in trace.rows]) for name in COLUMNS}
+
+
+def rows_of(file: ModelFile) -> list[Progress]:
+    """Return the rows that `columns_of` has made arrays of."""
+    rows = zip(*(file.arrays[f"trace.{name}"].tolist() for name in COLUMNS), strict=True)
+    return [Progress(**dict(zip(COLUMNS, row, strict=True))) for row in rows]
+
+
+def result_of(file: ModelFile) -> Result:
+    """Return the result that a training has left."""
+    numbers, weights = file.table("result"), weights_of(file, "best")
+    scores = numbers.pop("held_out", None)
+    if scores is not None:
+        scores |= {
+            "iterations": np.array(scores["iterations"], np.int64),
+            "scores": np.array(scores["scores"]),
+        }
+    status = Status[numbers.pop("status")]
+    return Result(
+        coords=weights.coords,
+        weights=weights.weights,
+        status=status,
+        trace=Trace(rows_of(file)),
+        held_out=None if scores is None else HeldOutScores(**scores),
+        **numbers,
+    )
+
+
+def resume(run: Run, file: ModelFile) -> None:
+    """Put a run where another was when the file was written; what else it has to know is in the trace."""
+    numbers = file.table("run")
+    run.n_iter, run.violation = numbers["n_iter"], numbers["violation"]
+    run.passes_before -= numbers["passes"]
+    run.started -= numbers["seconds"]
+    run.newest, run.best.weights = weights_of(file, "newest"), weights_of(file, "best")
+    run.best.value, run.best.excess = numbers["value"], numbers["excess"]
+    run.proofs.dual_value = numbers["dual_value"]
+    rows = rows_of(file)
+    run.trace.rows[:] = rows
+    scans = [row for row in rows if row.is_screening]
+    if np.isnan(run.scale) and scans:
+        run.scale = min(run.penalty.dual_radius or np.inf, scans[0].violation)
+    iterations = [0, *(row.iteration for row in rows)]
+    values = [row.value for row, before in zip(rows, iterations, strict=False) if row.iteration > before]
+    run.distance.gains.values[:] = np.minimum.accumulate(values).tolist()
+    if run.looks is not None and "looks" in numbers:
+        vars(run.looks).update(numbers["looks"])
+        run.looks.best = weights_of(file, "best_score")
+
+
+def settings_of(solver: Solver, run: Run, start: SparseWeights) -> dict[str, Any]:
+    """Return all that a run depends on by name: texts and numbers, and fingerprints of what is larger."""
+    objective, penalty = run.objective, run.penalty
+    if isinstance(solver, AutoSolver):
+        solver = solver.chosen(objective, penalty)
+    validation = {} if run.looks is None else parameters_of(run.looks.held_out)
     sizes = ("n_items", "n_positions", "n_features", "n_coords")
     return {
         "crfqn": version("crfqn"),
+        "format": FORMAT,
         "solver": type(solver).__name__,
         **{f"solver.{name}": value for name, value in parameters_of(solver).items()},
         "penalty": type(penalty).__name__,
         **parameters_of(penalty),
         "tol": run.tol,
         "stop": "estimate" if run.may_estimate else "certificate",
-        "to_rounding": run.to_rounding,
-        **{
-            f"validation.{name}": value
-            for name, value in (parameters_of(watch.held_out) if watch else {}).items()
-        },
+        "to_rounding": run.distance.to_rounding,
+        **{f"validation.{name}": value for name, value in validation.items()},
         "start": fingerprint(tuple(start)),
         **{f"data: {name}": int(getattr(objective, name)) for name in sizes},
         **{f"data: {name}": value for name, value in objective.fingerprints().items()},
@@ -192,31 +239,33 @@ def settings_of(solver: Solver, run: RunRecord, start: Any) -> dict[str, Any]:
 
 
 def parameters_of(settings: Any) -> dict[str, Any]:
-    """Return the parameters of a solver or penalty: numbers and texts as they are."""
+    """Return the parameters of a solver or penalty as JSON has them: numbers and texts, and fingerprints of arrays."""
     names = (
         [field.name for field in fields(settings) if field.init] if is_dataclass(settings) else vars(settings)
     )
-    return {name: shown(getattr(settings, name)) for name in names if not callable(getattr(settings, name))}
+    parameters = {name: getattr(settings, name) for name in names}
+    return {
+        name: value
+        if value is None or isinstance(value, (bool, int, float, str))
+        else fingerprint(value)
+        if isinstance(value, (np.ndarray, tuple))
+        else repr(value)
+        for name, value in parameters.items()
+        if not callable(value)
+    }
 
 
-def shown(value: Any) -> Any:
-    """Return a parameter as JSON has it."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    return fingerprint(value) if isinstance(value, (np.ndarray, tuple)) else repr(value)
-
-
-def check_same(path: str, kept: dict[str, Any], asked: dict[str, Any]) -> None:
+def check_same(path: str, saved: dict[str, Any], asked: dict[str, Any]) -> None:
     """Raise InputError, with what differs, unless a checkpoint is of this training."""
-    names = [name for name in {**asked, **kept} if kept.get(name) != asked.get(name)]
+    names = [name for name in {**asked, **saved} if saved.get(name) != asked.get(name)]
     if not names:
         return
-    told = [
-        f"{name}: checkpoint has {kept.get(name)!r}, this training {asked.get(name)!r}"
+    differences = [
+        f"{name}: checkpoint has {saved.get(name)!r}, this training {asked.get(name)!r}"
         for name in names[:MOST_DIFFERENCES]
     ]
     more = f"; and {len(names) - MOST_DIFFERENCES} more" if len(names) > MOST_DIFFERENCES else ""
     raise InputError(
-        f"{path}: the checkpoint of another training: {'; '.join(told)}{more}. Go on with what it has, choose another "
-        "folder, or remove it"
+        f"{path}: the checkpoint of another training: {'; '.join(differences)}{more}. Go on with what it has, choose "
+        "another folder, or remove it"
     )

@@ -74,13 +74,10 @@ class BaseObjective:
     is_convex : bool; of a loss that is not, nothing is proved, and its runs end at stationary points
     is_nonnegative : bool; whether 0 is the smallest loss
     operations : Operations, what a pass takes
-    makes_scores_anew : bool, set for a run that may be resumed: scores are those of a point's weights, to the bit, and
-        not of where it was reached from
     asked : of the last gradient, most likely that of the next point: where a pass is dear the next one tells it
     """
 
     in_blocks: ClassVar[bool] = False
-    makes_scores_anew = False
     n_bytes: Any = 0
     asked: Coords = NO_COORDS
     n_passes: float
@@ -333,15 +330,13 @@ class Objective(BaseObjective):
             return self
         every, positions = np.arange(offsets.size - 1), np.arange(self.n_positions)
         item_of = np.searchsorted(self.map.offsets, offsets[:-1], side="right") - 1
-        cut = Objective(
+        return Objective(
             self.map.cut(offsets),
             self.loss.take(every, positions, offsets),
             self.weights[item_of],
             self.support,
             self.offset,
         )
-        cut.makes_scores_anew = self.makes_scores_anew
-        return cut
 
     @property
     def is_convex(self) -> bool:
@@ -379,9 +374,7 @@ class Objective(BaseObjective):
         features, positions = self.map.take(items)
         loss = self.loss.take(items, positions, features.offsets)
         offset = None if self.offset is None else self.offset[:, positions]
-        taken = Objective(features, loss, self.weights[items], self.support, offset)
-        taken.makes_scores_anew = self.makes_scores_anew
-        return taken
+        return Objective(features, loss, self.weights[items], self.support, offset)
 
     def at(self, coords: Coords, weights: Vector) -> Point:
         """Evaluate at the sparse weights (sorted coordinates, values)."""

@@ -59,11 +59,6 @@ class BasePoint:
         """The dual loss along the mixtures that the point proves bounds with."""
         raise NotImplementedError
 
-    @property
-    def told(self) -> Coords:
-        """The coordinates whose gradient the first pass over the items has told, where later answers depend on it."""
-        return NO_COORDS
-
     def dual_value(self, scale: float) -> float:
         """Return the dual loss at `scale` in (0, 1] times the point's dual variables; its gradient is scale * g."""
         return self.dual.value(scale)
@@ -232,7 +227,7 @@ class Point(BasePoint):
 
     def along(self, coords: Coords, direction: Vector) -> Ray:
         """Return the ray w + step * direction."""
-        return (Ray if self.objective.makes_scores_anew else ScoreRay)(self, coords, direction)
+        return ScoreRay(self, coords, direction)
 
 
 @dataclass(eq=False)

@@ -366,11 +366,6 @@ class SumPoint(BasePoint):
         return Opening(np.concatenate(losses), total(values), duals, coords, total(gradients))
 
     @property
-    def told(self) -> Coords:
-        """The coordinates whose gradient the first sweep has computed."""
-        return self.opening.coords if self.objective.executor.is_local else NO_COORDS
-
-    @property
     def item_losses(self) -> Vector:
         """The loss of each item, unweighted, (I,), in nats."""
         return self.opening.item_losses

@@ -36,7 +36,6 @@ from crfqn.regularization_path.solving import (
     PathStep,
     PreparedPath,
     Score,
-    Waiting,
     prepare_around,
     prepare_path,
     refine,
@@ -134,7 +133,7 @@ def crf_path(
             for fold in make_folds(estimator, X, items, sample_weight, cv, groups):
                 columns.append(fold_scores_of(estimator, fold, values, grid, scorer))
                 folds.callback(columns[-1].close)
-        waiting = Waiting(getattr(grid, "patience", None))
+        patience, scores_so_far = getattr(grid, "patience", None), []
         # All folds take a value before the next one comes, so that whatever ends the search leaves whole rows.
         for *scores, step in zip(*columns, solve(prepared, values, grid, score), strict=False):
             if step.is_cut_off and steps and is_scored:
@@ -143,7 +142,11 @@ def crf_path(
             steps.append(step)
             if callback is not None:
                 callback(step)
-            if waiting.is_over(float(np.mean(scores)) if scores else step.score):
+            scores_so_far.append(float(np.mean(scores)) if scores else step.score)
+            # Under strong penalties all models predict the same label: scores count once one beats the first.
+            best = int(np.argmax(scores_so_far))
+            has_risen = scores_so_far[best] > scores_so_far[0]
+            if patience is not None and has_risen and len(rows) - 1 - best >= patience:
                 break
         fold_scores = np.array(rows).reshape(len(steps), -1)
         found = RegularizationPath(

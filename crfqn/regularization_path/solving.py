@@ -114,25 +114,6 @@ class PathStep:
         return self.model.result_.status in CUT_OFF
 
 
-@dataclass
-class Waiting:
-    """Early stopping after `patience` scores in succession, counted once one beats the first, that are no better than
-    the best before them; None: never. Under strong penalties all models predict the same label."""
-
-    patience: int | None
-    first: float = np.nan
-    best: float = np.nan
-    n_worse: int = 0
-
-    def is_over(self, score: float) -> bool:
-        """Add a score; return whether to stop."""
-        if np.isnan(self.first):
-            self.first = self.best = score
-        self.n_worse = 0 if score > self.best else self.n_worse + 1
-        self.best = max(self.best, score)
-        return self.patience is not None and self.best > self.first and self.n_worse >= self.patience
-
-
 def solve_path(
     prepared: Descent, values: NDArray[np.float64], grid: Grid, score: Score | None = None
 ) -> Iterator[PathStep]:

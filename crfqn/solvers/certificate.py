@@ -25,13 +25,15 @@ that the first line holds as it is; and w*_j = -sign(g*_j) max(|g*_j| - l1, 0) /
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from crfqn.kernels.sparse import found_in, union
 from crfqn.objectives.point import ItemBound
-from crfqn.solvers.protocols import Objective, Penalty, Point, Screening
+from crfqn.solvers.protocols import Objective, Penalty, Point, Screening, SparseWeights, State
+from crfqn.solvers.unpenalised import solve_unpenalised
 
 
 class Bound(NamedTuple):
@@ -137,24 +139,111 @@ def count_proved_zeros(
     return point.count_within(*proof, others)
 
 
-PRICE = 30.0  # passes that a bound costs, about
-FEWEST_PASSES = PRICE
-GROWTH = 1.3
+def relative_gap(value: float, dual_value: float) -> float:
+    """Return the distance to a lower bound as a share of the value; nan while one of them is not known."""
+    if not (np.isfinite(value) and np.isfinite(dual_value)):
+        return np.nan
+    return max(value - dual_value, 0.0) / abs(value) if value != 0 else 0.0
 
 
-class BoundSchedule:
-    """When bounds by items are worth their price along a run."""
+@dataclass
+class Best:
+    """The best weights of a run so far, their objective, and by which share the loss exceeds its bound, if it has one;
+    within the tolerance `tol` of that bound weights are feasible."""
 
-    def __init__(self) -> None:
-        self.due, self.value = FEWEST_PASSES, np.inf
+    weights: SparseWeights
+    tol: float
+    value: float = np.inf
+    excess: float | None = None
 
-    def is_due(self, n_passes: float, value: float, tol: float) -> bool:
-        """Whether to look for a bound after so many passes, asked with the least objective at each scan: while it still
-        falls by more than the tolerance from scan to scan no bound can be near."""
-        has_settled = self.value - value <= tol * abs(value)
-        self.value = value
-        return has_settled and n_passes >= self.due
+    @property
+    def is_feasible(self) -> bool:
+        """Whether the weights keep the loss within its bound, but for the tolerance."""
+        return self.excess is None or self.excess <= self.tol
 
-    def looked(self, n_passes: float) -> None:
-        """Wait after a look until the passes have grown by a share that makes its price a part of theirs."""
-        self.due = max(GROWTH * n_passes, n_passes + PRICE)
+    def update(self, state: State) -> None:
+        """Take the weights of a state if they are better; where the loss has a bound, it has to be kept first."""
+        if state.excess is None:
+            is_better = state.value <= self.value
+        else:
+            excess = np.inf if self.excess is None else self.excess
+            is_better = (max(state.excess, self.tol), state.value) <= (max(excess, self.tol), self.value)
+        if is_better:
+            self.value, self.weights, self.excess = state.value, state.point.sparse_weights, state.excess
+
+
+PRICE = 30.0  # passes that a bound by items costs, about
+GROWTH = 1.3  # of the passes until the next bound by items
+MOST_SHARE = 10.0  # times its price must a run have cost that ends with a bound by items
+# Of the violation at the last bound with unpenalised coordinates: when to prove another.
+SOONEST, LATEST = 0.25, 0.9
+
+
+class Proofs:
+    """What a run has proved: the best lower bound on the optimum, and when it is worth its price to look for another.
+
+    dual_value : the bound, -inf for none
+    solves_below : the violation from which on the unpenalised coordinates are solved for the next bound
+    due : the passes from which on a bound by items is due
+    """
+
+    def __init__(self, objective: Objective, penalty: Penalty, tol: float) -> None:
+        self.objective, self.penalty, self.tol = objective, penalty, tol
+        self.dual_value = -np.inf
+        self.solves_unpenalised = penalty.unpenalised.size > 0 and objective.has_curvature
+        self.solves_below = np.inf
+        self.due, self.last_value = PRICE, np.inf
+
+    def gap(self, best: Best) -> float:
+        """Return the certified relative gap; nan while nothing is proved, or the loss exceeds its bound."""
+        return relative_gap(best.value, self.dual_value) if best.is_feasible else np.nan
+
+    def add(self, dual_value: float) -> None:
+        """Take a lower bound on the optimum."""
+        self.dual_value = max(self.dual_value, dual_value)
+
+    def with_unpenalised_solved(self, state: State, best: Best) -> State:
+        """Bound the optimum from the point with its unpenalised coordinates solved, once the violation has fallen.
+
+        The solver's own weights stay the run's unless the solved ones are within the tolerance and they are not. A gap
+        falls as the violation does, or as its square: the next bound is due when it could be small enough.
+        """
+        is_far = state.violation > self.solves_below or state.least_gap > self.tol * abs(state.value)
+        if is_far and not state.is_final:
+            return state
+        point = solve_unpenalised(state.point, self.penalty.unpenalised)
+        value = value_at(point, self.penalty)
+        self.add(best_dual_value(point, self.penalty, self.penalty.screen(point)))
+        gap = relative_gap(value, self.dual_value)
+        share = np.sqrt(self.tol / gap) if gap > 0 else 1.0
+        self.solves_below = state.violation * min(max(share, SOONEST), LATEST)
+        if not gap <= self.tol < self.gap(best):
+            return state
+        best.value, best.weights = value, point.sparse_weights
+        return replace(state, point=point, value=value)
+
+    def bound_by_items(self, point: Point, best: Best, n_passes: float) -> None:
+        """Look for a tighter bound at a scan, when the run may be near its end: while the objective falls by more than
+        the tolerance from scan to scan no bound can be near, and after a look the passes have to grow by a share that
+        makes its price a part of theirs."""
+        if self.gap(best) <= self.tol:
+            return
+        has_settled = self.last_value - best.value <= self.tol * abs(best.value)
+        self.last_value = best.value
+        if not has_settled or n_passes < self.due:
+            return
+        bound = point.item_bound(self.penalty)
+        if bound is not None:
+            self.add(bound.dual_value)
+            self.due = max(GROWTH * n_passes, n_passes + PRICE)
+
+    def at_the_end(self, point: Point, best: Best, gap: float, n_passes: float) -> int | None:
+        """Return the number of zeros that are proved, counted at the point of the best weights; where the passes have
+        paid for it, a bound by items is added."""
+        if self.penalty.unpenalised.size and self.objective.proves_zeros:
+            point = solve_unpenalised(point, self.penalty.unpenalised)
+        is_worth_it = gap > 0 and n_passes >= MOST_SHARE * PRICE
+        bound = point.item_bound(self.penalty) if is_worth_it else None
+        if bound is not None:
+            self.add(bound.dual_value)
+        return count_proved_zeros(self.objective, self.penalty, point, best.value, bound)

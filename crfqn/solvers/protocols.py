@@ -27,7 +27,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-Memory: TypeAlias = dict[str, Any]  # of a solver, for a checkpoint (`memory.py`)
+Memory: TypeAlias = dict[str, Any]  # of solvers for earlier versions
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +43,6 @@ class State:
     `excess`: of a problem with a bound on the loss, how far the loss is above it, as a share of it; else None.
     `certify`: of a step whose value nobody has computed, returns the state with it; the last of a run is asked for it.
     `n_wrong`: the positions that a method labelled wrongly which learns from mistakes, and only values its last state.
-    `memory`: of a solver that `resumes`, returns what `steps` can go on from, yielding this state first
-    (`memory.py`); asked for before the next step.
     `least_gap`: what the bound will leave open, in nats, however well unpenalised weights are solved; 0 if not known.
     """
 
@@ -63,7 +61,7 @@ class State:
     excess: float | None = None
     certify: Callable[[], State] | None = None
     least_gap: float = 0.0
-    memory: Callable[[], Memory] | None = None
+    memory: Any = None  # of earlier versions, not used
 
     @property
     def has_value(self) -> bool:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import NO_COORDS
 from crfqn.kernels.sparse import found_in, places, sorted_union
 from crfqn.solvers.certificate import best_dual_value
-from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Ray, Screening, State, Vector
+from crfqn.solvers.protocols import Coords, Penalty, Point, Ray, Screening, State, Vector
 
 
 @dataclass(eq=False)
@@ -73,24 +73,6 @@ class ScreenedPoint:
             **kinds,
         )
 
-    def memory(self) -> dict[str, Any]:
-        """Return what `of_memory` makes the view of again."""
-        point, told = self.point, self.point.told
-        own = {name: value for name, value in vars(self).items() if name not in ("penalty", "point", "local")}
-        return {"point": [point.coords, point.weights], "told": told, "own": own}
-
-    @classmethod
-    def of_memory(
-        cls, objective: Objective, penalty: Penalty, memory: dict[str, Any], is_screened: bool = True
-    ) -> ScreenedPoint:
-        """Return the view of a memory, its point evaluated anew; `is_screened`: whether its gradient was scanned."""
-        point, own = point_of(objective, memory), memory["own"]
-        if is_screened:
-            penalty.screen(point)
-        view = cls(penalty, point, own["coords"], own["w"], own["g"])
-        vars(view).update(own)
-        return view
-
     def only(self, keep: NDArray[np.bool_]) -> ScreenedPoint:
         """Return the view through fewer coordinates."""
         if keep.all():
@@ -132,13 +114,6 @@ class ScreenedPoint:
         self.point, self.w, self.g = trial, self.w + step, g
         self.penalty_value = self.local.value(self.w)
         return g - before
-
-
-def point_of(objective: Objective, memory: dict[str, Any]) -> Point:
-    """Return the point of a memory, asked at first what it was asked at first."""
-    point = objective.at(*memory["point"])
-    point.gradient(memory["told"])
-    return point
 
 
 def screen_point(penalty: Penalty, point: Point, also: Coords = NO_COORDS) -> ScreenedPoint:

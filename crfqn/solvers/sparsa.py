@@ -12,15 +12,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from crfqn.errors import InputError
 from crfqn.solvers.line_search import ROUNDING, Trial, backtracking, is_hidden, unit_length
-from crfqn.solvers.memory import remembered
 from crfqn.solvers.protocols import (
-    Memory,
     Objective,
     Penalty,
     Point,
@@ -37,7 +35,6 @@ DOUBLE = 2.0  # until a first trial fails: the first step is a guess
 TOO_SMALL = 1e-4  # of the rounding: steps that the objective cannot see still bring the certificate nearer
 
 
-@remembered
 @dataclass(eq=False)
 class StepSize:
     """t, in units of weight a unit of gradient; is_fixed : no trial is refused; is_settled : a trial has been refused,
@@ -148,8 +145,6 @@ class SpaRSA(Solver):
     least_curvature: float = 1e-30
     most_curvature: float = 1e30
 
-    resumes: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         check_integers(self, 0, "memory")
         check_shares(self, "sigma")
@@ -161,28 +156,13 @@ class SpaRSA(Solver):
                 f"got {self.least_curvature!r} and {self.most_curvature!r}"
             )
 
-    def steps(
-        self, objective: Objective, penalty: Penalty, start: Point, memory: Memory | None = None
-    ) -> Iterator[State]:
+    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state a step; each has screened all coordinates."""
-
-        def stepped() -> State:
-            return here.state(
-                is_step=True, memory=lambda: {"here": here.memory(), "values": values, "alpha": alpha}
-            )
-
-        values: deque[float] = deque(maxlen=1 if self.monotone else self.memory + 1)
-        if memory is None:
-            here = screen_point(penalty, start)
-            del start
-            yield here.state()
-            values.append(here.value)
-            alpha = self.within(1.0 / first_length(here))
-        else:
-            del start
-            here, alpha = ScreenedPoint.of_memory(objective, penalty, memory["here"]), memory["alpha"]
-            values.extend(memory["values"])
-            yield stepped()
+        here = screen_point(penalty, start)
+        del start
+        yield here.state()
+        values: deque[float] = deque([here.value], maxlen=1 if self.monotone else self.memory + 1)
+        alpha = self.within(1.0 / first_length(here))
         while True:
             size = StepSize(1.0 / alpha, False, 1.0 / self.factor, 1.0)
 
@@ -200,7 +180,7 @@ class SpaRSA(Solver):
             here = screen_point(penalty, step.point)
             values.append(here.value)
             del step
-            yield stepped()
+            yield here.state(is_step=True)
 
     def within(self, alpha: float) -> float:
         """Return alpha, or the nearer of its bounds."""

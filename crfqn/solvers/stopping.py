@@ -27,9 +27,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from crfqn.errors import InputError
+from crfqn.solvers.certificate import Best, Proofs, relative_gap
 from crfqn.solvers.line_search import is_hidden
-from crfqn.solvers.protocols import Objective, Penalty
-from crfqn.solvers.screened_point import ScreenedPoint, curvature_at_entry
+from crfqn.solvers.newton_on_support import is_small, newton_on_support, second_look, steps_worth_taking
+from crfqn.solvers.protocols import Objective, Penalty, State
+from crfqn.solvers.screened_point import ScreenedPoint, curvature_at_entry, screen_point
 
 FEWEST_STEPS = 5  # that say something
 FASTEST, SLOWEST = 0.5, 0.9  # what a doubling of the steps may win, as a share of the one before
@@ -37,6 +39,9 @@ FEW_STEPS, FASTEST_OF_FEW = 10, 0.7
 MANY_STEPS, SLOWEST_OF_MANY = 30, 0.95
 CAUTION = 3.0  # times the extrapolation over quarters
 PATIENCE = 1.1  # times as many steps until the next look, where what waits outside forbids to stop
+RARELY = 2.0  # times as many steps until the next attempt to solve a small problem that only a proof may end
+# Times the tolerance may an estimate be contradicted, where kinks or rounding hide what else a look would find.
+GROSS = 10.0
 
 
 @dataclass(frozen=True)
@@ -54,22 +59,11 @@ def as_tolerance(tol: float | Estimated) -> tuple[float, bool]:
     return number, is_estimated
 
 
-def relative_gap(value: float, dual_value: float) -> float:
-    """The distance to a lower bound as a share of the value; nan while one of them is not known."""
-    if not (np.isfinite(value) and np.isfinite(dual_value)):
-        return np.nan
-    return max(value - dual_value, 0.0) / abs(value) if value != 0 else 0.0
-
-
 @dataclass
 class Gains:
     """The least objective after each step, from the start on."""
 
     values: list[float] = field(default_factory=list)
-
-    def add(self, value: float) -> None:
-        """Take the objective after a step."""
-        self.values.append(value)
 
     def are_rounding(self) -> bool:
         """Whether the second half of all steps has won nothing: at an optimum, or where the method goes nowhere."""
@@ -97,27 +91,66 @@ class Gains:
 
 
 class DistanceEstimate:
-    """The estimate along a run, in shares of the objective."""
+    """The estimate along a run, as a share of the objective, and whether it may end the run.
 
-    def __init__(self, objective: Objective, penalty: Penalty, tol: float) -> None:
-        self.penalty, self.tol = penalty, tol
-        self.gains = Gains()
-        self.can_tell = objective.has_curvature
-        self.next_look = 0.0
+    value : the estimate, nan where nothing can be told
+    may_end : whether an estimate within the tolerance ends the run, which is then `is_near`
+    is_doubted, is_discredited : whether something spoke against an estimate that would have ended the run; grossly, so
+        that only a proof ends it
+    to_rounding : whether Newton's method is tried on small problems, until rounding is all that is left
+    """
 
-    def after_step(self, value: float) -> float:
-        """Take the least objective so far; returns what is left by the steps' gains, nan where nothing can be told."""
-        self.gains.add(value)
-        rest = self.gains.rest()
-        return rest / abs(value) if self.can_tell and value != 0 and np.isfinite(rest) else np.nan
+    def __init__(
+        self, objective: Objective, penalty: Penalty, tol: float | Estimated, to_rounding: bool
+    ) -> None:
+        self.objective, self.penalty = objective, penalty
+        self.tol, self.may_end = as_tolerance(tol)
+        self.to_rounding, self.solves = to_rounding, to_rounding and objective.is_convex
+        self.value, self.gains, self.next_look = np.nan, Gains(), 0.0
+        self.is_near = self.is_doubted = self.is_discredited = False
 
-    def wants_look(self, estimate: float) -> bool:
-        """Whether it is time to look at all coordinates, because the steps alone would end the run."""
-        return estimate <= self.tol and len(self.gains.values) >= self.next_look
+    def after_step(self, state: State, best: Best, proofs: Proofs, n_passes: float) -> State:
+        """Estimate the distance to the optimum; returns the state of a look at all coordinates, where it takes one.
 
-    def put_off(self, times: float = PATIENCE) -> None:
-        """Wait for some more steps before the next look."""
-        self.next_look = times * len(self.gains.values) + 1
+        What a solver has left out of its working set shows in no value, nor what its steps cannot win: before the
+        estimate ends a run, what the violating zeros promise is added, and a second look must not find the objective
+        lower; where the last steps have won nothing at all, or Newton's method has come to its end, the certificate,
+        which is tight at an optimum, must not say otherwise either. Small problems are solved from there, whatever may
+        end the run.
+        """
+        objective, penalty, gains = self.objective, self.penalty, self.gains
+        gains.values.append(best.value)
+        rest, self.is_near, self.value = gains.rest(), False, np.nan
+        can_tell = objective.has_curvature and best.value != 0 and np.isfinite(rest)
+        estimate = rest / abs(best.value) if can_tell else np.nan
+        says_nothing = gains.are_rounding() and proofs.gap(best) > GROSS * self.tol
+        if objective.is_convex and not (self.is_discredited or says_nothing):
+            self.value = estimate
+        is_due = estimate <= self.tol and len(gains.values) >= self.next_look
+        if not (is_due and best.excess is None and (self.may_end or self.solves)):
+            return state
+        point = (
+            state.point
+            if state.value == best.value
+            else objective.at(best.weights.coords, best.weights.weights)
+        )
+        solved = newton_on_support(objective, penalty, point) if self.solves else None
+        is_solved = self.solves and is_small(objective, penalty, point)
+        seen = solved or screen_point(penalty, point)
+        if not self.may_end:
+            self.next_look = RARELY * len(gains.values) + 1
+            return state if solved is None else seen.state(is_final=state.is_final)
+        seen, won = second_look(seen, self.tol, steps_worth_taking(n_passes, objective.operations.of_pass))
+        further = promise_of_zeros(seen) / abs(best.value) + won
+        self.value += further
+        gap = relative_gap(seen.value, max(proofs.dual_value, seen.dual_value))
+        is_contradicted = (is_solved or gains.are_rounding()) and gap > GROSS * self.tol
+        self.is_near = estimate + further <= self.tol and not is_contradicted
+        self.is_doubted |= is_contradicted or won > GROSS * self.tol
+        self.next_look = PATIENCE * len(gains.values) + 1
+        if won > GROSS * self.tol and penalty.dual_radius > 0:
+            self.is_discredited, self.may_end, self.value = True, False, np.nan
+        return seen.state(is_final=state.is_final, has_failed=state.has_failed, meets_rule=state.meets_rule)
 
 
 def promise_of_zeros(seen: ScreenedPoint) -> float:

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from crfqn.kernels.sparse import found_in
 from crfqn.solvers.line_search import ROUNDING, Trial, backtracking
 from crfqn.solvers.protocols import Coords, Objective, Point, Vector
-from crfqn.solvers.screened_point import entries
 
 MOST_STEPS = 60
 ARMIJO = 1e-4  # the share of the predicted decrease that a step must bring
@@ -34,7 +34,9 @@ def hoped_gain(point: Point, unpenalised: Coords) -> float:
     By convexity it is g'(w - w*), which is less unless an optimal w*_j is over ten times as far from zero as w_j. No
     bound rests on it (see `certificate.unpenalised_charge`).
     """
-    w = entries(unpenalised, (point.coords, point.weights))
+    w = np.zeros(unpenalised.size)
+    place, is_there = found_in(point.coords, unpenalised)
+    w[is_there] = point.weights[place[is_there]]
     return 10.0 * float(np.abs(point.gradient(unpenalised)) @ (1.0 + np.abs(w)))
 
 

@@ -20,7 +20,7 @@ SHARE = 0.1  # of the run's passes, that looks may cost
 
 @dataclass(frozen=True)
 class ValidationSet:
-    """Held-out items that a run is watched by.
+    """Held-out items whose score is followed during a run.
 
     score, metric : called with sparse weights, the larger, the better; its name
     cost, patience : of a look, in passes over the training data; looks in a row without a better score that end the run
@@ -35,9 +35,14 @@ class ValidationSet:
 
 
 @dataclass
-class ValidationMonitor:
-    """Looks of one run; best : the weights that scored best, None before the first look; value, violation : those of
-    the run at `best`, nan where nobody has computed them."""
+class HeldOutLooks:
+    """The scores of held-out items along a run, and the weights with the best one.
+
+    best : the weights with the best score, None before the first look
+    value, violation : the objective and the KKT violation at `best`, nan where nobody has computed them
+    iterations, scores : of each look; best_look : the place of the best in these lists
+    due : the passes from which on the next look is due
+    """
 
     held_out: ValidationSet
     best: SparseWeights | None = None
@@ -46,12 +51,7 @@ class ValidationMonitor:
     iterations: list[int] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
     best_look: int = -1
-    _due: float = 0.0
-
-    @property
-    def latest(self) -> float:
-        """The latest score, nan before the first look."""
-        return self.scores[-1] if self.scores else np.nan
+    due: float = 0.0
 
     @property
     def is_over(self) -> bool:
@@ -61,28 +61,25 @@ class ValidationMonitor:
     def after_step(
         self, weights: SparseWeights, iteration: int, passes: float, value: float, violation: float
     ) -> None:
-        """Look at the weights of a step if a look is due."""
-        if passes >= self._due:
-            self._due = passes + self.held_out.cost / SHARE
-            self._look(weights, iteration, value, violation, is_last=False)
+        """Score the weights of a step if a look is due."""
+        if passes >= self.due:
+            self.due = passes + self.held_out.cost / SHARE
+            self.look(weights, iteration, value, violation)
 
-    def after_run(self, weights: SparseWeights, iteration: int, value: float, violation: float) -> None:
-        """Look at the weights that the run has ended with, which are preferred to earlier ones of the same score."""
-        self._look(weights, iteration, value, violation, is_last=True)
-
-    def _look(
-        self, weights: SparseWeights, iteration: int, value: float, violation: float, is_last: bool
+    def look(
+        self, weights: SparseWeights, iteration: int, value: float, violation: float, is_last: bool = False
     ) -> None:
+        """Score weights; those that a run ends with (`is_last`) are preferred to earlier ones of the same score."""
         score = self.held_out.score(weights)
-        best = self.scores[self.best_look] if self.scores else -np.inf
+        best_score = self.scores[self.best_look] if self.scores else -np.inf
         self.iterations.append(iteration)
         self.scores.append(score)
-        if score > best or (is_last and score == best) or self.best is None:
+        if score > best_score or (is_last and score == best_score) or self.best is None:
             self.best, self.value, self.violation = weights, value, violation
             self.best_look = len(self.scores) - 1
 
-    def record(self) -> HeldOutScores:
-        """Return the looks as a part of the result."""
+    def result(self) -> HeldOutScores:
+        """Return the looks as a part of the run's result."""
         return HeldOutScores(
             self.held_out.metric,
             self.scores[self.best_look],

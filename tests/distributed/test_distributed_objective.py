@@ -114,22 +114,17 @@ def test_samples_are_of_all_items(threads, stride, again):
 def test_a_run_goes_on_from_a_checkpoint(threads, tmp_path, solver):
     penalty = ElasticNet(0.0 if isinstance(solver, LBFGS) else 1.0, 0.1)
 
-    class Cut:
-        held_out = None
-
-        def __init__(self, most):
-            self.most, self.checkpoint = most, Checkpoint(tmp_path, 1)
-
-        def __call__(self, state):
-            return state.iteration >= self.most
-
-    def run(callback):
+    def run(**settings):
         shared = DistributedObjective.of(threads, parts_of("chain"))
-        return minimize(shared, penalty, solver, callback=callback, **SMALL)
+        return minimize(shared, penalty, solver, **SMALL | settings)
 
-    assert run(Cut(4)).status is Status.CALLBACK
-    found, whole = run(Cut(10**6)), run(lambda state: False)
-    same_result(found, whole)
+    checkpoint = Checkpoint(tmp_path, 1)
+    cut = run(callback=lambda state: state.iteration >= 4, checkpoint=checkpoint)
+    assert cut.status is Status.CALLBACK
+    again, whole = run(checkpoint=checkpoint), run()
+    assert again.status is whole.status
+    assert again.value == pytest.approx(whole.value, rel=1e-4)
+    assert again.trace.value[: len(cut.trace)].tolist() == cut.trace.value.tolist()
     assert whole.n_iter > 5
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.crfqn"]
 

@@ -10,7 +10,6 @@ from sklearn.model_selection import GroupKFold, KFold, cross_val_score
 from crfqn import ChainCRF, MulticlassCRF, MultilabelRanker, crf_path
 from crfqn.errors import InputError
 from crfqn.regularization_path import Grid
-from crfqn.regularization_path.solving import Waiting
 from crfqn.result import Status
 
 
@@ -95,10 +94,6 @@ class TestScores:
         assert path.score[:3].tolist() == scripted[:3]
         assert len(path) == 7
         assert path.best_index == 3
-
-    def test_waiting_begins_with_the_first_better_score(self):
-        waiting = Waiting(2)
-        assert [waiting.is_over(score) for score in (0.5, 0.4, 0.5, 0.6, 0.6, 0.5)] == [False] * 5 + [True]
 
     def test_patience_is_with_the_mean_over_folds(self):
         """The second fold alone would have stopped after the fourth value."""

@@ -48,7 +48,8 @@ class Plain:
     def at(self, coords: np.ndarray, weights: np.ndarray) -> Spot:
         return Spot(coords, weights)
 
-    has_curvature = has_hessian_bound = has_gram = proves_zeros = False
+    has_curvature = has_hessian_bound = has_gram = proves_zeros = is_nonnegative = False
+    is_convex = True
 
 
 def state(value: float, dual: float = -np.inf, violation: float = 1.0, **kinds: Any) -> State:

@@ -50,13 +50,13 @@ wrapped = pytest.mark.parametrize("wrapper", WRAPPERS)
 OBJECTIVE = [
     "all_coords", "asked", "at", "check_state", "fingerprints", "gram", "gram_product", "has_curvature", "has_gram",
     "has_hessian_bound", "hessian_bound", "in_segments", "is_convex", "is_nonnegative", "is_roundable",
-    "makes_scores_anew", "mean_occurrence", "n_bytes", "n_coords", "n_features", "n_items", "n_node_coords",
+    "mean_occurrence", "n_bytes", "n_coords", "n_features", "n_items", "n_node_coords",
     "n_passes", "n_positions", "operations", "pool", "proves_zeros", "refusal", "sample", "state", "total_weight",
     "without_bigrams",
 ]  # fmt: skip
 POINT = [
     "along", "at_shares", "coords", "count_within", "curvature", "dual_value", "feature_scale", "gradient",
-    "hessian_model", "intercept_bound", "item_bound", "screen", "screen_rows", "sparse_weights", "told", "value",
+    "hessian_model", "intercept_bound", "item_bound", "screen", "screen_rows", "sparse_weights", "value",
     "weights",
 ]  # fmt: skip
 RAY = ["at"]

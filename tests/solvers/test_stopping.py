@@ -15,10 +15,7 @@ from crfqn.solvers.stopping import Estimated, Gains, promise_of_zeros
 
 
 def gains(values):
-    found = Gains()
-    for value in values:
-        found.add(value)
-    return found
+    return Gains(list(values))
 
 
 def sentences(seed=0, n_items=120, n_words=300, n_labels=5):

@@ -10,17 +10,14 @@ iterates are sparse, and so are all vectors here. X (x+ - x) is computed once, y
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
-from typing import ClassVar
 
 import numpy as np
 
 from crfqn.errors import InputError
 from crfqn.solvers.line_search import ROUNDING
 from crfqn.solvers.protocols import (
-    Memory,
     Objective,
     Penalty,
     Point,
@@ -30,7 +27,7 @@ from crfqn.solvers.protocols import (
     check_numbers,
     check_shares,
 )
-from crfqn.solvers.screened_point import ScreenedPoint, entries, point_of, screen_point
+from crfqn.solvers.screened_point import ScreenedPoint, entries, screen_point
 from crfqn.solvers.sparsa import Predicted, ProximalStep, StepSize, first_length, proximal_step
 
 SCREEN_EVERY = 10  # steps of FISTA between two full gradient scans of its iterate, not of the extrapolation
@@ -65,28 +62,15 @@ class ProxGD(Solver):
         check_shares(self, "backtrack")
         check_numbers(self, 1, "growth")
 
-    resumes: ClassVar[bool] = True
-
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
         return Requirements(("has_hessian_bound",) if self.lipschitz == "bound" else ())
 
-    def steps(
-        self, objective: Objective, penalty: Penalty, start: Point, memory: Memory | None = None
-    ) -> Iterator[State]:
+    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state a step; each has screened all coordinates."""
-
-        def stepped() -> State:
-            return here.state(is_step=True, memory=lambda: {"here": here.memory(), "size": size})
-
-        if memory is None:
-            here = screen_point(penalty, start)
-            del start
-            yield here.state()
-            size = self.first_size(objective, here)
-        else:
-            del start
-            here, size = ScreenedPoint.of_memory(objective, penalty, memory["here"]), memory["size"]
-            yield stepped()
+        here = screen_point(penalty, start)
+        del start
+        yield here.state()
+        size = self.first_size(objective, here)
         while True:
             step, has_failed = proximal_step(here, size, here.point, is_below)
             if step is None:
@@ -95,7 +79,7 @@ class ProxGD(Solver):
             here = screen_point(penalty, step.point)
             size.lengthen()
             del step
-            yield stepped()
+            yield here.state(is_step=True)
 
     def first_size(self, objective: Objective, here: ScreenedPoint) -> StepSize:
         """Return 1 / L, or the length of a step that moves the weights by 1."""
@@ -126,26 +110,13 @@ class FISTA(ProxGD):
         if self.restart not in RESTARTS:
             raise InputError(f"restart: expected one of {RESTARTS}, got {self.restart!r}")
 
-    def steps(
-        self, objective: Objective, penalty: Penalty, start: Point, memory: Memory | None = None
-    ) -> Iterator[State]:
+    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state a step, and one each time all coordinates of an iterate are screened."""
-        if memory is None:
-            here = screen_point(penalty, start)  # at y, which is x without momentum
-            yield here.state()
-            size, x, value, momentum, first = self.first_size(objective, here), start, here.value, 1.0, 1
-        else:
-            here = ScreenedPoint.of_memory(objective, penalty, memory["here"])
-            size, value, momentum, first = memory["numbers"]
-            x = here.point if memory["x"] is None else point_of(objective, memory["x"])
-            objective.asked = memory["asked"]
+        here = screen_point(penalty, start)  # at y, which is x without momentum
+        yield here.state()
+        size, x, value, momentum = self.first_size(objective, here), start, here.value, 1.0
         del start
-        for n in count(first):
-            before = {
-                "numbers": [copy(size), value, momentum, n],
-                "asked": objective.asked,
-                "x": None if x is here.point else {"point": [x.coords, x.weights], "told": x.told},
-            }
+        for n in count(1):
             step, has_failed = proximal_step(here, size, x, is_below)
             if step is None and here.point is not x:
                 here, momentum = screen_point(penalty, x), 1.0
@@ -154,9 +125,7 @@ class FISTA(ProxGD):
                 yield here.state(is_final=True, has_failed=has_failed)
                 return
             new_value = step.point.value + penalty.value(here.coords, step.w)
-            state = iterate_state(here, step, new_value)
-            yield replace(state, memory=lambda: {"here": here.memory(), **before})  # noqa: B023 - asked for at once
-            del state
+            yield iterate_state(here, step, new_value)
             if n % SCREEN_EVERY == 0:
                 yield screen_point(penalty, step.point).state()
             y, momentum = self.extrapolation(here, step, x, momentum, has_risen=new_value > value, size=size)

@@ -1,16 +1,15 @@
 """Prox-QN, the proximal quasi-Newton method of Zhong, Yen, Dhillon and Ravikumar (2014): Algorithm 2 and its parts.
 
-`prox_qn.py` is the algorithm, and when its epochs end. What it is composed of: `active_set.py` (the coordinates that an
-epoch works on), `metric.py` (B0, and the secant pairs on top), `step.py` (the inner problem, and what makes every step
-a descent), `warm_start.py` (where a run begins), `constants.py`.
+`prox_qn.py` is the algorithm, where it begins, and when its epochs end. What it is composed of: `active_set.py` (the
+coordinates that an epoch works on), `metric.py` (B0, and the secant pairs on top), `step.py` (the inner problem, and
+what makes every step a descent), `constants.py`.
 """
 
 from crfqn.solvers.prox_qn.active_set import AllCoordinates, ByLastViolation, ByShareOfBound, TopViolators
 from crfqn.solvers.prox_qn.constants import Constants
 from crfqn.solvers.prox_qn.metric import Diagonal, Identity, TokenWise
-from crfqn.solvers.prox_qn.prox_qn import ProxQN
+from crfqn.solvers.prox_qn.prox_qn import ProxQN, Stage, WarmStart
 from crfqn.solvers.prox_qn.step import Backtracking, DampedResolve, PaperSweeps, PricedSweeps
-from crfqn.solvers.prox_qn.warm_start import Stage, WarmStart
 
 __all__ = [
     "AllCoordinates", "Backtracking", "ByLastViolation", "ByShareOfBound", "Constants", "DampedResolve", "Diagonal",

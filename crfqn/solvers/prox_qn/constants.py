@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from crfqn.objectives.operations import OVERHEAD
-from crfqn.solvers.memory import remembered
 
 
-@remembered
 @dataclass(frozen=True)
 class Constants:
     """Constants of an epoch, of the metric, of the damping and of the start; docs/numerics.md tables what they gain.

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.solvers.memory import remembered
 from crfqn.solvers.protocols import Matrix, Vector, check_numbers
 from crfqn.solvers.prox_qn.constants import Constants
 from crfqn.solvers.quasi_newton.secant_pairs import has_curvature
@@ -40,7 +39,6 @@ def bordered(matrix: Vector, column: Vector, row: Vector) -> Vector:
     return np.vstack([np.column_stack([matrix, column[:-1]]), row])
 
 
-@remembered
 class CompactBFGS:
     """Secant pairs, `memory` of them (the paper's m), on top of a base metric B0.
 

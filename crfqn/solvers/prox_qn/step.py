@@ -35,7 +35,6 @@ from crfqn.solvers.line_search import (  # fmt: skip
     falls_enough,
     is_hidden,
 )
-from crfqn.solvers.memory import remembered
 from crfqn.solvers.protocols import Blocks, Point, Vector, check_numbers, check_shares
 from crfqn.solvers.prox_qn.constants import Constants
 from crfqn.solvers.prox_qn.metric import CompactBFGS, Metric, least_scale
@@ -135,7 +134,6 @@ class Globalised(NamedTuple):
     has_failed: bool
 
 
-@remembered
 @dataclass(frozen=True)
 class Backtracking:
     """The paper's line search along d (lines 31-35): alpha = 1, beta, beta^2, ... until Armijo's rule (sigma) holds."""
@@ -194,7 +192,6 @@ class DampedResolve:
         return DampedSearch(self.armijo, damping)
 
 
-@remembered
 @dataclass
 class DampedSearch:
     """The damping of a run, and the curvature that it is measured by."""
@@ -272,7 +269,6 @@ class TriedStep(NamedTuple):
         return self.blocks.spread(per_block)
 
 
-@remembered
 @dataclass
 class Damping:
     """Diagonal that is added to B0.

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import NamedTuple
 
 from crfqn.errors import InputError
 from crfqn.solvers.line_search import BLURRED, ROUNDING, strong_wolfe, unit_length
 from crfqn.solvers.protocols import (
-    Memory,
     Objective,
     Penalty,
     Point,
@@ -58,8 +57,6 @@ class LBFGS(Solver):
     in_gram_metric: bool = False
     warm_up: bool = True
 
-    resumes: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         check_numbers(self, 1, "memory")
         if not 0 < self.armijo < self.wolfe < 1:
@@ -73,35 +70,20 @@ class LBFGS(Solver):
         facts = ("has_curvature", "has_gram") if self.in_gram_metric else ("has_curvature",)
         return Requirements(facts, ("is_quadratic",))
 
-    def steps(
-        self, objective: Objective, penalty: Penalty, start: Point, memory: Memory | None = None
-    ) -> Iterator[State]:
+    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state a step; each knows the gradient at all coordinates."""
-
-        def stepped() -> State:
-            kept = {"w": here.w, "pairs": pairs, "unit": None if self.in_gram_metric else v.unit}
-            return here.state(is_step=True, memory=lambda: kept)
-
         coords = objective.all_coords()
-        if memory is not None:
-            start = objective.at(coords, memory["w"])
-        elif self.warm_up and start.coords.size == 0 and OnlineStart().suits(objective, penalty):
+        if self.warm_up and start.coords.size == 0 and OnlineStart().suits(objective, penalty):
             start = yield from OnlineStart().states(objective, penalty, start)
         here = SmoothPoint(objective, penalty, coords, start)
         del start
-        v: Any
+        v: DiagonalVariables | GramVariables
         if self.in_gram_metric:
             v = GramVariables(*metric(objective, penalty, coords))
-        elif memory is None:
+        else:
             v = DiagonalVariables(here.curvature() ** (-0.5 * self.scaling))
-        else:
-            v = DiagonalVariables(memory["unit"])
-        if memory is None:
-            pairs = SecantPairs(self.memory, here.coords)
-            yield here.state()
-        else:
-            pairs = memory["pairs"]
-            yield stepped()
+        pairs = SecantPairs(self.memory, here.coords)
+        yield here.state()
         while True:
             direction = -v.direction(pairs.times(v.gradient(here.slopes)))
             if not (len(pairs) or self.in_gram_metric):
@@ -117,7 +99,7 @@ class LBFGS(Solver):
             pairs.update(v.change(there.w - here.w), v.gradient(there.slopes - here.slopes))
             here = there
             del there
-            yield stepped()
+            yield here.state(is_step=True)
 
     def search(self, here: SmoothPoint, direction: Vector) -> SmoothPoint | None:
         """Return the first trial along the direction that the strong Wolfe conditions accept."""

@@ -16,14 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.solvers.line_search import Found, Trial, backtracking, falls_enough, is_hidden, unit_length
 from crfqn.solvers.protocols import (
-    Memory,
     Objective,
     Penalty,
     Point,
@@ -56,8 +54,6 @@ class OWLQN(Solver):
     armijo: float = 1e-4
     backtrack: float = 0.5
 
-    resumes: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         check_numbers(self, 1, "memory")
         check_shares(self, "armijo", "backtrack")
@@ -65,23 +61,12 @@ class OWLQN(Solver):
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
         return Requirements(penalty=("is_separable",))
 
-    def steps(
-        self, objective: Objective, penalty: Penalty, start: Point, memory: Memory | None = None
-    ) -> Iterator[State]:
+    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state a step; each has screened all coordinates."""
-
-        def stepped() -> State:
-            return here.state(is_step=True, memory=lambda: {"here": here.memory(), "pairs": pairs})
-
-        if memory is None:
-            here = screen_point(penalty, start)
-            del start
-            yield here.state()
-            pairs = SecantPairs(self.memory, here.coords)
-        else:
-            del start
-            here, pairs = ScreenedPoint.of_memory(objective, penalty, memory["here"]), memory["pairs"]
-            yield stepped()
+        here = screen_point(penalty, start)
+        del start
+        yield here.state()
+        pairs = SecantPairs(self.memory, here.coords)
         while True:
             pairs.move_to(here.coords)
             trial, _, has_failed = self.search(objective, here, pairs)
@@ -95,7 +80,7 @@ class OWLQN(Solver):
             remember(pairs, here, there)
             here = there.only((there.w != 0) | (pseudo_gradient(there) != 0) | pairs.has_moved)
             del trial, there
-            yield stepped()
+            yield here.state(is_step=True)
 
     def search(self, objective: Objective, here: ScreenedPoint, pairs: SecantPairs) -> Found[Point]:
         """Backtrack along the direction, within the orthant, until the objective has decreased enough."""

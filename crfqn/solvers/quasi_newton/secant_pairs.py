@@ -14,7 +14,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.solvers.memory import remembered
 from crfqn.solvers.protocols import Coords, Vector
 from crfqn.solvers.quasi_newton.two_loop_kernels import two_loops
 
@@ -26,7 +25,6 @@ def has_curvature(s: Vector, y: NDArray[np.floating]) -> bool:
     return bool(s @ y > SMALLEST_COSINE * np.sqrt((s @ s) * (y @ y)))
 
 
-@remembered
 class SecantPairs:
     """The newest `memory` pairs over sorted coordinates (n,).
 
