@@ -27,8 +27,7 @@ from crfqn.model.featurizers import Featurizer
 from crfqn.model.opening import MODELS, model_of, read_any
 from crfqn.model.texts import ENOUGH, share_text, tokenizer_of
 from crfqn.readers.items import Documents
-from crfqn.readers.registry import FORMATS, find_format, read
-from crfqn.readers.sniffing import first_lines, sniff, word_rows
+from crfqn.readers.registry import FORMATS, find_format, first_lines, read, sniff, word_rows
 from crfqn.recipes import Observed, load_recipe, observe, sources
 from crfqn.recipes.schema import Recipe, parse_recipe
 from crfqn.recipes.sequences import holds_letters, pixel_map

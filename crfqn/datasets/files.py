@@ -51,8 +51,8 @@ class DataFile:
 
     def locate(self, dataset: str) -> Path | None:
         """Return the path of the file on this machine, None if it is not there."""
-        found = (folder / name for name in self.names for folder in folders(dataset))
-        return next((path for path in found if path.is_file()), None)
+        paths = (folder / name for name in self.names for folder in folders(dataset))
+        return next((path for path in paths if path.is_file()), None)
 
     def is_at(self, path: Path) -> bool:
         """Return whether a path ends in one of the file's names."""
@@ -117,18 +117,16 @@ def parts(files: Sequence[DataFile]) -> list[list[DataFile]]:
 
 def folders(dataset: str) -> list[Path]:
     """Return the folders in which the files of a dataset may be, in the order of search."""
-    found = []
-    given = os.environ.get("CRFQN_DATA")
-    if given and Path(given).is_dir():
-        found += [Path(given), *sorted(path for path in Path(given).iterdir() if path.is_dir())]
-    return [*found, cache_folder() / dataset]
+    paths, data_folder = [], os.environ.get("CRFQN_DATA")
+    if data_folder and Path(data_folder).is_dir():
+        paths += [Path(data_folder), *sorted(path for path in Path(data_folder).iterdir() if path.is_dir())]
+    return [*paths, cache_folder() / dataset]
 
 
 def cache_folder() -> Path:
     """Return the folder of downloads: CRFQN_CACHE, else the operating system's place for caches."""
-    given = os.environ.get("CRFQN_CACHE")
-    if given:
-        return Path(given)
+    if folder := os.environ.get("CRFQN_CACHE"):
+        return Path(folder)
     import pooch
 
     return Path(pooch.os_cache("crfqn"))

@@ -203,13 +203,13 @@ class Dataset:
         every = parts(self.files)
         missing = [part for part, path in zip(every, self._found(), strict=True) if path is None]
         names = ", ".join(file.name for part in missing for file in (part if len(every) == 1 else part[:1]))
-        given = os.environ.get("CRFQN_DATA")
-        if not given:
+        folder = os.environ.get("CRFQN_DATA")
+        if not folder:
             looked = "CRFQN_DATA is not set"
-        elif not Path(given).is_dir():
-            looked = f"CRFQN_DATA={given} is not a folder"
+        elif not Path(folder).is_dir():
+            looked = f"CRFQN_DATA={folder} is not a folder"
         else:
-            looked = f"CRFQN_DATA={given} and its direct folders have none of them"
+            looked = f"CRFQN_DATA={folder} and its direct folders have none of them"
         get = (
             f"Get it by hand: {self.by_hand}" if self.by_hand else f"Get it with `crfqn data get {self.name}`"
         )

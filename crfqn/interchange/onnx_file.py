@@ -186,13 +186,13 @@ def _labels(classes: NDArray) -> NDArray:
 
 def _products(graph: _Graph, model: Model, input: str) -> str:
     """Add the products of the items with the weights, (items, K); only features with a weight take part."""
-    kept = model.weights.features
-    weights = model.coef_[:, kept].toarray().T
+    used = model.weights.features
+    weights = model.coef_[:, used].toarray().T
     if input == "dense":
-        columns = graph.add("Gather", ["X", graph.constant("kept_features", kept.astype(np.int64))], axis=1)
+        columns = graph.add("Gather", ["X", graph.constant("kept_features", used.astype(np.int64))], axis=1)
         return graph.add("MatMul", [columns, graph.constant("weights", weights)])
-    place = np.full(model.n_features_in_, kept.size, np.int64)  # the last row of weights is zero
-    place[kept] = np.arange(kept.size)
+    place = np.full(model.n_features_in_, used.size, np.int64)  # the last row of weights is zero
+    place[used] = np.arange(used.size)
     rows_of_weights = graph.constant("weights", np.vstack([weights, np.zeros((1, weights.shape[1]))]))
     entries = graph.add(
         "Gather", [rows_of_weights, graph.add("Gather", [graph.constant("row", place), "columns"])]

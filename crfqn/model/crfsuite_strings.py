@@ -84,10 +84,10 @@ class Damage(Exception):
 def words_at(data: memoryview, positions: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the unsigned 4-byte integers at the positions, aligned or not; all of them lie within the data."""
     octets = np.frombuffer(data, np.uint8)
-    found = np.zeros(positions.shape, np.int64)
+    integers = np.zeros(positions.shape, np.int64)
     for place in range(4):
-        found |= octets[positions + place].astype(np.int64) << (8 * place)
-    return found
+        integers |= octets[positions + place].astype(np.int64) << (8 * place)
+    return integers
 
 
 HEADER = struct.Struct("<4sIIIII")  # name, size, flags, byte order, strings, position of the array of records
@@ -156,11 +156,11 @@ def decode_strings(table: memoryview, n_strings: int) -> list[bytes]:
     # Records do not overlap: strings that did would be larger than the file together.
     if (numbers != np.arange(n_strings)).any() or (starts + sizes > size).any() or sizes.sum() > size:
         raise Damage("the strings of a table do not fit together")
-    found = [
+    strings = [
         bytes(table[start : start + length])
         for start, length in zip(starts.tolist(), sizes.tolist(), strict=True)
     ]
-    for number, string in enumerate(found):
+    for number, string in enumerate(strings):
         if not string.endswith(b"\0") or string.count(b"\0") != 1:
             raise Damage(f"string {number} of a table has no end, or two")
-    return [string[:-1] for string in found]
+    return [string[:-1] for string in strings]

@@ -1,8 +1,7 @@
-"""Reader and writer of texts with labels, a document a line: `label TAB text`.
+"""Texts, one a line: documents with labels, `label TAB text`, and raw text, whose words and punctuation are positions.
 
-The label stands before the first tab, and may be empty: none is known. Further tabs belong to the text. A line without
-a tab is a text alone; a blank line is skipped, or, with `keeps_blank`, a document without words. The general file input
-for models of texts.
+The label of a document stands before the first tab, and may be empty: none is known. Further tabs belong to the text. A
+line without a tab is a text alone; a blank line is skipped, or, with `keeps_blank`, a document without words.
 """
 
 from __future__ import annotations
@@ -12,11 +11,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from crfqn.data.files import Readable, is_blank, shown_name, text_lines
+from crfqn.data.token_columns import TokenColumns
+from crfqn.data.tokenizers import Tokenizer
 from crfqn.errors import EmptyDataError, InputError
 from crfqn.messages import shorten
-from crfqn.readers.format import DOCUMENTS, Format, by_lines, instead
-from crfqn.readers.items import Documents, Places, in_line
+from crfqn.readers.format import DOCUMENTS, SEQUENCES, Format, by_lines, instead
+from crfqn.readers.items import Documents, Labeled, Places, in_line
 
+WORDS = ("w",)
+UNICODE_WORDS = Tokenizer()
 BYTE_ORDER_MARK = "\ufeff"  # which readers leave out at the beginning of a file
 
 
@@ -30,7 +33,7 @@ def read_labelled_texts(path: Readable, keeps_blank: bool = False) -> Documents:
     if not lines[-1][1]:  # what follows the last line's end
         lines.pop()
     for number, line in lines:
-        if keeps_blank or has_text(line):
+        if keeps_blank or not is_blank(line) or "\t" in line:  # a label without a text counts
             numbers.append(number)
             before, tab, after = line.partition("\t")
             texts.append(after if tab else before)
@@ -67,18 +70,40 @@ def _relabelled(line: str, labels: Sequence[str]) -> str:
     return f"{label}\t{after if tab else before}"
 
 
-def has_text(line: str) -> bool:
-    """Return whether a line is not blank: a label without a text counts."""
-    return not is_blank(line) or "\t" in line
-
-
 def _begins(lines: Sequence[str]) -> bool:
     rows = [line.split("\t") for line in lines if not is_blank(line)]
     is_short = len(rows) < len(lines) - is_blank(lines[-1])  # by blank lines, which part items
     return not is_short and 2 * sum(len(row) == 2 and " " in row[1].strip() for row in rows) > len(rows)
 
 
-FORMAT = Format(
+def read_raw_text(
+    path: Readable, columns: Sequence[str] | None = WORDS, *, tokens: Tokenizer = UNICODE_WORDS
+) -> Labeled:
+    """Read each line that is not blank as an item: TokenColumns of one column, the tokens by a tokenizer
+    (`crfqn.tokenize`), without labels; `spans` has where in its line each begins and ends, in characters. DataError
+    for none; InputError for several columns."""
+    (name, *others) = columns or WORDS
+    if others:
+        raise InputError(f"raw text has words alone, and {', '.join(columns or ())} are needed: give columns")
+    words: list[str] = []
+    spans: list[list[tuple[int, int]]] = []
+    numbers: list[int] = []
+    for number, line in text_lines(path):
+        line_spans = tokens.spans(line)
+        if line_spans:
+            words += [line[start:stop] for start, stop in line_spans]
+            spans.append(line_spans)
+            numbers.append(number)
+    if not spans:
+        raise EmptyDataError(f"{shown_name(path)}: no items; expected lines of text")
+    lengths = [*map(len, spans)]
+    offsets = np.cumsum([0, *lengths], dtype=np.int64)
+    places = Places(shown_name(path), np.repeat(np.array(numbers, np.int64), lengths), offsets)
+    labels = [[""] * n for n in lengths]
+    return Labeled(TokenColumns({name: words}, offsets), labels, places=places, spans=spans)
+
+
+LABELLED = Format(
     "text",
     "label TAB text, a document a line",
     (".text", ".labels"),
@@ -87,4 +112,7 @@ FORMAT = Format(
     instead(labelled_lines),
     by_lines,
     _begins,
+)
+RAW = Format(
+    "raw", "raw text, a line an item, cut into words", (), (SEQUENCES,), read_raw_text, None, by_lines
 )

@@ -1,4 +1,4 @@
-"""Registry of file formats: reading by name or extension, and writing predictions back in the same form.
+"""Registry of file formats: reading by name, extension or first lines, and writing predictions in the same form.
 
 `read("train.conll.gz")` tells format and compression by the extensions; `format=` says it where these do not. The
 readers themselves are functions of the modules beside this one, with options of their own.
@@ -7,7 +7,7 @@ readers themselves are functions of the modules beside this one, with options of
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import pairwise
 from numbers import Real
 from os import PathLike
@@ -15,12 +15,24 @@ from pathlib import PurePath
 from typing import Any
 
 from crfqn.atomic_write import replace_data_file
-from crfqn.data.files import LARGEST_SIZE, STANDARD_INPUT, SUFFIXES, Part, Source, pack, shown_name
+from crfqn.data.files import (
+    LARGEST_SIZE,
+    STANDARD_INPUT,
+    SUFFIXES,
+    Part,
+    Readable,
+    Source,
+    is_blank,
+    pack,
+    read_start,
+    shown_name,
+)
 from crfqn.data.label_texts import are_equal, label_text
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError
 from crfqn.messages import describe
-from crfqn.readers import conll, conllu, crfsuite_text, json_lines, labelled_text, raw_text, svmlight, tables
+from crfqn.readers import conll, conllu, crfsuite_text, json_lines, labelled_text, svmlight, tables
+from crfqn.readers.conll import DOCUMENT_START, fields_of, splits_at_tabs
 from crfqn.readers.format import DOCUMENTS, ROWS, SEQUENCES, Batches, Data, Format, options_of, relabeled
 from crfqn.readers.items import Documents
 
@@ -32,10 +44,10 @@ FORMATS: dict[str, Format] = {
         conllu.FORMAT,
         svmlight.FORMAT,
         *tables.FORMATS,
-        labelled_text.FORMAT,
+        labelled_text.LABELLED,
         crfsuite_text.FORMAT,
         *conll.FORMATS,
-        raw_text.FORMAT,
+        labelled_text.RAW,
     )
 }
 
@@ -248,3 +260,53 @@ def rewritten(part: Part, data: Data | None, predicted: Sequence[Any] = ()) -> s
             except InputError as error:
                 raise InputError(f"{places.file}, line {line}: {error}") from error
     return part.mark + "".join(texts)
+
+
+# ---- what a file holds, told by its first lines, where its name does not say it
+
+
+def first_lines(origin: Readable, encoding: str = "utf-8") -> list[str]:
+    """Return the first lines of a file or of standard input, without blank ones at their beginning, and leave them to
+    be read; [] for a pipe by name, which could not be read again, and for what is not there."""
+    raw, is_whole = read_start(origin)
+    source = Source(origin, encoding)
+    errors = "replace" if source.errors == "strict" else source.errors
+    lines = raw.decode(source.codec, errors).removeprefix("\ufeff").split("\n")
+    if not is_whole and len(lines) > 1:
+        lines.pop()  # which may go on
+    lines = [line.removesuffix("\r") for line in lines]
+    first = next((number for number, line in enumerate(lines) if not is_blank(line)), len(lines))
+    return lines[first:]
+
+
+def sniff(lines: Sequence[str], among: Collection[str] = ()) -> str | None:
+    """Return the first of the formats, or of those `among` them, that lines look like; None for none, as for what is no
+    text (but Parquet)."""
+    if "\0" in "".join(lines) and not lines[0].startswith("PAR1"):
+        return None
+    formats = (format for format in FORMATS.values() if not among or format.name in among)
+    return next((format.name for format in formats if format.begins and lines and format.begins(lines)), None)
+
+
+def are_sentences(lines: Sequence[str], labels: Collection[str]) -> bool:
+    """Return whether lines, which hold words alone or beside labels, are sentences, and not a word each: where not all
+    have one word, nor all as many columns, of which the last one is a label in half, or with blank lines between."""
+    rows = word_rows(lines)
+    widths = {len(row) for row in rows}
+    if splits_at_tabs(lines) or not widths or widths == {1}:
+        return False
+    if len(widths) > 1:
+        return True
+    has_breaks = any(map(is_blank, "\n".join(lines).strip(" \t\n").split("\n")))
+    return not has_breaks and not end_with(labels, rows)
+
+
+def word_rows(lines: Sequence[str]) -> list[list[str]]:
+    """Return what blanks part in lines, without those that are blank or part documents."""
+    return [fields_of(line) for line in lines if not is_blank(line) and not line.startswith(DOCUMENT_START)]
+
+
+def end_with(labels: Collection[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether half of the rows of several words, or more, end with one of the labels."""
+    ends = [row[-1] in labels for row in rows if len(row) > 1]
+    return 2 * sum(ends) >= len(ends) > 0

@@ -53,10 +53,25 @@ def read_svmlight(
             raise DataError(f"{where}: expected one label, got {shorten(fields[0])}")
         lines.append(number)
         labels.append(fields[0])
-        entries = _entries(where, _feature_fields(fields))
-        kept = sorted(id_ for id_, value in entries.items() if value != 0 and id_ not in ignored)
-        columns.extend(kept)
-        values.extend(entries[id_] for id_ in kept)
+        entries: dict[int, float] = {}
+        for field in _feature_fields(fields):
+            id_text, _, value_text = field.partition(":")
+            try:
+                id_, value = int(id_text), float(value_text)
+            except ValueError:
+                raise DataError(f"{where}: expected a feature `id:value`, got {shorten(field)}") from None
+            if not 0 <= id_ <= LARGEST_ID:
+                raise DataError(
+                    f"{where}: expected a feature id from 0 to {LARGEST_ID}, got {shorten(field)}"
+                )
+            if not math.isfinite(value):
+                raise DataError(f"{where}: expected a finite value, got {shorten(field)}")
+            if id_ in entries:
+                raise DataError(f"{where}: feature {id_} comes twice")
+            entries[id_] = value
+        used = sorted(id_ for id_, value in entries.items() if value != 0 and id_ not in ignored)
+        columns.extend(used)
+        values.extend(entries[id_] for id_ in used)
         ends.append(len(columns))
     if not labels:
         raise EmptyDataError(f"{shown}: no documents; expected lines of a label and its features, `id:value`")
@@ -101,24 +116,6 @@ def has_fields(line: str) -> bool:
 def _feature_fields(fields: list[str]) -> list[str]:
     """Return the fields of a line behind its label and, where it has one, the id of its query."""
     return fields[2 if len(fields) > 1 and QUERY.fullmatch(fields[1]) else 1 :]
-
-
-def _entries(where: str, fields: list[str]) -> dict[int, float]:
-    entries: dict[int, float] = {}
-    for field in fields:
-        id_text, _, value_text = field.partition(":")
-        try:
-            id_, value = int(id_text), float(value_text)
-        except ValueError:
-            raise DataError(f"{where}: expected a feature `id:value`, got {shorten(field)}") from None
-        if not 0 <= id_ <= LARGEST_ID:
-            raise DataError(f"{where}: expected a feature id from 0 to {LARGEST_ID}, got {shorten(field)}")
-        if not math.isfinite(value):
-            raise DataError(f"{where}: expected a finite value, got {shorten(field)}")
-        if id_ in entries:
-            raise DataError(f"{where}: feature {id_} comes twice")
-        entries[id_] = value
-    return entries
 
 
 def _begins(lines: Sequence[str]) -> bool:

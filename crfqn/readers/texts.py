@@ -138,15 +138,17 @@ def collect_docstrings(fewest: int = 8) -> Documents:
 def _labelled(texts_of: dict[Home, list[str]], fewest: int) -> dict[str, list[str]]:
     """Return sorted texts by label; places with too few texts give them to the place above."""
     pending = defaultdict(list, {home: list(texts) for home, texts in texts_of.items()})
-    kept: dict[Home, list[str]] = {}
+    texts_by_label: dict[Home, list[str]] = {}
     for length in range(max(map(len, pending), default=0), 0, -1):
         for home in sorted(home for home in pending if len(home) == length):
             if len(pending[home]) >= fewest:
-                kept[home] = sorted(pending[home])
+                texts_by_label[home] = sorted(pending[home])
             elif length > 1:
                 pending[home[:-1]] += pending[home]
-    inner = {home[:length] for home in kept for length in range(1, len(home))}
-    return {SLASH.join((*home, REST) if home in inner else home): texts for home, texts in kept.items()}
+    inner = {home[:length] for home in texts_by_label for length in range(1, len(home))}
+    return {
+        SLASH.join((*home, REST) if home in inner else home): texts for home, texts in texts_by_label.items()
+    }
 
 
 def _modules(folders: list[str], package: Home) -> Iterator[tuple[Home, ModuleSpec]]:

@@ -18,8 +18,7 @@ from crfqn.errors import InputError, RecipeError
 from crfqn.readers.conll import TAB, columns_of, splits_at_tabs
 from crfqn.readers.format import DOCUMENTS, SEQUENCES, Format
 from crfqn.readers.json_lines import kind_of_lines
-from crfqn.readers.registry import FORMATS, find_format
-from crfqn.readers.sniffing import first_lines, sniff
+from crfqn.readers.registry import FORMATS, find_format, first_lines, sniff
 from crfqn.readers.tables import DELIMITERS, OF_ROWS, TEXTS, are_texts, has_header, parquet_titles, titles
 from crfqn.recipes.schema import Recipe, keys_of, parse_recipe
 from crfqn.recipes.sources import TABLES, files_named, format_of_name, own_files

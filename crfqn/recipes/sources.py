@@ -24,7 +24,7 @@ from crfqn.errors import DataError, DataUnavailableError, InputError, RecipeErro
 from crfqn.readers import conll
 from crfqn.readers import registry as formats
 from crfqn.readers.items import Documents, Labeled, append_test, concatenate
-from crfqn.readers.sniffing import are_sentences, end_with, first_lines, sniff, word_rows
+from crfqn.readers.registry import are_sentences, end_with, first_lines, sniff, word_rows
 from crfqn.readers.tables import DELIMITERS, TEXTS, titles
 from crfqn.recipes.schema import Recipe
 

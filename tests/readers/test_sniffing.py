@@ -7,7 +7,7 @@ import pytest
 
 from crfqn.errors import DataError, InputError
 from crfqn.readers import read, write
-from crfqn.readers.sniffing import are_sentences, first_lines, sniff
+from crfqn.readers.registry import are_sentences, first_lines, sniff
 
 CONTENTS = {
     "jsonl": '{"tokens": ["a"], "labels": ["X"]}\n',
