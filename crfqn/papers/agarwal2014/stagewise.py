@@ -51,9 +51,8 @@ from crfqn.penalties import ElasticNet
 from crfqn.threads import Pool
 
 UPDATES = ("linear", "calibrated", "logistic")
-MOST_KEPT = (
-    1 << 26
-)  # random numbers of all stages: 512 MB; a prediction takes them in turn, so that the first stay
+# Random numbers of all stages: 512 MB; a prediction takes them in turn, so that the first stay.
+MOST_KEPT = 1 << 26
 SOURCE = "source_"  # before the names of a source's arrays in a model file
 
 
@@ -126,7 +125,7 @@ class Stages(StageList):
 
     def learn(self, items: ItemStream, predictions: Vector) -> Iterator[Vector]:
         while True:
-            maps = PartMaps(items, partial(self._features_of, self.n_stages, predictions, items.pool))
+            maps = self._maps(items, self.n_stages, predictions)
             if self.update == "logistic":
                 n_columns, is_free = next(iter(maps))[0].n_features, self.is_constant_free
                 free = intercept_coords(len(predictions), n_columns) if is_free else NO_COORDS
@@ -147,7 +146,7 @@ class Stages(StageList):
         predictions, room = self.predictions_of(items), float(MOST_KEPT)
         solvers: dict[int, Callable[[Vector], Vector]] = {}
         for number in [*range(self.n_stages)] * n_rounds:
-            maps = PartMaps(items, partial(self._features_of, number, predictions, items.pool))
+            maps = self._maps(items, number, predictions)
             solve = solvers.get(number) or maps.solver(self.l2, self.is_constant_free)
             table = self.weights[number]
             size = maps.n_numbers + table.shape[1] ** 2
@@ -160,10 +159,13 @@ class Stages(StageList):
             self.weights[number] = table + change
         return predictions
 
-    def _features_of(
-        self, number: int, predictions: Vector, pool: Pool, rows: Any, part: slice
-    ) -> FeatureMap:
-        return self.features(rows, number, predictions[:, part], pool, keeps=True)
+    def _maps(self, items: ItemStream, number: int, predictions: Vector) -> PartMaps:
+        """Return the features of stage `number` for the items, given the predictions before it."""
+
+        def make(rows: Any, part: slice) -> FeatureMap:
+            return self.features(rows, number, predictions[:, part], items.pool, keeps=True)
+
+        return PartMaps(items, make)
 
     def probabilities(self, predictions: Vector) -> Vector:
         if self.update == "logistic":

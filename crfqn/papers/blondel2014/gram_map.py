@@ -28,7 +28,6 @@ from crfqn.solvers.dual.decomposition_state import (
     Certified,
     DualItems,
     ItemSweep,
-    dual_variables,
     fixed_offsets,
     starting_items,
 )
@@ -74,7 +73,7 @@ class DualKernelItems(DualItems):
     @property
     def alpha(self) -> Vector:
         self._write_back()
-        return dual_variables(self.state)
+        return super().alpha
 
     def admit(self, items: NDArray[np.int64], slacks: Vector) -> NDArray[np.int64]:
         """Work on those items that are violated most, or nearest to it, as many as the memory allows; return them."""

@@ -29,9 +29,8 @@ from crfqn.kernels.rows import UNDERFLOW, add_products, copy_rows, exp_in_place
 
 MOST_TRIALS = 80  # halvings: where the curvature is at its floor, the first step is 1e10 times the gradient
 WEIGHT, LOG_Z, OBSERVED, TRIAL_LOG_Z, TRIAL_OBSERVED, OUTSIDE, TOTAL = range(7)  # of items
-SCORES, PSI, FORWARD, BACKWARD = range(
-    4
-)  # of a chain's rows; psi = exp(score - shift), in logarithms score - shift
+# Of a chain's rows; psi = exp(score - shift), in logarithms score - shift.
+SCORES, PSI, FORWARD, BACKWARD = range(4)
 SHIFT, SPREAD, GAIN = range(3)  # of its positions
 FRONT, BACK, IS_LOG = range(3)  # of its marks
 KNOWN, TRIED, COUNTS = range(3)  # of its edges

@@ -31,12 +31,10 @@ from crfqn.solvers.dual.decomposition_kernels import DualItemArrays, DualRows, b
 from crfqn.solvers.stochastic.state import check_memory, untouched_rows
 
 KERNEL_STATE = (
-    "dual_items"  # the attribute by which a map of a kernel's values names the state of its dual variables
+    "dual_items"  # the attribute by which a map of a kernel's values names its state of dual variables
 )
 EXACT = {"pivot": PIVOT, "sort": SORT}  # sub-solvers that project exactly, the only ones for squared hinges
-SUB_SOLVERS = (
-    "crfqn.papers.blondel2014.sub_solver_kernels"  # has the others, and is imported when one is asked for
-)
+SUB_SOLVERS = "crfqn.papers.blondel2014.sub_solver_kernels"  # the module of the others
 ACCURACY = 0.1  # of conjugate gradients: what is to be left of the residual
 LEAVING = 0.02  # share of the free variables that may leave their bounds until they end
 
@@ -88,13 +86,6 @@ def starting_items(objective: Objective, l2: float, offsets: Vector) -> DualItem
     b = np.zeros((objective.n_items, objective.n_states))
     b[np.arange(objective.n_items), labels] = masses
     return DualItemArrays(labels, masses, offsets, b, labels.copy(), damping)
-
-
-def dual_variables(items: DualItemArrays) -> Vector:
-    """Return C - b, (N, K)."""
-    alpha = -items.b
-    alpha[np.arange(len(alpha)), items.labels] += items.masses
-    return alpha
 
 
 def fixed_offsets(objective: Objective) -> Vector:
@@ -195,7 +186,9 @@ class DualItems(MethodState):
     @property
     def alpha(self) -> Vector:
         """The dual variables, C - b, (N, K)."""
-        return dual_variables(self.state)
+        alpha = -self.state.b
+        alpha[np.arange(len(alpha)), self.state.labels] += self.state.masses
+        return alpha
 
     def admit(self, items: NDArray[np.int64], slacks: Vector) -> NDArray[np.int64]:
         """Return the items: weights follow the changes of all."""
@@ -272,7 +265,7 @@ class DualItems(MethodState):
         state = self.state
         if self.method == "bisection":
             simplex_rows(state.b, state.masses, PIVOT, 0.0, state.b)
-        self.weights[:, : self.n_states] = transposed_product(self.rows, self.alpha, len(self.weights))
+        self._remake_weights()
         if not self.is_free:
             seen, dual_value = self._visit(order, np.inf), self._objective_value()
             return Certified(dual_value + self.l2 * seen.gap, dual_value, seen)
@@ -290,6 +283,10 @@ class DualItems(MethodState):
         self.weights[-1, : self.n_states] = -self.constant * surplus
         return Certified(value, dual_value, seen)
 
+    def _remake_weights(self) -> None:
+        """Make the weights sum_i alpha_i x_i of the present variables."""
+        self.weights[:, : self.n_states] = table_of(self.rows, len(self.weights)).T @ self.alpha
+
     def _share_out(self, surplus: Vector) -> bool:
         """Make the surplus zero by pairs, which have no bound from above, of all items of the labels that have it;
         return whether there are such items."""
@@ -301,7 +298,7 @@ class DualItems(MethodState):
         changes = np.outer(excess / np.maximum(n_items, 1), lack / lack.sum())
         np.fill_diagonal(changes, -changes.sum(axis=1))
         self.state.b[self.items] += changes[labels]
-        self.weights[:, : self.n_states] = transposed_product(self.rows, self.alpha, len(self.weights))
+        self._remake_weights()
         return not excess[n_items == 0].any()
 
     def copied(self) -> DualItems:
@@ -329,11 +326,6 @@ def table_of(rows: DualRows, n_features: int) -> Any:
         return rows.values.reshape(-1, rows.n_columns)
     values = rows.values if rows.values.size else np.ones(rows.indices.size)
     return scipy.sparse.csr_array((values, rows.indices, rows.indptr), (rows.squares.size, n_features))
-
-
-def transposed_product(rows: DualRows, alpha: Vector, n_features: int) -> Vector:
-    """Return sum_i alpha_i x_i, (F, K)."""
-    return np.asarray(table_of(rows, n_features).T @ alpha)
 
 
 def solve_on_face(
