@@ -1,31 +1,16 @@
 """Commands and their options; each is carried out by a module of this package, imported when it runs."""
 
+import os
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from crfqn.cli import options as shared
 from crfqn.cli.exits import ExitCode, command
-from crfqn.cli.options import (
-    DENSE,
-    FOLDS,
-    ClusterOptions,
-    Command,
-    DataOptions,
-    DenseOption,
-    DevOptions,
-    EncodingOption,
-    FormatOption,
-    JsonOption,
-    PathOptions,
-    PathOverrides,
-    PredictOptions,
-    QuietOption,
-    ThreadsOption,
-    TrainOverrides,
-    with_option_groups,
-)
+from crfqn.errors import InputError
 
 EXIT_CODES = "\n".join(f"{code.value:>4}  {code.meaning}" for code in ExitCode)
 CONTEXT = {"help_option_names": ["-h", "--help"]}
@@ -50,7 +35,9 @@ app.add_typer(data_app, name="data")
 def subcommand(name: str | None = None, group: typer.Typer = app) -> Callable[..., Any]:
     """Make a command of a function: its options and groups of them become those of the command, what it returns or
     raises the exit code."""
-    return lambda function: group.command(name, cls=Command)(command(with_option_groups(function)))
+    return lambda function: group.command(name, cls=shared.Command)(
+        command(shared.with_option_groups(function))
+    )
 
 
 RECIPE = "A recipe by name (digits, stdlib) or path (models/ocr, my/recipe.toml); or --data FILE."
@@ -93,7 +80,7 @@ def options(
 @subcommand()
 def quickstart(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where the model goes.")] = None,
-    n_threads: ThreadsOption = None, as_json: JsonOption = False, is_quiet: QuietOption = False,
+    n_threads: shared.ThreadsOption = None, as_json: shared.JsonOption = False, is_quiet: shared.QuietOption = False,
 ) -> int:
     """Train a first model in seconds: handwritten words if their data is at hand, else handwritten digits."""
     from crfqn.cli.training import quickstart
@@ -106,14 +93,14 @@ def train(
     recipe: Annotated[str | None, typer.Argument(help=RECIPE)] = None, *,
     output: Annotated[Path | None, typer.Option("--output", "-o",
         help="Where the model goes; default: NAME.crfqn, here.")] = None,
-    data: Annotated[dict[str, Any], DataOptions], dev: Annotated[dict[str, Any], DevOptions],
-    overrides: Annotated[dict[str, Any], TrainOverrides], cluster: ClusterOptions,
-    dense: Annotated[Path | None, typer.Option(help=DENSE, rich_help_panel="Features")] = None,
+    data: Annotated[dict[str, Any], shared.DataOptions], dev: Annotated[dict[str, Any], shared.DevOptions],
+    overrides: Annotated[dict[str, Any], shared.TrainOverrides], cluster: shared.ClusterOptions,
+    dense: Annotated[Path | None, typer.Option(help=shared.DENSE, rich_help_panel="Features")] = None,
     is_float32: Annotated[bool, typer.Option("--float32", help="Store weights in 4 bytes instead of 8.",
         rich_help_panel="Output")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.",
         rich_help_panel="Output")] = False,
-    is_quiet: QuietOption = False,
+    is_quiet: shared.QuietOption = False,
 ) -> int:
     """Train a model from a recipe, whose settings options override, or on a file (--data).
 
@@ -129,7 +116,7 @@ def train(
 @subcommand()
 def recipe(
     structure: Annotated[str, typer.Argument(help="What the labels are: chain, taxonomy, flat or ranking.")] = "chain",
-    output: OutputOption = None, as_json: JsonOption = False,
+    output: OutputOption = None, as_json: shared.JsonOption = False,
 ) -> None:
     """Write a recipe to begin with: every key, with its default and what it means."""
     from crfqn.cli.output import to_json, write_text
@@ -143,8 +130,8 @@ def path(
     recipe: RecipeArgument = None, *,
     output: Annotated[Path | None, typer.Option("--output", "-o",
         help="Save the best model here; default: none is saved.")] = None,
-    data: Annotated[dict[str, Any], DataOptions], options: PathOptions,
-    overrides: Annotated[dict[str, Any], PathOverrides], is_quiet: QuietOption = False,
+    data: Annotated[dict[str, Any], shared.DataOptions], options: shared.PathOptions,
+    overrides: Annotated[dict[str, Any], shared.PathOverrides], is_quiet: shared.QuietOption = False,
 ) -> int:
     """Train a recipe for many strengths of the L1 penalty, at hardly more than the cost of the last; score each.
 
@@ -159,9 +146,9 @@ def path(
 def cv(
     recipe: RecipeArgument = None, *,
     folds: Annotated[int, typer.Option("--folds", "-k", min=2,
-        help=f"So many parts of the training items, {FOLDS}.")] = 5,
-    data: Annotated[dict[str, Any], DataOptions], overrides: Annotated[dict[str, Any], TrainOverrides],
-    as_json: JsonOption = False, is_quiet: QuietOption = False,
+        help=f"So many parts of the training items, {shared.FOLDS}.")] = 5,
+    data: Annotated[dict[str, Any], shared.DataOptions], overrides: Annotated[dict[str, Any], shared.TrainOverrides],
+    as_json: shared.JsonOption = False, is_quiet: shared.QuietOption = False,
 ) -> int:
     """Score a recipe by cross-validation: each fold by a model of all others; mean and deviation of the scores."""
     from crfqn.cli.tuning import cross_validate
@@ -173,7 +160,7 @@ def cv(
 def predict(
     model: ModelArgument,
     input: Annotated[str, typer.Argument(help=f"A file, or - for standard input. {INPUT_FORMAT}")] = "-", *,
-    output: OutputOption = None, options: PredictOptions,
+    output: OutputOption = None, options: shared.PredictOptions,
 ) -> None:
     """Label new items: one label a line; of sequences, a blank line after each item.
 
@@ -191,8 +178,8 @@ def evaluate(
     input: Annotated[str | None, typer.Argument(help=f"{LABELLED}. That is a dataset of `crfqn data list`, "
         "or the files of a recipe of your own, if this recipe still lies where it was and names the same files: "
         "a model file alone does not decide which files are opened.")] = None,
-    format: FormatOption = None, dense: DenseOption = None, encoding: EncodingOption = None,
-    as_json: JsonOption = False,
+    format: shared.FormatOption = None, dense: shared.DenseOption = None, encoding: shared.EncodingOption = None,
+    as_json: shared.JsonOption = False,
 ) -> None:
     """Measure a model on labelled items: accuracy, precision, recall and F1 of each label, log-likelihood.
 
@@ -208,7 +195,7 @@ def inspect(
     model: ModelArgument,
     top: Annotated[int, typer.Option(min=1, help="So many weights of each label, the largest first.")] = 5,
     label: Annotated[str | None, typer.Option(help="This label, or node of the taxonomy, only.")] = None,
-    as_json: JsonOption = False,
+    as_json: shared.JsonOption = False,
 ) -> None:
     """Look into a model: its largest weights, transitions, sizes, settings and the data behind it."""
     from crfqn.cli.inspection import inspect
@@ -224,7 +211,7 @@ def report(
     title: Annotated[str | None, typer.Option(help="Title of the page; default: the model file's name.")] = None,
     top: Annotated[int, typer.Option(min=1, help="So many features of each label, the strongest.")] = 30,
     n_errors: Annotated[int, typer.Option("--errors", min=1, help="So many wrong items, the worst.")] = 20,
-    as_json: JsonOption = False, is_quiet: QuietOption = False,
+    as_json: shared.JsonOption = False, is_quiet: shared.QuietOption = False,
 ) -> None:
     r"""Write a page about a model: one HTML file with its training, weights, scores and worst errors.
 
@@ -250,9 +237,20 @@ def serve(
 
     SIGHUP opens the model file anew, SIGTERM ends it, both without a lost request. Needs `pip install 'crfqn\[serve]'`.
     """
-    from crfqn.cli.serving import serve
+    missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
+    if missing:
+        raise InputError(f"a service needs {' and '.join(missing)}: pip install 'crfqn[serve]'")
+    if not hasattr(os, "fork"):
+        raise InputError("a service needs a system with fork, such as Linux or macOS")
+    from crfqn.cli.output import say
+    from crfqn.service.application import RequestLimits
+    from crfqn.service.workers import Processes, listen
 
-    serve(model, host, port, n_workers, max_bytes, timeout)
+    with listen(host, port) as listener:
+        workers = Processes(model, listener, n_workers, RequestLimits(max_bytes, timeout), say)
+        address = f"{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+        say(f"Serving {model} at http://{address}; Ctrl-C ends it, SIGHUP opens the file anew.")
+        workers.run()
 
 
 @subcommand()
@@ -274,7 +272,7 @@ def convert(
         help="Of ONNX: dense (default) or sparse, what the graph takes.")] = None,
     lossy: Annotated[bool, typer.Option("--lossy",
         help="Of CRFsuite: leave out what its format has no place for.")] = False,
-    as_json: JsonOption = False, is_quiet: QuietOption = False,
+    as_json: shared.JsonOption = False, is_quiet: shared.QuietOption = False,
 ) -> None:
     """Turn a model into one of another tool, or one of another tool into crfqn's."""
     from crfqn.cli.files import convert
@@ -289,7 +287,7 @@ def compile_(
         help="Estimators such as ChainCRF; default: all of them.")] = None,
     to: Annotated[Path | None, typer.Option(file_okay=False, writable=True, resolve_path=True,
         help="Keep the code in this folder, where processes with CRFQN_CODE=FOLDER find it.")] = None,
-    as_json: JsonOption = False, is_quiet: QuietOption = False,
+    as_json: shared.JsonOption = False, is_quiet: shared.QuietOption = False,
 ) -> None:
     """Compile ahead of the first training, which otherwise takes the time: in images of containers, for clusters."""
     from crfqn.cli.compilation import compile_all
@@ -298,7 +296,7 @@ def compile_(
 
 
 @subcommand("list", data_app)
-def data_list(as_json: JsonOption = False) -> None:
+def data_list(as_json: shared.JsonOption = False) -> None:
     """List the datasets and say which are on this machine."""
     from crfqn.cli.files import list_all
 
@@ -306,7 +304,7 @@ def data_list(as_json: JsonOption = False) -> None:
 
 
 @subcommand("get", data_app)
-def data_get(name: DatasetArgument, as_json: JsonOption = False, is_quiet: QuietOption = False) -> None:
+def data_get(name: DatasetArgument, as_json: shared.JsonOption = False, is_quiet: shared.QuietOption = False) -> None:
     """Download a dataset into the cache and check it; print where its files are."""
     from crfqn.cli.files import fetch
 
@@ -314,7 +312,7 @@ def data_get(name: DatasetArgument, as_json: JsonOption = False, is_quiet: Quiet
 
 
 @subcommand("verify", data_app)
-def data_verify(name: DatasetArgument, as_json: JsonOption = False) -> int:
+def data_verify(name: DatasetArgument, as_json: shared.JsonOption = False) -> int:
     """Check a dataset on this machine against its registered checksum or content."""
     from crfqn.cli.files import verify
 
