@@ -207,18 +207,11 @@ def test_attribute_files_beside_the_recipe(recipe_file, tmp_path):
 @pytest.mark.parametrize(
     ("text", "train", "message"),
     [
-        (
-            ATTRIBUTES,
-            "A\tx\n\n\n\tx\n",
-            r"train\.txt, line 4: no label; expected `label TAB attribute TAB \.\.\.`$",
-        ),
-        (
-            ATTRIBUTES.replace('"attributes"', '"windows"'),
-            "the DT B\ndog NN\n",
-            r"train\.txt, line 2: no label; expected `w pos label`$",
-        ),
+        (ATTRIBUTES, "A\tx\n\n\n\tx\n", r"train\.txt, line 4: no label; expected `label TAB attribute TAB \.\.\.`$"),
+        (ATTRIBUTES.replace('"attributes"', '"windows"'), "the DT B\ndog NN\n",
+            r"train\.txt, line 2: no label; expected `w pos label`$"),
     ],
-)
+)  # fmt: skip
 def test_positions_without_a_label_are_named(recipe_file, tmp_path, text, train, message):
     path = recipe_file(text)
     for name in ("train.txt", "test.txt"):
