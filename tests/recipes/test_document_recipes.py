@@ -343,37 +343,22 @@ class TestTaxonomies:
 
 class TestData:
     def test_kinds_of_data(self, recipe_of, as_dataset):
-        matrix, tree = csr_array(np.eye(2)), LabelTree.star(["a", "b"])
-        flat = STDLIB.replace('"taxonomy"', '"flat"')
-        as_dataset(Documents(matrix, ["a", "b"], tree, 1))
-        with pytest.raises(
-            RecipeError, match=r"""kind = "text": the dataset 'stdlib' has numbers; use "given\""""
-        ):
-            prepare(recipe_of(flat))
-        as_dataset(Documents(["one word", "two"], ["a", "b"], tree, 1))
-        with pytest.raises(
-            RecipeError, match=r"""kind = "given": the dataset 'stdlib' has texts; use "text\""""
-        ):
-            prepare(recipe_of(flat.replace('"text"', '"given"')))
-        as_dataset(Documents(["one word", "two"], ["a", "b"], None, 1))
-        with pytest.raises(
-            RecipeError, match=r"""kind = "taxonomy": the dataset 'stdlib' has no taxonomy; use "flat"""
-        ):
-            prepare(recipe_of(STDLIB))
-        as_dataset(make_digit_strings(2, 1))
-        with pytest.raises(
-            RecipeError, match=r"""kind = "flat": the dataset 'stdlib' has sequences; use "chain\""""
-        ):
-            prepare(recipe_of(flat))
-        as_dataset(Documents(["one word", "two"], ["a", "b"], None, 1))
-        chain = STDLIB.replace('"taxonomy"', '"chain"').replace('"text"', '"pixel-pairs"')
-        with pytest.raises(
-            RecipeError, match=r"""kind = "chain": the dataset 'stdlib' has single items; use "taxonomy"""
-        ):
-            prepare(recipe_of(chain))
-        with pytest.raises(
-            RecipeError, match=r"""kind = "pixel-pairs": the dataset 'stdlib' has no images in seq"""
-        ):
+        tree, texts = LabelTree.star(["a", "b"]), ["one word", "two"]
+        flat, pixels = STDLIB.replace('"taxonomy"', '"flat"'), ('"text"', '"pixel-pairs"')
+        chain = STDLIB.replace('"taxonomy"', '"chain"').replace(*pixels)
+        flat_texts = Documents(texts, ["a", "b"], None, 1)
+        for data, text, message in (
+            (Documents(csr_array(np.eye(2)), ["a", "b"], tree, 1), flat, 'kind = "text": .* has numbers; use "given"'),
+            (Documents(texts, ["a", "b"], tree, 1), flat.replace('"text"', '"given"'),
+                'kind = "given": .* has texts; use "text"'),
+            (flat_texts, STDLIB, 'kind = "taxonomy": .* has no taxonomy; use "flat"'),
+            (make_digit_strings(2, 1), flat, 'kind = "flat": .* has sequences; use "chain"'),
+            (flat_texts, chain, 'kind = "chain": .* has single items; use "taxonomy"'),
+        ):  # fmt: skip
+            as_dataset(data)
+            with pytest.raises(RecipeError, match=message.replace(".*", "the dataset 'stdlib'")):
+                prepare(recipe_of(text))
+        with pytest.raises(RecipeError, match=r"pixel-pairs\": the dataset 'stdlib' has no images in seq"):
             observe(recipe_of(chain), "any.txt")
 
     def test_a_permutation(self, recipe_of, as_dataset):
