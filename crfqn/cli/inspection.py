@@ -11,7 +11,7 @@ from crfqn.atomic_write import check_writable
 from crfqn.cli.loading import KnownItems, check_labelled, feature_names, open_input, recipe_of, restored
 from crfqn.cli.output import say, to_json
 from crfqn.data.files import shown_name
-from crfqn.data.label_texts import label_text
+from crfqn.data.labels import label_text
 from crfqn.errors import CrfqnError, InputError
 from crfqn.messages import printable
 from crfqn.model.model import Model

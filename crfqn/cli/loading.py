@@ -15,7 +15,7 @@ from crfqn.cli.output import say
 from crfqn.data.file_parts import Cut, read_parts
 from crfqn.data.files import STANDARD_INPUT, Part, Source, read_start, shown_name
 from crfqn.data.hybrid import Features
-from crfqn.data.label_texts import label_text
+from crfqn.data.labels import label_text
 from crfqn.data.model_file import ModelFile
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.tokenizers import Tokenizer

@@ -19,7 +19,7 @@ from crfqn.cli.loading import Input, Labeller, input_with_dense, open_input, tre
 from crfqn.cli.options import PredictOptions
 from crfqn.cli.output import say, write_text
 from crfqn.data.files import BYTES, STANDARD_INPUT, Part, is_blank, strict_json
-from crfqn.data.label_texts import label_text
+from crfqn.data.labels import label_text
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError, UnknownFeaturesWarning
 from crfqn.messages import printable

@@ -17,7 +17,7 @@ from crfqn.cli.loading import check_labelled, feature_names, say_share, tree_of,
 from crfqn.cli.options import ClusterOptions
 from crfqn.cli.output import say, to_json
 from crfqn.data.hybrid import sparse_of
-from crfqn.data.label_texts import labels_like
+from crfqn.data.labels import labels_like
 from crfqn.data.tokens import UNICODE
 from crfqn.datasets import dataset
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError

@@ -22,7 +22,7 @@ from crfqn.compat.observed_chain import Zeros, make_chain
 from crfqn.compat.tagger import Tagger, TrainingLog
 from crfqn.compat.utils import flatten
 from crfqn.data.attributes import COLLECTIONS, SEPARATOR, AttributeVocabulary, attributes
-from crfqn.data.label_codes import check_labels
+from crfqn.data.labels import check_labels
 from crfqn.data.sequences import Sequences
 from crfqn.data.token_rows import PLAIN_TYPES, growing_rows
 from crfqn.errors import InputError

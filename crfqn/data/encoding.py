@@ -1,4 +1,4 @@
-"""Encoding of users' sequences as matrices, the estimators' input (labels: `label_codes.py`).
+"""Encoding of users' sequences as matrices, the estimators' input (labels: `labels.py`).
 
 Items may be 2-D arrays, or lists of positions that are dicts or lists of strings (`token_rows.py`). Columns come out
 sorted, whatever the order of the items. Shapes: I items, N positions, F features.

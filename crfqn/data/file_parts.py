@@ -160,9 +160,14 @@ def _lines(origin: str | Path | Source) -> Iterator[list[str]]:
             content = b"".join([*begun, block, end])
             if number == 1:
                 check_utf8(source, content)
-            for lines in _decoded(source, number, content):
+            try:
+                lines = _with_ends(content.decode("utf-8", source.errors))
                 yield lines
                 number += len(lines)
+            except UnicodeDecodeError:  # the lines before the one that is no text come first
+                for line in content.split(b"\n")[:-1]:
+                    yield [decode_line(source, number, line + b"\n")]
+                    number += 1
             begun, n_begun = [], 0
         elif not piece:
             yield []
@@ -172,16 +177,6 @@ def _lines(origin: str | Path | Source) -> Iterator[list[str]]:
         begun.append(rest)
     if n_begun:
         yield [decode_line(source, number, b"".join(begun))]
-
-
-def _decoded(source: Any, number: int, content: bytes) -> Iterator[list[str]]:
-    """Yield lines as text; where one is none, those before it come first."""
-    try:
-        yield _with_ends(content.decode("utf-8", source.errors))
-    except UnicodeDecodeError:
-        for line in content.split(b"\n")[:-1]:
-            yield [decode_line(source, number, line + b"\n")]
-            number += 1
 
 
 def _with_ends(text: str) -> list[str]:

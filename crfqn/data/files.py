@@ -29,9 +29,7 @@ from crfqn.messages import shorten
 
 LARGEST_SIZE = 4 << 30  # bytes of an unpacked file, unless the caller says otherwise
 PIECE = 1 << 20  # bytes unpacked at a time
-ZSTD_STEP = (
-    1 << 12
-)  # bytes of a zstd stream at a time, which unpack to 128 MB at most (blocks of 128 kB in 4 bytes)
+ZSTD_STEP = 1 << 12  # bytes of a zstd stream at a time: 128 MB at most unpacked (blocks of 128 kB in 4 bytes)
 
 
 class Packing(NamedTuple):
@@ -82,12 +80,15 @@ def _zstd_pieces(packed: BinaryIO) -> Iterator[bytes]:
         rest = rest or packed.read(ZSTD_STEP)
 
 
-def _pack_gzip(content: bytes) -> bytes:
-    return gzip.compress(content, mtime=0)  # without the time of day: the same content, the same bytes
-
-
 PACKINGS = (
-    Packing("gzip", b"\x1f\x8b", ".gz", _pieces_of(lambda stream: gzip.GzipFile(fileobj=stream)), _pack_gzip),
+    Packing(
+        "gzip",
+        b"\x1f\x8b",
+        ".gz",
+        _pieces_of(lambda stream: gzip.GzipFile(fileobj=stream)),
+        # Without the time of day: the same content, the same bytes.
+        lambda content: gzip.compress(content, mtime=0),
+    ),
     Packing("bzip2", b"BZh", ".bz2", _pieces_of(bz2.BZ2File), bz2.compress),
     Packing("xz", b"\xfd7zXZ\x00", ".xz", _pieces_of(lzma.LZMAFile), lzma.compress),
     Packing("zstd", b"\x28\xb5\x2f\xfd", ".zst", _zstd_pieces, lambda content: _zstd().compress(content)),
@@ -280,7 +281,13 @@ def read_bytes(origin: Readable) -> bytes:
     """Return the whole content of a file, unpacked. DataUnavailableError where there is none; DataError for a folder,
     an unreadable file, and a compressed stream that is cut short, damaged or unpacks to too much."""
     source = source_of(origin)
-    return unpack(_raw_bytes(source), shown_name(source), source.largest_size)
+    if hasattr(source.origin, "read"):
+        content = source.origin.read()
+        raw = b"".join(source.encoded([content])) if isinstance(content, str) else bytes(content)
+    else:
+        with opened(source.origin) as stream:
+            raw = stream.read()
+    return unpack(raw, shown_name(source), source.largest_size)
 
 
 def text_lines(origin: Readable, *, keeps_returns: bool = False) -> Iterator[tuple[int, str]]:
@@ -355,15 +362,6 @@ def decode_line(origin: Readable, number: int, line: bytes) -> str:
             f"{error.start} others ({error.reason}); another encoding can be named (--encoding latin-1, "
             f"encoding='latin-1'), or {BYTES}, which keeps all bytes as they are"
         ) from error
-
-
-def _raw_bytes(source: Source) -> bytes:
-    origin = source.origin
-    if hasattr(origin, "read"):
-        content = origin.read()
-        return b"".join(source.encoded([content])) if isinstance(content, str) else bytes(content)
-    with opened(origin) as stream:
-        return stream.read()
 
 
 @contextmanager

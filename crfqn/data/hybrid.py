@@ -13,8 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.items import Items, locate, positions_of
-from crfqn.data.values import check_values
+from crfqn.data.items import Items, check_values, locate, positions_of
 from crfqn.errors import InputError
 from crfqn.messages import describe
 
@@ -70,7 +69,8 @@ class Features(Items):
             _check_count(len(self.dense), sparse.offsets[-1] if self.has_positions else n_items)
         if self.has_positions:
             _check_lengths(self.lengths, sparse)
-        self._check_values()
+        place = partial(locate, self.offsets) if self.has_positions else "item {}".format
+        check_values(self.dense, place, kind="dense column")
 
     @classmethod
     def of(cls, X: Any) -> Features:
@@ -135,10 +135,6 @@ class Features(Items):
         positions = f", {self.n_positions} positions" if self.has_positions else ""
         blocks = f"{self.n_dense} dense columns beside a {type(self.sparse).__name__}"
         return f"Features({len(self)} items{positions}, {blocks})"
-
-    def _check_values(self) -> None:
-        place = partial(locate, self.offsets) if self.has_positions else "item {}".format
-        check_values(self.dense, place, kind="dense column")
 
 
 def check_dense(X: Any, n_dense: int) -> Any:

@@ -118,9 +118,19 @@ def write_model(
     """
     from safetensors.numpy import save
 
-    tensors = {name: _storable(name, array) for name, array in arrays.items()}
+    tensors: dict[str, NDArray[Any]] = {}
+    for name, array in arrays.items():
+        array = np.asarray(array)
+        if array.dtype.name not in DTYPES:
+            raise InputError(
+                f"array {name!r} has dtype {array.dtype}; a model file stores {', '.join(sorted(DTYPES))}"
+            )
+        tensors[name] = np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
     for name, values in strings.items():
-        text, ends = _pack_strings(values)
+        # surrogatepass: a name read from a badly decoded file must not cost a finished training
+        encoded = [value.encode("utf-8", "surrogatepass") for value in values]
+        text = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+        ends = narrowed(np.cumsum([0, *map(len, encoded)], dtype=np.int64)[1:])
         for key, array in ((name + TEXT_SUFFIX, text), (name + ENDS_SUFFIX, ends)):
             if key in tensors:
                 raise InputError(f"the list of strings {name!r} needs the array name {key!r}, which is taken")
@@ -221,22 +231,6 @@ def with_featurizer(metadata: dict[str, Any]) -> dict[str, Any]:
 
 class _Damage(Exception):
     """Error with the reason why a file is not a usable model; the caller adds the path."""
-
-
-def _storable(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    array = np.asarray(array)
-    if array.dtype.name not in DTYPES:
-        raise InputError(
-            f"array {name!r} has dtype {array.dtype}; a model file stores {', '.join(sorted(DTYPES))}"
-        )
-    return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
-
-
-def _pack_strings(values: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.integer]]:
-    # surrogatepass: a name read from a badly decoded file must not cost a finished training
-    encoded = [value.encode("utf-8", "surrogatepass") for value in values]
-    ends = np.cumsum([0] + [len(item) for item in encoded], dtype=np.int64)[1:]
-    return np.frombuffer(b"".join(encoded), dtype=np.uint8), narrowed(ends)
 
 
 def _unpack_strings(name: Any, tensors: dict[str, NDArray[Any]]) -> list[str]:

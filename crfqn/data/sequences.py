@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crfqn.data.items import Items, check_offsets, locate, positions_of
+from crfqn.data.items import Items, check_offsets, check_values, locate, positions_of
 from crfqn.data.matrices import check_matrix
-from crfqn.data.values import check_values
 from crfqn.errors import InputError
 
 
@@ -51,7 +50,15 @@ class Sequences(Items):
     """
 
     def __init__(self, matrix: Any, offsets: ArrayLike, feature_names: Sequence[str] | None = None) -> None:
-        self.matrix = _as_rows(matrix)
+        is_sparse = hasattr(matrix, "tocsr")
+        try:
+            matrix = matrix if is_sparse else np.asarray(matrix)
+        except ValueError:  # numpy's refusal of ragged nesting
+            raise InputError(
+                "expected a 2-D matrix (positions x features), got rows of different lengths"
+            ) from None
+        check_matrix(matrix)
+        self.matrix = matrix.tocsr() if is_sparse else matrix
         self.offsets: NDArray[np.int64] = check_offsets(offsets, self.matrix.shape[0])
         self._names = None if feature_names is None else check_names(feature_names, self.n_features)
         self.vocabulary: Any = None
@@ -102,9 +109,10 @@ class Sequences(Items):
             key = key[0]
         if isinstance(key, slice):
             start, stop, step = key.indices(len(self))
-            return (
-                self._run(start, max(start, stop)) if step == 1 else self._take(np.arange(start, stop, step))
-            )
+            if step != 1:
+                return self._take(np.arange(start, stop, step))
+            cuts = self.offsets[start : max(start, stop) + 1]
+            return self._with(self.matrix[cuts[0] : cuts[-1]], cuts - cuts[0])
         if isinstance(key, tuple) or key is None or isinstance(key, (bool, np.bool_, str)):
             raise IndexError(f"items are indexed by integers, slices, integer arrays or masks, got {key!r}")
         try:
@@ -147,10 +155,6 @@ class Sequences(Items):
     def _item(self, i: int) -> Any:
         return self.matrix[self.offsets[i] : self.offsets[i + 1]]
 
-    def _run(self, start: int, stop: int) -> "Sequences":
-        cuts = self.offsets[start : stop + 1]
-        return self._with(self.matrix[cuts[0] : cuts[-1]], cuts - cuts[0])
-
     def _take(self, items: NDArray[np.integer]) -> "Sequences":
         rows, cuts = positions_of(self.offsets, items)
         return self._with(self.matrix[rows], cuts)
@@ -176,20 +180,6 @@ class Sequences(Items):
         if is_outside.any():
             raise IndexError(f"item {items[is_outside][0]} is out of range for {n} items")
         return np.where(items < 0, items + n, items)
-
-
-def _as_rows(matrix: Any) -> Any:
-    """Return a sparse matrix as CSR and anything else as an array, checked to be 2-D and real."""
-    is_sparse = hasattr(matrix, "tocsr")
-    if not is_sparse:
-        try:
-            matrix = np.asarray(matrix)
-        except ValueError:  # numpy's refusal of ragged nesting
-            raise InputError(
-                "expected a 2-D matrix (positions x features), got rows of different lengths"
-            ) from None
-    check_matrix(matrix)
-    return matrix.tocsr() if is_sparse else matrix
 
 
 def check_names(names: Sequence[str], n_features: int) -> list[str]:

@@ -52,7 +52,12 @@ class TokenColumns(Items, Sequence[Any]):
         n_positions = lengths.pop() if lengths else int(given[-1]) if given.ndim == 1 and given.size else 0
         self.offsets: NDArray[np.int64] = check_offsets(offsets, n_positions)
         for name, column in self.texts.items():
-            _check_texts(name, column, self.offsets)
+            if {*map(type, column)} <= {str}:
+                continue
+            n = next((n for n, text in enumerate(column) if not isinstance(text, str)), None)
+            if n is not None:
+                place = locate(self.offsets, n)
+                raise InputError(f"{place}: expected a text in the column {name!r}, got {shorten(column[n])}")
 
     @classmethod
     def from_items(
@@ -185,16 +190,6 @@ class TokenColumns(Items, Sequence[Any]):
         if not parts:
             return [{} for _ in range(stop - start)]
         return [dict(zip(self.texts, values, strict=True)) for values in zip(*parts, strict=True)]
-
-
-def _check_texts(name: str, column: list[str], offsets: NDArray[np.int64]) -> None:
-    if {*map(type, column)} <= {str}:
-        return
-    for n, text in enumerate(column):
-        if not isinstance(text, str):
-            raise InputError(
-                f"{locate(offsets, n)}: expected a text in the column {name!r}, got {shorten(text)}"
-            )
 
 
 def _columns_of(

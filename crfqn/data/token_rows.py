@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.items import Items
+from crfqn.data.items import LARGEST_VALUE, Items, wrong_value
 from crfqn.data.matrices import BLOCK, is_matrix
-from crfqn.data.values import LARGEST_VALUE, wrong_value
 from crfqn.data.vocabulary import (
     UNSEEN,
     GrowingColumns,
@@ -154,12 +153,17 @@ class _Buffers:
         names = chain.from_iterable(positions)
         try:
             if STRINGS.issuperset(map(type, positions)):
-                found: Iterable[int] = map(self.columns_by_name.__getitem__, names)
-            elif DICTS.issuperset(map(type, positions)):
-                found = self._columns_of_dicts(positions, names)
-            else:
+                columns: Iterable[int] = map(self.columns_by_name.__getitem__, names)
+            elif not DICTS.issuperset(map(type, positions)):
                 return False
-            self.columns.extend(array("i", [*found]))  # four times as fast as from an iterator
+            elif ONE.issuperset(positions[0].values()) and all(
+                map(ONE.issuperset, map(dict.values, positions))
+            ):
+                columns = map(self.columns_by_name.__getitem__, names)
+            else:
+                values = chain.from_iterable(map(dict.values, positions))
+                columns = map(getitem, map(self.columns_by_pair.__getitem__, names), values)
+            self.columns.extend(array("i", [*columns]))  # four times as fast as from an iterator
         except (Unplain, TypeError):  # lists, sets and dicts cannot be keys
             del self.columns[before:]
             return False
@@ -168,12 +172,6 @@ class _Buffers:
         start = self.offsets.pop()
         self.offsets.extend(accumulate(map(len, items), initial=start))
         return True
-
-    def _columns_of_dicts(self, positions: list[dict[str, Any]], names: Iterable[str]) -> Iterable[int]:
-        values = chain.from_iterable(map(dict.values, positions))
-        if ONE.issuperset(positions[0].values()) and all(map(ONE.issuperset, map(dict.values, positions))):
-            return map(self.columns_by_name.__getitem__, names)
-        return map(getitem, map(self.columns_by_pair.__getitem__, names), values)
 
     def _add(self, position: Any) -> None:
         """Append a position; any exception means that it is malformed: `_what_is_wrong` says how."""

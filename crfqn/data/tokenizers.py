@@ -41,36 +41,27 @@ CLITIC = re.compile(r"(?:n['’]t|['’](?:s|m|d|ll|re|ve))$", re.IGNORECASE)
 LONGEST_CLITIC = 3
 LONGEST_END = 3  # a full stop between quotation marks, at most
 HYPHENS = "\u2010\u2011"
-TWO_WORDS = {
-    "cannot": 3,
-    "gonna": 3,
-    "gotta": 3,
-    "wanna": 3,
-    "gimme": 3,
-    "lemme": 3,
-    "'tis": 2,
-    "'twas": 2,
-    "d'ye": 2,
-}
+TWO_WORDS = dict.fromkeys(("cannot", "gonna", "gotta", "wanna", "gimme", "lemme"), 3)
+TWO_WORDS |= dict.fromkeys(("'tis", "'twas", "d'ye"), 2)
 # Of English: one of them counts unless the training data have it without its full stop as often.
 USUAL_ABBREVIATIONS = (
+    *("Mr.", "Mrs.", "Ms.", "Dr.", "Prof.", "Rev.", "Hon.", "Gen.", "Col.", "Lt.", "Capt.", "Sgt.", "Sen."),
     *(
-        "Mr.",
-        "Mrs.",
-        "Ms.",
-        "Dr.",
-        "Prof.",
-        "Rev.",
-        "Hon.",
-        "Gen.",
-        "Col.",
-        "Lt.",
-        "Capt.",
-        "Sgt.",
-        "Sen.",
         "Rep.",
+        "Ph.D.",
+        "Gov.",
+        "St.",
+        "Mt.",
+        "Jr.",
+        "Sr.",
+        "Inc.",
+        "Ltd.",
+        "Co.",
+        "Corp.",
+        "Bros.",
+        "vs.",
+        "etc.",
     ),
-    *("Ph.D.", "Gov.", "St.", "Mt.", "Jr.", "Sr.", "Inc.", "Ltd.", "Co.", "Corp.", "Bros.", "vs.", "etc."),
     *("Jan.", "Feb.", "Mar.", "Apr.", "Aug.", "Sept.", "Oct.", "Nov.", "Dec."),
 )
 INITIALS = re.compile(r"(?:[^\W\d_]\.)+")
@@ -192,12 +183,8 @@ def choose_tokenizer(
     seen = {BLANK: any(re.search(r"\s", token) for token in counts), STOP: bool(ends)}
     forms = tuple(form for form, is_there in seen.items() if is_there)
     abbreviations = frozenset([*common[:MOST_ABBREVIATIONS], *usual])
-    candidates = [
-        Tokenizer(UNICODE),
-        Tokenizer(BLANKS),
-        Tokenizer(PENN, None, abbreviations),
-        Tokenizer(CHARACTERS),
-    ]
+    penn = Tokenizer(PENN, None, abbreviations)
+    candidates = [Tokenizer(UNICODE), Tokenizer(BLANKS), penn, Tokenizer(CHARACTERS)]
     step, written, n_tokens = max(1, sum(counts.values()) // ENOUGH), [], 0
     for i in range(0, len(items), step):
         looked_at = slice(max(ENOUGH - n_tokens, 0))  # of a very long item its beginning
@@ -224,7 +211,8 @@ def written_as(tokens: Sequence[str], blanks: Sequence[bool] | None = None) -> t
             joins_left, joins_right = not is_open, is_open
         else:
             joins_left, joins_right = _joins(token)
-        joins = was_joined or joins_left or _is_without_blanks(tokens[t - 1], token)
+        kinds = tokens[t - 1].translate(KINDS).rstrip("mzwf")[-1:] + token[:1].translate(KINDS)
+        joins = was_joined or joins_left or set(kinds) <= {"i", "k"}  # a script whose words no blanks part
         if t and (not joins if blanks is None else blanks[t - 1]):
             text += " "
         spans.append((len(text), len(text) + len(token)))
@@ -244,9 +232,3 @@ def _joins(token: str) -> tuple[bool, bool]:
         or (len(token) > 1 and token[-1] in "'’" and token[-2].isalpha())
     )
     return left, right
-
-
-def _is_without_blanks(before: str, token: str) -> bool:
-    """Return whether two tokens are of a script whose words no blanks part."""
-    kinds = before.translate(KINDS).rstrip("mzwf")[-1:] + token[:1].translate(KINDS)
-    return set(kinds) <= {"i", "k"}

@@ -20,7 +20,7 @@ from crfqn.arrays import Coords
 from crfqn.data.encoding import encode_sequences, has_no_position
 from crfqn.data.features import FeatureStore
 from crfqn.data.items import check_item_weights
-from crfqn.data.label_codes import encode_labels, flat_labels
+from crfqn.data.labels import encode_labels, flat_labels
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import TemplateSource, TemplateVocabulary, is_hashed
 from crfqn.data.vocabulary import UNKNOWN_VALUE, UNSEEN, Vocabulary

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from crfqn.data.items import check_item_weights
-from crfqn.data.label_codes import check_any_known, encode_labels
+from crfqn.data.labels import check_any_known, encode_labels
 from crfqn.data.schemes import LabelSpan
 from crfqn.errors import InputError
 from crfqn.estimators.base import available_if, has_probabilities

@@ -21,7 +21,7 @@ from crfqn.data.encoding import encode_sequences, in_columns_of
 from crfqn.data.features import FeatureStore
 from crfqn.data.hybrid import Features, check_dense, sparse_of
 from crfqn.data.items import check_item_weights
-from crfqn.data.label_codes import (
+from crfqn.data.labels import (
     PartialLabels,
     encode_known_labels,
     flat_labels,

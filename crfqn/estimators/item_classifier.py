@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from crfqn.arrays import Vector
 from crfqn.data.hybrid import Features, check_dense, sparse_of
 from crfqn.data.items import item_weights
-from crfqn.data.label_codes import encode_known_labels
+from crfqn.data.labels import encode_known_labels
 from crfqn.errors import InputError
 from crfqn.estimators.base import available_if, has_probabilities
 from crfqn.estimators.items import ItemEstimator, Targets, adopt_columns, centred, item_features

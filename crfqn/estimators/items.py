@@ -24,11 +24,10 @@ from crfqn.arrays import NO_COORDS, SparseWeights, Vector
 from crfqn.blas import single_threaded_blas
 from crfqn.data.features import FeatureStore
 from crfqn.data.hybrid import Features
-from crfqn.data.items import item_weights, set_weights
-from crfqn.data.label_codes import encode_labels, item_labels
+from crfqn.data.items import check_values, item_weights, set_weights
+from crfqn.data.labels import encode_labels, item_labels
 from crfqn.data.matrices import canonical, is_plain_array
 from crfqn.data.model_file import ModelFile
-from crfqn.data.values import check_values
 from crfqn.errors import InputError
 from crfqn.estimators.base import Problem, SparseLinearModel, available_if, forget_training
 from crfqn.estimators.blocks import Blocks, check_alone

@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from crfqn.data.items import check_item_weights
-from crfqn.data.label_codes import check_any_known, encode_known_labels, encode_labels, item_labels
+from crfqn.data.labels import check_any_known, encode_known_labels, encode_labels, item_labels
 from crfqn.data.matrices import check_sparse
 from crfqn.errors import InputError
 from crfqn.model.labels import ONE_LABEL

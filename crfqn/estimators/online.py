@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils.validation import column_or_1d
 
 from crfqn.arrays import NO_WEIGHTS, SparseWeights, Vector
-from crfqn.data.label_codes import encode_labels, item_labels
+from crfqn.data.labels import encode_labels, item_labels
 from crfqn.errors import InputError
 from crfqn.estimators.base import keep_parameters
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights, merge_weights

@@ -12,7 +12,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from crfqn.data.features import FeatureStore
-from crfqn.data.label_codes import PartialLabels, encode_known_labels
+from crfqn.data.labels import PartialLabels, encode_known_labels
 from crfqn.distributed.objective import DistributedObjective
 from crfqn.distributed.sources import Merged, Read, Shards, count_shard, in_columns, shard_rows
 from crfqn.distributed.workers import connected, run_tasks

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Labels
 from crfqn.data.items import locate
-from crfqn.data.label_codes import PartialLabels, encode_partial_labels, flat_partial_labels
+from crfqn.data.labels import PartialLabels, encode_partial_labels, flat_partial_labels
 from crfqn.data.schemes import BORDER, Scheme, find_scheme
 from crfqn.data.sequences import Sequences
 from crfqn.data.vocabulary import Vocabulary

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.label_codes import unknown_labels
-from crfqn.data.label_texts import label_text, number_of
+from crfqn.data.labels import label_text, number_of, unknown_labels
 from crfqn.data.schemes import OUTSIDE, Scheme, find_scheme, fitting_schemes
 from crfqn.errors import InputError
 from crfqn.metrics.hierarchy import (

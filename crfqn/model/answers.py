@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.data.label_texts import label_text
+from crfqn.data.labels import label_text
 from crfqn.data.schemes import find_scheme, recognise_scheme, spans_of
 
 Answers = list[dict[str, Any]]

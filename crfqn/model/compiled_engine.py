@@ -25,7 +25,7 @@ from crfqn.data.encoding import encode_new
 from crfqn.data.features import FeatureStore
 from crfqn.data.hybrid import Features, check_dense, sparse_of
 from crfqn.data.items import Items
-from crfqn.data.label_codes import encode_constraints, split_by_item
+from crfqn.data.labels import encode_constraints, split_by_item
 from crfqn.data.matrices import is_plain_array
 from crfqn.data.sequences import Sequences
 from crfqn.data.token_rows import TokenRows

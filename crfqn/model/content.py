@@ -33,7 +33,7 @@ class ModelContent:
 
 
 # In size. Scores, sums of weights times features, stay finite with room for their squares where features are as large
-# as they may be (`data.values.LARGEST_VALUE`); what a training finds is smaller by far.
+# as they may be (`data.items.LARGEST_VALUE`); what a training finds is smaller by far.
 LARGEST_WEIGHT = 1e100
 LARGEST_TABLE = (
     2**28

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.data.items import LARGEST_ID
 from crfqn.data.model_file import ModelFile
-from crfqn.data.values import LARGEST_ID
 from crfqn.errors import InputError, ModelFileError
 from crfqn.messages import describe, shorten
 from crfqn.model.tables import Table

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.data.hybrid import check_dense, sparse_of
-from crfqn.data.label_codes import encode_known_labels
+from crfqn.data.items import LARGEST_VALUE, check_values, wrong_value
+from crfqn.data.labels import encode_known_labels
 from crfqn.data.matrices import canonical
 from crfqn.data.model_file import ModelFile
-from crfqn.data.values import LARGEST_VALUE, check_values, wrong_value
 from crfqn.errors import InputError, ModelFileError
 from crfqn.messages import describe, shorten
 from crfqn.model.content import (

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Labels, Vector
 from crfqn.data.encoding import encode_new
 from crfqn.data.hybrid import check_dense, sparse_of
-from crfqn.data.label_codes import encode_constraints
+from crfqn.data.labels import encode_constraints
 from crfqn.data.token_rows import TokenRows
 from crfqn.errors import InputError
 from crfqn.model.labels import sum_up

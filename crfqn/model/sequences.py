@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Labels, Vector
-from crfqn.data.label_codes import (
+from crfqn.data.labels import (
     encode_constraints,
     encode_known_labels,
     flat_partial_labels,

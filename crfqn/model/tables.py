@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.data.items import LARGEST_VALUE, wrong_value
 from crfqn.data.matrices import is_number
 from crfqn.data.token_columns import TokenColumns
-from crfqn.data.values import LARGEST_VALUE, wrong_value
 from crfqn.errors import InputError, TextColumnWarning, warn_caller
 from crfqn.messages import describe, shorten
 from crfqn.model.weights import Rows

@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 
 from crfqn.data.files import Readable, blank_parted, is_blank, shown_name, text_lines
-from crfqn.data.label_texts import label_text
+from crfqn.data.labels import label_text
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.readers.format import SEQUENCES, Format, by_blank_lines, each

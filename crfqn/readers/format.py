@@ -10,7 +10,7 @@ from typing import Any
 
 from crfqn.data.file_parts import Cut, cut_at_blank_lines, cut_at_lines
 from crfqn.data.files import Readable, is_blank, text_lines
-from crfqn.data.label_texts import label_text
+from crfqn.data.labels import label_text
 from crfqn.errors import InputError
 from crfqn.messages import shorten
 from crfqn.readers.items import Documents, Labeled

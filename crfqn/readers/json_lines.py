@@ -21,7 +21,7 @@ import numpy as np
 
 from crfqn.data.file_parts import Cut
 from crfqn.data.files import Part, Readable, is_blank, shown_name, source_of, strict_json, text_lines
-from crfqn.data.label_texts import label_text, number_of
+from crfqn.data.labels import label_text, number_of
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.messages import describe, shorten

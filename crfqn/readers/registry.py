@@ -27,7 +27,7 @@ from crfqn.data.files import (
     read_start,
     shown_name,
 )
-from crfqn.data.label_texts import are_equal, label_text
+from crfqn.data.labels import are_equal, label_text
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError
 from crfqn.messages import describe

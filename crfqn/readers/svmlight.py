@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 
 from crfqn.data.files import Readable, blank_parted, is_blank, shown_name, text_lines
-from crfqn.data.values import LARGEST_ID
+from crfqn.data.items import LARGEST_ID
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.messages import shorten
 from crfqn.readers.format import DOCUMENTS, Format, by_lines, instead

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.data.label_texts import label_text
+from crfqn.data.labels import label_text
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, InputError
 from crfqn.readers.format import Batches

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crfqn.data.files import check_regular
-from crfqn.data.label_texts import target_reader
+from crfqn.data.labels import target_reader
 from crfqn.data.matrices import is_number
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, InputError, RecipeError

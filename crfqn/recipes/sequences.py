@@ -13,7 +13,7 @@ import numpy as np
 
 from crfqn.data.file_parts import cut_at_lines, cut_parts
 from crfqn.data.files import STANDARD_INPUT, Part, check_regular, is_blank, read_text
-from crfqn.data.label_texts import target_reader
+from crfqn.data.labels import target_reader
 from crfqn.data.pixels import PixelPairs
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import WindowFeatures

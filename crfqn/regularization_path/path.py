@@ -23,7 +23,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing as take
 
 from crfqn.data.encoding import encode_sequences
-from crfqn.data.label_codes import split_by_item
+from crfqn.data.labels import split_by_item
 from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError
 from crfqn.estimators.base import SparseLinearModel

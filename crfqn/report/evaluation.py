@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.label_texts import label_text
+from crfqn.data.labels import label_text
 from crfqn.data.schemes import Scheme
 from crfqn.errors import InputError
 from crfqn.messages import describe

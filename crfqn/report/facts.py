@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from crfqn.data.label_texts import label_text
+from crfqn.data.labels import label_text
 from crfqn.model.model import Model
 from crfqn.result import Result, Status
 

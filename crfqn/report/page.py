@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from crfqn.atomic_write import check_writable, replace_file
 from crfqn.data.hybrid import refuse_dense
-from crfqn.data.label_texts import label_text
+from crfqn.data.labels import label_text
 from crfqn.errors import InputError
 from crfqn.messages import describe, printable
 from crfqn.model.model import Model

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.data.label_texts import label_text
+from crfqn.data.labels import label_text
 from crfqn.metrics import SpanCounts
 from crfqn.model.model import Model
 from crfqn.report.evaluation import EvaluationSection

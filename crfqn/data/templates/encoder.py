@@ -9,7 +9,7 @@ all their readings lead to one column. Shapes: I items, N positions, F features.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -134,10 +134,14 @@ class Encoder:
         check_names(names, len(names))
         value_number: dict[View, dict[str, int]] = {view: {} for view in settings.views}
         columns: list[list[int]] = [[] for _ in settings.patterns]
-        numbers_of = _by_start(settings.patterns)
+        by_start: dict[str, list[int]] = {}
+        for number, pattern in enumerate(settings.patterns):
+            by_start.setdefault(pattern.literals[0], []).append(number)
+        lengths = sorted({*map(len, by_start)})
         for column, name in enumerate(names):
-            for number in numbers_of(name):
-                columns[number].append(column)
+            for length in lengths:
+                for number in by_start.get(name[:length], ()):
+                    columns[number].append(column)
         found = [
             _readings(pattern, [names[column] for column in own], own, value_number)
             for pattern, own in zip(settings.patterns, columns, strict=True)
@@ -157,8 +161,14 @@ class Encoder:
         parts = (np.ones(indices.size, np.float32), indices, indptr)
         matrix = scipy.sparse.csr_array(parts, shape=(columns.n_positions, self.n_features))
         if self.settings.functions:
-            of_tokens = TokenFeatures(columns, self.settings.functions)
-            matrix = scipy.sparse.csr_array(matrix + of_tokens.rows(self._function_column, self.n_features))
+            of_tokens, n_hashed = TokenFeatures(columns, self.settings.functions), self.settings.n_hashed
+
+            def column_of(name: str) -> int | None:
+                if n_hashed is not None:
+                    return int(text_hash(name) % np.uint64(n_hashed))
+                return self.function_column.get(name)
+
+            matrix = scipy.sparse.csr_array(matrix + of_tokens.rows(column_of, self.n_features))
         matrix.sum_duplicates()
         return Sequences.from_checked(matrix, columns.offsets, None)
 
@@ -166,8 +176,20 @@ class Encoder:
         """Return the features that patterns give, as the columns of a CSR array of ones, and where each position's
         begin, (N + 1,); hashed ones may come twice."""
         hits = np.empty((columns.n_positions, len(self.settings.patterns)), np.int32)
-        for number, found in enumerate(self._hits(columns)):
-            hits[:, number] = found
+        batch, n_hashed = self.settings.batch(columns), self.settings.n_hashed
+        if n_hashed is None:
+            numbers = batch.numbers(self.value_number)
+        else:
+            hashes = {view: map(text_hash, batch.values(view)) for view in self.settings.views}
+            numbers = {view: np.array([*values], np.uint64) for view, values in hashes.items()}
+        for number, pattern in enumerate(self.settings.patterns):
+            values = batch.read(pattern, numbers)
+            if n_hashed is None:
+                hits[:, number] = self._tables[number].find(values, batch.n_positions)
+            else:
+                hits[:, number] = hashed_columns(pattern, values, batch.n_positions, n_hashed)
+            if (here := batch.fits(pattern)) is not None:
+                hits[~here, number] = NONE
         is_there = hits >= 0
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.count_nonzero(is_there, axis=1))])
         return hits[is_there], indptr
@@ -185,45 +207,18 @@ class Encoder:
         named = [""] * self.n_features
         for name, column in self.function_column.items():
             named[column] = name
-        texts = _texts(self.value_number)
+        texts = {view: list(numbers) for view, numbers in self.value_number.items()}
         for pattern, found in zip(self.settings.patterns, self.found, strict=True):
             own_names = _names(pattern, found.digits, texts)
             for column, name in zip(found.columns.tolist(), own_names, strict=True):
                 named[column] = name
         return named
 
-    def _function_column(self, name: str) -> int | None:
-        if self.settings.n_hashed is not None:
-            return int(text_hash(name) % np.uint64(self.settings.n_hashed))
-        return self.function_column.get(name)
-
-    def _hits(self, columns: TokenColumns) -> Iterator[NDArray[np.int32]]:
-        """Yield for each pattern its column at each position (N,), NONE where it has no feature."""
-        batch, n_hashed = self.settings.batch(columns), self.settings.n_hashed
-        if n_hashed is None:
-            numbers = batch.numbers(self.value_number)
-        else:
-            hashes = {view: map(text_hash, batch.values(view)) for view in self.settings.views}
-            numbers = {view: np.array([*found], np.uint64) for view, found in hashes.items()}
-        for number, pattern in enumerate(self.settings.patterns):
-            values = batch.read(pattern, numbers)
-            if n_hashed is None:
-                hits = self._tables[number].find(values, batch.n_positions)
-            else:
-                hits = hashed_columns(pattern, values, batch.n_positions, n_hashed)
-            if (here := batch.fits(pattern)) is not None:
-                hits[~here] = NONE
-            yield hits
-
 
 def _numbered(values: Iterable[str | None]) -> dict[str, int]:
     """Return the numbers of the distinct values in their order."""
     distinct_values = sorted({value for value in values if value is not None})
     return dict(zip(distinct_values, range(len(distinct_values)), strict=True))
-
-
-def _texts(value_number: dict[View, dict[str, int]]) -> Texts:
-    return {view: list(numbers) for view, numbers in value_number.items()}
 
 
 def _names(pattern: Pattern, digits: NDArray[np.int64], texts: Texts) -> Iterable[str]:
@@ -244,8 +239,15 @@ def _columns(
     all_counts: list[NDArray[np.int64]],
 ) -> tuple[list[FoundFeatures], int]:
     """Number the features; those whose names may have several readings by their names, with all readings of each."""
-    shared = _sharing(settings.patterns)
-    texts = _texts(value_number)
+    # Patterns that may have names in common: of which one begins as the other does.
+    shared: set[int] = set()
+    starts = sorted((pattern.literals[0], number) for number, pattern in enumerate(settings.patterns))
+    for place, (first, one) in enumerate(starts):
+        for second, other in starts[place + 1 :]:
+            if not second.startswith(first):
+                break  # nor do those behind it, in the order of the alphabet
+            shared |= {one, other}
+    texts = {view: list(numbers) for view, numbers in value_number.items()}
     found: list[FoundFeatures] = []
     counts: Counter[str] = Counter()
     by_name: list[int] = []
@@ -287,18 +289,6 @@ def _readings(
     )
 
 
-def _sharing(patterns: Sequence[Pattern]) -> set[int]:
-    """Return the patterns that may have names in common: of which one begins as the other does."""
-    found: set[int] = set()
-    starts = sorted((pattern.literals[0], number) for number, pattern in enumerate(patterns))
-    for place, (first, one) in enumerate(starts):
-        for second, other in starts[place + 1 :]:
-            if not second.startswith(first):
-                break  # nor do those behind it, in the order of the alphabet
-            found |= {one, other}
-    return found
-
-
 def _is_named(
     pattern: Pattern, digits: NDArray[np.int64], texts: Texts, is_shared: bool
 ) -> NDArray[np.bool_]:
@@ -317,12 +307,3 @@ def _is_named(
         holds = np.array([any(literal in text for literal in inner) for text in column], bool)
         is_named |= holds[numbers]
     return is_named
-
-
-def _by_start(patterns: Sequence[Pattern]) -> Callable[[str], list[int]]:
-    """Return what gives, for a name, the patterns that begin as it does."""
-    numbers: dict[str, list[int]] = {}
-    for number, pattern in enumerate(patterns):
-        numbers.setdefault(pattern.literals[0], []).append(number)
-    lengths = sorted({*map(len, numbers)})
-    return lambda name: [number for length in lengths for number in numbers.get(name[:length], ())]

@@ -28,7 +28,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -52,11 +52,6 @@ def _shape(text: str) -> str:
     return "".join("X" if c.isupper() else "x" if c.isalpha() else "d" if c.isdigit() else c for c in text)
 
 
-def _runs(text: str) -> str:
-    """Return the shape with runs of one kind as one character."""
-    return re.sub(r"(.)\1+", r"\1", _shape(text), flags=re.DOTALL)
-
-
 def _affix(start: int | None, stop: int | None, length: int) -> Callable[[str], str | None]:
     """Return what cuts the affix of texts that are so long."""
     return lambda text: text[start:stop] if len(text) >= length else None
@@ -76,7 +71,7 @@ SHAPES: dict[str, Callable[[str], str | None]] = {
     **{f"prefix{n}": _affix(None, n, n) for n in (1, 2, 3, 4)},
     **{f"suffix{n}": _affix(-n, None, n) for n in (1, 2, 3, 4)},
     "shape": _shape,
-    "runs": _runs,
+    "runs": lambda text: re.sub(r"(.)\1+", r"\1", _shape(text), flags=re.DOTALL),  # a character a run
     "has-digit": _flag(lambda text: any(map(str.isdigit, text))),
     "has-hyphen": _flag(lambda text: "-" in text),
     "has-capital": _flag(lambda text: any(map(str.isupper, text))),
@@ -173,29 +168,18 @@ class Expression:
             start = stop + len(repeat)
         return cls(tuple(elements), is_anchored, has_end)
 
-    @cached_property
-    def _python(self) -> re.Pattern[str]:
-        pieces = [piece + ("*?" if repeat == "*" else repeat) for piece, repeat in self.elements]
-        ends = r"\A" * self.is_anchored, r"\Z" * self.has_end
-        return re.compile(ends[0] + "".join(pieces) + ends[1], re.DOTALL)
-
-    @cached_property
-    def _longest(self) -> int:
-        """The length of the longest text at which Python's matcher takes at most MOST_STEPS, -1 for none."""
-        repeats = [repeat for _, repeat in self.elements]
-        most = MOST_STEPS >> min(repeats.count("?"), MOST_STEPS.bit_length())
-        power = repeats.count("*") + (not self.is_anchored)
-        return int(most ** (1 / power)) - 1 if power else MOST_STEPS * min(most, 1) - 1
-
-    @cached_property
-    def _counts_as_python(self) -> bool:
-        """Whether the match has the right length: no character has to be there behind an optional one."""
-        repeats = [repeat for _, repeat in self.elements]
-        return "?" not in repeats or "" not in repeats[repeats.index("?") :]
-
     def matcher(self) -> Callable[[str], str | None]:
         """Return what finds the match of Wapiti's matcher in a text, None for none, in a time linear in its length."""
-        find, longest, is_exact = self._python.search, self._longest, self._counts_as_python
+        pieces = [piece + ("*?" if repeat == "*" else repeat) for piece, repeat in self.elements]
+        ends = r"\A" * self.is_anchored, r"\Z" * self.has_end
+        find = re.compile(ends[0] + "".join(pieces) + ends[1], re.DOTALL).search
+        repeats = [repeat for _, repeat in self.elements]
+        # The length of the longest text at which Python's matcher takes at most MOST_STEPS, -1 for none.
+        most = MOST_STEPS >> min(repeats.count("?"), MOST_STEPS.bit_length())
+        power = repeats.count("*") + (not self.is_anchored)
+        longest = int(most ** (1 / power)) - 1 if power else MOST_STEPS * min(most, 1) - 1
+        # The match has the right length where no character has to be there behind an optional one.
+        is_exact = "?" not in repeats or "" not in repeats[repeats.index("?") :]
 
         def search(text: str) -> str | None:
             if len(text) > longest:
@@ -384,10 +368,6 @@ def _parse_line(line: str, columns: Sequence[str], dialect: str) -> Pattern:
         raise InputError(
             f"expected a pattern that begins with {', '.join(kinds[:-1])} or {kinds[-1]}, got {shorten(line)}"
         )
-    return replace(_parse_pattern(line, columns, dialect), kind=line[0].lower())
-
-
-def _parse_pattern(line: str, columns: Sequence[str], dialect: str) -> Pattern:
     matches = list(MACRO.finditer(line))
     ends = [0, *(match.end() for match in matches)]
     starts = [*(match.start() for match in matches), len(line)]
@@ -401,7 +381,7 @@ def _parse_pattern(line: str, columns: Sequence[str], dialect: str) -> Pattern:
             )
         if match:
             macros.append(_macro(match, columns, dialect))
-    return Pattern(literals, tuple(macros))
+    return Pattern(literals, tuple(macros), kind=line[0].lower())
 
 
 def _macro(match: re.Match[str], columns: Sequence[str], dialect: str) -> Macro:

@@ -118,18 +118,23 @@ class TemplateVocabulary(Vocabulary):
         used = names if used is None else used
         columns = TokenColumns.from_items(items, names, used, has_more=self.source["has_more_columns"])
         forms = self.source["token_forms"]
-        if forms is not None and len(forms) < 2 and not self.has_warned_of_tokens and columns.texts:
-            self._warn_of_texts(next(iter(columns.texts.values())), forms)
-        return columns
-
-    def _warn_of_texts(self, words: Sequence[str], forms: Sequence[str]) -> None:
-        """Warn, once, of words that contain blanks or end in a full stop where no training token did."""
+        if forms is None or len(forms) == 2 or self.has_warned_of_tokens or not columns.texts:
+            return columns
+        # Words that contain blanks or end in a full stop where no training token did are warned of once.
+        words = next(iter(columns.texts.values()))
         together = "\n".join(words) + "\n"
-        if not (STOP not in forms and ".\n" in together) and not (BLANK not in forms and " " in together):
-            return
-        odd = next(
-            (w for w in words if (BLANK not in forms and " " in w) or self._ends_in_stop(w, forms)), None
-        )
+        if (STOP in forms or ".\n" not in together) and (BLANK in forms or " " not in together):
+            return columns
+
+        def is_odd(word: str) -> bool:
+            if BLANK not in forms and " " in word:
+                return True
+            ends_in_stop = (
+                STOP not in forms and len(word) > 1 and word[-1] == "." and any(map(str.isalnum, word))
+            )
+            return ends_in_stop and not self.tokenizer.is_abbreviation(word)  # which it would part
+
+        odd = next(filter(is_odd, words), None)
         if odd is not None:
             self.has_warned_of_tokens = True
             what = "contains a blank" if " " in odd else "ends in a full stop"
@@ -138,11 +143,7 @@ class TemplateVocabulary(Vocabulary):
                 "cut into tokens (a str for Tagger.tag, a line of raw text for crfqn predict)?"
             )
             warn_caller(message, TokenWarning)
-
-    def _ends_in_stop(self, word: str, forms: Sequence[str]) -> bool:
-        """Return whether a word ends in a full stop as no training token does, and the tokenizer would part it."""
-        is_odd = STOP not in forms and len(word) > 1 and word[-1] == "." and any(map(str.isalnum, word))
-        return is_odd and not self.tokenizer.is_abbreviation(word)
+        return columns
 
     def stored_source(self) -> dict[str, Any]:
         """Return the source; InputError where there are functions, whose code a model file does not keep."""
@@ -182,14 +183,10 @@ class TemplateSource:
     shapes: tuple[str, ...] = ()  # columns whose forms (`word_shapes`) are features
     min_count: int = 1  # features at fewer positions of the training data are left out
     n_hashed: int | None = None  # columns that all features share by hashing
-    words: str = (
-        ""  # the column of words, for the features of a first tagger (`word_patterns`) of it and all others
-    )
+    words: str = ""  # the column of words, for the features of a first tagger (`word_patterns`)
     tokens: str = UNICODE  # the tokenizer of raw text, and what is known of it, as of `Tokenizer`
     transitions: bool = False  # pairs of neighbouring labels have weights also if the patterns have no `B`
-    has_more_columns: bool = (
-        False  # items may have others behind `columns`, which nothing says of other tools' models
-    )
+    has_more_columns: bool = False  # items may have others behind `columns`, as those of other tools' models
     token_share: float | None = None
     abbreviations: tuple[str, ...] = ()
     token_forms: tuple[str, ...] | None = None
@@ -273,14 +270,10 @@ class TemplateSource:
         where raw text is no item."""
         if not columns.texts or not reads_words_alone(self.columns, settings):
             return self
-        found = choose_tokenizer(columns.first_texts(), columns.blanks_by_item())
-        abbreviations = tuple(sorted(found.abbreviations))
+        best = choose_tokenizer(columns.first_texts(), columns.blanks_by_item())
+        marks = tuple(sorted(best.abbreviations))
         return replace(
-            self,
-            tokens=found.name,
-            token_share=found.share,
-            abbreviations=abbreviations,
-            token_forms=found.forms,
+            self, tokens=best.name, token_share=best.share, abbreviations=marks, token_forms=best.forms
         )
 
     def vocabulary(self, names: Sequence[str] | None) -> TemplateVocabulary:

@@ -110,17 +110,24 @@ def word_features(words: Sequence[str]) -> list[dict[str, str | float | bool]]:
             else ""
         )
         raise InputError(f"position 0: expected a word, got {describe(words[0])}{advice}")
-    own = [_of_word(word) for word in words]
-    found = []
-    for i, features in enumerate(own):
-        item = {BIAS: 1.0, **features}
+    word_values: list[
+        dict[str, str | float | bool]
+    ] = []  # what each has alone, no empty texts, no false answers
+    for word in words:
+        values = {name: FORMS[form](word) for name, form in OWN.items()}
+        word_values.append(
+            {name: True if name in FLAGS else value for name, value in values.items() if value}
+        )
+    features = []
+    for i, values_here in enumerate(word_values):
+        position = {BIAS: 1.0, **values_here}
         for offset, names in AROUND:
-            if 0 <= i + offset < len(own):
-                other = own[i + offset]
-                item |= {f"{offset}:{name}": other[name] for name in names if name in other}
-        found.append(item)
-    found[0][FIRST] = found[-1][LAST] = True
-    return found
+            if 0 <= i + offset < len(words):
+                other = word_values[i + offset]
+                position |= {f"{offset}:{name}": other[name] for name in names if name in other}
+        features.append(position)
+    features[0][FIRST] = features[-1][LAST] = True
+    return features
 
 
 def word_patterns(word: str, others: Sequence[str] = ()) -> tuple[Pattern, ...]:
@@ -146,9 +153,3 @@ def word_patterns(word: str, others: Sequence[str] = ()) -> tuple[Pattern, ...]:
 def _joined(start: str, *macros: Macro) -> Pattern:
     """Return the pattern of `start` and what the macros read, with bars between."""
     return Pattern((start, *["|"] * (len(macros) - 1), ""), macros, has_marks=False)
-
-
-def _of_word(word: str) -> dict[str, str | float | bool]:
-    """Return what a word has alone; empty texts and false answers are left out."""
-    values = {name: FORMS[form](word) for name, form in OWN.items()}
-    return {name: True if name in FLAGS else value for name, value in values.items() if value}

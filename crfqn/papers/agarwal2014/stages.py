@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from crfqn.arrays import SparseWeights, Vector
 from crfqn.blas import single_threaded_blas
 from crfqn.data.items import set_weights
-from crfqn.data.label_codes import encode_known_labels, item_labels
+from crfqn.data.labels import encode_known_labels, item_labels
 from crfqn.data.matrices import canonical
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError, warn_caller

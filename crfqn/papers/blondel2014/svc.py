@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import NO_WEIGHTS, SparseWeights, Vector
 from crfqn.data.items import check_item_weights, item_weights
-from crfqn.data.label_codes import encode_labels, item_labels
+from crfqn.data.labels import encode_labels, item_labels
 from crfqn.data.matrices import canonical
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError, warn_caller

@@ -1,4 +1,4 @@
-"""Codes 0 ... K - 1 of the labels of positions, labels cut into items, and labels of which not all are known.
+"""Labels as texts, as numbers, and as codes 0 ... K - 1; labels cut into items, and labels of which not all are known.
 
 Labels may be flat, by position, or nested, a list an item; classes come out sorted, whatever the order of the items.
 None stands for an unknown label and for an item of which nothing is known, a set for one of some labels. Shapes: I
@@ -8,6 +8,7 @@ items, N positions, K classes.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, pairwise
 from typing import Any, NamedTuple
@@ -73,13 +74,12 @@ def check_any_known(labels: NDArray, classes: NDArray) -> None:
 
 def unknown_labels(labels: Iterable[Any], known: Iterable[Any]) -> str:
     """Return the message for labels to score by none of which a model knows: some of either."""
-    theirs, ours = (_listed(names) for names in (labels, known))
-    return f"none of the labels to score by is known to the model: they are {theirs}; the model has {ours}"
-
-
-def _listed(labels: Iterable[Any]) -> str:
-    every = list(labels)
-    return ", ".join(map(shorten, every[:MOST_SHOWN])) + (", ..." if len(every) > MOST_SHOWN else "")
+    shown = []
+    for names in map(list, (labels, known)):
+        shown.append(", ".join(map(shorten, names[:MOST_SHOWN])) + ", ..." * (len(names) > MOST_SHOWN))
+    return (
+        f"none of the labels to score by is known to the model: they are {shown[0]}; the model has {shown[1]}"
+    )
 
 
 def encode_known_labels(y: Any, offsets: NDArray[np.int64], classes: NDArray) -> NDArray[np.int32]:
@@ -134,7 +134,18 @@ def flat_labels(y: Any, offsets: NDArray[np.int64]) -> NDArray | list:
     if isinstance(labels, list):
         one_of_each_type = {type(label): label for label in labels}.values()
         if any(map(_is_label_list, one_of_each_type)):
-            return _joined_labels(labels, offsets)
+            if len(labels) != n_items:
+                raise InputError(f"expected labels for {n_items} items, got {len(labels)} lists of labels")
+            pieces = []
+            for i, (piece, length) in enumerate(zip(labels, np.diff(offsets).tolist(), strict=True)):
+                if not _is_label_list(piece):
+                    raise InputError(f"item {i}: expected a list of {length} labels, got {describe(piece)}")
+                piece = np.asarray(piece).tolist() if hasattr(piece, "__array__") else piece
+                if not isinstance(piece, (list, tuple)) or len(piece) != length:
+                    n = len(piece) if isinstance(piece, (list, tuple)) else 0
+                    raise InputError(f"item {i}: expected {length} labels, one for each position, got {n}")
+                pieces.append(piece)
+            return list(chain.from_iterable(pieces))
     if len(labels) != n_positions:
         raise InputError(
             f"expected one label for each of the {n_positions} positions (or one list for each of the "
@@ -148,29 +159,10 @@ def _is_label_list(label: Any) -> bool:
     return is_array or isinstance(label, (list, tuple))
 
 
-def _joined_labels(y: list, offsets: NDArray[np.int64]) -> list:
-    lengths = np.diff(offsets).tolist()
-    if len(y) != len(lengths):
-        raise InputError(f"expected labels for {len(lengths)} items, got {len(y)} lists of labels")
-    pieces = []
-    for i, (piece, length) in enumerate(zip(y, lengths, strict=True)):
-        if not _is_label_list(piece):
-            raise InputError(f"item {i}: expected a list of {length} labels, got {describe(piece)}")
-        piece = np.asarray(piece).tolist() if hasattr(piece, "__array__") else piece
-        if not isinstance(piece, (list, tuple)) or len(piece) != length:
-            n = len(piece) if isinstance(piece, (list, tuple)) else 0
-            raise InputError(f"item {i}: expected {length} labels, one for each position, got {n}")
-        pieces.append(piece)
-    return list(chain.from_iterable(pieces))
-
-
 def _locate(offsets: NDArray[np.int64], n: int) -> str:
     """Return where position n lies, in words; where every item has one position only, its item is enough."""
-    return (
-        f"item {n}"
-        if offsets[-1] == offsets.size - 1 and (np.diff(offsets) == 1).all()
-        else locate(offsets, n)
-    )
+    is_single = offsets[-1] == offsets.size - 1 and (np.diff(offsets) == 1).all()
+    return f"item {n}" if is_single else locate(offsets, n)
 
 
 def _label_kind(kind: type) -> str | None:
@@ -306,3 +298,73 @@ def _encoded(choices: list, classes: list) -> tuple[NDArray[np.int32], NDArray[n
     is_single = allowed.sum(axis=1) == 1
     targets[is_single] = allowed[is_single].argmax(axis=1)
     return targets, np.ascontiguousarray(allowed.T)
+
+
+# Labels in files. In svmlight's format and in a table's column labels are whole numbers where all are written as such:
+# `1`, `+1`, `1.0` and `1e0` are one label. Numbers that are not whole stay texts, in one spelling. A text is no number
+# where a number would lose some of it: a zero in front (`007`) or at the end of decimals (`3.10`), or digits beyond 64
+# bits.
+
+PLAIN = r"(?:0|[1-9][0-9]*)(?:\.(?:0*|[0-9]*[1-9]))?|\.[0-9]*[1-9]"
+WITH_EXPONENT = r"(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+"
+NUMBER = re.compile(rf"[-+]?(?:{PLAIN}|{WITH_EXPONENT})")
+LARGEST_LABEL = 2**63 - 1
+EXACT = 2**53  # whole numbers in double precision are exact up to here
+
+
+def number_of(text: str) -> int | float | None:
+    """Return the number that a label's text is, whole ones as int; None for another text."""
+    text = text.strip()
+    if not NUMBER.fullmatch(text):
+        return None
+    if text.lstrip("+-").isdigit():
+        whole = int(text)
+        return whole if abs(whole) <= LARGEST_LABEL else None
+    value = float(text)
+    if not np.isfinite(value):
+        return None
+    return int(value) if value.is_integer() and abs(value) <= EXACT else value
+
+
+def label_text(label: Any) -> str:
+    """Return a label as it is written to files: whole numbers as `1`, never `1.0`."""
+    if isinstance(label, (float, np.floating)) and float(label).is_integer() and abs(float(label)) <= EXACT:
+        return str(int(label))
+    return str(label)
+
+
+def target_reader(labels: Iterable[str]) -> Callable[[str], Any]:
+    """Return what makes targets of a file's labels, where they may be numbers: of all texts the same text, unless
+    `labels`, but for empty ones, are all numbers: then integers, or texts of one spelling if some are not whole."""
+    numbers = {number_of(label) for label in set(labels) if label}
+    if None in numbers or not numbers:
+        return str
+    is_whole = all(isinstance(number, int) for number in numbers)
+
+    def read(text: str) -> Any:
+        number = number_of(text)
+        return text if number is None else number if is_whole else label_text(number)
+
+    return read
+
+
+def are_equal(labels: Iterable[str], others: Iterable[Any]) -> bool:
+    """Return whether two lists of labels are the same numbers, in whatever order and spelling."""
+    numbers, expected = ([*map(number_of, map(label_text, texts))] for texts in (labels, others))
+    return None not in numbers and None not in expected and sorted(numbers) == sorted(expected)  # type: ignore
+
+
+def labels_like(labels: list[Any], training: list[Any]) -> list[Any]:
+    """Return labels, perhaps a list an item, as those of a training are: numbers or texts."""
+    nested = (label if isinstance(label, list) else [label] for label in training)
+    first = next(chain.from_iterable(nested), None)
+
+    def like(label: Any) -> Any:
+        if isinstance(label, list):
+            return [*map(like, label)]
+        if isinstance(first, str):
+            return label_text(label)
+        number = number_of(label_text(label))
+        return label if number is None else number
+
+    return labels if first is None else [*map(like, labels)]
