@@ -36,7 +36,7 @@ from crfqn.arrays import NO_COORDS, Coords
 from crfqn.choices import PENALTIES, PenaltyRow, load_class
 from crfqn.errors import InputError
 from crfqn.objectives.gradient_noise import gradient_noise, unit_information
-from crfqn.objectives.method_state import has_state
+from crfqn.objectives.objective import has_state
 from crfqn.parameters import PARAMETERS
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.penalties.penalty import Layout

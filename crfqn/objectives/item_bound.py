@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,7 +35,6 @@ from crfqn.kernels.item_mixtures import (
 from crfqn.kernels.sparse import found_in, union
 from crfqn.objectives.linear.feature_map import Split
 from crfqn.objectives.linear.sparse_map import SparseMap
-from crfqn.objectives.point import ItemBound, Point
 
 NEAR = 0.8  # of l1: coordinates with larger gradients are constraints from the start
 MAX_SWEEPS = (12, 30, 60)  # at most, between the scans of all coordinates
@@ -46,11 +45,18 @@ FEW_ENTRIES = 100_000  # which are allowed of any data: a MB
 DECIDED = 1e-12  # 1 - pi of an item whose share stays 1: the digits of its entropy do not tell more
 
 
+class ItemBound(NamedTuple):
+    """A lower bound on the optimum, and the shares of the items that prove it, (I,)."""
+
+    dual_value: float
+    shares: Vector
+
+
 @dataclass(eq=False)
 class ItemMixtures:
     """Mixtures of the distributions at one point of a likelihood with the observed labels."""
 
-    point: Point
+    point: Any
 
     @property
     def owner(self) -> Any:
@@ -134,7 +140,7 @@ class ItemMixtures:
         entropies -= left * np.log(np.maximum(left, tiny))
         return float(self.slopes @ shares + self.owner.weights @ entropies)
 
-    def at_shares(self, shares: Vector) -> Point:
+    def at_shares(self, shares: Vector) -> Any:
         """Return the point with the gradient of the mixtures: one inference pass where there are edges."""
         owner, point, found = self.owner, self.point, self.point.evaluation
         residual = found.residual * np.repeat(shares, np.diff(owner.map.offsets))
@@ -144,12 +150,12 @@ class ItemMixtures:
             edges = owner.loss.evaluate(
                 point.scores, point.edges, owner.weights * shares, owner.pool
             ).edge_residual
-        out = Point(owner, point.coords, point.weights, point.scores, point.edges)
+        out = type(point)(owner, point.coords, point.weights, point.scores, point.edges)
         out.evaluation = replace(found, residual=residual, edge_residual=edges)
         return out
 
 
-def item_bound(point: Point, penalty: Any) -> ItemBound | None:
+def item_bound(point: Any, penalty: Any) -> ItemBound | None:
     """Bound the optimum of a likelihood under one l1 for all weights; None where shares of items are no help.
 
     That is without l1, with unpenalised coordinates, whose gradients must stay 0, for other losses and bigram features,
@@ -197,7 +203,7 @@ def best_factor(mixed: ItemMixtures, penalty: Any, shares: Vector) -> ItemBound 
     return best
 
 
-def bounds_of(point: Point, penalty: Any, coords: Coords) -> Vector:
+def bounds_of(point: Any, penalty: Any, coords: Coords) -> Vector:
     """The bounds on gradients: l1, and what l2 adds at weights that are not zero."""
     place, is_there = found_in(point.coords, coords)
     bounds = np.full(coords.size, penalty.l1)

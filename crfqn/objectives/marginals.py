@@ -34,7 +34,6 @@ from crfqn.kernels.curvature import (
 )
 from crfqn.kernels.taxonomy import add_marginal_variance
 from crfqn.objectives.losses.score_loss import ScoreLoss
-from crfqn.objectives.point import Point
 from crfqn.structures.contexts import Occurrences
 from crfqn.threads import N_PARTS, cut_into_parts
 
@@ -50,7 +49,7 @@ class Marginals:
     point : Point of an objective whose loss has marginals
     """
 
-    point: Point
+    point: Any
 
     @property
     def objective(self) -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, reduce
 from operator import add
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,15 +22,12 @@ from crfqn.arrays import NO_COORDS, Coords, Vector
 from crfqn.errors import InputError, ViewError
 from crfqn.objectives import curvature
 from crfqn.objectives.fingerprint import fingerprint
-from crfqn.objectives.item_bound import ItemMixtures, item_bound
 from crfqn.objectives.linear.feature_map import FeatureMap, Split, joined, split_coords
 from crfqn.objectives.linear.gram import check_width
 from crfqn.objectives.losses.intercept_bound import intercept_bound
 from crfqn.objectives.losses.score_loss import ScoreLoss
-from crfqn.objectives.method_state import MethodState, S
 from crfqn.objectives.operations import Operations
-from crfqn.objectives.point import ItemBound, Matrix, Point
-from crfqn.objectives.proved_zeros import Ranges, count_within
+from crfqn.objectives.point import Point
 from crfqn.objectives.support import Support
 from crfqn.penalties.penalty import LossBudget
 from crfqn.threads import Pool
@@ -58,6 +55,66 @@ def feature_scales(part: Any) -> Vector | float:
     """Return max_t x_tf^2 of each feature, (F,), or 1 where all are 1, as of words."""
     scales = part.map.feature_scales
     return 1.0 if (scales == 1.0).all() else scales
+
+
+class Ranges(NamedTuple):
+    """sqrt(sum_i weight_i r_ij^2) of each feature, the same for all states, (F,); and of each edge, (E,).
+
+    A distribution over the labellings of item i that moves by some L1 distance moves the expectation of f_j by no more
+    than half of it times the range r_ij = max_y f_j(x_i, y) - min_y f_j(x_i, y). A label (node) k with feature f can
+    collect all positive or all negative x_tf of the item: r_ij = sum_t |x_tf|, one number for all k.
+    """
+
+    features: Vector
+    edges: Vector
+
+    def at(self, nodes: Split) -> Vector:
+        """Return those of sorted coordinates."""
+        return joined(self.features[nodes.features], self.edges[nodes.edges])
+
+
+def squared_ranges(part: Any) -> tuple[Vector, Vector]:
+    """Return the squares of a part's ranges, which add up."""
+    return part.map.item_ranges(part.weights), part.loss.edge_ranges(part.weights)
+
+
+class MethodState:
+    """Base of what a method keeps over the items: dual variables, dense rows, margins that follow every step.
+
+    It lives in the method's folder and is made by `objective.state(kind, ...)`, of items that are at hand.
+
+    Attributes
+    ----------
+    is_constrained : whether it is made of a bound on the loss, in the place of the loss
+    takes_blocks : whether it is made of items that come in blocks, too
+    """
+
+    is_constrained: ClassVar[bool] = False
+    takes_blocks: ClassVar[bool] = False
+
+    def __init__(self, objective: Any, *arguments: Any) -> None:
+        raise NotImplementedError
+
+    @classmethod
+    def make(cls, objective: Any, *arguments: Any) -> Any:
+        """Return the state of an objective; arguments as of the class."""
+        return cls(objective, *arguments)
+
+    @classmethod
+    def check(cls, objective: Any) -> None:
+        """Raise ViewError for objectives, sums of `objective.parts`, of which it cannot be made."""
+
+
+S = TypeVar("S", bound=MethodState)
+
+
+def has_state(objective: Any, kind: type[MethodState]) -> bool:
+    """Return whether a method's state can be made of an objective."""
+    try:
+        objective.check_state(kind)
+    except ViewError:
+        return False
+    return True
 
 
 class BaseObjective:
@@ -202,7 +259,8 @@ class BaseObjective:
     @cached_property
     def ranges(self) -> Ranges:
         """Bounds on how far the counts of features and edges can move within the items, of a likelihood."""
-        return Ranges.of(self)
+        squares = zip(*self.of_parts(squared_ranges), strict=True)
+        return Ranges(*(np.sqrt(np.sum(both, axis=0)) for both in squares))
 
     def check_state(self, kind: type[MethodState]) -> None:
         """Raise ViewError unless the state of a method can be made."""
@@ -391,28 +449,6 @@ class Objective(BaseObjective):
         self.map.image(nodes, weights[: nodes.n_nodes], scores)
         edges[nodes.edges] += weights[nodes.n_nodes :]
         return scores, edges
-
-    def squares(self, point: Point, coords: Coords) -> Vector:
-        """Return diagonal and majorant at a point, (2, coords)."""
-        return curvature.squares(point, coords)
-
-    def hessian_model(
-        self, point: Point, coords: Coords, n_sampled: int, max_dense: int, share: float, passes: float
-    ) -> Matrix | None:
-        """Return the model at a point."""
-        return curvature.hessian_model(point, coords, n_sampled, max_dense, share, passes)
-
-    def item_bound(self, point: Point, penalty: Any) -> ItemBound | None:
-        """Return the bound that a point proves by mixtures with a share for each item."""
-        return item_bound(point, penalty)
-
-    def at_shares(self, point: Point, shares: Vector) -> Point:
-        """Return the point with the gradient of such mixtures."""
-        return ItemMixtures(point).at_shares(shares)
-
-    def count_within(self, point: Point, bound: float, scale: float, radius: float, besides: Coords) -> int:
-        """Count the coordinates whose gradients at a point stay within a bound."""
-        return count_within(point, self.ranges, bound, scale, radius, besides)
 
     def split(self, coords: Coords) -> Split:
         """Take sorted coordinates apart."""

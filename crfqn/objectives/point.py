@@ -9,18 +9,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import scipy.sparse
-from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS, NO_VALUES, Coords, Screening, SparseWeights, Vector
+from crfqn.errors import ViewError
 from crfqn.kernels.sparse import found_in, union
+from crfqn.objectives import curvature
+from crfqn.objectives.curvature import Matrix as Matrix
+from crfqn.objectives.item_bound import ItemBound as ItemBound
+from crfqn.objectives.item_bound import ItemMixtures, item_bound
 from crfqn.objectives.linear.feature_map import joined, merge_weights
 from crfqn.objectives.losses.score_loss import DualLoss, Evaluation
 
-Matrix: TypeAlias = NDArray[np.float32] | scipy.sparse.csr_array  # a metric: dense, or compressed by rows
 NO_SCORES = np.empty((0, 0))
 
 
@@ -32,17 +34,9 @@ class Curvature(NamedTuple):
     majorant: Vector
 
 
-class ItemBound(NamedTuple):
-    """A lower bound on the optimum, and the shares of the items that prove it, (I,)."""
-
-    dual_value: float
-    shares: Vector
-
-
 @dataclass(eq=False)
 class BasePoint:
-    """Base of points: the weights at sorted `coords`, and the last answers that others can be read off; what the loss
-    knows of curvature and bounds, `objective` answers."""
+    """Base of points: the weights at sorted `coords`, and the last answers that others can be read off."""
 
     objective: Any
     coords: Coords
@@ -95,7 +89,7 @@ class BasePoint:
         """Return diagonal and majorant of the curvature."""
         place, is_there = found_in(self._last_squares[0], coords)
         if not is_there.all():
-            self._last_squares[:] = coords, self.objective.squares(self, coords)
+            self._last_squares[:] = coords, self.squares(coords)
             place = np.arange(coords.size)
         return Curvature(*self._last_squares[1][:, place])
 
@@ -107,24 +101,34 @@ class BasePoint:
         """Return a bound on the unpenalised weights of some optimum, whatever the point (`intercept_bound.py`)."""
         return self.objective.intercept_bound(unpenalised, value, norms)
 
+    def squares(self, coords: Coords) -> Vector:
+        """Return diagonal and majorant of the curvature, (2, coords)."""
+        raise NotImplementedError
+
     def hessian_model(
         self, coords: Coords, n_sampled: int, max_dense: int, share: float = 1.0, passes: float = np.inf
     ) -> Matrix | None:
         """Return the token-wise model from about n_sampled positions; None where it would be too large, or dearer than
         so many passes."""
-        return self.objective.hessian_model(self, coords, n_sampled, max_dense, share, passes)
+        raise NotImplementedError
 
     def item_bound(self, penalty: Any) -> ItemBound | None:
         """Bound the optimum by mixtures with a share for each item (`item_bound.py`); None where they are no help."""
-        return self.objective.item_bound(self, penalty)
+        return None
 
     def at_shares(self, shares: Vector) -> Any:
         """Return the point with the gradient of such mixtures."""
-        return self.objective.at_shares(self, shares)
+        raise ViewError("mixtures with a share for each item need all of them in one piece")
 
     def count_within(self, bound: float, scale: float, radius: float, besides: Coords) -> int:
-        """Count the coordinates, not those `besides`, whose gradients stay within a bound (`proved_zeros.py`)."""
-        return self.objective.count_within(self, bound, scale, radius, besides)
+        """Count the coordinates j of the support, not `besides`, with scale |g_j| + radius range_j < bound, for proofs
+        that zeros of a model are zeros of the optimum; scale > 0."""
+        raise NotImplementedError
+
+    def count_of(self, bound: float, scale: float, radius: float, coords: Coords) -> int:
+        """Count those of some coordinates j with scale |g_j| + radius range_j < bound."""
+        ranges = self.objective.ranges.at(self.objective.split(coords))
+        return int(np.count_nonzero(scale * np.abs(self.gradient(coords)) + radius * ranges < bound))
 
 
 class Point(BasePoint):
@@ -224,6 +228,35 @@ class Point(BasePoint):
     def _within_support(self, found: Screening) -> Screening:
         support = self.objective.support
         return found if support.is_everything else found.only(support.contains(found.coords))
+
+    def squares(self, coords: Coords) -> Vector:
+        return curvature.squares(self, coords)
+
+    def hessian_model(
+        self, coords: Coords, n_sampled: int, max_dense: int, share: float = 1.0, passes: float = np.inf
+    ) -> Matrix | None:
+        return curvature.hessian_model(self, coords, n_sampled, max_dense, share, passes)
+
+    def item_bound(self, penalty: Any) -> ItemBound | None:
+        return item_bound(self, penalty)
+
+    def at_shares(self, shares: Vector) -> Point:
+        return ItemMixtures(self).at_shares(shares)
+
+    def count_within(self, bound: float, scale: float, radius: float, besides: Coords) -> int:
+        """Count as `BasePoint` says; features whose range leaves no room, or whose gradients cannot be that large, are
+        not looked at."""
+        owner, support, evaluation = self.objective, self.objective.support, self.evaluation
+        ranges = owner.ranges
+        room = (bound - radius * ranges.features) / scale
+        edges = slice(None) if support.edges is None else support.edges
+        edge_room = (bound - radius * ranges.edges[edges]) / scale
+        count = int(np.count_nonzero(np.abs(evaluation.edge_residual[edges]) < edge_room))
+        count -= self.count_of(bound, scale, radius, besides)
+        if support.nodes is None:
+            return count + owner.map.count_small(evaluation.residual, room) - support.n_empty * (bound > 0)
+        gradient = owner.map.adjoint(owner.split(support.nodes), evaluation.residual)
+        return count + int(np.count_nonzero(np.abs(gradient) < room[support.nodes % room.size]))
 
     def along(self, coords: Coords, direction: Vector) -> Ray:
         """Return the ray w + step * direction."""

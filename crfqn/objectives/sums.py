@@ -28,11 +28,9 @@ from crfqn.objectives.linear.feature_map import FeatureMap, Split
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.losses.score_loss import DualLoss, Evaluation, NoDual, ScoreLoss
-from crfqn.objectives.method_state import MethodState
-from crfqn.objectives.objective import BaseObjective, Objective
+from crfqn.objectives.objective import BaseObjective, MethodState, Objective
 from crfqn.objectives.operations import Operations
 from crfqn.objectives.point import BasePoint, Point
-from crfqn.objectives.proved_zeros import count_screened
 from crfqn.objectives.support import Support
 from crfqn.structures.structure import Structure
 from crfqn.threads import Pool
@@ -291,39 +289,6 @@ class Sum(BaseObjective):
             )
         super().check_state(kind)
 
-    def squares(self, point: SumPoint, coords: Coords) -> Vector:
-        """Return diagonal and majorant at a point, (2, coords); an edge's majorant is that of the sum of residuals."""
-        squares = total(point.ask(squares_of, coords))
-        n_edges = self.split(coords).edges.size
-        if n_edges and self.proves_zeros:
-            squares[1, -n_edges:] = np.abs(point.gradient(coords[-n_edges:]))
-        return squares
-
-    def hessian_model(
-        self, point: SumPoint, coords: Coords, n_sampled: int, max_dense: int, share: float, passes: float
-    ) -> Any:
-        """Return the sum of the models, each part giving its share of the sampled positions."""
-        sum_of_models: Any = None
-        for model in point.ask(hessian_share, coords, n_sampled, self.n_positions, max_dense, share, passes):
-            if model is None:
-                return None
-            sum_of_models = model if sum_of_models is None else sum_of_models + model
-        return sum_of_models
-
-    def item_bound(self, point: SumPoint, penalty: Any) -> None:
-        """Return None: the shares of all items are chosen together."""
-        return
-
-    def at_shares(self, point: SumPoint, shares: Vector) -> Any:
-        """Refuse."""
-        raise ViewError("mixtures with a share for each item need all of them in one piece")
-
-    def count_within(
-        self, point: SumPoint, bound: float, scale: float, radius: float, besides: Coords
-    ) -> int:
-        """Count the coordinates whose gradients at a point stay within a bound; a few are missed."""
-        return count_screened(point, self.ranges, bound, scale, radius, besides)
-
     def intercept_bound(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
         """Return a bound on the unpenalised weights of some optimum, infinite where there is none."""
         return super().intercept_bound(unpenalised, value, norms) if self.executor.room else np.inf
@@ -410,6 +375,42 @@ class SumPoint(BasePoint):
         n = self.objective.n_parts
         coords = union(*self.ask(coords_of_rows, bound / n, inside / n, order))
         return Screening(coords, self.gradient(coords))
+
+    def squares(self, coords: Coords) -> Vector:
+        """Return diagonal and majorant, (2, coords); an edge's majorant is that of the sum of residuals."""
+        squares = total(self.ask(squares_of, coords))
+        n_edges = self.objective.split(coords).edges.size
+        if n_edges and self.objective.proves_zeros:
+            squares[1, -n_edges:] = np.abs(self.gradient(coords[-n_edges:]))
+        return squares
+
+    def hessian_model(
+        self, coords: Coords, n_sampled: int, max_dense: int, share: float = 1.0, passes: float = np.inf
+    ) -> Any:
+        """Return the sum of the models, each part giving its share of the sampled positions; None where a part has
+        none."""
+        sum_of_models: Any = None
+        n_positions = self.objective.n_positions
+        for model in self.ask(hessian_share, coords, n_sampled, n_positions, max_dense, share, passes):
+            if model is None:
+                return None
+            sum_of_models = model if sum_of_models is None else sum_of_models + model
+        return sum_of_models
+
+    def count_within(self, bound: float, scale: float, radius: float, besides: Coords) -> int:
+        """Count coordinates as `Point.count_within` does, by a screening: all that are not within, and have room for
+        half of the bound, stand out in it; a few with radius range_j > bound / 2 are missed."""
+        half, owner, support = 0.5 * bound, self.objective, self.objective.support
+        screening, ranges = self.screen(half / scale), owner.ranges
+        reach = radius * ranges.at(owner.split(screening.coords))
+        exceeds = (reach <= half) & (scale * np.abs(screening.gradient) + reach >= bound)
+        features, edges = radius * ranges.features <= half, radius * ranges.edges <= half
+        n_edges = (edges if support.edges is None else edges[support.edges]).sum()
+        if support.nodes is None:
+            n_nodes = owner.n_states * features.sum() - support.n_empty * (bound > 0)
+        else:
+            n_nodes = features[support.nodes % features.size].sum()
+        return int(n_nodes + n_edges - exceeds.sum()) - self.count_of(bound, scale, radius, besides)
 
 
 class StoredParts:

@@ -14,8 +14,8 @@ import numpy as np
 
 from crfqn.arrays import Coords, Screening, SparseWeights, Vector
 from crfqn.errors import InputError, ViewError
-from crfqn.objectives.method_state import MethodState
 from crfqn.objectives.objective import BaseObjective as Objective
+from crfqn.objectives.objective import MethodState
 from crfqn.objectives.point import BasePoint as Point
 from crfqn.objectives.point import Matrix, Ray
 from crfqn.penalties.blocks import Blocks

@@ -23,7 +23,7 @@ from crfqn.objectives.losses.hinges import MulticlassSquaredHinge, MultitaskSqua
 from crfqn.objectives.losses.likelihood import MultinomialLogistic
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.losses.score_loss import NO_EDGES
-from crfqn.objectives.method_state import has_state
+from crfqn.objectives.objective import has_state
 from crfqn.papers.zhong2014.feature_bcd import BlockState
 from crfqn.papers.zhong2014.prox_gd import FISTA
 from crfqn.penalties import GroupLasso

@@ -20,8 +20,7 @@ from references import Penalised
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError, ViewError
 from crfqn.objectives.linear.sparse_map import SparseMap
-from crfqn.objectives.method_state import has_state
-from crfqn.objectives.objective import Objective
+from crfqn.objectives.objective import Objective, has_state
 from crfqn.objectives.sums import Sum
 from crfqn.papers.blondel2013.fobos import FOBOS, FobosState
 from crfqn.papers.zhong2014.feature_bcd import BlockState, FeatureBCD

@@ -19,12 +19,11 @@ from references import BigramProblem, finite_differences, random_problem
 from crfqn import ChainCRF
 from crfqn.data.features import FeatureStore
 from crfqn.kernels.curvature import FAINT
-from crfqn.objectives.curvature import dense_model, token_model
+from crfqn.objectives.curvature import LEAST, dense_model, sparse_model, token_model
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import Likelihood
 from crfqn.objectives.marginals import EdgeModel, Marginals, edge_curvature, sample_positions
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.sparse_model import LEAST, sparse_model
 from crfqn.structures.chain import Chain
 from crfqn.structures.contexts import Contexts
 from crfqn.structures.taxonomy import Taxonomy

@@ -15,7 +15,7 @@ from problems import make_problem, make_tree_problem
 
 from crfqn.errors import InputError, ViewError
 from crfqn.estimators.automatic import AutoSolver
-from crfqn.objectives.method_state import has_state
+from crfqn.objectives.objective import has_state
 from crfqn.objectives.sums import Sum
 from crfqn.papers.blondel2013.fobos import FOBOS, FobosState
 from crfqn.papers.zhong2014.feature_bcd import BlockState, FeatureBCD

@@ -20,8 +20,7 @@ from crfqn.errors import ViewError
 from crfqn.kernels.projection import PIVOT, simplex_rows
 from crfqn.objectives.linear.feature_map import FeatureMap, Split
 from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation, LinearDual
-from crfqn.objectives.method_state import MethodState
-from crfqn.objectives.objective import BoundedObjective, Objective
+from crfqn.objectives.objective import BoundedObjective, MethodState, Objective
 from crfqn.objectives.point import NO_SCORES, Point
 from crfqn.papers.chierchia2015.epigraphs import epigraph_rows
 

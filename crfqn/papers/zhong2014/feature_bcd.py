@@ -23,7 +23,7 @@ from crfqn.kernels.sparse import found_in, union
 from crfqn.objectives.linear.feature_map import split_coords
 from crfqn.objectives.losses.likelihood import LikelihoodEvaluation
 from crfqn.objectives.losses.structured import StructuredLoss
-from crfqn.objectives.method_state import MethodState
+from crfqn.objectives.objective import MethodState
 from crfqn.objectives.objective import Objective as ObjectiveInMemory
 from crfqn.objectives.point import Point as PointInMemory
 from crfqn.papers.zhong2014.feature_bcd_kernels import (

@@ -20,8 +20,7 @@ from crfqn.kernels.row_norm import sum_penalties
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.sparse import found_in, union
 from crfqn.kernels.thread_group import work_together
-from crfqn.objectives.method_state import MethodState
-from crfqn.objectives.objective import Objective
+from crfqn.objectives.objective import MethodState, Objective
 from crfqn.objectives.point import Point
 from crfqn.penalties.penalty import Penalty
 from crfqn.solvers.coordinate.row_kernels import (

@@ -24,8 +24,7 @@ from crfqn.kernels.projection import PIVOT, SEED, SORT, simplex_rows
 from crfqn.kernels.rows import LANES
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.feature_map import FeatureMap
-from crfqn.objectives.method_state import MethodState
-from crfqn.objectives.objective import Objective
+from crfqn.objectives.objective import MethodState, Objective
 from crfqn.objectives.point import Point
 from crfqn.solvers.dual.decomposition_kernels import DualItemArrays, DualRows, balance, sweep_items
 from crfqn.solvers.stochastic.state import check_memory, untouched_rows

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crfqn.objectives.method_state import has_state
+from crfqn.objectives.objective import has_state
 from crfqn.solvers.protocols import Objective, Penalty, Point, State
 from crfqn.solvers.stochastic.sgd import SGDL1, start_online
 from crfqn.solvers.stochastic.state import SGDState

@@ -17,8 +17,7 @@ from crfqn.arrays import NO_COORDS, Coords, SparseWeights, Vector
 from crfqn.errors import InputError, ViewError
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.objectives.linear.feature_map import split_coords
-from crfqn.objectives.method_state import MethodState
-from crfqn.objectives.objective import Objective
+from crfqn.objectives.objective import MethodState, Objective
 from crfqn.objectives.point import BasePoint
 from crfqn.objectives.sums import Sum
 from crfqn.solvers.stochastic.item_kernels import (
