@@ -103,6 +103,14 @@ class TestReading:
             interchange.convert(tmp_path / f"between{between}", again)
             assert again.read_bytes() == theirs.read_bytes()
 
+    def test_opened_without_an_estimator_it_is_saved_as_a_model_of_ours(self, theirs, tmp_path):
+        X, _ = sentences(1, 10)
+        crfqn.Model.open(theirs).save(tmp_path / "m.crfqn")
+        model = crfqn.load(tmp_path / "m.crfqn")
+        assert model.result_.status is Status.IMPORTED
+        assert model.extra_ == {"imported_from": "crfsuite"}
+        assert_same(model, theirs, X)
+
     def test_a_packed_file_is_read_too(self, theirs, tmp_path):
         (tmp_path / "m.gz").write_bytes(gzip.compress(theirs.read_bytes()))
         assert interchange.read(tmp_path / "m.gz").vocabulary_ == interchange.read(theirs).vocabulary_
