@@ -109,6 +109,12 @@ class GroupLasso(Penalty):
         """The most weights of a group."""
         return self.n_states
 
+    def strengths_at(self, name: str, coords: Coords, gradient: Vector) -> Vector:
+        if name != "group_l1":
+            return super().strengths_at(name, coords, gradient)
+        local = self.with_strengths(group_l1=1.0).at(coords)
+        return local.dual_norms(gradient)[local.group > 0]
+
     def scaled(self, factor: float) -> GroupLasso:
         strengths = {name: factor * getattr(self, name) for name in ("group_l1", "l1", "l2")}
         return replace(self, **strengths, ridge=self._scaled_ridge(factor))

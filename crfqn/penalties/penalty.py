@@ -6,7 +6,7 @@ Shapes: I items; n coordinates passed in as `coords`, sorted int64, with their w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,6 +69,18 @@ class Penalty:
     def of_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> Penalty:
         """Return the penalty of these strengths by name, as estimators make it (`crfqn/choices.py`)."""
         raise NotImplementedError
+
+    def with_strengths(self, **strengths: float) -> Penalty:
+        """Return the penalty with other strengths, by the names that users give them; one whose fields are not the
+        users' strengths has its own."""
+        return replace(self, **strengths)  # type: ignore[type-var]
+
+    def strengths_at(self, name: str, coords: Coords, gradient: Vector) -> Vector:
+        """Return, for each penalised weight or block at zero, the strength `name` above which its gradient leaves it at
+        zero, the others as they are."""
+        l1_of_unit = self.with_strengths(**{name: 1.0}).l1_of(coords)
+        is_penalised = l1_of_unit > 0
+        return np.abs(gradient[is_penalised]) / l1_of_unit[is_penalised]
 
     @property
     def dual_radius(self) -> float:

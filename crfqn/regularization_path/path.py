@@ -218,7 +218,7 @@ def with_best_refined(
     strengths = {name: getattr(model, f"{name}_") for name in path.varied}
     result, distance = model.result_, model.result_.gap
     if not np.isfinite(distance):
-        distance = result.violation / replace(prepared.problem.penalty, **strengths).dual_radius
+        distance = result.violation / prepared.problem.penalty.with_strengths(**strengths).dual_radius
     if not result.status.is_success or distance <= tol:
         return path
     refined = refine(prepared, strengths, result, tol)

@@ -182,7 +182,7 @@ def train(
     settings = prepared.problem.model
     return minimize(
         prepared.problem.objective,
-        replace(prepared.problem.penalty, **strengths),
+        prepared.problem.penalty.with_strengths(**strengths),
         solver,
         start,
         tol=tol,

@@ -139,17 +139,25 @@ def check_requirements(solver: Solver, objective: Objective, penalty: Penalty) -
 
 
 def check_least_strength(objective: Objective, penalty: Penalty) -> None:
-    """Raise InputError where a coordinate's L1 strength is below `l1`: zeros below it are looked at by no solver."""
-    if penalty.is_uniform:
+    """Raise InputError where a coordinate's L1 strength is below `l1`, as zeros below it are looked at by no solver, or
+    is not 0 although the penalty says that it has no kink there."""
+    if penalty.has_one_l1:
         return
     coords = objective.all_coords()
-    strengths = penalty.l1_of(coords)
-    too_small = np.flatnonzero((strengths < penalty.l1) & ~penalty.is_smooth(coords))
+    strengths, is_smooth = penalty.l1_of(coords), penalty.is_smooth(coords)
+    too_small = np.flatnonzero((strengths < penalty.l1) & ~is_smooth)
     if too_small.size:
         least = too_small[np.argmin(strengths[too_small])]
         raise InputError(
             f"{type(penalty).__name__}: expected l1 to be the least strength of any weight, got l1 = {penalty.l1:g} "
             f"and l1_of = {strengths[least]:g} at coordinate {coords[least]}"
+        )
+    has_kink = np.flatnonzero(is_smooth & (strengths != 0))
+    if has_kink.size:
+        first = has_kink[0]
+        raise InputError(
+            f"{type(penalty).__name__}: expected l1_of = 0 at coordinates without penalty and at those of the ridge, "
+            f"which have no kink at zero, got {strengths[first]:g} at coordinate {coords[first]}"
         )
 
 

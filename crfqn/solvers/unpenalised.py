@@ -9,14 +9,12 @@ gradient then tells the largest useful strength of a penalty (`largest_strength`
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from crfqn.kernels.sparse import found_in
 from crfqn.solvers.line_search import ROUNDING, Trial, backtracking
-from crfqn.solvers.protocols import Coords, Objective, Point, Vector
+from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Vector
 
 MOST_STEPS = 60
 ARMIJO = 1e-4  # the share of the predicted decrease that a step must bring
@@ -120,11 +118,10 @@ def search(point: Point, unpenalised: Coords, g: Vector, d: Vector) -> tuple[Poi
     return None if found.outcome is None else (found.outcome[0], found.length, found.outcome[1])
 
 
-def largest_strength(name: str, objective: Objective, penalty: Any, point: Point) -> float:
+def largest_strength(name: str, objective: Objective, penalty: Penalty, point: Point) -> float:
     """Return the smallest l1 or group_l1 (`name`) of a penalty, the others given, under which no weight leaves zero.
 
-    That is the largest |gradient| of a penalised coordinate, or the largest dual norm of a penalised group, found by
-    scans for gradients above a threshold that falls by halves; 0 where no gradient is left.
+    It is found by scans for gradients above a threshold that falls by halves; 0 where no gradient is left.
     """
     threshold = objective.total_weight
     while threshold < LARGEST_GRADIENT and point.screen(threshold).coords.size:
@@ -132,14 +129,10 @@ def largest_strength(name: str, objective: Objective, penalty: Any, point: Point
     lowest = 1e-12 * threshold
     while threshold > lowest:
         threshold /= 2.0
-        if name == "l1":
-            found = point.screen(threshold)
-            sizes = np.abs(found.gradient[~penalty.is_smooth(found.coords)])
-        else:
-            found = replace(penalty, group_l1=threshold).screen(point)
-            local = penalty.at(found.coords)
-            sizes = local.dual_norms(found.gradient)[local.group > 0]
-        largest = float(sizes.max(initial=0.0))
+        under = penalty.with_strengths(**{name: threshold})
+        screening = point.screen(under.l1) if name == "l1" else under.screen(point)
+        strengths = penalty.strengths_at(name, screening.coords, screening.gradient)
+        largest = float(strengths.max(initial=0.0))
         if largest > threshold:
             return largest
     return 0.0

@@ -33,13 +33,14 @@ from crfqn.papers.agarwal2014.gls import GLS
 from crfqn.papers.blondel2013.fobos import FOBOS
 from crfqn.papers.chierchia2015.regularised import FBPD
 from crfqn.papers.zhong2014.feature_bcd import FeatureBCD
-from crfqn.penalties import ElasticNet, FeatureBlocks
+from crfqn.penalties import ElasticNet, FeatureBlocks, Ridge
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.dual.block_frank_wolfe import BlockFrankWolfe
 from crfqn.solvers.dual.decomposition import DualDecomposition
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.strong_rule import StrongRule
+from crfqn.solvers.unpenalised import largest_strength, solve_unpenalised
 from crfqn.structures.chain import Chain
 from crfqn.threads import Pool
 
@@ -263,3 +264,42 @@ def test_strengths_below_l1_are_refused():
     for solver in (ProxQN(), solver_maker(SOLVERS["fista"])()):
         with pytest.raises(InputError, match=r"the least .* l1 = 0.8 and l1_of = 0.4 at coordinate 3"):
             minimize(objective, page().AdaptiveLasso(l1=0.8, factors=small), solver)
+
+
+def adaptive_problem():
+    """The page's loss and penalty with an intercept, the last feature, that has none."""
+    columns = np.column_stack([X, np.ones(len(X))])
+    objective = Objective(SparseMap(FeatureStore.from_matrix(columns, SINGLE)), page().SquaredLoss(Y, K))
+    factors = np.where(np.arange(K * (F + 1)) % 2, 3.0, 1.0)
+    intercepts = F + (F + 1) * np.arange(K)
+    return objective, factors, intercepts
+
+
+def test_the_largest_strength_counts_factors_and_intercepts():
+    objective, factors, intercepts = adaptive_problem()
+    penalty = page().AdaptiveLasso(l1=1.0, unpenalised=intercepts, factors=factors)
+    start = objective.at(np.empty(0, np.int64), np.empty(0))
+    point = solve_unpenalised(start, intercepts)
+    others = np.setdiff1d(np.arange(K * (F + 1)), intercepts)
+    expected = (np.abs(point.gradient(others)) / factors[others]).max()
+    largest = largest_strength("l1", objective, penalty, point)
+    assert largest == pytest.approx(expected, rel=1e-9)
+    for share, is_empty in ((1.01, True), (0.99, False)):
+        strict = penalty.with_strengths(l1=share * largest)
+        result = minimize(objective, strict, ProxQN(), tol=1e-6)
+        assert (np.setdiff1d(result.coords[result.weights != 0], intercepts).size == 0) == is_empty
+
+
+def test_a_smooth_coordinate_with_l1_is_refused():
+    class Careless(page().AdaptiveLasso):
+        def l1_of(self, coords):
+            return self.l1 * self.factors[coords]
+
+    objective, factors, intercepts = adaptive_problem()
+    ridge = Ridge(np.array([1, F + 2]), 0.3)
+    for settings, first in (({"unpenalised": intercepts}, F), ({"ridge": ridge}, 1)):
+        with pytest.raises(InputError, match=f"expected l1_of = 0 .* at coordinate {first}$"):
+            minimize(objective, Careless(l1=0.8, factors=factors, **settings), ProxQN())
+    page_penalty = page().AdaptiveLasso(l1=0.8, factors=factors, ridge=ridge)
+    assert not page_penalty.l1_of(ridge.coords).any()
+    np.testing.assert_array_equal(page_penalty.l2_of(ridge.coords), 0.3)
