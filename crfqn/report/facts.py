@@ -32,7 +32,7 @@ def fitted_model(model: Any, feature_names: Any = None) -> Model | None:
             raise NotFittedError(f"expected a fitted estimator of crfqn, got {type(model).__name__}")
         if not hasattr(model, "coef_"):
             return None
-        model = model.model_
+        model = model.model_.current
     return model if feature_names is None else replace(model, feature_names=feature_names)
 
 
