@@ -53,7 +53,7 @@ TROUBLES = (
     "sparse", "huge item",
 )  # fmt: skip
 MARGINS = ("squared-hinge", "multitask-squared-hinge")
-KINKED = ("auto", "prox-qn", "owl-qn", "spa-rsa", "fista", "prox-gd", "bcd")
+KINKED = ("auto", "prox-qn", "owl-qn", "spa-rsa", "fista", "prox-gd", "feature-bcd")
 SMOOTH = ("auto", "l-bfgs", "prox-qn", "spa-rsa")
 ROWS = ("auto", "prox-qn", "bcd", "spa-rsa", "fista")
 FLAT_PENALTIES = {

@@ -34,7 +34,7 @@ from sklearn.utils import check_random_state
 
 from crfqn.arrays import NO_COORDS, Coords
 from crfqn.choices import PENALTIES, PenaltyRow, load_class
-from crfqn.errors import InputError
+from crfqn.errors import InputError, warn_caller
 from crfqn.objectives.gradient_noise import gradient_noise, unit_information
 from crfqn.objectives.objective import has_state
 from crfqn.parameters import PARAMETERS
@@ -189,7 +189,7 @@ SOLVERS: SolverTable = {
     "sgd": SGDL1,
     "averaged-perceptron": AveragedPerceptron,
     "passive-aggressive": PassiveAggressive,
-    "bcd": f"{PAPERS}.zhong2014.feature_bcd.FeatureBCD",
+    "feature-bcd": f"{PAPERS}.zhong2014.feature_bcd.FeatureBCD",
 }
 STRUCTURED_SOLVERS: SolverTable = {**SOLVERS, "block-frank-wolfe": BlockFrankWolfe}
 LINEAR_SOLVERS: SolverTable = {
@@ -198,13 +198,16 @@ LINEAR_SOLVERS: SolverTable = {
     "prox-qn": lambda: FOR_FLAT,
     "bcd": RowDescent,
     "bcd-constant": partial(RowDescent, step="constant"),
-    "bcd-single": f"{PAPERS}.zhong2014.feature_bcd.FeatureBCD",
     "dual": DualDecomposition,
     "fbpd": f"{PAPERS}.chierchia2015.regularised.FBPD",
     "fobos": f"{PAPERS}.blondel2013.fobos.FOBOS",
     "l-bfgs": partial(LBFGS, warm_up=False),
     "gls": f"{PAPERS}.agarwal2014.gls.GLS",
 }
+RENAMED = {
+    "bcd": "feature-bcd",
+    "bcd-single": "feature-bcd",
+}  # where a table has another solver of a name, that one
 SEEDS = ("random_state", "seed")  # what solvers call theirs
 
 
@@ -217,6 +220,9 @@ def named_solver(solver: Any, known: SolverTable, random_state: Any) -> Any:
     """Return the solver that one of the `known` names stands for, or a solver object; InputError for anything else."""
     if hasattr(solver, "steps"):
         return solver
+    if isinstance(solver, str) and solver not in known and RENAMED.get(solver) in known:
+        warn_caller(f"solver: {solver!r} is an earlier name of {RENAMED[solver]!r}", FutureWarning)
+        solver = RENAMED[solver]
     if not isinstance(solver, str) or solver not in known:
         raise InputError(f"solver: expected one of {sorted(known)} or a solver object, got {solver!r}")
     return seeded(solver_maker(known[solver])(), random_state)

@@ -31,6 +31,7 @@ from crfqn.data.model_file import ModelFile
 from crfqn.errors import EmptyModelWarning, InputError, ModelFileError, is_called_from, warn_caller
 from crfqn.estimators.automatic import (
     AUTO,
+    RENAMED,
     SOLVERS,
     STRENGTHS,
     STRUCTURED_SOLVERS,
@@ -358,8 +359,11 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     def _from_settings(cls, settings: dict[str, Any]) -> Self:
         """Return an estimator with these parameters; the default takes the place of a solver object."""
         known = {name: settings[name] for name in (*cls._saved(), "solver") if name in settings}
-        if known.get("solver") not in cls.SOLVERS:
-            known.pop("solver", None)
+        solver = known.pop("solver", None)
+        if isinstance(solver, str) and solver not in cls.SOLVERS:
+            solver = RENAMED.get(solver)
+        if solver in cls.SOLVERS:
+            known["solver"] = solver
         return cls(**known)
 
     def _content(self) -> ModelContent:

@@ -86,7 +86,8 @@ class ChainCRF(ChainModel):
         Steps on all items; the warm-up on samples has a limit of its own (40 steps for each of its 4 stages).
     max_seconds : float, optional
         Limit of time, looked at after every iteration.
-    solver : {"auto", "prox-qn", "prox-qn-paper", "owl-qn", "prox-gd", "fista", "spa-rsa", "sgd", "bcd", "l-bfgs"}
+    solver : {"auto", "prox-qn", "prox-qn-paper", "owl-qn", "prox-gd", "fista", "spa-rsa", "sgd", "feature-bcd",
+            "l-bfgs"}
         Or "averaged-perceptron", "passive-aggressive", "block-frank-wolfe", which the loss "hinge" is trained by; or a
         solver object. "auto" is "prox-qn", and "l-bfgs" where l1 and group_l1 are 0, which needs that;
         "prox-qn-paper" is the method as published, the others are those it was compared with.

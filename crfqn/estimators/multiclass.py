@@ -74,7 +74,7 @@ class MulticlassClassifier(ItemClassifier):
         random. "prox-qn"; "prox-gd", "fista", "spa-rsa"; "fobos": item by item,
         never to a small gap; "dual" and "fbpd": dual decomposition (with "l2") and forward-backward primal-dual
         splitting (Chierchia et al. 2015), which the loss "hinge" needs;
-        "l-bfgs": without L1 and rows only; and those of `ChainCRF`, its "bcd" being "bcd-single".
+        "l-bfgs": without L1 and rows only; and those of `ChainCRF`.
         "auto" is "l-bfgs" where only l2 is not 0, "prox-qn" for "l1" and "elastic-net"; over rows it is "prox-qn" for
         up to 2,000 weights and for dense features (where half of the entries are not zero; 5 % of them, unless the
         loss is the squared hinge), else "bcd".

@@ -196,7 +196,8 @@ def test_no_scheduler_is_an_error(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "settings", [{"solver": "sgd", "l1": 0.1}, {"solver": "bcd", "l1": 0.1}, {"loss": "hinge", "l2": 0.1}]
+    "settings",
+    [{"solver": "sgd", "l1": 0.1}, {"solver": "feature-bcd", "l1": 0.1}, {"loss": "hinge", "l2": 0.1}],
 )
 def test_methods_over_single_items_are_refused_by_name(threads, files, settings):
     with pytest.raises(InputError, match="DistributedObjective has no "):

@@ -36,7 +36,10 @@ CHAINS = [
     ChainCRF(),
     ChainCRF(l1=0, l2=1.0),
     ChainCRF(l1=0, l2=1.0, loss="hinge"),
-    *(ChainCRF(l1=1.0, solver=name) for name in ("sgd", "averaged-perceptron", "passive-aggressive", "bcd")),
+    *(
+        ChainCRF(l1=1.0, solver=name)
+        for name in ("sgd", "averaged-perceptron", "passive-aggressive", "feature-bcd")
+    ),
 ]
 X = np.random.default_rng(0).normal(size=(12, 3)) * (np.arange(36).reshape(12, 3) % 2)
 NEW = X[:5] + 1.0

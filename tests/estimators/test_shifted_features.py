@@ -35,7 +35,10 @@ def crf(solver, **settings):
 
 
 MODELS = {
-    **{solver: (crf(solver), Y) for solver in ("auto", "owl-qn", "fista", "spa-rsa", "prox-gd", "bcd")},
+    **{
+        solver: (crf(solver), Y)
+        for solver in ("auto", "owl-qn", "fista", "spa-rsa", "prox-gd", "feature-bcd")
+    },
     "l-bfgs": (crf("l-bfgs", l1=0.0, l2=0.5), Y),
     "sgd": (crf("sgd", max_iter=10), Y),
     "averaged-perceptron": (crf("averaged-perceptron", max_iter=5), Y),

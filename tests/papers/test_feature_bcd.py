@@ -15,7 +15,7 @@ import pytest
 from linked import from_python
 from problems import curvature_at, dense_weights, make_likelihood, make_problem, make_tree_problem
 
-from crfqn import ChainCRF
+from crfqn import ChainCRF, MulticlassCRF
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.objectives.objective import Objective
@@ -374,13 +374,15 @@ class TestWhatMayHaveAWeight:
             ChainCRF(0.5, solver=solver, tol=1e-5, max_iter=900, **possible).fit(
                 problem.sequences, problem.labels
             )
-            for solver in ("bcd", "prox-qn")
+            for solver in ("feature-bcd", "prox-qn")
         ]
         assert models[0].result_.value == pytest.approx(models[1].result_.value, rel=1e-5)
         found, allowed = (set(model.result_.coords) for model in models)
         assert len(found) > 10
         assert len(found ^ allowed) < 10
-        whole = ChainCRF(0.5, solver="bcd", tol=1e-5, max_iter=900).fit(problem.sequences, problem.labels)
+        whole = ChainCRF(0.5, solver="feature-bcd", tol=1e-5, max_iter=900).fit(
+            problem.sequences, problem.labels
+        )
         assert whole.result_.value < models[0].result_.value
 
 
@@ -435,3 +437,16 @@ def test_a_move_has_to_be_tried_before_it_is_accepted():
     loss = start_of(PROBLEMS["chain"].objective(), 1.0)
     with pytest.raises(InputError, match="expected a move to be tried before it is accepted or rejected"):
         loss.accept()
+
+
+def test_earlier_names():
+    problem = PROBLEMS["ten labels"]
+    with pytest.warns(FutureWarning, match="'bcd' is an earlier name of 'feature-bcd'"):
+        ChainCRF(0.5, solver="bcd", max_iter=900).fit(problem.sequences, problem.labels)
+    with pytest.warns(FutureWarning, match="'bcd-single' is an earlier name"):
+        MulticlassCRF(0.5, solver="bcd-single").fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    assert (
+        ChainCRF._from_settings({"solver": "bcd"}).solver == "feature-bcd"
+    )  # of a file of an earlier version
+    settings = {"solver": "bcd", "group_norm": "l2"}
+    assert MulticlassCRF._from_settings(settings).solver == "bcd"

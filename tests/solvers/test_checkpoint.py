@@ -304,7 +304,7 @@ def test_intervals_are_checked(tmp_path, every):
 
 DIGITS = load_digits().data[:150] / 16.0, load_digits().target[:150]
 OF_CLASSES = {
-    "sgd": {"l1": 0.1}, "averaged-perceptron": {}, "bcd": {"l1": 0.1}, "fobos": {"l1": 0.1}, "bcd-single": {"l1": 0.1},
+    "sgd": {"l1": 0.1}, "averaged-perceptron": {}, "bcd": {"l1": 0.1}, "fobos": {"l1": 0.1}, "feature-bcd": {"l1": 0.1},
 }  # fmt: skip
 OF_MARGINS = {
     "dual": {"loss": "squared-hinge", "penalty": "l2", "l2": 1.0},

@@ -105,7 +105,7 @@ CASES = [  # and the solvers that take them; all others refuse
     ("page's loss", "adaptive ridge", CURVATURE | {"l-bfgs", "gls"}),
     ("page's structure", "elastic net", CURVATURE),
     ("page's structure", "ridge", CURVATURE | {"l-bfgs", "gls"}),
-    ("likelihood", "page's penalty", CURVATURE | ONLINE | {"bcd"}),
+    ("likelihood", "page's penalty", CURVATURE | ONLINE | {"feature-bcd"}),
     ("squared hinge", "page's penalty", CURVATURE),
     ("squared hinge", "adaptive ridge", CURVATURE | {"l-bfgs", "gls"}),
     ("hinge", "ridge", GRADIENTS | {"fbpd", "dual decomposition"}),

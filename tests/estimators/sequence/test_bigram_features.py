@@ -149,7 +149,7 @@ def test_unknown_labels_rules_and_validation_items(trained):
 
 def test_what_has_no_place_for_them_says_so_before_training(trained):
     _, y, sequences, _ = trained
-    for solver in ("sgd", "bcd", "averaged-perceptron"):
+    for solver in ("sgd", "feature-bcd", "averaged-perceptron"):
         with pytest.raises(InputError, match="knows one weight for each pair of labels"):
             ChainCRF(solver=solver).fit(sequences, y)
     with pytest.raises(InputError, match="knows one weight for each pair of labels"):

@@ -242,7 +242,7 @@ def test_training_on_partly_known_labels(data):
     smooth = ChainCRF(l1=0.0, l2=0.1, n_threads=1).fit(X, part)
     assert smooth.result_.status is Status.STATIONARY
     with pytest.raises(ViewError, match="PartialLikelihood"):
-        ChainCRF(solver="bcd", n_threads=1).fit(X, part)
+        ChainCRF(solver="feature-bcd", n_threads=1).fit(X, part)
     with pytest.raises(InputError, match="loss='hinge': expected known labels"):
         ChainCRF(l1=0, l2=1, loss="hinge", n_threads=1).fit(X, part)
     with pytest.raises(InputError, match="all_possible_states"):

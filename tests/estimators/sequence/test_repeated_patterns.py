@@ -146,7 +146,7 @@ class TestWithoutB:
     @pytest.mark.parametrize(
         "settings",
         [
-            *({"solver": name, "l1": 0.1} for name in ("prox-qn", "owl-qn", "fista", "sgd", "bcd")),
+            *({"solver": name, "l1": 0.1} for name in ("prox-qn", "owl-qn", "fista", "sgd", "feature-bcd")),
             {"solver": "l-bfgs", "l1": 0, "l2": 0.1},
             {"loss": "hinge", "l2": 1.0},
             {"solver": "averaged-perceptron"},

@@ -118,7 +118,7 @@ def test_other_solvers(blocks, from_memory, solver):
 
 def test_solvers_that_need_all_items_refuse_by_name(blocks):
     with pytest.raises(InputError, match="FeatureBCD cannot train this: Sum has no BlockState"):
-        ChainCRF(l1=0.3, solver="bcd").fit(blocks)
+        ChainCRF(l1=0.3, solver="feature-bcd").fit(blocks)
 
 
 def test_rows_and_their_labels(tmp_path):
