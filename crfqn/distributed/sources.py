@@ -188,17 +188,17 @@ def count_shard(read: Read, templates: Any, asks_pairs: bool) -> Count:
         return Count()
     sequences, vocabulary = rows.sequences, rows.vocabulary
     classes, targets = encode_labels(rows.labels, sequences.offsets)
-    found = Count(sequences.n_positions, sequences.n_features, classes.tolist())
+    count = Count(sequences.n_positions, sequences.n_features, classes.tolist())
     if isinstance(vocabulary, TemplateVocabulary):
-        found.source = vocabulary.source
+        count.source = vocabulary.source
     if vocabulary is not None and not is_hashed(vocabulary):
-        found.names, found.starts = list(vocabulary.names), vocabulary.value_starts.tolist()
-        found.counts = np.bincount(sequences.matrix.indices, minlength=sequences.n_features)
+        count.names, count.starts = list(vocabulary.names), vocabulary.value_starts.tolist()
+        count.counts = np.bincount(sequences.matrix.indices, minlength=sequences.n_features)
     if asks_pairs:
         store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets)
-        found.pairs = observed_pairs(store, targets, len(classes))
-        found.transitions = observed_transitions(store, targets, len(classes))
-    return found
+        count.pairs = observed_pairs(store, targets, len(classes))
+        count.transitions = observed_transitions(store, targets, len(classes))
+    return count
 
 
 class Merged:

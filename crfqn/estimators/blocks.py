@@ -157,11 +157,11 @@ class Blocks:
         try:
             if number not in self._checked and digest(path) != self._sums[number]:
                 raise DataError(f"{path}: the file is damaged: its content does not match its checksum")
-            found = load_file(path)
+            arrays = load_file(path)
             self._checked.add(number)
-            values = found["values"] if found["values"].size else ALL_ONES
-            store = FeatureStore(found["indptr"], found["indices"], values, found["offsets"])
-            return Block(store, found["targets"], found["weights"])
+            values = arrays["values"] if arrays["values"].size else ALL_ONES
+            store = FeatureStore(arrays["indptr"], arrays["indices"], values, arrays["offsets"])
+            return Block(store, arrays["targets"], arrays["weights"])
         except (OSError, SafetensorError, KeyError) as error:
             raise DataError(f"{path}: cannot be read: {error}") from error
 
@@ -299,11 +299,14 @@ class Writer:
             if not filled.all():
                 items, weights = items[filled], weights[filled]
             for first, last in pairwise(block_cuts(items.offsets, most)):
-                own = slice(items.offsets[first], items.offsets[last])
-                if waiting and sum(run[0].n_positions for run in waiting) + own.stop - own.start > most:
+                positions = slice(items.offsets[first], items.offsets[last])
+                if (
+                    waiting
+                    and sum(run[0].n_positions for run in waiting) + positions.stop - positions.start > most
+                ):
                     yield joined(waiting)
                     waiting = []
-                waiting.append((items[first:last], targets[own], weights[first:last]))
+                waiting.append((items[first:last], targets[positions], weights[first:last]))
         yield joined(waiting)
 
     def write_index(self, path: Path, seen: Seen, sizes: NDArray[np.int64], sums: list[str]) -> None:
@@ -329,28 +332,28 @@ class Names:
 
     def add(self, items: Sequences) -> None:
         """Add those of a batch."""
-        found = items.vocabulary
-        if found is None:
+        names = items.vocabulary
+        if names is None:
             if items.feature_names is not None:
                 raise InputError("expected items by name or matrices without names, got named columns")
             return
-        self.kind = found
-        if is_hashed(found):
+        self.kind = names
+        if is_hashed(names):
             return
-        counts = np.bincount(items.matrix.indices, minlength=len(found)).tolist()
-        for name, start, count in zip(found.names, found.value_starts.tolist(), counts, strict=True):
+        counts = np.bincount(items.matrix.indices, minlength=len(names)).tolist()
+        for name, start, count in zip(names.names, names.value_starts.tolist(), counts, strict=True):
             if self.starts.setdefault(name, start) != start:
                 self.starts[name] = UNKNOWN_VALUE
             self.counts[name] = self.counts.get(name, 0) + count
 
     def vocabulary(self) -> Vocabulary | None:
         """Return all that are frequent enough, sorted; None for matrices."""
-        kept = sorted(
+        names = sorted(
             name for name, count in self.counts.items() if self.min_count <= 1 or count >= self.min_count
         )
         if isinstance(self.kind, TemplateVocabulary):
-            return TemplateSource.from_dict(self.kind.stored_source()).vocabulary(kept)
-        return None if self.kind is None else type(self.kind)(kept, [self.starts[name] for name in kept])
+            return TemplateSource.from_dict(self.kind.stored_source()).vocabulary(names)
+        return None if self.kind is None else type(self.kind)(names, [self.starts[name] for name in names])
 
 
 def joined(runs: list[tuple[Sequences, Labels, Vector]]) -> Block:

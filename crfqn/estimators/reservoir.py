@@ -60,12 +60,12 @@ def refit(model: Any, X: Any, y: NDArray, sample_weight: Any) -> Any:
     )
     weights = check_item_weights(sample_weight, len(y))
     batch = Reservoir(X, y, np.ones(len(y)) if weights is None else weights, len(y), before.random)
-    kept = before.followed_by(batch, model.RESERVOIR)
+    sample = before.followed_by(batch, model.RESERVOIR)
     try:
-        _train(model, kept.X, kept.y, kept.item_weights, None if is_first else model)
+        _train(model, sample.X, sample.y, sample.item_weights, None if is_first else model)
     finally:  # an interrupt, too, leaves a model of these items where the training had begun
         if hasattr(model, "coef_") and not hasattr(model, "_reservoir"):
-            model._reservoir = kept
+            model._reservoir = sample
     return model
 
 

@@ -71,9 +71,9 @@ def prepare_sharded(model: Any, X: Any, y: Any, sample_weight: Any, start: Any, 
         run_tasks(client, "crfqn-names", count_shard, count), getattr(shards.templates, "min_count", 1)
     )
     refuse_bigrams(merged.vocabulary, "client")
-    given, rules = as_transitions(model.constraints, model.scheme), None
-    if not given.is_empty:
-        rules = given.rules(merged.classes, np.empty(0, np.int32), np.zeros(1, np.int64))
+    constraints, rules = as_transitions(model.constraints, model.scheme), None
+    if not constraints.is_empty:
+        rules = constraints.rules(merged.classes, np.empty(0, np.int32), np.zeros(1, np.int64))
     checked = model._with_data(merged.classes, merged.n_features, merged.vocabulary, rules)
     begin = model._start(checked, start)
     held = None if validation is None else checked._validation_set(validation, merged.n_positions)

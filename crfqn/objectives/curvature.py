@@ -75,13 +75,13 @@ def squares(point: Any, coords: Coords) -> Vector:
     majorant is sum_t weight x_tf^2 |p_t(k) - observed|: where p is 0 and the label is k there is no curvature at the
     point, but p has to pass through 1/2. Of a piecewise quadratic loss the diagonal is the best guess of it, too.
     """
-    owner, nodes, found = point.objective, point.objective.split(coords), point.evaluation
+    owner, nodes, evaluation = point.objective, point.objective.split(coords), point.evaluation
     if not owner.loss.has_marginals:
         return np.tile(owner.map.squares(nodes, point.score_curvature), (2, 1))
-    table = owner.map.residual_squares(nodes, found.residual, owner.inverse_weights)
+    table = owner.map.residual_squares(nodes, evaluation.residual, owner.inverse_weights)
     if nodes.edges.size == 0:
         return table
-    edges = [edge_curvature(Marginals(point), nodes.edges), np.abs(found.edge_residual)[nodes.edges]]
+    edges = [edge_curvature(Marginals(point), nodes.edges), np.abs(evaluation.edge_residual)[nodes.edges]]
     return np.concatenate([table, np.stack(edges)], axis=1)
 
 
@@ -164,7 +164,7 @@ def dense_model(marginals: Marginals, split: Split, diagonal: Vector, n_sampled:
     x = owner.map.values_at(features, sampled) * np.sqrt(c).astype(np.float32)
     p = marginals.at(states, sampled)
     # p (1 - p) in the form p - p^2 is nothing but rounding where positions are decided: 1 - p, from 64 bits, is not.
-    rest = (1.0 - p).clip(0.0).astype(np.float32)
+    complements = (1.0 - p).clip(0.0).astype(np.float32)
     with_p = p.astype(np.float32)[row]
     for products, feature in zip(with_p, where, strict=True):
         products *= x[feature]
@@ -184,12 +184,12 @@ def dense_model(marginals: Marginals, split: Split, diagonal: Vector, n_sampled:
     def write_joint(part: int) -> None:
         """Write P(below and above) - p(below) p(above) = p(below) (1 - p(above)), as the one implies the other."""
         below = slice(bounds[states[part]], bounds[states[part] + 1])
-        own = x[where[below]] * np.sqrt(p[part].clip(0.0).astype(np.float32) * rest[part])
-        model[below, below] = own @ own.T
+        rows = x[where[below]] * np.sqrt(p[part].clip(0.0).astype(np.float32) * complements[part])
+        model[below, below] = rows @ rows.T
         for state in states[np.isin(states, ancestors.of(states[part]))]:
             above = slice(bounds[state], bounds[state + 1])
             if above != below:
-                block = with_p[below] @ (x[where[above]] * rest[np.searchsorted(states, state)]).T
+                block = with_p[below] @ (x[where[above]] * complements[np.searchsorted(states, state)]).T
                 model[below, above], model[above, below] = block, block.T
 
     pool.each(len(tiles), multiply)
@@ -209,9 +209,9 @@ def write_edges(
     """Write the edges' rows and columns, the last; x (nodes, S): each coordinate's feature, times the root of c."""
     beside = slice(x.shape[0], None)
     for state in states:
-        own = slice(bounds[state], bounds[state + 1])
-        block = x[own] @ edges.with_nodes(state).astype(np.float32)
-        model[own, beside], model[beside, own] = block, block.T
+        nodes = slice(bounds[state], bounds[state + 1])
+        block = x[nodes] @ edges.with_nodes(state).astype(np.float32)
+        model[nodes, beside], model[beside, nodes] = block, block.T
     model[beside, beside] = edges.with_edges()
 
 
@@ -324,19 +324,21 @@ def sparse_model(
 ) -> scipy.sparse.csr_array:
     """Return the model from about `n_sampled` positions, formed in blocks of rows of about `block_numbers` pairs."""
     lists = Lists(marginals, split, n_sampled)
-    pairs, found = np.empty(split.n_nodes, np.int64), np.zeros(diagonal.size)
-    measure_rows(lists.offsets, lists.entries, lists.stops, lists.x, lists.x_p, pairs, found[: split.n_nodes])
-    limits = np.sqrt(LEAST * found)
+    pairs, on_sample = np.empty(split.n_nodes, np.int64), np.zeros(diagonal.size)
+    measure_rows(
+        lists.offsets, lists.entries, lists.stops, lists.x, lists.x_p, pairs, on_sample[: split.n_nodes]
+    )
+    limits = np.sqrt(LEAST * on_sample)
     nodes = node_rows(marginals, lists, pairs, limits, block_numbers)
     beside, among = Rows(np.zeros(split.n_nodes + 1, np.int64), *NO_BLOCK[1:]), np.empty((0, 0))
     if split.edges.size:
         edges = EdgeModel(marginals, split.edges, lists.sampled, lists.shares)
         among = edges.with_edges()
         np.fill_diagonal(among, np.maximum(np.diagonal(among), STORED))
-        found[split.n_nodes :] = np.diagonal(among)
+        on_sample[split.n_nodes :] = np.diagonal(among)
         least = np.sqrt(LEAST * np.diagonal(among))
         beside = edge_columns(marginals, lists, edges, limits, least, block_numbers)
-    return whole(nodes, beside, among, diagonal_scale(found, diagonal), diagonal)
+    return whole(nodes, beside, among, diagonal_scale(on_sample, diagonal), diagonal)
 
 
 def node_rows(

@@ -63,8 +63,8 @@ def total_weight(part: Objective) -> float:
 def about_means(objective: Any, squares: Vector) -> Vector:
     """Return sum_t c_t (x_tf - m_f)^2 of `squares`, sum_t c_t x_tf^2, m the means; 0 where rounding is left, (F,)."""
     sums, totals = zip(*objective.of_parts(weighted_sums), strict=True)
-    found = squares - sum(sums) ** 2 / sum(totals)
-    return np.where(found > ROUNDING * squares, found, 0.0)
+    centred = squares - sum(sums) ** 2 / sum(totals)
+    return np.where(centred > ROUNDING * squares, centred, 0.0)
 
 
 def unit_information(objective: Any, unpenalised: Coords) -> float:

@@ -81,21 +81,21 @@ class ItemMixtures:
         nodes, store = owner.split(coords), owner.map.store
         size = self._most_node_entries(nodes)
         item_of = np.repeat(np.arange(owner.n_items, dtype=np.int32), np.diff(owner.map.offsets))
-        found = Parts(
+        node_parts = Parts(
             np.empty(nodes.n_nodes + 1, np.int64), np.empty(size, np.int32), np.empty(size, np.float32)
         )
         arrays = store.indptr, store.indices, store.values
         residual = self.point.evaluation.residual
-        n = gather_parts(nodes.states, nodes.features, *arrays, item_of, residual, found)
+        n = gather_parts(nodes.states, nodes.features, *arrays, item_of, residual, node_parts)
         if not nodes.edges.size:
-            return Parts(found.starts, found.items[:n], found.values[:n])
+            return Parts(node_parts.starts, node_parts.items[:n], node_parts.values[:n])
         edges = self._edges(nodes.edges)[0]
         row, items = np.nonzero(edges)
         starts = n + np.searchsorted(row, np.arange(1, nodes.edges.size + 1))
         return Parts(
-            np.concatenate([found.starts, starts]),
-            np.concatenate([found.items[:n], items.astype(np.int32)]),
-            np.concatenate([found.values[:n], edges[row, items].astype(np.float32)]),
+            np.concatenate([node_parts.starts, starts]),
+            np.concatenate([node_parts.items[:n], items.astype(np.int32)]),
+            np.concatenate([node_parts.values[:n], edges[row, items].astype(np.float32)]),
         )
 
     def _edges(self, chosen: Coords) -> tuple[Vector, Vector]:
@@ -142,16 +142,16 @@ class ItemMixtures:
 
     def at_shares(self, shares: Vector) -> Any:
         """Return the point with the gradient of the mixtures: one inference pass where there are edges."""
-        owner, point, found = self.owner, self.point, self.point.evaluation
-        residual = found.residual * np.repeat(shares, np.diff(owner.map.offsets))
-        edges = found.edge_residual
+        owner, point, evaluation = self.owner, self.point, self.point.evaluation
+        residual = evaluation.residual * np.repeat(shares, np.diff(owner.map.offsets))
+        edges = evaluation.edge_residual
         if owner.loss.n_edges:
             owner.n_passes += 1
             edges = owner.loss.evaluate(
                 point.scores, point.edges, owner.weights * shares, owner.pool
             ).edge_residual
         out = type(point)(owner, point.coords, point.weights, point.scores, point.edges)
-        out.evaluation = replace(found, residual=residual, edge_residual=edges)
+        out.evaluation = replace(evaluation, residual=residual, edge_residual=edges)
         return out
 
 

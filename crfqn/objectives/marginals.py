@@ -136,12 +136,14 @@ def edge_curvature(marginals: Marginals, edges: NDArray[np.int64]) -> NDArray[np
         edge_curvatures(parts[part], parts[part + 1], *arrays, sums[part])
 
     owner.pool.each(N_PARTS, run)
-    found = sums.sum(axis=0).reshape(-1)
+    variances = sums.sum(axis=0).reshape(-1)
     if marginals.loss.edge_layout.has_contexts:
         p = marginals.at(np.arange(owner.n_states), np.arange(owner.n_positions))
         others = marginals.loss.structure.variances(p, owner.position_weights, owner.pool)
-        found = np.concatenate([found, others])
-    return np.maximum(found[edges], 0.0)  # a difference: of decided positions it may be a rounding below 0
+        variances = np.concatenate([variances, others])
+    return np.maximum(
+        variances[edges], 0.0
+    )  # a difference: of decided positions it may be a rounding below 0
 
 
 class EdgeModel:
@@ -169,9 +171,9 @@ class EdgeModel:
         after = np.minimum(sampled + 1, owner.n_positions - 1)
         self.after = marginals.at(states, after) * ~is_start[sampled + 1]
         structure = marginals.loss.structure
-        behind, own = structure.occurrences(after), structure.occurrences(sampled)
-        self.outgoing = self._transitions(self.firsts, self.seconds, self.after, behind)
-        self.incoming = self._transitions(self.seconds, self.firsts, before, own)
+        at_next, at_sampled = structure.occurrences(after), structure.occurrences(sampled)
+        self.outgoing = self._transitions(self.firsts, self.seconds, self.after, at_next)
+        self.incoming = self._transitions(self.seconds, self.firsts, before, at_sampled)
 
     def _transitions(
         self,
@@ -185,10 +187,10 @@ class EdgeModel:
         arrays = here, there, self.here, neighbours, self.owners, *occurrences
         count_transitions(*arrays, ends[1:])
         np.cumsum(ends, out=ends)
-        found, q = np.empty(ends[-1], np.int32), np.empty(ends[-1])
-        list_transitions(*arrays, ends, found, q)
-        own, positions = here[found], np.repeat(np.arange(ends.size - 1), np.diff(ends))
-        return TransitionCounts(ends, found, own, q, self.here[own, positions] * q)
+        edges, q = np.empty(ends[-1], np.int32), np.empty(ends[-1])
+        list_transitions(*arrays, ends, edges, q)
+        states, positions = here[edges], np.repeat(np.arange(ends.size - 1), np.diff(ends))
+        return TransitionCounts(ends, edges, states, q, self.here[states, positions] * q)
 
     def _matrix(self, lists: TransitionCounts) -> Sparse:
         """Return the means of the lists' entries as a matrix, (S, E')."""

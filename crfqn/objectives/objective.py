@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.arrays import NO_COORDS, Coords, Vector
+from crfqn.arrays import Coords, Vector
 from crfqn.errors import InputError, ViewError
 from crfqn.objectives import curvature
 from crfqn.objectives.fingerprint import fingerprint
@@ -131,12 +131,10 @@ class BaseObjective:
     is_convex : bool; of a loss that is not, nothing is proved, and its runs end at stationary points
     is_nonnegative : bool; whether 0 is the smallest loss
     operations : Operations, what a pass takes
-    asked : of the last gradient, most likely that of the next point: where a pass is dear the next one tells it
     """
 
     in_blocks: ClassVar[bool] = False
     n_bytes: Any = 0
-    asked: Coords = NO_COORDS
     n_passes: float
     support: Support
     parts: Any

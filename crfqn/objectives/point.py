@@ -195,9 +195,11 @@ class Point(BasePoint):
     @cached_property
     def dual(self) -> DualLoss:  # type: ignore[override]
         """The dual loss along the mixtures that the point proves bounds with."""
-        owner, found = self.objective, self.evaluation
-        dual = owner.loss.dual(found, owner.weights)
-        return dual if owner.offset is None else dual.around(float(np.vdot(found.residual, owner.offset)))
+        owner, evaluation = self.objective, self.evaluation
+        dual = owner.loss.dual(evaluation, owner.weights)
+        return (
+            dual if owner.offset is None else dual.around(float(np.vdot(evaluation.residual, owner.offset)))
+        )
 
     def gradient(self, coords: Coords) -> Vector:
         """Return the partial derivatives of the loss at `coords` (Zhong et al., equations 20 and 21)."""
@@ -206,23 +208,27 @@ class Point(BasePoint):
         return joined(sums, self.evaluation.edge_residual[nodes.edges])
 
     def _screen(self, threshold: float) -> Screening:
-        owner, found = self.objective, self.evaluation
-        nodes = owner.map.screen(found.residual, threshold)
-        edges = np.flatnonzero(np.abs(found.edge_residual) > threshold)
+        owner, evaluation = self.objective, self.evaluation
+        nodes = owner.map.screen(evaluation.residual, threshold)
+        edges = np.flatnonzero(np.abs(evaluation.edge_residual) > threshold)
         coords = joined(nodes.coords, edges + owner.n_states * owner.map.n_features)
-        return self._within_support(Screening(coords, joined(nodes.gradient, found.edge_residual[edges])))
+        return self._within_support(
+            Screening(coords, joined(nodes.gradient, evaluation.edge_residual[edges]))
+        )
 
     def screen_rows(self, bound: float, inside: float, order: int) -> Screening:
         """Return whole rows, all weights of a feature: those with || max(|gradient| - inside, 0) || > bound, the
         point's own, and perhaps others; the norm is the sum (order 1) or Euclidean (2); an edge is a row of its own."""
-        owner, own, found = self.objective, self.objective.split(self.coords), self.evaluation
-        features, gradients = owner.map.screen_rows(found.residual, union(own.features), bound, inside, order)
-        edges = union(np.flatnonzero(np.abs(found.edge_residual) > bound + inside), own.edges)
+        owner, nodes, evaluation = self.objective, self.objective.split(self.coords), self.evaluation
+        features, gradients = owner.map.screen_rows(
+            evaluation.residual, union(nodes.features), bound, inside, order
+        )
+        edges = union(np.flatnonzero(np.abs(evaluation.edge_residual) > bound + inside), nodes.edges)
         first = owner.map.n_features * np.arange(owner.n_states)
         coords = joined(
             (first[:, None] + features).reshape(-1), edges + owner.n_states * owner.map.n_features
         )
-        gradient = joined(gradients.reshape(-1), found.edge_residual[edges])
+        gradient = joined(gradients.reshape(-1), evaluation.edge_residual[edges])
         return self._within_support(Screening(coords, gradient))
 
     def _within_support(self, found: Screening) -> Screening:

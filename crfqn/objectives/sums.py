@@ -149,13 +149,13 @@ class Sum(BaseObjective):
     """The sum of objectives over the same coordinates.
 
     executor : Parts, which asks them
-    asked : coordinates whose gradient was computed last, most likely those of the next point
+    likely_coords : coordinates whose gradient was computed last, most likely those of the next point
     """
 
     in_blocks: ClassVar[bool] = True
 
     def __init__(self, executor: Parts) -> None:
-        self.executor, self.n_passes, self.asked = executor, 0.0, NO_COORDS
+        self.executor, self.n_passes, self.likely_coords = executor, 0.0, NO_COORDS
 
     @classmethod
     def of(cls, parts: Iterable[Objective], most_kept: int = KEPT_NUMBERS, scratch: str | None = None) -> Sum:
@@ -321,7 +321,7 @@ class SumPoint(BasePoint):
         """The first sweep over local parts: item losses, value, dual loss, and where each sweep is a pass the gradient
         that is likely to be needed next."""
         owner = self.objective
-        coords = NO_COORDS if owner.keeps_points else owner.asked
+        coords = NO_COORDS if owner.keeps_points else owner.likely_coords
 
         def answers(part: Point) -> tuple[Vector, float, DualLoss, Vector]:
             dual = part.dual if owner.executor.room else NoDual()  # duals may be as large as the scores
@@ -354,7 +354,7 @@ class SumPoint(BasePoint):
 
     def gradient(self, coords: Coords) -> Vector:
         """Return the partial derivatives of the loss at `coords`."""
-        self.objective.asked = coords
+        self.objective.likely_coords = coords
         for known_coords, gradient in self._gradients:
             place, is_known = found_in(known_coords, coords)
             if is_known.all():

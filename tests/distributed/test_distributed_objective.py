@@ -91,7 +91,7 @@ def test_every_number_is_that_of_blocks(threads, kind):
 def test_many_shards_add_up_as_many_blocks(threads, kind):
     shared, here = DistributedObjective.of(threads, parts_of(kind, MANY_CUTS)), blocked(kind, MANY_CUTS)
     assert shared.n_parts == len(MANY_CUTS) - 1 > 8
-    here.asked = np.arange(1)
+    here.likely_coords = np.arange(1)
     found, expected = (each.at(*weights_of(here)) for each in (shared, here))
     assert found.value == expected.value
     assert found.dual_value(0.7) == expected.dual_value(0.7)

@@ -129,7 +129,9 @@ def test_passes_are_counted_where_nothing_fits(whole):
     following = total.at(*weights_of(whole, seed=2))
     assert following.value == following.value
     before = total.n_passes
-    following.gradient(total.asked[1:])  # found along with the value, as it was the last that was asked for
+    following.gradient(
+        total.likely_coords[1:]
+    )  # found along with the value, as it was the last that was asked for
     assert total.n_passes == before
 
 

@@ -48,7 +48,7 @@ wrapped = pytest.mark.parametrize("wrapper", WRAPPERS)
 
 # What solvers may ask of a problem, a point, a ray: the data may be on another machine.
 OBJECTIVE = [
-    "all_coords", "asked", "at", "check_state", "fingerprints", "gram", "gram_product", "has_curvature", "has_gram",
+    "all_coords", "at", "check_state", "fingerprints", "gram", "gram_product", "has_curvature", "has_gram",
     "has_hessian_bound", "hessian_bound", "in_segments", "is_convex", "is_nonnegative", "is_roundable",
     "mean_occurrence", "n_bytes", "n_coords", "n_features", "n_items", "n_node_coords",
     "n_passes", "n_positions", "operations", "pool", "proves_zeros", "refusal", "sample", "state", "total_weight",

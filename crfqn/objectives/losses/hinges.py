@@ -215,18 +215,20 @@ class MulticlassHinge(SingleLabel):
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> SubgradientEvaluation:
         """O(N K)."""
-        items, own = np.arange(self.n_positions), self.own(scores)
+        items, label_scores = np.arange(self.n_positions), self.own(scores)
         raised = scores + 1.0
         raised[self.labels, items] = (
-            own  # to the last digit: a label that is above itself would prove a margin
+            label_scores  # to the last digit: a label that is above itself would prove a margin
         )
         best = raised.argmax(axis=0)
-        violated = raised[best, items] > own
+        violated = raised[best, items] > label_scores
         best = np.where(violated, best, self.labels)
         residual = np.zeros_like(scores)
         residual[best, items] = weights
         residual[self.labels, items] -= weights
-        return SubgradientEvaluation(np.maximum(raised[best, items] - own, 0.0), residual, NO_EDGES, violated)
+        return SubgradientEvaluation(
+            np.maximum(raised[best, items] - label_scores, 0.0), residual, NO_EDGES, violated
+        )
 
     def dual(self, evaluation: SubgradientEvaluation, weights: Vector) -> LinearDual:
         return LinearDual(float(weights @ evaluation.violated))

@@ -105,14 +105,14 @@ class Likelihood(StructuredLoss, LogPartition):
     has_curvature = has_marginals = True
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> LikelihoodEvaluation:
-        found = self.structure.infer(scores, edges, self.targets, weights, pool)
+        inference = self.structure.infer(scores, edges, self.targets, weights, pool)
         return LikelihoodEvaluation(
-            found.log_partition - found.target_score,
-            found.residual,
-            found.edge_residual,
-            found.log_partition,
-            found.target_score,
-            float(weights @ found.log_partition) - found.expected_score,
+            inference.log_partition - inference.target_score,
+            inference.residual,
+            inference.edge_residual,
+            inference.log_partition,
+            inference.target_score,
+            float(weights @ inference.log_partition) - inference.expected_score,
         )
 
     def dual(self, evaluation: LikelihoodEvaluation, weights: Vector) -> MixtureDual:

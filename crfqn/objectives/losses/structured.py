@@ -136,7 +136,7 @@ class StructuralHinge(StructuredLoss):
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> ViolationEvaluation:
         worst = self.loss_augmented_decode(scores, edges, pool)
-        own = self.structure.label_scores(self.targets, scores, edges)
+        label_scores = self.structure.label_scores(self.targets, scores, edges)
         by_position = np.repeat(weights, np.diff(self.structure.offsets))
         residual = np.zeros_like(scores)
         for labels, sign in ((worst.states, 1.0), (self.targets, -1.0)):
@@ -144,7 +144,7 @@ class StructuralHinge(StructuredLoss):
             residual[states, positions] += sign * by_position[positions]
         edge_residual = self.structure.counts(worst.states, weights)
         return ViolationEvaluation(
-            np.maximum(worst.score - own, 0.0),  # rounding may leave less than that of y_i itself
+            np.maximum(worst.score - label_scores, 0.0),  # rounding may leave less than that of y_i itself
             residual,
             edge_residual - self.observed_edges(weights),
             self.distances(worst.states),
