@@ -448,5 +448,3 @@ def test_earlier_names():
     assert (
         ChainCRF._from_settings({"solver": "bcd"}).solver == "feature-bcd"
     )  # of a file of an earlier version
-    settings = {"solver": "bcd", "group_norm": "l2"}
-    assert MulticlassCRF._from_settings(settings).solver == "bcd"
