@@ -12,6 +12,7 @@ from functools import wraps
 from typing import Any, TypeVar, cast
 
 from crfqn.progress import ProgressDisplay, telling_of_compilation
+from crfqn.result import Progress
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -45,36 +46,28 @@ def with_tasks(fit: Fit) -> Fit:
     return cast(Fit, with_callbacks(reporting) if HAS_CALLBACKS else reporting)
 
 
-class Tasks:
-    """The iterations of an estimator's training as tasks of scikit-learn's; without callbacks nothing happens."""
-
-    def __init__(self, estimator: Any) -> None:
-        self.estimator = estimator
-        self.context = getattr(estimator, "_callback_fit_ctx", None)
-        self.n_reported = 0
-
-    def report(self, iteration: int) -> bool:
-        """Report an iteration, once; returns whether a callback asks to stop."""
-        if self.context is None or not self.n_reported < iteration <= self.estimator.max_iter:
-            return False
-        self.n_reported = iteration
-        task = self.context.subcontext(task_name="iteration")
-        task.call_on_fit_task_begin(estimator=self.estimator)
-        return bool(task.call_on_fit_task_end(estimator=self.estimator))
-
-
 class Callbacks:
-    """All callbacks of a training as one, open while it runs; is_watched : whether held-out items are scored."""
+    """All callbacks of a training as one, open while it runs; is_watched : whether held-out items are scored.
+
+    The iterations are tasks of scikit-learn's callbacks, where the estimator has any, each reported once.
+    """
 
     def __init__(self, estimator: Any, is_watched: bool = False) -> None:
-        self.callback, self.tasks = estimator.callback, Tasks(estimator)
+        self.estimator, self.n_reported = estimator, 0
+        self.context = getattr(estimator, "_callback_fit_ctx", None)
         is_sent = getattr(estimator, "client", None) is not None
         self.display = ProgressDisplay(None, is_watched, is_sent) if estimator.verbose else None
 
-    def __call__(self, record: Any) -> bool:
-        stops = bool(self.display(record)) if self.display else False
-        stops = self.tasks.report(record.iteration) or stops
-        return (bool(self.callback(record)) if self.callback else False) or stops
+    def __call__(self, record: Progress) -> bool:
+        estimator, stops = self.estimator, False
+        if self.display:
+            self.display(record)
+        if self.context is not None and self.n_reported < record.iteration <= estimator.max_iter:
+            self.n_reported = record.iteration
+            task = self.context.subcontext(task_name="iteration")
+            task.call_on_fit_task_begin(estimator=estimator)
+            stops = bool(task.call_on_fit_task_end(estimator=estimator))
+        return (estimator.callback is not None and bool(estimator.callback(record))) or stops
 
     def __enter__(self) -> Callbacks:
         if self.display:

@@ -24,7 +24,7 @@ from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.automatic import AutoSolver
 from crfqn.objectives.fingerprint import fingerprint
 from crfqn.result import HeldOutScores, Progress, Result, Status, Trace
-from crfqn.solvers.minimize import Run
+from crfqn.solvers.minimize import RunState
 from crfqn.solvers.protocols import Point, Solver
 
 logger = logging.getLogger("crfqn.training")
@@ -55,7 +55,7 @@ class Checkpoint:
         """Whether there is one."""
         return os.path.lexists(self.path)
 
-    def open(self, solver: Solver, run: Run, first: SparseWeights) -> Result | None:
+    def open(self, solver: Solver, run: RunState, first: SparseWeights) -> Result | None:
         """Let a run that begins at the weights `first` go on from the file, if there is one, or return its result.
 
         Raises InputError for a folder that cannot be used, and for a file that is damaged or of another training.
@@ -87,13 +87,13 @@ class Checkpoint:
         logger.info("going on from %s, iteration %d", self.path, run.n_iter)
         return None
 
-    def remaining(self, solver: Any, run: Run) -> Any:
+    def remaining(self, solver: Any, run: RunState) -> Any:
         """Return the solver of the rest of a run: of a fixed number of epochs those that are left."""
         if not hasattr(solver, "n_epochs"):
             return solver
         return replace(solver, n_epochs=max(solver.n_epochs - run.n_iter, 1))
 
-    def after_step(self, run: Run, point: Point) -> None:
+    def after_step(self, run: RunState, point: Point) -> None:
         """Write weights and trace after a step on all items, if it is time."""
         if isinstance(self.every, str) and self.every.endswith("s"):
             least = max(float(self.every[:-1]), DEAREST * self.cost)
@@ -103,7 +103,7 @@ class Checkpoint:
         if is_due:
             self._write(run, point.sparse_weights)
 
-    def after_run(self, run: Run, status: Status) -> None:
+    def after_run(self, run: RunState, status: Status) -> None:
         """Write the last weights of a run that was cut off."""
         if status in CUT_OFF:
             self._write(run, run.newest)
@@ -118,7 +118,7 @@ class Checkpoint:
             numbers["held_out"] = asdict(result.held_out)
         self._write_file(arrays, {"result": numbers})
 
-    def _write(self, run: Run, newest: SparseWeights) -> None:
+    def _write(self, run: RunState, newest: SparseWeights) -> None:
         arrays = arrays_of(best=run.best.weights, newest=newest) | columns_of(run.trace)
         numbers: dict[str, Any] = {
             "n_iter": run.n_iter,
@@ -192,7 +192,7 @@ def result_of(file: ModelFile) -> Result:
     )
 
 
-def resume(run: Run, file: ModelFile) -> None:
+def resume(run: RunState, file: ModelFile) -> None:
     """Put a run where another was when the file was written; what else it has to know is in the trace."""
     numbers = file.table("run")
     run.n_iter, run.violation = numbers["n_iter"], numbers["violation"]
@@ -214,7 +214,7 @@ def resume(run: Run, file: ModelFile) -> None:
         run.looks.best = weights_of(file, "best_score")
 
 
-def settings_of(solver: Solver, run: Run, start: SparseWeights) -> dict[str, Any]:
+def settings_of(solver: Solver, run: RunState, start: SparseWeights) -> dict[str, Any]:
     """Return all that a run depends on by name: texts and numbers, and fingerprints of what is larger."""
     objective, penalty = run.objective, run.penalty
     if isinstance(solver, AutoSolver):

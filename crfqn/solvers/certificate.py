@@ -94,27 +94,6 @@ def best_dual_value(point: Point, penalty: Penalty, screening: Screening) -> flo
     return best_bound(point, penalty, screening).dual_value
 
 
-class Proof(NamedTuple):
-    """A proof: the weights with scale |g_j| + radius spread_j < bound are zero at the optimum."""
-
-    bound: float
-    scale: float
-    radius: float
-
-
-def proof_at(penalty: Penalty, point: Point, value: float) -> Proof | None:
-    """Return what a point and the smallest known `value` prove; None where there is no certificate."""
-    dual_value, scale = best_bound(point, penalty, penalty.screen(point))
-    if not np.isfinite(dual_value):
-        return None
-    return Proof((1.0 - DIGITS) * penalty.l1, scale, radius_of(value, dual_value))
-
-
-def radius_of(value: float, dual_value: float) -> float:
-    """Return half of the distance that the mixtures can be from the optimal ones."""
-    return 0.5 * float(np.sqrt(2.0 * (max(value - dual_value, 0.0) + DIGITS * abs(value))))
-
-
 def count_proved_zeros(
     objective: Objective, penalty: Penalty, point: Point, value: float, bound: ItemBound | None = None
 ) -> int | None:
@@ -125,18 +104,18 @@ def count_proved_zeros(
     value : the smallest value of objective and penalty that is known, at this point or another
     bound : what mixtures with a share for each item prove at this point; their gradient takes the place of s g
     """
-    has_one_bound = penalty.is_separable and penalty.has_one_l1
-    if not objective.proves_zeros or not has_one_bound:
+    if not (objective.proves_zeros and penalty.is_separable and penalty.has_one_l1):
         return None
-    proof = proof_at(penalty, point, value)
-    if bound is not None and (proof is None or radius_of(value, bound.dual_value) < proof.radius):
-        point = point.at_shares(bound.shares)
-        proof = Proof((1.0 - DIGITS) * penalty.l1, 1.0, radius_of(value, bound.dual_value))
-    if proof is None:
+    dual_value, scale = best_bound(point, penalty, penalty.screen(point))
+    if bound is not None and not dual_value >= bound.dual_value:
+        point, dual_value, scale = point.at_shares(bound.shares), bound.dual_value, 1.0
+    if not np.isfinite(dual_value):
         return None
+    # Half of the distance that the mixtures can be from the optimal ones.
+    radius = 0.5 * float(np.sqrt(2.0 * (max(value - dual_value, 0.0) + DIGITS * abs(value))))
     # No zeros of the model, or not held there by the penalty.
     others = union(point.coords, penalty.unpenalised, penalty.ridge.coords)
-    return point.count_within(*proof, others)
+    return point.count_within((1.0 - DIGITS) * penalty.l1, scale, radius, others)
 
 
 def relative_gap(value: float, dual_value: float) -> float:

@@ -93,7 +93,7 @@ def minimize(
     check_requirements(solver, objective, penalty)
     logger.info("training by %s, tol %s, at most %d iterations", type(solver).__name__, tol, max_iter)
     weights = SparseWeights.without_zeros(*(start if isinstance(start, tuple) else start.sparse_weights))
-    run = Run(objective, penalty, weights, tol, max_iter, max_seconds, callback, to_rounding, held_out)
+    run = RunState(objective, penalty, weights, tol, max_iter, max_seconds, callback, to_rounding, held_out)
     if checkpoint is not None:
         result = checkpoint.open(solver, run, weights)
         if result is not None:
@@ -145,7 +145,7 @@ def minimize(
     return result
 
 
-class Run:
+class RunState:
     """The record of one run, and the verdict on each of its states.
 
     best, newest : the best weights so far with their objective; the weights after the last step

@@ -51,13 +51,13 @@ def newton_on_support(objective: Objective, penalty: Penalty, point: Point) -> S
     """
     if not is_small(objective, penalty, point):
         return None
-    here, found = screen_point(penalty, point), None
+    here = first = screen_point(penalty, point)
     for _ in range(MOST_STEPS):
-        there = enter(objective, here) or newton_step(objective, here)
-        if there is None:
-            return found
-        here = found = there
-    return found
+        better = enter(objective, here) or newton_step(objective, here)
+        if better is None:
+            break
+        here = better
+    return None if here is first else here
 
 
 def is_small(objective: Objective, penalty: Penalty, point: Point) -> bool:
@@ -68,7 +68,7 @@ def is_small(objective: Objective, penalty: Penalty, point: Point) -> bool:
 
 
 def newton_step(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | None:
-    """Return the first acceptable of the points w + d, w + d / 2, ...; None if there is none."""
+    """Return the first acceptable of the points w + d, w + d / 2, ...; None if trial is none."""
     inside = np.flatnonzero((here.w != 0) | here.penalty.is_smooth(here.coords))
     coords, w = here.coords[inside], here.w[inside]
     system = newton_system(objective, here, inside)
@@ -85,10 +85,10 @@ def newton_step(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | No
 
     def attempt(length: float) -> Trial[ScreenedPoint | None] | None:
         v = kept_in_orthant(here.penalty, coords, w, w + length * d)
-        there = accepted(objective, here, coords, v, -length * slope)
-        if there is None and is_hidden(-length * slope, here.value):
+        trial = accepted(objective, here, coords, v, -length * slope)
+        if trial is None and is_hidden(-length * slope, here.value):
             return None
-        return Trial(there, there is not None)
+        return Trial(trial, trial is not None)
 
     return backtracking(attempt, 1.0, 0.5).outcome
 
@@ -160,13 +160,13 @@ def accepted(
     w = here.w.copy()
     w[np.searchsorted(here.coords, coords)] = v
     used = np.flatnonzero(w)
-    there = screen_point(here.penalty, objective.at(here.coords[used], w[used]))
+    trial = screen_point(here.penalty, objective.at(here.coords[used], w[used]))
     unseen = NOISE * ROUNDING * abs(here.value)
-    if not there.value <= here.value + unseen:
+    if not trial.value <= here.value + unseen:
         return None
-    is_visible = here.value - there.value > max(1e-4 * predicted_decrease, unseen)
-    is_better = there.violation <= LEAST_GAIN * here.violation
-    return there if is_visible or is_better else None
+    is_visible = here.value - trial.value > max(1e-4 * predicted_decrease, unseen)
+    is_better = trial.violation <= LEAST_GAIN * here.violation
+    return trial if is_visible or is_better else None
 
 
 def steps_worth_taking(n_passes: float, of_pass: float) -> int:
@@ -181,10 +181,10 @@ def second_look(seen: ScreenedPoint, tol: float, most_steps: int) -> tuple[Scree
     first = seen.value
     for _ in range(MOST_LOOKS):
         least = tol * abs(seen.value)
-        there = lower_point(seen, most_steps, least)
-        if there is None:
+        trial = lower_point(seen, most_steps, least)
+        if trial is None:
             break
-        before, seen = seen.value, there
+        before, seen = seen.value, trial
         if before - seen.value <= least:
             break
     return seen, (first - seen.value) / abs(seen.value)
@@ -211,10 +211,10 @@ def lower_point(seen: ScreenedPoint, most_steps: int, least: float) -> ScreenedP
             continue  # kinks that the model does not know are all that bounds it
         if promise <= max(least, seen.value - lowest):
             break
-        there = here.way_to(here.w - basis.T @ (turn @ (c / lifted))).at(1.0)
-        value = there.value + seen.penalty.value(there.coords, there.weights)
+        trial = here.way_to(here.w - basis.T @ (turn @ (c / lifted))).at(1.0)
+        value = trial.value + seen.penalty.value(trial.coords, trial.weights)
         if value < lowest:
-            best, lowest = there, value
+            best, lowest = trial, value
     return None if best is None else screen_point(seen.penalty, best)
 
 

@@ -104,10 +104,6 @@ class ScreenedPoint:
         """Return by how much the objective falls from here to `trial` = w + step."""
         return self.point.value - trial.value - (self.local.value(self.w + step) - self.penalty_value)
 
-    def change_of_gradient(self, trial: Point) -> Vector:
-        """Return the change of the gradient from here to the trial point, (n,)."""
-        return trial.gradient(self.coords) - self.g
-
     def accept(self, step: Vector, trial: Point) -> Vector:
         """Move to `trial` = w + step; returns y, the change of the gradient."""
         before, g = self.g, trial.gradient(self.coords)
@@ -130,9 +126,9 @@ def may_move(
     what `penalty.screen` has found at the point."""
     coords, g = screening.coords, screening.gradient
     asked = sorted_union(point.coords, penalty.unpenalised, also)
-    rest = asked[~found_in(coords, asked)[1]]
-    if rest.size:
-        coords, (g, more_g) = aligned((coords, g), (rest, point.gradient(rest)))
+    missing = asked[~found_in(coords, asked)[1]]
+    if missing.size:
+        coords, (g, more_g) = aligned((coords, g), (missing, point.gradient(missing)))
         g += more_g
     w = np.zeros(coords.size)
     w[places(coords, point.coords)] = point.weights

@@ -53,8 +53,8 @@ class SmoothPoint:
     def curvature(self) -> Vector:
         """Return the diagonal of the Hessian, (n,): above 0 where all is decided, 1 for weights of no effect."""
         diagonal = self.point.curvature(self.coords).diagonal
-        found = diagonal + self.l2 + FLOOR * self.point.feature_scale(self.coords)
-        return np.where(found > 0, found, 1.0)
+        diagonal = diagonal + self.l2 + FLOOR * self.point.feature_scale(self.coords)
+        return np.where(diagonal > 0, diagonal, 1.0)
 
     def moved(self, step: Vector) -> SmoothPoint:
         """Return the point w + step, evaluated at all coordinates: those of features that no item has stay zero."""
@@ -146,15 +146,15 @@ class Factor:
         SIAM Review 2011, lemma 4.1), and at least ||T^q g|| / ||T^(q-1) g||. With q = 1 the bound may be sqrt(F) times
         too large; further powers are taken while `NEAR` is still between the two.
         """
-        probes, found = np.random.RandomState(0).normal(size=(PROBES, self.scales.size)), np.inf
+        probes, bound = np.random.RandomState(0).normal(size=(PROBES, self.scales.size)), np.inf
         lengths = np.linalg.norm(probes, axis=1)
         for power in range(1, MOST_POWERS + 1):
             probes = self.half_solve(product(self.half_solve(probes, transposed=True))) - probes
             before, lengths = lengths, np.linalg.norm(probes, axis=1)
-            found = min(found, float((10.0 * np.sqrt(2.0 / np.pi) * lengths.max()) ** (1.0 / power)))
-            if found <= NEAR or (lengths > NEAR * before).any():
+            bound = min(bound, float((10.0 * np.sqrt(2.0 / np.pi) * lengths.max()) ** (1.0 / power)))
+            if bound <= NEAR or (lengths > NEAR * before).any():
                 break
-        return found
+        return bound
 
     def solve(self, table: Vector) -> Vector:
         """Return the table, (K, F), with the inverse applied to each row."""
@@ -163,10 +163,10 @@ class Factor:
     def half_solve(self, table: Vector, transposed: bool = False) -> Vector:
         """Return the table, (K, F), with R^-1, or R'^-1, applied to each row; the matrix is R R'."""
         scaled = table if transposed else table * self.scales
-        found = solve_triangular(
+        solved = solve_triangular(
             self.lower, scaled.T, lower=True, trans=int(transposed), check_finite=False
         ).T
-        return found * self.scales if transposed else found
+        return solved * self.scales if transposed else solved
 
     def half_times(self, table: Vector) -> Vector:
         """Return the table, (K, F), with R' applied to each row."""

@@ -106,8 +106,8 @@ def proximal_step(
             size.is_settled = True
         return Trial(ProximalStep(ray, trial, x), is_accepted)
 
-    found = backtracking(attempt, size.t, size.backtrack)
-    return found.outcome, found.has_failed
+    search = backtracking(attempt, size.t, size.backtrack)
+    return search.outcome, search.has_failed
 
 
 @dataclass(frozen=True)
@@ -175,8 +175,12 @@ class SpaRSA(Solver):
             if step is None:
                 yield here.state(is_final=True, has_failed=has_failed)
                 return
-            found = spectral_curvature(here, step)
-            alpha = self.within(found) if found > 0 else 1.0 / size.t
+            # s'r / s's of Barzilai and Borwein (1988).
+            moved = np.flatnonzero(step.w != here.w)
+            s = (step.w - here.w)[moved]
+            r = step.point.gradient(here.coords[moved]) - here.g[moved]
+            curvature = float(s @ r) / float(s @ s)
+            alpha = self.within(curvature) if curvature > 0 else 1.0 / size.t
             here = screen_point(penalty, step.point)
             values.append(here.value)
             del step
@@ -185,11 +189,3 @@ class SpaRSA(Solver):
     def within(self, alpha: float) -> float:
         """Return alpha, or the nearer of its bounds."""
         return min(max(alpha, self.least_curvature), self.most_curvature)
-
-
-def spectral_curvature(here: ScreenedPoint, step: ProximalStep) -> float:
-    """Return s'r / s's of Barzilai and Borwein (1988)."""
-    moved = np.flatnonzero(step.w != here.w)
-    s = (step.w - here.w)[moved]
-    r = step.point.gradient(here.coords[moved]) - here.g[moved]
-    return float(s @ r) / float(s @ s)

@@ -120,9 +120,9 @@ class DistanceEstimate:
         """
         objective, penalty, gains = self.objective, self.penalty, self.gains
         gains.values.append(best.value)
-        rest, self.is_near, self.value = gains.rest(), False, np.nan
-        can_tell = objective.has_curvature and best.value != 0 and np.isfinite(rest)
-        estimate = rest / abs(best.value) if can_tell else np.nan
+        expected_gain, self.is_near, self.value = gains.rest(), False, np.nan
+        can_tell = objective.has_curvature and best.value != 0 and np.isfinite(expected_gain)
+        estimate = expected_gain / abs(best.value) if can_tell else np.nan
         says_nothing = gains.are_rounding() and proofs.gap(best) > GROSS * self.tol
         if objective.is_convex and not (self.is_discredited or says_nothing):
             self.value = estimate

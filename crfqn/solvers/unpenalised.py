@@ -52,13 +52,13 @@ def solve_unpenalised(point: Point, unpenalised: Coords) -> Point:
         if hoped_gain(point, unpenalised) <= SOLVED * abs(point.value):
             break
         d = -newton_direction(point, unpenalised, g, pairs)
-        found = search(point, unpenalised, g, d)
-        if found is None and pairs:
+        step = search(point, unpenalised, g, d)
+        if step is None and pairs:
             pairs.clear()
             continue
-        if found is None:
+        if step is None:
             break
-        point, alpha, after = found
+        point, alpha, after = step
         y = after - g
         if float(d @ y) > 2.0 * ROUNDING * float(np.linalg.norm(d) * np.linalg.norm(y)):
             pairs.append((alpha * d, y))
@@ -114,8 +114,8 @@ def search(point: Point, unpenalised: Coords, g: Vector, d: Vector) -> tuple[Poi
         is_flatter = bool(np.abs(after).max() < np.abs(g).max())
         return Trial((trial, after), bool(is_flatter or -alpha * slope > 10 * unseen))
 
-    found = backtracking(attempt, 1.0, 0.5)
-    return None if found.outcome is None else (found.outcome[0], found.length, found.outcome[1])
+    result = backtracking(attempt, 1.0, 0.5)
+    return None if result.outcome is None else (result.outcome[0], result.length, result.outcome[1])
 
 
 def largest_strength(name: str, objective: Objective, penalty: Penalty, point: Point) -> float:

@@ -11,7 +11,7 @@ Shapes: n active coordinates.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,14 +113,14 @@ class CompactBFGS:
     def restrict(self, keep: NDArray[np.bool_]) -> None:
         """Go on with a subset of the coordinates: the submatrix of B (paper, section 2.3, shrinking). R stays that of
         the whole vectors, so B stays positive definite, and nothing is lost."""
-        kept = np.flatnonzero(keep)
+        places = np.flatnonzero(keep)
         if isinstance(self.base, np.ndarray):
-            base = self.base.take(kept, axis=0).take(kept, axis=1) if self.has_matrix else self.base
+            base = self.base.take(places, axis=0).take(places, axis=1) if self.has_matrix else self.base
         else:
-            base = self.base[kept][:, kept].tocsr()
-        self.diagonal, self.base = self.diagonal[kept], base
-        self.s, self.y, self.base_s = self.s[:, kept], self.y[:, kept], self.base_s[:, kept]
-        self.q, self.q_hat = self.q[kept], self.q_hat[kept]
+            base = self.base[places][:, places].tocsr()
+        self.diagonal, self.base = self.diagonal[places], base
+        self.s, self.y, self.base_s = self.s[:, places], self.y[:, places], self.base_s[:, places]
+        self.q, self.q_hat = self.q[places], self.q_hat[places]
 
     def keep_diagonal(self) -> None:
         """Go on with B0's diagonal alone, without pairs: positive definite whatever they have become."""
@@ -155,14 +155,42 @@ class CompactBFGS:
         self.q_hat = self.q @ np.ascontiguousarray(inverse.T)
 
 
+class Metric:
+    """B0: where it comes from, and when it is formed anew.
+
+    refresh : steps between two of them within an epoch
+    uses_curvature : whether it asks points for theirs
+    is_measured : whether B0 is curvature at the point, which may be damped by other curvatures and grows old
+    is_full : whether B0 knows how coordinates depend on each other
+    """
+
+    refresh: int
+    uses_curvature: ClassVar[bool] = True
+    is_measured: ClassVar[bool] = True
+    is_full: ClassVar[bool] = False
+
+    def base(self, active: ScreenedPoint, constants: Constants, n_passes: float) -> tuple[Vector, Matrix]:
+        """Return the diagonal of B0, (n,), and, where it is more, the matrix; n_passes : of the run so far."""
+        raise NotImplementedError
+
+    def renew(
+        self, metric: CompactBFGS, active: ScreenedPoint, constants: Constants, n_passes: float
+    ) -> None:
+        """Put another B0 below the secant pairs."""
+        metric.rebase(*self.base(active, constants, n_passes))
+
+    def for_samples(self, constants: Constants) -> Metric:
+        """Return the metric for the samples of a warm start, as rough as they are."""
+        return self
+
+
 @dataclass(frozen=True)
-class Identity:
+class Identity(Metric):
     """The paper's B0 = gamma I, gamma = y's / s's of the newest pair, 1 without one (section 2.1; lines 3 and 40)."""
 
     uses_curvature: ClassVar[bool] = False
-    refresh: ClassVar[int] = 1
+    refresh: ClassVar[int] = 1  # type: ignore[misc]
     is_measured: ClassVar[bool] = False
-    is_full: ClassVar[bool] = False
 
     def base(self, active: ScreenedPoint, constants: Constants, n_passes: float) -> tuple[Vector, Matrix]:
         """Return gamma = 1 (line 3)."""
@@ -174,40 +202,25 @@ class Identity:
         """Take the newest gamma (line 40)."""
         metric.rescale()
 
-    def for_samples(self, constants: Constants) -> Identity:
-        return self
-
 
 @dataclass(frozen=True)
-class Diagonal:
+class Diagonal(Metric):
     """The Hessian's diagonal as if positions were independent, renewed after `refresh` steps of an epoch: 150 passes to
     1e-3 on OCR (l1 = 100)."""
 
     refresh: int = 20
-    uses_curvature: ClassVar[bool] = True
-    is_measured: ClassVar[bool] = True
-    is_full: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_numbers(self, 1, "refresh")
 
     def base(self, active: ScreenedPoint, constants: Constants, n_passes: float) -> tuple[Vector, Matrix]:
         """Return the curvature, not quite 0 anywhere."""
-        return active.point.curvature(active.coords).diagonal + constants.floor * least_scale(
-            active
-        ), NO_MATRIX
-
-    def renew(
-        self, metric: CompactBFGS, active: ScreenedPoint, constants: Constants, n_passes: float
-    ) -> None:
-        metric.rebase(*self.base(active, constants, n_passes))
-
-    def for_samples(self, constants: Constants) -> Diagonal:
-        return self
+        floor = constants.floor * least_scale(active)
+        return active.point.curvature(active.coords).diagonal + floor, NO_MATRIX
 
 
 @dataclass(frozen=True)
-class TokenWise:
+class TokenWise(Metric):
     """The Hessian without the covariance between positions: 14 passes to 1e-3 on OCR (l1 = 100), 150 with its diagonal.
 
     n_positions : sampled ones: 1,500 of 47,144 take as many passes as all on OCR, and forming the matrix 1/30 of the
@@ -222,8 +235,6 @@ class TokenWise:
     max_dense: int = 6000
     refresh: int = 20
     growing_share: float = 0.25
-    uses_curvature: ClassVar[bool] = True
-    is_measured: ClassVar[bool] = True
     is_full: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -236,22 +247,14 @@ class TokenWise:
 
     def base(self, active: ScreenedPoint, constants: Constants, n_passes: float) -> tuple[Vector, Matrix]:
         """Return the matrix, dense or sparse, or the diagonal where it would be too large."""
-        floor, matrix = constants.floor * least_scale(active), self.matrix(active, n_passes)
+        floor, share = constants.floor * least_scale(active), self.growing_share if active.is_growing else 1.0
+        # None where it would be too large, or still dearer than all passes so far.
+        matrix = active.point.hessian_model(active.coords, self.n_positions, self.max_dense, share, n_passes)
         if matrix is None:
             return active.point.curvature(active.coords).diagonal + floor, NO_MATRIX
         diagonal = matrix.diagonal() + floor
         add_to_diagonal(matrix, floor)
         return diagonal, matrix
-
-    def matrix(self, active: ScreenedPoint, n_passes: float) -> Matrix | None:
-        """Return the token-wise model; None where it would be too large, or still dearer than all passes so far."""
-        share = self.growing_share if active.is_growing else 1.0
-        return active.point.hessian_model(active.coords, self.n_positions, self.max_dense, share, n_passes)
-
-    def renew(
-        self, metric: CompactBFGS, active: ScreenedPoint, constants: Constants, n_passes: float
-    ) -> None:
-        metric.rebase(*self.base(active, constants, n_passes))
 
     def for_samples(self, constants: Constants) -> TokenWise:
         return replace(self, n_positions=min(self.n_positions, constants.sampled_positions))
@@ -265,11 +268,3 @@ def least_scale(active: ScreenedPoint) -> Vector:
     """
     scale, radius = active.point.feature_scale(active.coords), active.penalty.dual_radius
     return np.minimum(scale, radius * np.sqrt(scale)) if radius > 0 else scale
-
-
-# B0: `base` returns its diagonal (n,) and, where it is more, the matrix, given the passes of the run so far; `renew`
-# puts another B0 below the secant pairs, every `refresh` steps; `for_samples` is the metric for the samples of a warm
-# start, as rough as they are. `uses_curvature`: whether it asks points for theirs; `is_measured`: B0 is curvature at
-# the point, which may be damped by other curvatures and grows old; `is_full`: B0 knows how coordinates depend on each
-# other.
-Metric: TypeAlias = Identity | Diagonal | TokenWise

@@ -113,10 +113,6 @@ class QuadraticModel:
         self.is_fresh = False
         return slope
 
-    def metric_times_d(self) -> Vector:
-        """Return B d, (n,)."""
-        return self.metric.times(self.d, self.base_d)
-
 
 class Step(NamedTuple):
     """A step that was made: s = w+ - w and y = g+ - g, (n,), and where they are known B0 s, (n,), and s'B s."""
@@ -166,11 +162,11 @@ class Backtracking:
                 trial, falls_enough(active.decrease(alpha * model.d, trial), alpha * slope, self.armijo)
             )
 
-        found = backtracking(attempt, 1.0, self.beta)
-        if found.outcome is None:
-            return Globalised(None, found.has_failed)
-        s = found.length * model.d
-        return Globalised(Step(s, active.accept(s, found.outcome)), has_failed=False)
+        search = backtracking(attempt, 1.0, self.beta)
+        if search.outcome is None:
+            return Globalised(None, search.has_failed)
+        s = search.length * model.d
+        return Globalised(Step(s, active.accept(s, search.outcome)), has_failed=False)
 
 
 @dataclass(frozen=True)
@@ -220,7 +216,7 @@ class DampedSearch:
             slope = model.solve(damping)
             if is_hidden(-slope, active.value):
                 break
-            model_d = model.metric_times_d()
+            model_d = model.metric.times(model.d, model.base_d)
             if not 0 < model.d @ model_d + model.d @ (damping * model.d) < np.inf:
                 # What was left out of a sparse matrix, or rounding, has made B indefinite: no minimum to step to.
                 model.metric.keep_diagonal()
@@ -230,7 +226,7 @@ class DampedSearch:
             trial = active.ray(model.d).at(1.0)
             decrease, blocks = active.decrease(model.d, trial), active.local.blocks
             if not falls_enough(decrease, slope, self.armijo):
-                y = active.change_of_gradient(trial)
+                y = trial.gradient(active.coords) - active.g
                 if model.is_convex:
                     decrease = decrease_by_slopes(decrease, active.value, slope, float(y @ model.d))
             if falls_enough(decrease, slope, self.armijo):
@@ -247,8 +243,8 @@ class DampedSearch:
 
 def majorant_curvature(active: ScreenedPoint, constants: Constants) -> Vector:
     """Measure the curvature that each coordinate may meet on its way to a fit, (n,): a sweep over active columns."""
-    found = active.point.curvature(active.coords).majorant
-    return constants.residual_share * found + constants.least_majorant * least_scale(active)
+    majorant = active.point.curvature(active.coords).majorant
+    return constants.residual_share * majorant + constants.least_majorant * least_scale(active)
 
 
 class TriedStep(NamedTuple):

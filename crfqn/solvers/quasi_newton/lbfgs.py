@@ -89,16 +89,16 @@ class LBFGS(Solver):
             if not (len(pairs) or self.in_gram_metric):
                 direction *= unit_length(direction)
             decrease, unseen = -float(here.slopes @ direction), ROUNDING * abs(here.value)
-            there = self.search(here, direction) if decrease > unseen else None
-            if there is None and len(pairs) and decrease > BLURRED * unseen:
+            trial = self.search(here, direction) if decrease > unseen else None
+            if trial is None and len(pairs) and decrease > BLURRED * unseen:
                 pairs = SecantPairs(self.memory, here.coords)  # steepest descent has the last word
                 continue
-            if there is None:
+            if trial is None:
                 yield here.state(is_final=True, has_failed=decrease > BLURRED * unseen)
                 return
-            pairs.update(v.change(there.w - here.w), v.gradient(there.slopes - here.slopes))
-            here = there
-            del there
+            pairs.update(v.change(trial.w - here.w), v.gradient(trial.slopes - here.slopes))
+            here = trial
+            del trial
             yield here.state(is_step=True)
 
     def search(self, here: SmoothPoint, direction: Vector) -> SmoothPoint | None:

@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crfqn.solvers.line_search import Found, Trial, backtracking, falls_enough, is_hidden, unit_length
 from crfqn.solvers.protocols import (
@@ -76,22 +75,25 @@ class OWLQN(Solver):
             if trial is None:
                 yield here.state(is_final=True, has_failed=has_failed)
                 return
-            there = screen_point(penalty, trial, also=here.coords)
-            remember(pairs, here, there)
-            here = there.only((there.w != 0) | (pseudo_gradient(there) != 0) | pairs.has_moved)
-            del trial, there
+            after = screen_point(penalty, trial, also=here.coords)
+            remember(pairs, here, after)
+            here = after.only((after.w != 0) | (pseudo_gradient(after) != 0) | pairs.has_moved)
+            del trial, after
             yield here.state(is_step=True)
 
     def search(self, objective: Objective, here: ScreenedPoint, pairs: SecantPairs) -> Found[Point]:
         """Backtrack along the direction, within the orthant, until the objective has decreased enough."""
         penalty, coords, w = here.penalty, here.coords, here.w
         slopes = pseudo_gradient(here)
-        direction = aligned_direction(here, slopes, pairs)
+        direction = -pairs.times(slopes)
+        # Without what does not descend; coordinates without L1 keep all.
+        direction[(direction * slopes >= 0) & (penalty.l1_of(coords) > 0)] = 0.0
         orthant, is_bound = np.where(w != 0, np.sign(w), -np.sign(slopes)), penalty.l1_of(coords) > 0
         value, penalty_value = here.value, penalty.value(coords, w)
 
         def attempt(step: float) -> Trial[Point] | None:
-            w_new = projected(w + step * direction, orthant, is_bound)
+            w_new = w + step * direction
+            w_new[is_bound & (np.sign(w_new) != orthant)] = 0.0  # it has left the orthant
             slope = float(slopes @ (w_new - w))
             if is_hidden(-slope, value):
                 return None
@@ -102,16 +104,16 @@ class OWLQN(Solver):
         return backtracking(attempt, 1.0 if len(pairs) else unit_length(slopes), self.backtrack)
 
 
-def remember(pairs: SecantPairs, here: ScreenedPoint, there: ScreenedPoint) -> None:
+def remember(pairs: SecantPairs, here: ScreenedPoint, after: ScreenedPoint) -> None:
     """Add the pair of a step, from the smooth part: the loss and l2/2 ||w||^2.
 
     Of a coordinate that has come into view the earlier gradient is unknown, and its change left out: to find it out
     took another sweep and saved no pass.
     """
-    place = np.searchsorted(there.coords, here.coords)
-    s = there.w[place] - here.w
-    pairs.update(s, there.g[place] - here.g + here.penalty.l2_of(here.coords) * s)
-    pairs.move_to(there.coords)
+    place = np.searchsorted(after.coords, here.coords)
+    s = after.w[place] - here.w
+    pairs.update(s, after.g[place] - here.g + here.penalty.l2_of(here.coords) * s)
+    pairs.move_to(after.coords)
 
 
 def pseudo_gradient(view: ScreenedPoint) -> Vector:
@@ -120,18 +122,6 @@ def pseudo_gradient(view: ScreenedPoint) -> Vector:
     smooth = view.g + view.penalty.l2_of(view.coords) * view.w
     at_zero = np.sign(smooth) * np.maximum(np.abs(smooth) - l1, 0.0)
     return np.where(view.w != 0, smooth + np.sign(view.w) * l1, at_zero)
-
-
-def aligned_direction(view: ScreenedPoint, slopes: Vector, pairs: SecantPairs) -> Vector:
-    """Return - H (pseudo-gradient) without what does not descend; coordinates without L1 keep all."""
-    direction = -pairs.times(slopes)
-    direction[(direction * slopes >= 0) & (view.penalty.l1_of(view.coords) > 0)] = 0.0
-    return direction
-
-
-def projected(w: Vector, orthant: Vector, is_bound: NDArray[np.bool_]) -> Vector:
-    """Return w with zeros where it has left the orthant."""
-    return np.where(is_bound & (np.sign(w) != orthant), 0.0, w)
 
 
 def evaluate(objective: Objective, here: ScreenedPoint, w: Vector) -> Point:

@@ -83,12 +83,12 @@ class SecantPairs:
         moved = np.zeros((2 * self.memory, coords.size))
         order: list[int] = []
         for pair in self.pairs:
-            own = slice(2 * len(order), 2 * len(order) + 2)
-            moved[own, place[stays]] = [v[stays] for v in pair]
-            if has_curvature(*moved[own]):
+            rows = slice(2 * len(order), 2 * len(order) + 2)
+            moved[rows, place[stays]] = [v[stays] for v in pair]
+            if has_curvature(*moved[rows]):
                 order.append(len(order))
             else:
-                moved[own] = 0.0
+                moved[rows] = 0.0
         self.coords, self.vectors, self.order = coords, moved, order
         self.products = moved @ moved.T
 

@@ -106,10 +106,10 @@ from crfqn.estimators import callbacks
 import numpy as np
 assert not callbacks.HAS_CALLBACKS
 class Model:
-    verbose = 0
+    verbose, callback = 0, None
 assert callbacks.with_tasks(lambda self, X, y: "fitted")(Model(), [], []) == "fitted"
 assert not hasattr(callbacks.CallbackSupportMixin, "set_callbacks")
-assert callbacks.Tasks(object()).report(1) is False
+assert callbacks.Callbacks(Model())(None) is False
 """
 
 
