@@ -38,7 +38,7 @@ from harness.report import Table, number, write_json
 
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import SHARES
-from crfqn.regularization_path.solving import prepare_path
+from crfqn.regularization_path.path import prepare_path
 
 STEP = 4.0  # between two strengths
 FIRST = {"l1": 1 / 16, "group_l1": 1 / 4, "l2": 4.0}  # of the largest: above, next to nothing is learnt

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +20,6 @@ from sklearn.utils import Tags
 
 from crfqn.atomic_write import check_writable
 from crfqn.compat.metrics import flat_accuracy_score
-from crfqn.compat.model_file import TrainedFile
 from crfqn.compat.observed_chain import Zeros, make_chain
 from crfqn.compat.tagger import Tagger, TrainingLog
 from crfqn.compat.utils import flatten
@@ -33,6 +35,41 @@ from crfqn.messages import describe
 from crfqn.result import Status
 
 LISTS = (list, tuple)
+
+
+class TrainedFile:
+    """A model in CRFsuite's format: the file `filename`, or a temporary one that is deleted with this object.
+
+    Attributes
+    ----------
+    name : str or None, the path; None where there is no file yet
+    auto : bool, whether the file is a temporary one
+    keep_tempfiles : bool, whether a temporary file stays
+    """
+
+    def __init__(self, filename: Any, keep_tempfiles: bool) -> None:
+        self.name, self.auto, self.keep_tempfiles = filename, filename is None, bool(keep_tempfiles)
+
+    def hold(self, model: Any) -> None:
+        """Write a fitted chain to a temporary file unless there is a file."""
+        if self.name is not None:
+            return
+        descriptor, name = tempfile.mkstemp(".crfsuite", "model")
+        os.close(descriptor)
+        if not self.keep_tempfiles:
+            self._delete = weakref.finalize(self, Path(name).unlink, missing_ok=True)
+        crfsuite.write(model, name)
+        self.name = name
+
+    def cleanup(self) -> None:
+        """Delete a temporary file that does not stay; `crf.modelfile` writes it again."""
+        if self.auto and not self.keep_tempfiles and self.name is not None:
+            self._delete()
+            self.name = None
+
+    def refresh(self) -> None:
+        """Do the same as `cleanup`: `crf.modelfile` has a new file then."""
+        self.cleanup()
 
 
 @dataclass(eq=False, repr=False)
@@ -154,7 +191,9 @@ class CRF(NamedParameters, BaseEstimator):
             raise InputError("expected both X_dev and y_dev, or neither")
         if self.model_filename is not None:
             check_writable(self.model_filename)
-        items, labels = _item_lists(X), _label_lists(y)
+        is_listed = isinstance(X, LISTS) and all(isinstance(item, LISTS) for item in X)
+        items: Any = X if is_listed else attributes(X)
+        labels = _label_lists(y)
         if len(items) != len(labels):
             raise InputError(f"expected labels for {len(items)} items, got {len(labels)} lists of labels")
         stays = [i for i, item in enumerate(items) if len(item) or labels[i]]
@@ -188,12 +227,10 @@ class CRF(NamedParameters, BaseEstimator):
         """Return the probabilities of the labels: an array of lists, one an item, of a dict for each position."""
         model = self._model()
         labels = model.classes_.tolist()
-        return _array_of(
-            [
-                [dict(zip(labels, row, strict=True)) for row in table.tolist()]
-                for table in model.predict_marginals(X)
-            ]
-        )
+        tables = model.predict_marginals(X)
+        marginals = np.empty(len(tables), object)  # 1-D, also where all items have the same length
+        marginals[:] = [[dict(zip(labels, row, strict=True)) for row in table.tolist()] for table in tables]
+        return marginals
 
     def predict_marginals_single(self, xseq: Any) -> list[dict[Any, float]]:
         """Return the probabilities of the labels at each position of one item."""
@@ -271,19 +308,13 @@ def _label_lists(y: Iterable[Any]) -> list[list]:
     """Return the labels as a list of lists; InputError for anything else."""
     if isinstance(y, (str, bytes)) or not isinstance(y, Iterable):
         raise InputError(f"expected a list of labels for each item, got {describe(y)}")
-    found = []
+    lists = []
     for i, labels in enumerate(y):
         if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
             raise InputError(f"item {i}: expected a list of labels, got {describe(labels)}")
-        found.append(list(labels))
-    check_labels(flatten(found), np.cumsum([0, *map(len, found)]))
-    return found
-
-
-def _item_lists(X: Any) -> Sequence[Any]:
-    """Return items that are lists of positions as they are, others as lists of dicts of attributes."""
-    is_listed = isinstance(X, LISTS) and all(isinstance(item, LISTS) for item in X)
-    return X if is_listed else attributes(X)
+        lists.append(list(labels))
+    check_labels(flatten(lists), np.cumsum([0, *map(len, lists)]))
+    return lists
 
 
 def _encode(items: list[Any]) -> tuple[Sequences, Zeros]:
@@ -299,22 +330,14 @@ def _encode(items: list[Any]) -> tuple[Sequences, Zeros]:
         rows.matrix(), rows.offsets, vocabulary=AttributeVocabulary(vocabulary.names)
     )
     positions, columns = enumerate(flatten(items)), vocabulary.columns
-    zeros = [(n, columns[name]) for n, position in positions for name in _names_of_zeros(position)]
+    zeros = []
+    for n, position in positions:
+        if isinstance(position, COLLECTIONS) or not isinstance(
+            position, Mapping
+        ):  # the second check is slow for lists
+            continue
+        if not PLAIN_TYPES.issuperset(map(type, position.values())):
+            position = attributes([[position]])[0][0]
+        if 0 in position.values():
+            zeros += [(n, columns[name]) for name, value in position.items() if value == 0]
     return sequences, Zeros(*np.array(zeros, np.int64).reshape(-1, 2).T)
-
-
-def _names_of_zeros(position: Any) -> list[str]:
-    if isinstance(position, COLLECTIONS) or not isinstance(
-        position, Mapping
-    ):  # for lists the second takes long
-        return []
-    if not PLAIN_TYPES.issuperset(map(type, position.values())):
-        position = attributes([[position]])[0][0]
-    return [name for name, value in position.items() if value == 0] if 0 in position.values() else []
-
-
-def _array_of(lists: list[list]) -> NDArray[np.object_]:
-    """Return a 1-D array of lists, also where all have the same length."""
-    found = np.empty(len(lists), object)
-    found[:] = lists
-    return found

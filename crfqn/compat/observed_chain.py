@@ -57,7 +57,12 @@ class ObservedChain(ChainCRF):
         n_features, n_states = store.n_features, chain.n_states
         nodes = edges = None
         if not self.all_possible_states or self.min_freq > 0:
-            nodes = self._frequent(*_pairs(store, targets, self.zeros))
+            features = np.repeat(np.arange(n_features), np.diff(store.indptr))
+            positions = np.concatenate([store.indices, self.zeros.positions])
+            columns = np.concatenate([features, self.zeros.columns])
+            values = np.ones(store.indices.size) if store.values.size == 0 else store.values
+            values = np.concatenate([values, np.zeros(self.zeros.positions.size)])
+            nodes = self._frequent(targets[positions].astype(np.int64) * n_features + columns, values)
         if not self.all_possible_transitions or self.min_freq > 0:
             to = ends_of(store.offsets)[2]
             edges = self._frequent(chain.edge_layout.numbers(targets[to - 1], targets[to]), None)
@@ -69,20 +74,8 @@ class ObservedChain(ChainCRF):
         """Return the coordinates whose values (None: 1 each) sum up to at least `min_freq`, sorted."""
         if self.min_freq <= 0 and (values is None or not (values < 0).any()):
             return np.unique(coords)  # in a third of the time
-        found, entry = np.unique(coords, return_inverse=True)
-        return found[np.bincount(entry, values, found.size) >= self.min_freq]
-
-
-def _pairs(
-    store: FeatureStore, targets: NDArray[np.int32], zeros: Zeros
-) -> tuple[Coords, NDArray[np.float64]]:
-    """Return the coordinates of the pairs of label and feature that occur, an entry each, and the values."""
-    features = np.repeat(np.arange(store.n_features), np.diff(store.indptr))
-    positions = np.concatenate([store.indices, zeros.positions])
-    columns = np.concatenate([features, zeros.columns])
-    values = np.ones(store.indices.size) if store.values.size == 0 else store.values
-    coords = targets[positions].astype(np.int64) * store.n_features + columns
-    return coords, np.concatenate([values, np.zeros(zeros.positions.size)])
+        distinct, entry = np.unique(coords, return_inverse=True)
+        return distinct[np.bincount(entry, values, distinct.size) >= self.min_freq]
 
 
 LBFGS, L2SGD, AP, PA, AROW = "lbfgs", "l2sgd", "ap", "pa", "arow"
@@ -127,11 +120,6 @@ def make_chain(given: dict[str, Any]) -> ObservedChain:
         verbose=int(bool(given["verbose"])),
     )
     check_nonnegative("min_freq", chain.min_freq)
-    return _with_algorithm(chain, algorithm, values)
-
-
-def _with_algorithm(chain: ObservedChain, algorithm: str, values: dict[str, Any]) -> ObservedChain:
-    """Return the chain with the objective and the method of an algorithm."""
     if algorithm in (LBFGS, L2SGD):
         for name in ("c1", "c2", "delta"):
             if values.get(name, AUTO) != AUTO:

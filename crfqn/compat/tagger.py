@@ -126,16 +126,18 @@ class TrainingLog:
         pairs = list(zip(flatten(y_true), flatten(y_pred), strict=True))
         right = [true for true, predicted in pairs if true == predicted]
         match, (ref, model) = Counter(right), map(Counter, zip(*pairs, strict=True)) if pairs else ({}, {})
-        scores = {
-            label: _label_score(match[label], model.get(label, 0), ref.get(label, 0)) for label in labels
-        }
+        scores = {}
+        for label in labels:
+            counts = n_right, n_model, n_ref = match[label], model.get(label, 0), ref.get(label, 0)
+            rates = n_right / max(n_model, 1), n_right / max(n_ref, 1), 2 * n_right / max(n_model + n_ref, 1)
+            scores[label] = LabelScore(*counts, *(rates if n_ref else (None, None, None)))
         shares = {
             "item_accuracy": Fraction(len(right), max(len(pairs), 1)),
             "instance_accuracy": Fraction(sum(map(eq, y_true, y_pred)), max(len(y_true), 1)),
         }
         for name in LabelScore._fields[-3:]:
-            found = [getattr(score, name) or 0.0 for score in scores.values()]
-            self.last_iteration[f"avg_{name}"] = float(np.mean(found))
+            values = [getattr(score, name) or 0.0 for score in scores.values()]
+            self.last_iteration[f"avg_{name}"] = float(np.mean(values))
         self.last_iteration.update(
             shares, scores=scores, **{f"{name}_float": float(share) for name, share in shares.items()}
         )
@@ -144,9 +146,3 @@ class TrainingLog:
     def last_iteration(self) -> dict[str, Any] | None:
         """The last of `iterations`, None without any."""
         return self.iterations[-1] if self.iterations else None
-
-
-def _label_score(match: int, model: int, ref: int) -> LabelScore:
-    if ref == 0:
-        return LabelScore(match, model, ref, None, None, None)
-    return LabelScore(match, model, ref, match / max(model, 1), match / ref, 2 * match / (model + ref))

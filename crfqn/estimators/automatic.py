@@ -21,7 +21,6 @@ the weights of feature f; those over rows other than L1/L2 are in section 4.7 of
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -112,26 +111,25 @@ class AutoSolver(Solver):
     def chosen(self, objective: Objective, penalty: Penalty) -> Solver:
         """Return the solver for this objective and penalty."""
         if not penalty.is_separable:
-            return self.for_groups(objective, penalty)
+            if not objective.is_convex:
+                return self.nonconvex_groups
+            if objective.n_coords <= self.few_weights:
+                return self.few
+            has_rows = penalty.is_rowwise and penalty.is_uniform and has_state(objective, RowBlocks)
+            share = objective.mean_occurrence / max(objective.n_positions, 1)
+            if share >= FULL or not has_rows:
+                return self.full
+            return self.dense if share >= DENSE else self.sparse
         if not objective.is_convex and (penalty.is_quadratic or not objective.has_curvature):
             return self.nonconvex
         if not penalty.is_quadratic:
             return self.separable
-        if self.smooth_text and is_text_with_duals(objective, penalty):
+        # With dual variables a pass over few entries is as cheap as one of L-BFGS, and 10 to 20 passes are enough where
+        # L-BFGS takes 60 to 80 and vectors as long as all weights.
+        is_sparse = self.smooth_text and objective.mean_occurrence < DENSE * objective.n_positions
+        if self.smooth_text and is_sparse and penalty.is_uniform and has_state(objective, DualItems):
             return self.smooth_text
         return self.smooth_narrow if self.smooth_narrow and is_narrow(objective) else self.smooth
-
-    def for_groups(self, objective: Objective, penalty: Penalty) -> Solver:
-        """Return the solver for penalties with groups; `full`, which needs no rows, where there are none."""
-        if not objective.is_convex:
-            return self.nonconvex_groups
-        if objective.n_coords <= self.few_weights:
-            return self.few
-        share = objective.mean_occurrence / max(objective.n_positions, 1)
-        has_rows = penalty.is_rowwise and penalty.is_uniform and has_state(objective, RowBlocks)
-        if share >= FULL or not has_rows:
-            return self.full
-        return self.dense if share >= DENSE else self.sparse
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
         """Return the requirements of the chosen solver."""
@@ -140,13 +138,6 @@ class AutoSolver(Solver):
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Return the states of the chosen solver's steps."""
         return self.chosen(objective, penalty).steps(objective, penalty, start)
-
-
-def is_text_with_duals(objective: Objective, penalty: Penalty) -> bool:
-    """Return whether few entries are not zero, and items have dual variables: a pass is as cheap as one of L-BFGS, and
-    10 to 20 passes are enough where L-BFGS takes 60 to 80 and vectors as long as all weights."""
-    is_sparse = objective.mean_occurrence < DENSE * objective.n_positions
-    return is_sparse and penalty.is_uniform and has_state(objective, DualItems)
 
 
 def is_narrow(objective: Objective) -> bool:
@@ -281,11 +272,6 @@ def chosen_strengths(
     return {name: chosen[name] if is_auto(value) else value for name, value in strengths.items()}
 
 
-def print_strengths(strengths: Strengths) -> None:
-    """Say on stderr which strengths a training has, once they have been chosen."""
-    print(f"strengths: {described(strengths)}", file=sys.stderr, flush=True)
-
-
 def described(strengths: Strengths) -> str:
     """Return words for strengths: "l1 = 0.13, l2 = 0"; group_l1 where it is not 0."""
     return ", ".join(
@@ -324,7 +310,7 @@ def strengths_of(name: str, is_likelihood: bool = False, **given: float | str | 
         and (given["l1"] is None or is_auto(given["l1"]))
     ):
         given["l2"] = AUTO
-    found: Strengths = {}
+    strengths: Strengths = {}
     for strength in STRENGTHS:
         value: Any = given[strength]
         if value is None:
@@ -335,8 +321,8 @@ def strengths_of(name: str, is_likelihood: bool = False, **given: float | str | 
                 f"{strength}: the penalty {name!r} has none, its strength is {known[0]}; "
                 f"{' and '.join(map(repr, others))} have {strength}, got {value!r}"
             )
-        found[strength] = value if is_auto(value) else float(value)
-    return found
+        strengths[strength] = value if is_auto(value) else float(value)
+    return strengths
 
 
 def make_penalty(
@@ -358,7 +344,7 @@ def feature_blocks(groups: object, n_features: int, n_columns: int) -> NDArray[n
     """Number the blocks of features, each so many in order, or by a label a feature; a constant, in `n_columns` beyond
     `n_features`, is a block of its own. InputError for other `groups`."""
     if isinstance(groups, Integral) and not isinstance(groups, bool) and int(groups) >= 1:
-        found = np.arange(n_features) // int(groups)
+        blocks = np.arange(n_features) // int(groups)
     else:
         labels = np.asarray(groups)
         if labels.shape != (n_features,) or labels.dtype.kind not in "biuUS":
@@ -368,6 +354,6 @@ def feature_blocks(groups: object, n_features: int, n_columns: int) -> NDArray[n
             raise InputError(
                 f"feature_groups: expected None, a block size >= 1 or {n_features} labels, one a feature, got {got}"
             )
-        found = np.unique(labels, return_inverse=True)[1].reshape(-1)
-    constant = np.full(n_columns - n_features, found.max(initial=-1) + 1)
-    return np.concatenate([found, constant]).astype(np.int64)
+        blocks = np.unique(labels, return_inverse=True)[1].reshape(-1)
+    constant = np.full(n_columns - n_features, blocks.max(initial=-1) + 1)
+    return np.concatenate([blocks, constant]).astype(np.int64)

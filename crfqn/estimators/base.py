@@ -420,17 +420,17 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     @property
     def tol_(self) -> float:
         """Relative distance from the optimum that ends a fit: `tol`, or what "auto" stands for."""
-        return self._tol_to(OPTIMAL if self.stop != "estimate" or self._asks_for_optimum else self.ENOUGH)
-
-    @property
-    def _asks_for_optimum(self) -> bool:
-        """Whether a looser tolerance may cost accuracy: of flat labels and taxonomies where rows are penalised, or a
-        strength is a number. A strong penalty keeps the objective near that of no weights, so that a share of it may be
-        most of what there is to win. A hinge has no estimate, and its proofs are dear."""
         strengths = self._strengths
         is_chosen = any(not is_auto(value) and value > 0 for value in strengths.values())
-        is_smooth = self._loss_form.loss_class.has_curvature
-        return (is_chosen or is_auto(strengths["group_l1"])) and bool(is_smooth) and not self.LABELS_SEQUENCES
+        # A looser tolerance may cost accuracy of flat labels and taxonomies where rows are penalised or a strength is a
+        # number: a strong penalty keeps the objective near that of no weights, so that a share of it may be most of
+        # what there is to gain. A hinge has no estimate, and its proofs are expensive.
+        needs_optimum = (
+            (is_chosen or is_auto(strengths["group_l1"]))
+            and self._loss_form.loss_class.has_curvature
+            and not self.LABELS_SEQUENCES
+        )
+        return self._tol_to(OPTIMAL if self.stop != "estimate" or needs_optimum else self.ENOUGH)
 
     def _tol_to(self, automatic: float) -> float:
         return automatic if is_auto(self.tol) else float(self.tol)
@@ -443,8 +443,7 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     @property
     def _fitted_strengths(self) -> Strengths:
         """Strengths of the last fit; before any those that the parameters say."""
-        given = self._strengths
-        return {name: getattr(self, f"{name}_", value) for name, value in given.items()}
+        return {name: getattr(self, f"{name}_", value) for name, value in self._strengths.items()}
 
     def _adopt_strengths(self, strengths: Strengths) -> None:
         """Set the fitted attributes l1_, l2_ and group_l1_."""
@@ -673,12 +672,12 @@ class StructuredEstimator(SparseLinearModel):
 
     @property
     def _strengths(self) -> Strengths:
-        given = {name: getattr(self, name) for name in STRENGTHS}
-        if self._trained_by and is_auto(given["l1"]):
-            given["l1"] = 0.0  # what is trained in its dual has L2 only
-        if is_auto(given["l2"]) and (not is_auto(given["l1"]) or given["group_l1"] != 0):
-            given["l2"] = 0.0  # a penalty that is given is the whole penalty
-        return {name: value if is_auto(value) else float(value or 0.0) for name, value in given.items()}
+        strengths = {name: getattr(self, name) for name in STRENGTHS}
+        if self._trained_by and is_auto(strengths["l1"]):
+            strengths["l1"] = 0.0  # what is trained in its dual has L2 only
+        if is_auto(strengths["l2"]) and (not is_auto(strengths["l1"]) or strengths["group_l1"] != 0):
+            strengths["l2"] = 0.0  # a strength that the user sets is the whole penalty
+        return {name: value if is_auto(value) else float(value or 0.0) for name, value in strengths.items()}
 
     def _penalty(
         self, strengths: Strengths, n_features: int, n_states: int, unpenalised: Coords

@@ -117,9 +117,9 @@ class ChainModel(StructuredEstimator):
         """Return an unfitted copy, which shares the client."""
         bare = copy(self)
         bare.client = None
-        made: Any = super(ChainModel, bare).__sklearn_clone__()
-        made.client = self.client
-        return made
+        clone: Any = super(ChainModel, bare).__sklearn_clone__()
+        clone.client = self.client
+        return clone
 
     def prepare(
         self, X: Any, y: Any = None, sample_weight: Any = None, start: Any = None, *, validation: Any = None
@@ -138,9 +138,9 @@ class ChainModel(StructuredEstimator):
         sequences: Any = X.beside(encoded) if isinstance(X, Features) else encoded
         del X  # so that a caller who does not keep it gets its memory back once the store is built
         weights = check_item_weights(sample_weight, len(sequences))
-        given = as_transitions(self.constraints, self.scheme)
+        transitions = as_transitions(self.constraints, self.scheme)
         sequences, labels, weights, rules = training_data(
-            sequences, y, weights, given, self._trains_rules, self.on_violation
+            sequences, y, weights, transitions, self._trains_rules, self.on_violation
         )
         model = self._with_data(labels.classes, sparse_of(sequences).n_features, vocabulary, rules)
         model.n_dense_ = sequences.n_dense if isinstance(sequences, Features) else 0
@@ -158,7 +158,13 @@ class ChainModel(StructuredEstimator):
             held = None if validation is None else model._validation_set(validation, store.n_positions)
             targets: Any = labels.targets
             if labels.allowed is not None:
-                self._check_partial()
+                if not self._loss_form.loss_class.has_marginals:
+                    raise InputError(f"loss={self.loss!r}: expected known labels, but some are None or sets")
+                if not (self.all_possible_states and self.all_possible_transitions):
+                    raise InputError(
+                        "expected known labels where all_possible_states or all_possible_transitions is False: None or "
+                        "a set does not say what occurs"
+                    )
                 targets = labels.allowed
             support = model._support(store, targets, chain)
             return model._problem(features, chain, targets, weights, begin, support=support, validation=held)
@@ -167,10 +173,10 @@ class ChainModel(StructuredEstimator):
         """Return the training on blocks."""
         blocks.check_kind(is_of_sequences=True)
         refuse_bigrams(blocks.vocabulary, "blocks")
-        given, rules = as_transitions(self.constraints, self.scheme), None
+        transitions, rules = as_transitions(self.constraints, self.scheme), None
         self._check_batches("blocks expect True, as none has all that occurs")
-        if not given.is_empty:
-            rules = given.rules(blocks.classes, np.empty(0, np.int32), np.zeros(1, np.int64))
+        if not transitions.is_empty:
+            rules = transitions.rules(blocks.classes, np.empty(0, np.int32), np.zeros(1, np.int64))
         model = self._with_data(blocks.classes, blocks.n_features, blocks.vocabulary, rules)
         begin = self._start(model, start)
         if rules is not None and self._trains_rules:
@@ -199,9 +205,9 @@ class ChainModel(StructuredEstimator):
         labels = known_classes(self, classes)
         sequences, vocabulary = self._grown(X)
         refuse_bigrams(vocabulary, "partial_fit")
-        given, rules = as_transitions(self.constraints, self.scheme), None
-        if not given.is_empty:
-            rules = given.rules(labels, np.empty(0, np.int32), np.zeros(1, np.int64))
+        transitions, rules = as_transitions(self.constraints, self.scheme), None
+        if not transitions.is_empty:
+            rules = transitions.rules(labels, np.empty(0, np.int32), np.zeros(1, np.int64))
         targets: Any = encode_known_labels(y, sequences.offsets, labels)
         weights = check_item_weights(sample_weight, len(sequences))
         filled = sequences.lengths > 0
@@ -248,10 +254,10 @@ class ChainModel(StructuredEstimator):
             return encode_sequences(X)
         if known is None or isinstance(known, TemplateVocabulary):
             return encode_sequences(X, known, n_features=self.n_features_in_)
-        sequences, found = encode_sequences(X if isinstance(X, Sequences) else known.named(X))
-        if found is None:
+        sequences, names = encode_sequences(X if isinstance(X, Sequences) else known.named(X))
+        if names is None:
             raise InputError("expected features by name, as in the calls before, got matrices")
-        vocabulary = known.grown(found)
+        vocabulary = known.grown(names)
         return sequences.with_names(vocabulary.names), vocabulary
 
     def _with_data(
@@ -293,8 +299,8 @@ class ChainModel(StructuredEstimator):
         items: Any = EncodedItems.of(sparse_of(sequences), chain, self.bigram_columns_)
         if self.n_dense_:
             items = sequences.beside(items)
-        given = lists_by_item(np.asarray(flat_labels(y, sequences.offsets), object), sequences.offsets)
-        return held_out(copy(self), items, given, sequences.n_positions / n_positions)
+        labels = lists_by_item(np.asarray(flat_labels(y, sequences.offsets), object), sequences.offsets)
+        return held_out(copy(self), items, labels, sequences.n_positions / n_positions)
 
     @property
     def _span_scheme(self) -> str | None:
@@ -334,32 +340,20 @@ class ChainModel(StructuredEstimator):
         super()._check_parameters()
         as_transitions(self.constraints, self.scheme)
 
-    def _check_partial(self) -> None:
-        """Refuse what unknown labels cannot be trained with."""
-        if not self._loss_form.loss_class.has_marginals:
-            raise InputError(f"loss={self.loss!r}: expected known labels, but some are None or sets")
-        if not (self.all_possible_states and self.all_possible_transitions):
-            raise InputError(
-                "expected known labels where all_possible_states or all_possible_transitions is False: None or a set "
-                "does not say what occurs"
-            )
-
     def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
         if targets.ndim == 2:
             return PartialLikelihood(structure, targets)
         return super()._loss(structure, targets)
 
     def _settings(self) -> dict[str, Any]:
-        given = self.constraints
-        return super()._settings() | {
-            "constraints": given.to_json() if isinstance(given, Transitions) else given
-        }
+        settings, rules = super()._settings(), self.constraints
+        return settings | {"constraints": rules.to_json() if isinstance(rules, Transitions) else rules}
 
     @classmethod
     def _from_settings(cls, settings: dict[str, Any]) -> Self:
-        given = settings.get("constraints")
-        if isinstance(given, dict):
-            settings = settings | {"constraints": Transitions.from_json(given)}
+        rules = settings.get("constraints")
+        if isinstance(rules, dict):
+            settings = settings | {"constraints": Transitions.from_json(rules)}
         return super()._from_settings(settings)
 
     def _encode(self, X: Any) -> Any:
@@ -431,7 +425,7 @@ class ChainModel(StructuredEstimator):
         layout, known = self._edge_layout, self.bigram_columns_
         rows, columns, values = common.entries(model.coef_)
         first, second, edges = AxisMatch(common.rows, common.rows).entries(model.edge_coef_)
-        coords, found = [layout.numbers(first, second)], [edges]
+        coords, edge_weights = [layout.numbers(first, second)], [edges]
         if model.bigrams is not None:
             weights, pairs, features = model.bigrams.entries()
             from_, to, _ = EdgeLayout(common.rows.size).split(pairs)
@@ -439,11 +433,11 @@ class ChainModel(StructuredEstimator):
             stays = (first >= 0) & (second >= 0) & np.isin(features, known)
             context = 1 + np.searchsorted(known, features[stays])
             coords.append(layout.numbers(first[stays], second[stays], context))
-            found.append(weights[stays])
+            edge_weights.append(weights[stays])
         n_nodes = self._n_states * self.n_features_in_
         return sorted_weights(
             np.concatenate([rows * self.n_features_in_ + columns, n_nodes + np.concatenate(coords)]),
-            np.concatenate([values, *found]),
+            np.concatenate([values, *edge_weights]),
         )
 
     def _content(self) -> ModelContent:

@@ -18,7 +18,7 @@ from crfqn.data.items import item_weights
 from crfqn.data.labels import encode_known_labels
 from crfqn.errors import InputError
 from crfqn.estimators.base import available_if, has_probabilities
-from crfqn.estimators.items import ItemEstimator, Targets, adopt_columns, centred, item_features
+from crfqn.estimators.items import ItemEstimator, adopt_columns, centred, item_features
 from crfqn.estimators.online import (
     is_dual,
     known_classes,
@@ -45,10 +45,10 @@ class ItemClassifier(ItemEstimator):
         if is_new:
             checked.n_dense_ = X.n_dense if isinstance(X, Features) else 0
         items = check_dense(X, checked.n_dense_)
-        found = super()._checked(checked, sparse_of(items), *y, is_new=is_new)
+        data = super()._checked(checked, sparse_of(items), *y, is_new=is_new)
         if not checked.n_dense_:
-            return found
-        return (items.beside(found[0]), *found[1:]) if y else items.beside(found)
+            return data
+        return (items.beside(data[0]), *data[1:]) if y else items.beside(data)
 
     @available_if(has_probabilities)
     def predict_log_proba(self, X: Any) -> Vector:
@@ -68,9 +68,9 @@ class ItemClassifier(ItemEstimator):
     @available_if(has_probabilities)
     def decode(self, X: Any) -> Decoding:
         """Return the most probable label of each item and its log-probability; X and errors as in `predict`."""
-        found = self._fitted.decode(self._new(X), self._engine)
+        decoding = self._fitted.decode(self._new(X), self._engine)
         warn_of_empty_rows(X)
-        return found
+        return decoding
 
     @available_if(has_probabilities)
     def log_likelihood(self, X: Any, y: Any) -> Vector:
@@ -124,49 +124,40 @@ class ItemClassifier(ItemEstimator):
         Pickles keep all that the next call goes on from.
         """
         self._check_no_dense(X, "partial_fit")
-        if not learns_online(self):
-            return self._refit(X, y, sample_weight)
-        self._check_parameters()
         model, is_first = copy(self), not hasattr(self, "coef_")
-        X, targets = self._read_batch(model, X, y, classes, sample_weight)
-        model._adopt_labels(targets.space)
-        with Pool(self.n_threads) as pool:
-            features = item_features(X, self.fit_intercept, pool)
-            over = targets.space.over(features.n_items)
-            if is_dual(self):
-                offset = None if is_first else np.concatenate(list(self._class_scores(X)), axis=1)
-                loss = self._loss(over, targets.labels)
-                return learn_in_dual(self, model, Objective(features, loss, targets.weights, offset=offset))
-            if self._has_free_intercept and hasattr(self, "_memory"):
-                features = features.centred_at(self._memory.centre)
-            elif self._has_free_intercept:
-                features = centred(features, targets.weights)
-            objective = self._objective(features, over, targets.labels, targets.weights)
-            begin = self._start(model, targets.space, None if is_first else self)
-            return learn_online(self, model, objective, features, begin)
-
-    def _refit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        """Fit the batch and what is kept of those before."""
-        checked = copy(self)
-        X = self._checked(checked, X, is_new=not hasattr(self, "coef_"))
-        names, rows = self._label_names(y)
-        check_consistent_length(X, names)
-        refit(self, X, np.asarray(names if rows is None else y), sample_weight)
-        adopt_columns(self, checked)  # names, which what is kept has not
-        return self
-
-    def _read_batch(
-        self, checked: ItemEstimator, X: Any, y: Any, classes: Any, sample_weight: Any
-    ) -> tuple[Any, Targets]:
-        """Return the items of a batch and their labels, checked; `checked` takes the columns' names."""
+        if not learns_online(self):
+            X = self._checked(model, X, is_new=is_first)
+            names, rows = self._label_names(y)
+            check_consistent_length(X, names)
+            refit(self, X, np.asarray(names if rows is None else y), sample_weight)
+            adopt_columns(self, model)  # the names of columns, which the reservoir does not have
+            return self
+        self._check_parameters()
         if self.class_weight == "balanced":
             raise InputError(
                 "class_weight: 'balanced' needs all items at once; partial_fit expects None or a dict"
             )
         names, rows = self._label_names(y)
         known = known_classes(self, classes)
-        space = self._space if hasattr(self, "coef_") else self._learn_labels(known, rows)[0]
-        X, names = self._checked(checked, X, names, is_new=not hasattr(self, "coef_"))
+        space = self._learn_labels(known, rows)[0] if is_first else self._space
+        X, names = self._checked(model, X, names, is_new=is_first)
         codes = encode_known_labels(names, np.arange(len(names) + 1), space.classes)
-        weights = item_weights(sample_weight, self.class_weight, space.classes, codes)
-        return X, Targets(space, space.nodes[codes], weights)
+        labels, weights = (
+            space.nodes[codes],
+            item_weights(sample_weight, self.class_weight, space.classes, codes),
+        )
+        model._adopt_labels(space)
+        with Pool(self.n_threads) as pool:
+            features = item_features(X, self.fit_intercept, pool)
+            over = space.over(features.n_items)
+            if is_dual(self):
+                offset = None if is_first else np.concatenate(list(self._class_scores(X)), axis=1)
+                loss = self._loss(over, labels)
+                return learn_in_dual(self, model, Objective(features, loss, weights, offset=offset))
+            if self._has_free_intercept and hasattr(self, "_memory"):
+                features = features.centred_at(self._memory.centre)
+            elif self._has_free_intercept:
+                features = centred(features, weights)
+            objective = self._objective(features, over, labels, weights)
+            begin = self._start(model, space, None if is_first else self)
+            return learn_online(self, model, objective, features, begin)

@@ -237,10 +237,9 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
             if self._has_free_intercept:
                 features = centred(features, targets.weights)
             over = targets.space.over(features.n_items)
-            rest = self._unpenalised(targets.space.n_nodes, features.n_features)
-            return model._problem(
-                features, over, targets.labels, targets.weights, begin, rest, validation=held_out
-            )
+            free = self._unpenalised(targets.space.n_nodes, features.n_features)
+            labels, weights = targets.labels, targets.weights
+            return model._problem(features, over, labels, weights, begin, free, validation=held_out)
 
     def _prepare_blocks(self, model: Self, blocks: Blocks, start: Any) -> Problem:
         """Return the training of a copy on blocks, whose features are taken as they are, without centring."""
@@ -254,13 +253,13 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
         space, nodes = model._learn_labels(blocks.classes, None)
         begin = self._start(model, space, start)
         model._adopt_labels(space)
-        rest = self._unpenalised(space.n_nodes, blocks.n_features + bool(self.fit_intercept))
+        free = self._unpenalised(space.n_nodes, blocks.n_features + bool(self.fit_intercept))
         return model._posed_in_blocks(
             blocks,
             lambda store: space.over(store.n_items),
             np.asarray(nodes, np.int32),
             begin,
-            rest,
+            free,
             has_constant=self.fit_intercept,
         )
 
@@ -341,11 +340,11 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
             return share_right(
                 self._label_names(y)[0], self.classes_[np.concatenate(best)], self.classes_, sample_weight
             )
-        truth, found = LabelSets.among(y, self.classes_).table, scipy.sparse.csr_array(self.predict(X))
-        check_consistent_length(truth, found)
+        truth, predicted = LabelSets.among(y, self.classes_).table, scipy.sparse.csr_array(self.predict(X))
+        check_consistent_length(truth, predicted)
         from sklearn.metrics import accuracy_score  # takes 25 MB
 
-        return float(accuracy_score(truth, found, sample_weight=sample_weight))
+        return float(accuracy_score(truth, predicted, sample_weight=sample_weight))
 
     def _new(self, X: Any) -> Any:
         """Return items to label, checked."""
@@ -443,17 +442,15 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
         n_nodes, n_features = self.coef_.shape
         if not self.fit_intercept:
             return entries(self.coef_, n_features)
-        coords, found = intercept_coords(n_nodes, n_features + 1), np.flatnonzero(self.intercept_)
-        return merged(
-            entries(self.coef_, n_features + 1), SparseWeights(coords[found], self.intercept_[found])
-        )
+        coords, nodes = intercept_coords(n_nodes, n_features + 1), np.flatnonzero(self.intercept_)
+        intercepts = SparseWeights(coords[nodes], self.intercept_[nodes])
+        return merged(entries(self.coef_, n_features + 1), intercepts)
 
     def _settings(self) -> dict[str, Any]:
         """Return the parameters as JSON values; `class_weight` as pairs, as JSON's keys are strings, labels any."""
-        given = self.class_weight
-        return super()._settings() | {
-            "class_weight": [list(pair) for pair in given.items()] if isinstance(given, Mapping) else given
-        }
+        settings, weights = super()._settings(), self.class_weight
+        pairs = [list(pair) for pair in weights.items()] if isinstance(weights, Mapping) else weights
+        return settings | {"class_weight": pairs}
 
     @classmethod
     def _from_settings(cls, settings: dict[str, Any]) -> Self:

@@ -43,7 +43,14 @@ class LabelSets:
         y = item_labels(y)
         kind = type_of_target(y, input_name="y")
         if kind == "multilabel-indicator":
-            table = check_table(y)
+            table = scipy.sparse.csr_array(y, dtype=np.float64, copy=True)
+            table.sum_duplicates()
+            table.eliminate_zeros()
+            if (table.data != 1).any():
+                raise InputError(
+                    "expected a table of 0 and 1, items by labels, got an entry "
+                    f"{table.data[table.data != 1][0]:g}"
+                )
             form = "sparse table" if scipy.sparse.issparse(y) else "table"
             return cls(np.arange(table.shape[1]), table, form)
         if kind.endswith("multioutput"):
@@ -60,11 +67,11 @@ class LabelSets:
     def among(cls, y: Any, classes: NDArray) -> LabelSets:
         """Return the sets that `y` holds, of the known labels `classes`; InputError for others."""
         if not are_sets(y):
-            found = cls.of(y)
-            if found.table.shape[1] == classes.size and found.form != ONE_LABEL:
-                return found
+            sets = cls.of(y)
+            if sets.table.shape[1] == classes.size and sets.form != ONE_LABEL:
+                return sets
             raise InputError(
-                f"expected a table of {classes.size} columns or label sets, got {found.form} of {found.classes.size}"
+                f"expected a table of {classes.size} columns or label sets, got {sets.form} of {sets.classes.size}"
             )
         offsets = offsets_of(y)
         codes = encode_known_labels([list(labels) for labels in y], offsets, classes)
@@ -101,18 +108,6 @@ def make_table(codes: NDArray[np.int32], offsets: NDArray[np.int64], n_labels: i
     table = scipy.sparse.csr_array((np.ones(codes.size), codes, offsets), (offsets.size - 1, n_labels))
     table.sum_duplicates()
     table.data[:] = 1.0
-    return table
-
-
-def check_table(y: Any) -> Any:
-    """Return a table as CSR of ones; InputError unless all entries are 0 or 1."""
-    table = scipy.sparse.csr_array(y, dtype=np.float64, copy=True)
-    table.sum_duplicates()
-    table.eliminate_zeros()
-    if (table.data != 1).any():
-        raise InputError(
-            f"expected a table of 0 and 1, items by labels, got an entry {table.data[table.data != 1][0]:g}"
-        )
     return table
 
 

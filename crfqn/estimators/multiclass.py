@@ -177,16 +177,6 @@ class MulticlassClassifier(ItemClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._check_layout()
-        names = (AUTO, *self._trained_by)
-        if self._trained_by and isinstance(self.solver, str) and self.solver not in names:
-            raise InputError(
-                f"solver: with loss={self.loss!r} and penalty={self.penalty!r} expected one of {[*names]}, "
-                f"got {self.solver!r}"
-            )
-
-    def _check_layout(self) -> None:
-        """Refuse bounds and margins on other losses, and blocks under penalties without groups."""
         if self.constraint is not None and not self._loss_form.takes_bound:
             bounded = " or ".join(repr(name) for name, form in FLAT.items() if form.takes_bound)
             raise InputError(
@@ -195,10 +185,16 @@ class MulticlassClassifier(ItemClassifier):
         if self.margin and self.loss != "logistic":
             raise InputError(f"margin: with loss={self.loss!r} it is 1; expected 0, got {self.margin!r}")
         if self.feature_groups is not None and not named_penalty(self.penalty).has_groups:
-            names = [name for name, row in PENALTIES.items() if row.has_groups]
+            with_groups = [name for name, row in PENALTIES.items() if row.has_groups]
             raise InputError(
                 f"feature_groups: the penalty {self.penalty!r} has no groups; expected None, "
-                f"or one of the penalties {names}"
+                f"or one of the penalties {with_groups}"
+            )
+        names = (AUTO, *self._trained_by)
+        if self._trained_by and isinstance(self.solver, str) and self.solver not in names:
+            raise InputError(
+                f"solver: with loss={self.loss!r} and penalty={self.penalty!r} expected one of {[*names]}, "
+                f"got {self.solver!r}"
             )
 
     def _make_solver(self) -> Any:

@@ -193,10 +193,10 @@ class MultilabelRanker(ItemEstimator):
         if self.threshold == "item":  # one least-squares problem of all that were unseen
             unseen, tests = zip(*parts, strict=True)
             parts = [(np.concatenate(unseen), np.concatenate(tests))]
-        found = [
+        thresholds = [
             learn_thresholds(self.threshold, scores, relevant[test], weights[test]) for scores, test in parts
         ]
-        self._thresholds = Thresholds(*(np.mean(column, axis=0) for column in zip(*found, strict=True)))
+        self._thresholds = Thresholds(*(np.mean(column, axis=0) for column in zip(*thresholds, strict=True)))
 
     def _unseen_scores(
         self, features: FeatureMap, labels: Any, weights: Vector, train: NDArray, test: NDArray
@@ -226,10 +226,10 @@ class MultilabelRanker(ItemEstimator):
         weights = centred_weights(features, weights)
         scores = np.zeros((len(self.classes_), features.n_positions))
         nodes = split_coords(weights.coords, len(self.classes_), features.n_features)
-        own = copy(features)
+        features = copy(features)
         with single_threaded_blas(), Pool(self.n_threads) as pool:
-            own.pool = pool
-            own.image(nodes, weights.weights, scores)
+            features.pool = pool
+            features.image(nodes, weights.weights, scores)
         return scores.T
 
     @property
@@ -271,11 +271,9 @@ class MultilabelRanker(ItemEstimator):
 
 def learn_thresholds(kind: str, scores: Vector, relevant: NDArray[np.bool_], weights: Vector) -> Thresholds:
     """Return the thresholds of one of the kinds for these scores; O(I K log K), by label O(I K log I)."""
-    return (
-        item_thresholds(scores, relevant, weights)
-        if kind == "item"
-        else label_thresholds(scores, relevant, weights)
-    )
+    if kind == "item":
+        return item_thresholds(scores, relevant, weights)
+    return Thresholds(np.zeros(scores.shape[1]), largest_f1(scores.T, relevant.T, weights))
 
 
 def item_thresholds(scores: Vector, relevant: NDArray[np.bool_], weights: Vector) -> Thresholds:
@@ -289,11 +287,6 @@ def item_thresholds(scores: Vector, relevant: NDArray[np.bool_], weights: Vector
     solution = np.linalg.lstsq(design, best, rcond=INDEPENDENT)[0]
     coef = solution[:-1] + (1.0 - solution[:-1].sum()) / n_labels
     return Thresholds(coef, np.full(n_labels, solution[-1]))
-
-
-def label_thresholds(scores: Vector, relevant: NDArray[np.bool_], weights: Vector) -> Thresholds:
-    """Return the thresholds by label: those with the largest F1 of each label over the items."""
-    return Thresholds(np.zeros(scores.shape[1]), largest_f1(scores.T, relevant.T, weights))
 
 
 def fewest_errors(scores: Vector, relevant: NDArray[np.bool_]) -> Vector:

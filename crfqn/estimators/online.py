@@ -77,12 +77,12 @@ def _distinct(model: Any, classes: Any) -> Any:
     try:
         names = model._label_names(classes)[0] if hasattr(model, "_label_names") else item_labels(classes)
         labels = column_or_1d(names)
-        found, _ = encode_labels(labels, np.arange(labels.size + 1))
+        distinct, _ = encode_labels(labels, np.arange(labels.size + 1))
     except InputError as error:
         raise InputError(f"classes: {error}") from None
-    if not found.size:
+    if not distinct.size:
         raise InputError("classes: expected at least one label, got none")
-    return found
+    return distinct
 
 
 def learn_online(

@@ -132,7 +132,30 @@ class Templates(TransformerMixin, BaseEstimator):
 
     def _fit(self, X: Any) -> TokenColumns:
         columns = TokenColumns.from_items(X, self.columns)
-        source = self._source(columns.names)
+        text = self.patterns
+        if text is None:
+            text = ""
+        elif not isinstance(text, (str, PathLike)):
+            raise InputError(
+                f"patterns: expected the name or the text of a pattern file, got {describe(text)}"
+            )
+        elif not (isinstance(text, str) and ("%" in text or "\n" in text)):
+            text = read_text(Path(text))
+        shapes = (self.shapes,) if isinstance(self.shapes, str) else tuple(self.shapes or ())
+        names = tuple(self.columns or columns.names)
+        has_patterns = any((self.patterns is not None, self.windows, shapes, self.words, self.functions))
+        source = TemplateSource(
+            names,
+            text,
+            self.dialect,
+            self.windows or "",
+            self.has_ends,
+            shapes,
+            self.min_count,
+            self.n_hashed,
+            words=self.words or ("" if has_patterns else "".join(names[:1])),
+            transitions=self.transitions,
+        )
         functions = tuple(self.functions or ())
         settings = source.settings(functions)
         encoder = Encoder.fit(settings, columns)
@@ -140,33 +163,3 @@ class Templates(TransformerMixin, BaseEstimator):
         self.n_features_ = encoder.n_features
         self.has_edges_ = self.vocabulary_.has_edges
         return columns
-
-    def _source(self, names: Sequence[str]) -> TemplateSource:
-        shapes = (self.shapes,) if isinstance(self.shapes, str) else tuple(self.shapes or ())
-        columns = tuple(self.columns or names)
-        is_given = any((self.patterns is not None, self.windows, shapes, self.words, self.functions))
-        return TemplateSource(
-            columns,
-            _pattern_text(self.patterns),
-            self.dialect,
-            self.windows or "",
-            self.has_ends,
-            shapes,
-            self.min_count,
-            self.n_hashed,
-            words=self.words or ("" if is_given else "".join(columns[:1])),
-            transitions=self.transitions,
-        )
-
-
-def _pattern_text(patterns: Any) -> str:
-    """Return the text of patterns, read from a file unless they are the text themselves."""
-    if patterns is None:
-        return ""
-    if isinstance(patterns, str) and ("%" in patterns or "\n" in patterns):
-        return patterns
-    if not isinstance(patterns, (str, PathLike)):
-        raise InputError(
-            f"patterns: expected the name or the text of a pattern file, got {describe(patterns)}"
-        )
-    return read_text(Path(patterns))

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from crfqn.arrays import Labels
 from crfqn.data.items import locate
 from crfqn.data.labels import PartialLabels, encode_partial_labels, flat_partial_labels
-from crfqn.data.schemes import BORDER, Scheme, find_scheme
+from crfqn.data.schemes import BORDER, find_scheme
 from crfqn.data.sequences import Sequences
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError, warn_caller
 from crfqn.messages import describe, shorten
 from crfqn.structures.chain import Chain
-from crfqn.structures.transition_rules import TransitionRules, Violation
+from crfqn.structures.transition_rules import TransitionRules
 
 ANY = "any"
 SEEN = "seen"
@@ -96,36 +96,42 @@ class Transitions:
             A label that the scheme does not have.
         """
         labels = classes.tolist()
-        found = TransitionRules.everything(len(labels))
+        rules = TransitionRules.everything(len(labels))
         if self.scheme is not None:
-            found &= scheme_rules(find_scheme(self.scheme), labels, self.start != ANY, self.end != ANY)
+            scheme = find_scheme(self.scheme)
+            tags = [scheme.parse(label) for label in labels]
+            pairs = [[scheme.allows(first, second) for second in tags] for first in tags]
+            rules = TransitionRules(
+                np.array(pairs, bool).reshape(rules.transitions.shape),
+                rules.start
+                if self.start == ANY
+                else np.array([scheme.allows(BORDER, tag) for tag in tags], bool),
+                rules.end
+                if self.end == ANY
+                else np.array([scheme.allows(tag, BORDER) for tag in tags], bool),
+            )
         if self.seen:
-            found &= TransitionRules.observed(targets, offsets, len(labels))
-        self._warn_of_strangers(labels)
-        code_of = {label: code for code, label in enumerate(labels)}
-        own = TransitionRules.everything(len(labels))
-        if self.allowed is not None:
-            own.transitions[:] = False
-        for pairs, value in ((self.allowed, True), (self.forbidden, False)):
-            for first, second in pairs or ():
-                if first in code_of and second in code_of:
-                    own.transitions[code_of[first], code_of[second]] = value
-        for given, allowed in ((self.start, own.start), (self.end, own.end)):
-            if given is not None and given != ANY:
-                allowed[:] = [label in given for label in labels]
-        return found & own
-
-    def _warn_of_strangers(self, labels: list) -> None:
+            rules &= TransitionRules.observed(targets, offsets, len(labels))
         named = {label for pair in (*(self.allowed or ()), *(self.forbidden or ())) for label in pair}
-        named |= {
-            label for given in (self.start, self.end) if given not in (None, ANY) for label in given or ()
-        }
-        strangers = sorted(map(repr, named - set(labels)))
-        if strangers:
+        named |= {label for ends in (self.start, self.end) if ends not in (None, ANY) for label in ends or ()}
+        unknown = sorted(map(repr, named - set(labels)))
+        if unknown:
             warn_caller(
-                f"rules of labels that the training data do not have are ignored: {', '.join(strangers)}",
+                f"rules of labels that the training data do not have are ignored: {', '.join(unknown)}",
                 UserWarning,
             )
+        code_of = {label: code for code, label in enumerate(labels)}
+        by_label = TransitionRules.everything(len(labels))
+        if self.allowed is not None:
+            by_label.transitions[:] = False
+        for label_pairs, value in ((self.allowed, True), (self.forbidden, False)):
+            for first, second in label_pairs or ():
+                if first in code_of and second in code_of:
+                    by_label.transitions[code_of[first], code_of[second]] = value
+        for ends, is_allowed in ((self.start, by_label.start), (self.end, by_label.end)):
+            if ends is not None and ends != ANY:
+                is_allowed[:] = [label in ends for label in labels]
+        return rules & by_label
 
     def to_json(self) -> dict[str, Any]:
         """Return the rules as JSON values."""
@@ -140,21 +146,6 @@ class Transitions:
         if not isinstance(saved, dict) or not set(saved) <= names:
             raise InputError(f"constraints: expected a table of {sorted(names)}, got {describe(saved)}")
         return cls(**saved)
-
-
-def scheme_rules(
-    scheme: Scheme, labels: list, has_start: bool = True, has_end: bool = True
-) -> TransitionRules:
-    """Return what a scheme says of labels; InputError for one that it does not have."""
-    tags = [scheme.parse(label) for label in labels]
-    everything = TransitionRules.everything(len(labels))
-    return TransitionRules(
-        np.array([[scheme.allows(one, other) for other in tags] for one in tags], bool).reshape(
-            everything.transitions.shape
-        ),
-        np.array([scheme.allows(BORDER, tag) for tag in tags], bool) if has_start else everything.start,
-        np.array([scheme.allows(tag, BORDER) for tag in tags], bool) if has_end else everything.end,
-    )
 
 
 def as_transitions(constraints: Any, scheme: str | None) -> Transitions:
@@ -177,11 +168,11 @@ def _as_pairs(name: str, pairs: Any) -> tuple[tuple[Any, Any], ...]:
         pairs = [(first, second) for first, others in pairs.items() for second in _as_labels(name, others)]
     if isinstance(pairs, (str, bytes)) or not isinstance(pairs, Iterable):
         raise InputError(f"{name}: expected pairs of labels, got {describe(pairs)}")
-    found = list(pairs)
-    for pair in found:
+    label_pairs = list(pairs)
+    for pair in label_pairs:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise InputError(f"{name}: expected pairs of labels, got {shorten(pair)} among them")
-    return tuple((_plain(first), _plain(second)) for first, second in found)
+    return tuple((_plain(first), _plain(second)) for first, second in label_pairs)
 
 
 def _as_labels(name: str, labels: Any) -> tuple[Any, ...]:
@@ -195,16 +186,6 @@ def _plain(label: Any) -> Any:
 
 
 ERROR, DROP = "error", "drop"
-
-
-class TrainingData(NamedTuple):
-    """Items that count and their labels; `weights` (I,) are None where each counts once, `rules` where all is
-    allowed."""
-
-    sequences: Sequences
-    labels: PartialLabels
-    weights: NDArray[np.float64] | None
-    rules: TransitionRules | None
 
 
 class BrokenRules(NamedTuple):
@@ -221,18 +202,24 @@ def training_data(
     transitions: Transitions,
     is_trained: bool,
     on_violation: str,
-) -> TrainingData:
-    """Return the items with positions and weight that keep the rules, which labels have to keep in training only if
-    `is_trained`; an item without positions has one labelling, and teaches nothing.
-    `on_violation` ("error", "drop") is what becomes of others; InputError names item, position and labels."""
+) -> tuple[Sequences, PartialLabels, NDArray[np.float64] | None, TransitionRules | None]:
+    """Return the items to train on, their labels, weights (None where each counts once) and rules (None without any).
+
+    Items without positions or weight are left out. Labels have to keep the rules if `is_trained`; `on_violation`
+    ("error", "drop") says what becomes of items that break one. InputError names item, position and labels.
+    """
     flat = flat_partial_labels(y, sequences.offsets)
     labels = encode_partial_labels(flat, sequences.offsets)
-    stays = items_that_count(sequences, weights)
+    stays = sequences.lengths > 0
+    if weights is not None:
+        stays &= weights > 0
+    if not stays.any():
+        raise InputError("sample_weight: expected a positive weight of an item with positions, got none")
     if not stays.all():
         sequences, flat, weights = take_items(sequences, flat, weights, stays)
         labels = encode_partial_labels(flat, sequences.offsets)
     if transitions.is_empty:
-        return TrainingData(sequences, labels, weights, None)
+        return sequences, labels, weights, None
     rules = transitions.rules(labels.classes, labels.targets, sequences.offsets)
     broken = find_broken(rules, labels, sequences.offsets) if is_trained else None
     if broken is not None:
@@ -240,16 +227,7 @@ def training_data(
         sequences, flat, weights = take_items(sequences, flat, weights, stays)
         labels = encode_partial_labels(flat, sequences.offsets)
         rules = transitions.rules(labels.classes, labels.targets, sequences.offsets)
-    return TrainingData(sequences, labels, weights, rules)
-
-
-def items_that_count(sequences: Any, weights: NDArray[np.float64] | None) -> NDArray[np.bool_]:
-    """Return which items have positions and weight, bool (I,); InputError if none has."""
-    has_positions = sequences.lengths > 0
-    stays = has_positions if weights is None else has_positions & (weights > 0)
-    if not stays.any():
-        raise InputError("sample_weight: expected a positive weight of an item with positions, got none")
-    return stays
+    return sequences, labels, weights, rules
 
 
 def items_that_stay(broken: BrokenRules, n_items: int, on_violation: str) -> NDArray[np.bool_]:
@@ -273,9 +251,17 @@ def find_broken(
 ) -> BrokenRules | None:
     """Return the items that break rules, or None: known labels that do, and items that no labelling is left for."""
     violations = rules.violations(labels.targets, offsets)
-    items = np.searchsorted(offsets, [found.position for found in violations], side="right") - 1
     if violations:
-        return BrokenRules(np.unique(items), _in_words(violations[0], labels, offsets))
+        items = np.searchsorted(offsets, [each.position for each in violations], side="right") - 1
+        first = violations[0]
+        where = locate(offsets, first.position)
+        label = shorten(labels.classes[labels.targets[first.position]].item())
+        text = f"{where}: the rules do not allow {label} "
+        if first.rule == "transition":
+            text += f"behind {shorten(labels.classes[labels.targets[first.position - 1]].item())}"
+        else:
+            text += f"at the {first.rule} of an item"
+        return BrokenRules(np.unique(items), text)
     if labels.allowed is None:
         return None
     impossible = Chain(offsets, len(labels.classes), rules=rules).impossible(labels.allowed)
@@ -284,22 +270,13 @@ def find_broken(
     return BrokenRules(impossible, f"item {impossible[0]}: no labelling of its labels keeps the rules")
 
 
-def _in_words(found: Violation, labels: PartialLabels, offsets: NDArray[np.int64]) -> str:
-    here = shorten(labels.classes[labels.targets[found.position]].item())
-    where = locate(offsets, found.position)
-    if found.rule != "transition":
-        return f"{where}: the rules do not allow {here} at the {found.rule} of an item"
-    before = shorten(labels.classes[labels.targets[found.position - 1]].item())
-    return f"{where}: the rules do not allow {here} behind {before}"
-
-
 def take_items(
     sequences: Sequences, flat: NDArray | list, weights: NDArray[np.float64] | None, stays: NDArray[np.bool_]
 ) -> tuple[Sequences, NDArray | list, NDArray[np.float64] | None]:
     """Keep some items."""
     positions = np.flatnonzero(np.repeat(stays, sequences.lengths))
-    kept = flat[positions] if isinstance(flat, np.ndarray) else [flat[n] for n in positions]
-    return sequences[stays], kept, None if weights is None else weights[stays]
+    labels = flat[positions] if isinstance(flat, np.ndarray) else [flat[n] for n in positions]
+    return sequences[stays], labels, None if weights is None else weights[stays]
 
 
 def refuse_bigrams(vocabulary: Vocabulary | None, what: str) -> None:

@@ -27,14 +27,10 @@ from crfqn.model.content import read_entries
 from crfqn.model.weights import WeightMatrix
 
 
-def csr(values: NDArray, rows: NDArray, columns: NDArray, shape: tuple[int, int]) -> Any:
-    """Return a CSR array of the entries."""
-    return scipy.sparse.coo_array((values, (rows, columns)), shape=shape).tocsr()
-
-
 def read_matrix(file: ModelFile, name: str, row: str, column: str, shape: tuple[int, int]) -> Any:
     """Return the CSR array of what `read_entries` reads."""
-    return csr(*read_entries(file, name, row, column, shape), shape)
+    values, rows, columns = read_entries(file, name, row, column, shape)
+    return scipy.sparse.coo_array((values, (rows, columns)), shape=shape).tocsr()
 
 
 class FittedArray:
@@ -68,8 +64,8 @@ class FittedMatrix(FittedArray):
 
 def entries(matrix: Any, stride: int) -> SparseWeights:
     """Return the entries of a CSR array as sparse weights at the coordinates row * stride + column."""
-    found = matrix.tocoo()
-    return SparseWeights(found.row.astype(np.int64) * stride + found.col, found.data)
+    cells = matrix.tocoo()
+    return SparseWeights(cells.row.astype(np.int64) * stride + cells.col, cells.data)
 
 
 def merged(left: SparseWeights, right: SparseWeights) -> SparseWeights:
@@ -96,20 +92,12 @@ class AxisMatch:
     rows: NDArray[np.int64]
     columns: NDArray[np.int64]
 
-    @classmethod
-    def of(cls, old: Axes, new: Axes) -> AxisMatch | None:
-        """Match labels and features; None where features have no names and their numbers differ."""
-        rows = numbers_of(old.labels, new.labels)
-        if old.features is not None and new.features is not None:
-            return cls(rows, numbers_of(old.features, new.features))
-        return cls(rows, np.arange(old.n_features)) if old.n_features == new.n_features else None
-
     def entries(self, matrix: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Return rows, columns and values of the weights (labels x features) that stay, at their new places."""
-        found = matrix.tocoo()
-        rows, columns = self.rows[found.row], self.columns[found.col]
+        cells = matrix.tocoo()
+        rows, columns = self.rows[cells.row], self.columns[cells.col]
         stays = (rows >= 0) & (columns >= 0)
-        return rows[stays], columns[stays], found.data[stays]
+        return rows[stays], columns[stays], cells.data[stays]
 
 
 def start_model(start: Any, model: Any, kind: type, names: str) -> Any:
@@ -125,13 +113,17 @@ def start_model(start: Any, model: Any, kind: type, names: str) -> Any:
 
 def match(old: Axes, new: Axes, is_asked: bool) -> AxisMatch | None:
     """Return labels and features in common; None if features do not match, InputError if the start `is_asked` for."""
-    common = AxisMatch.of(old, new)
-    if common is None and is_asked:
+    rows = numbers_of(old.labels, new.labels)
+    if old.features is not None and new.features is not None:
+        return AxisMatch(rows, numbers_of(old.features, new.features))
+    if old.n_features == new.n_features:
+        return AxisMatch(rows, np.arange(old.n_features))
+    if is_asked:
         raise InputError(
             f"start: expected a model of {new.n_features} features, or names of features on both sides, "
             f"got one of {old.n_features}"
         )
-    return common
+    return None
 
 
 def sorted_weights(coords: NDArray[np.int64], values: NDArray[np.float64]) -> SparseWeights:

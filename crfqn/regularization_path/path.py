@@ -1,48 +1,211 @@
 """`crf_path`: models for many strengths at hardly more than the cost of one, and the strengths that predict best.
 
-What is to be scored has the strengths around those that `fit` would train with, each from the optimum of a neighbour
-(`Around`). A path has values that descend from l1_max, the smallest under which all weights are zero, each from the
-optimum of the one before, on the weights that the strong rule leaves (`solvers.strong_rule`). The data are
-encoded once, and each fold has one store of them.
+With items to score, the strengths are those around what `fit` would train with, each solved from the optimum of a
+neighbour (`Around`). A path has values that descend from l1_max, the smallest one under which all weights are zero,
+each solved from the optimum of the one before, on the weights that the strong rule leaves (`solvers.strong_rule`). The
+data are encoded once, and each fold has one store of them.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import replace
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing as take
 
+from crfqn.arrays import SparseWeights
+from crfqn.blas import single_threaded_blas
 from crfqn.data.encoding import encode_sequences
 from crfqn.data.labels import split_by_item
 from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError
-from crfqn.estimators.base import SparseLinearModel
+from crfqn.estimators.automatic import Strengths, automatic_strength
+from crfqn.estimators.base import Problem, SparseLinearModel, given_result
 from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.labels import are_sets
-from crfqn.regularization_path.grid import Around, Grid
-from crfqn.regularization_path.record import RegularizationPath
-from crfqn.regularization_path.solving import (
-    CUT_OFF,
-    PathStep,
-    PreparedPath,
-    Score,
-    prepare_around,
-    prepare_path,
-    refine,
-    solve_around,
-    solve_path,
-)
-from crfqn.result import OPTIMAL, Status
+from crfqn.objectives.linear.feature_map import centred_weights
+from crfqn.regularization_path.grid import Around, Grid, RegularizationPath
+from crfqn.result import OPTIMAL, Result, Status
+from crfqn.solvers.minimize import minimize
+from crfqn.solvers.stopping import Estimated
+from crfqn.solvers.strong_rule import StrongRule
+from crfqn.solvers.unpenalised import largest_strength, solve_unpenalised
+from crfqn.threads import Pool
+
+Score = Callable[[SparseLinearModel], float]
+CUT_OFF = (Status.INTERRUPTED, Status.CALLBACK)  # trainings that somebody has ended
+
+
+@dataclass
+class PreparedPath:
+    """Training before its first step, from which all strengths are trained; `problem.model` is fitted except for its
+    weights."""
+
+    problem: Problem
+    solver: Any
+
+
+@dataclass
+class Descent(PreparedPath):
+    """Training from which the values of `parameter`, "l1" or "group_l1", are trained from the largest down.
+
+    At `point` all penalised weights are zero and the others (intercepts) optimal for that; `l1_max` is the smallest
+    value that keeps them zero, `automatic` the one that "auto" stands for.
+    """
+
+    parameter: str
+    point: Any
+    l1_max: float
+    automatic: float
+
+
+@contextmanager
+def prepare_around(
+    estimator: SparseLinearModel, X: Any, y: Any, sample_weight: Any = None, **changes: Any
+) -> Iterator[PreparedPath]:
+    """Prepare trainings of an estimator, some parameters replaced; a context manager, whose threads are there as long
+    as the block runs."""
+    estimator._check_parameters()
+    if estimator.checkpoint is not None:
+        raise InputError(
+            f"checkpoint: expected None, as paths and grids keep none, got {estimator.checkpoint!r}"
+        )
+    solver = estimator._make_solver()
+    quiet = {"verbose": 0, "callback": None, "warm_start": False}
+    problem = clone(estimator).set_params(**quiet, **changes).prepare(X, y, sample_weight)
+    del X, y
+    # A clone's callback would be another object.
+    problem.model.set_params(**{name: getattr(estimator, name) for name in quiet})
+    with single_threaded_blas(), Pool(estimator.n_threads) as pool:
+        problem.objective.pool = pool
+        yield PreparedPath(problem, solver)
+
+
+@contextmanager
+def prepare_path(
+    estimator: SparseLinearModel, X: Any, y: Any, sample_weight: Any = None, path_parameter: str = "l1"
+) -> Iterator[Descent]:
+    """Prepare a regularisation path as `prepare_around` does, with the largest value of what varies."""
+    changes = {path_parameter: 1.0, "tol": estimator._tol_to(OPTIMAL)}
+    with prepare_around(estimator, X, y, sample_weight, **changes) as prepared:
+        problem = prepared.problem
+        objective, penalty = problem.objective, problem.penalty
+        point = solve_unpenalised(objective.at(*problem.start), penalty.unpenalised)
+        automatic = automatic_strength(path_parameter, objective, penalty.unpenalised, penalty.ridge.coords)
+        l1_max = largest_strength(path_parameter, objective, penalty, point)
+        if l1_max == 0.0:
+            raise InputError(
+                f"{path_parameter}: expected features that tell the labels apart, but no weight would change the loss"
+            )
+        yield Descent(problem, prepared.solver, path_parameter, point, l1_max, automatic)
+
+
+@dataclass(frozen=True, eq=False)
+class PathStep:
+    """The training under one value: a fitted model, its score on the validation items (nan without), and `n_broken`,
+    the weights that the strong rule had left out and the check of all gradients added."""
+
+    model: SparseLinearModel
+    score: float
+    n_broken: int = 0
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether somebody has ended the training: what comes after it would be, too."""
+        return self.model.result_.status in CUT_OFF
+
+
+def solve_path(
+    prepared: Descent, values: NDArray[np.float64], grid: Grid, score: Score | None = None
+) -> Iterator[PathStep]:
+    """Train at every value, descending, yielding each step when done; end by an interrupt."""
+    point, before = prepared.point, max(prepared.l1_max, float(values[0]))
+    after = np.append(values[1:], 0.0)
+    for value, following in zip(values.tolist(), after.tolist(), strict=True):
+        tol = grid.tol(prepared.problem.model.tol) if following > 0 else prepared.problem.model.tol
+        rule = StrongRule(prepared.solver, before, following, tol)
+        strengths = {prepared.parameter: value}
+        result = train(prepared, strengths, rule, point, tol, proves_zeros=following == 0)
+        model = fitted(prepared, strengths, result)
+        step = PathStep(model, np.nan if score is None else score(model), rule.n_broken)
+        yield step
+        if step.is_cut_off:
+            return
+        point, before = rule.point, value
+        if point is None or point.coords is not result.coords:
+            point = prepared.problem.objective.at(result.coords, result.weights)
+
+
+def solve_around(
+    prepared: PreparedPath, values: Sequence[Strengths], score: Score | None = None
+) -> Iterator[PathStep]:
+    """Train under all strengths, each from the optimum of the nearest before it, as `solve_path` does; as near to the
+    optimum as `fit`, so that scores are those of its models."""
+    stop = prepared.problem.model._tolerance
+    solved: list[tuple[NDArray[np.float64], SparseWeights]] = []
+    for strengths in values:
+        place = np.log([*strengths.values()])
+        start = prepared.problem.start
+        if solved:
+            _, start = min(solved, key=lambda one: float(np.square(one[0] - place).sum()))
+        result = train(
+            prepared, strengths, prepared.solver, start, stop, proves_zeros=False, to_rounding=True
+        )
+        solved.append((place, SparseWeights(result.coords, result.weights)))
+        model = fitted(prepared, strengths, result)
+        yield (step := PathStep(model, np.nan if score is None else score(model)))
+        if step.is_cut_off:
+            return
+
+
+def train(
+    prepared: PreparedPath,
+    strengths: Strengths,
+    solver: Any,
+    start: Any,
+    tol: float | Estimated,
+    proves_zeros: bool = True,
+    to_rounding: bool = False,
+) -> Result:
+    """Train under strengths from `start`, weights or a point of them; return the result."""
+    settings = prepared.problem.model
+    return minimize(
+        prepared.problem.objective,
+        prepared.problem.penalty.with_strengths(**strengths),
+        solver,
+        start,
+        tol=tol,
+        proves_zeros=proves_zeros,
+        to_rounding=to_rounding,
+        max_iter=settings.max_iter,
+        max_seconds=settings.max_seconds,
+        callback=settings.callback,
+    )
+
+
+def fitted(prepared: PreparedPath, strengths: Strengths, result: Result) -> SparseLinearModel:
+    """Return an estimator fitted under strengths with the weights of `result`; it shares labels and names with
+    others."""
+    problem = prepared.problem
+    model = copy(problem.model)
+    for name, value in strengths.items():
+        setattr(model, name, value)
+    model._adopt_strengths(strengths)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # one for all, at the path's end
+        model._keep(given_result(problem.features, result))
+    model._finish(problem)
+    return model
 
 
 def crf_path(
@@ -126,7 +289,11 @@ def crf_path(
     score, rows = score_on(scorer, validation), []
     steps: list[PathStep] = []
     with prepare_for(estimator, X, y, sample_weight, grid) as prepared, ExitStack() as folds:
-        values = values_of(grid, prepared, estimator)
+        values: Any = (
+            grid.values(prepared.problem.model._fitted_strengths, estimator._path_parameter)
+            if isinstance(grid, Around)
+            else grid.values(prepared.l1_max, prepared.automatic)
+        )
         columns = []
         if cv is not None:
             items = labels_by_item(estimator, X, y)
@@ -149,7 +316,7 @@ def crf_path(
             if patience is not None and has_risen and len(rows) - 1 - best >= patience:
                 break
         fold_scores = np.array(rows).reshape(len(steps), -1)
-        found = RegularizationPath(
+        path = RegularizationPath(
             models=tuple(step.model for step in steps),
             score=fold_scores.mean(axis=1) if fold_scores.size else np.array([step.score for step in steps]),
             fold_scores=fold_scores,
@@ -159,19 +326,18 @@ def crf_path(
             varied=tuple(values[0]) if isinstance(grid, Around) else (),
             has_default=isinstance(grid, Around),
         )
-        if not np.isnan(found.score).all():
-            found = with_best_refined(prepared, found, score)
-    warn_unless_converged(found)
-    if found.note:
-        warnings.warn(found.note, UserWarning, stacklevel=2)
-    return found
-
-
-def values_of(grid: Grid | Around, prepared: Any, estimator: SparseLinearModel) -> Any:
-    """Return the values of a grid for data that have been prepared."""
-    if isinstance(grid, Around):
-        return grid.values(prepared.problem.model._fitted_strengths, estimator._path_parameter)
-    return grid.values(prepared.l1_max, prepared.automatic)
+        if not np.isnan(path.score).all():
+            path = with_best_refined(prepared, path, score)
+    statuses = [model.result_.status for model in path.models]
+    is_good = [status.is_success or status is Status.INTERRUPTED for status in statuses]
+    stopped = [model for model, is_fine in zip(path.models, is_good, strict=True) if not is_fine]
+    if stopped:
+        first = f"{path.path_parameter} = {getattr(stopped[0], path.path_parameter):g}"
+        message = f"{len(stopped)} of {len(path)} values did not converge, first {first}: {stopped[0].result_.message}"
+        warnings.warn(message, ConvergenceWarning, stacklevel=2)
+    if path.note:
+        warnings.warn(path.note, UserWarning, stacklevel=2)
+    return path
 
 
 def score_on(scorer: Any, items: tuple[Any, Any] | None) -> Score | None:
@@ -211,8 +377,9 @@ def solve(prepared: Any, values: Any, grid: Grid | Around, score: Score | None) 
 def with_best_refined(
     prepared: PreparedPath, path: RegularizationPath, score: Score | None
 ) -> RegularizationPath:
-    """Return the path with its best model proved to `tol`, and of descending values scored again on validation items;
-    one that is cut off is left as it was."""
+    """Return the path with its best model proved to `tol`, whose passes, iterations and seconds are those of both
+    trainings. Of descending values it is scored again on validation items. If the training is cut off, nothing
+    changes."""
     best = path.best_index
     model, tol = path.models[best], prepared.problem.model._tol_to(OPTIMAL)
     strengths = {name: getattr(model, f"{name}_") for name in path.varied}
@@ -221,7 +388,10 @@ def with_best_refined(
         distance = result.violation / prepared.problem.penalty.with_strengths(**strengths).dual_radius
     if not result.status.is_success or distance <= tol:
         return path
-    refined = refine(prepared, strengths, result, tol)
+    start = centred_weights(prepared.problem.features, SparseWeights(result.coords, result.weights))
+    proved = train(prepared, strengths, prepared.solver, start, tol)
+    total = {name: getattr(result, name) + getattr(proved, name) for name in ("passes", "n_iter", "seconds")}
+    refined = fitted(prepared, strengths, replace(proved, **total))
     if refined.result_.status in CUT_OFF:
         return path
     models, scores = list(path.models), path.score.copy()
@@ -229,17 +399,6 @@ def with_best_refined(
     if score is not None and not path.has_default:
         scores[best] = score(refined)
     return replace(path, models=tuple(models), score=scores)
-
-
-def warn_unless_converged(path: RegularizationPath) -> None:
-    """Issue one ConvergenceWarning for all values whose training has not reached its tolerance."""
-    statuses = [model.result_.status for model in path.models]
-    is_good = [status.is_success or status is Status.INTERRUPTED for status in statuses]
-    stopped = [model for model, is_fine in zip(path.models, is_good, strict=True) if not is_fine]
-    if stopped:
-        first = f"{path.path_parameter} = {getattr(stopped[0], path.path_parameter):g}"
-        message = f"{len(stopped)} of {len(path)} values did not converge, first {first}: {stopped[0].result_.message}"
-        warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
 
 def check_choices(estimator: Any, grid: Any, validation: Any, cv: Any) -> None:

@@ -15,7 +15,7 @@ from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.objectives.sums import Sum
 from crfqn.regularization_path import Grid
-from crfqn.regularization_path.solving import prepare_path, solve_path
+from crfqn.regularization_path.path import prepare_path, solve_path
 from crfqn.solvers.unpenalised import largest_strength
 
 

@@ -173,9 +173,9 @@ class TestWhatIsAskedFor:
     def test_the_automatic_solver_looks_for_rows_by_their_state(self):
         solver = AutoSolver(few=OWLQN(), full=ProxGD(), sparse=FISTA())
         small = Strict(FLAT.objective())
-        assert isinstance(solver.for_groups(small, ROWS), OWLQN)
+        assert isinstance(solver.chosen(small, ROWS), OWLQN)
         large = Strict(make_tree_problem("flat", 3, n_items=40, n_features=600, density=0.02).objective())
-        assert isinstance(solver.for_groups(large, ROWS), ProxGD)  # which needs no rows
+        assert isinstance(solver.chosen(large, ROWS), ProxGD)  # which needs no rows
 
 
 class TestWhoHasWhat:

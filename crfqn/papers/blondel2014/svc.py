@@ -328,7 +328,8 @@ class MulticlassSVC(NamedParameters, ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray:
         """Return the class with the largest f_k(x); ties go to the class that comes first."""
-        return self.classes_[self._scores(X).argmax(axis=1)]
+        best = self._scores(X).argmax(axis=1)  # which asks for a fit first
+        return self.classes_[best]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of items with the right label, each weighted by `sample_weight`; InputError where the model

@@ -18,7 +18,7 @@ import crfqn
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, TaxonomyCRF, crf_path
 from crfqn.data.model_file import read_model, write_model
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators import automatic_solver as automatic
+from crfqn.estimators import automatic
 from crfqn.estimators import multiclass as module
 from crfqn.penalties import GroupLasso
 from crfqn.regularization_path import Grid
@@ -138,7 +138,7 @@ class TestOptimum:
         ):
             for share, solver in ((0.6, at_half), (0.2, at_a_fifth), (0.01, "bcd")):
                 choice = replace(MulticlassClassifier(loss=loss)._make_solver(), few_weights=0)
-                found = choice.for_groups(Shown(share), GroupLasso(1.0, n_features=2, n_states=2))
+                found = choice.chosen(Shown(share), GroupLasso(1.0, n_features=2, n_states=2))
                 named = MulticlassClassifier(solver=solver)._make_solver()
                 assert repr(found) == repr(named), (loss, share)
 
