@@ -104,14 +104,10 @@ class TestIterates:
     def test_are_the_mean_of_the_weights_after_every_item(self, name, solver):
         check(PROBLEMS[name], solver)
 
-    @pytest.mark.parametrize("name", ["chains", "real chains", "weighted chains"])
+    @pytest.mark.parametrize("name", PROBLEMS)
     @pytest.mark.parametrize("settings", [{}, {"gamma": 0.3, "variance": 4.0}], ids=str)
     def test_of_arow_are_the_last_weights(self, name, settings):
         check(PROBLEMS[name], AROW(3, random_state=7, **settings))
-
-    def test_arow_needs_chains(self):
-        with pytest.raises(ViewError, match="AROW needs a chain; the structure is Taxonomy"):
-            last_state(PROBLEMS["flat"].objective(), AROW())
 
     @pytest.mark.parametrize("solver", SOLVERS, ids=str)
     def test_begin_at_the_start(self, solver):

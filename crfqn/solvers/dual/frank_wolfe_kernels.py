@@ -30,10 +30,9 @@ from crfqn.solvers.stochastic.perceptron_kernels import (
     AveragedRows,
     best_node,
     correct_item,
-    correct_path,
+    differing_nodes,
     label_item,
-    mark_path,
-    path_square,
+    node_square,
 )
 
 OPERATIONS, GAIN = 0, 1  # places in `totals`: multiplications, about, and how much the dual has risen, / l2
@@ -117,26 +116,34 @@ def move_share(place, away, gamma, states, loss, i, labels, shares, losses, plan
 
 
 @subkernel
-def score_open(a, is_open, data, weights, scores):
-    """Score the open positions of an item, the Hamming loss added less 1 for all states, and return their entries."""
+def score_open(a, is_open, data, weights, structure, scores):
+    """Score the open positions of an item, with the loss less a constant, and return their entries: of a chain the
+    Hamming loss less 1 for all states; of a taxonomy the tree loss less half the nodes on the way to the observed
+    label, half a node for each that a label has alone."""
     n_scored = 0
     for t in range(is_open.size):
         if is_open[t]:
             scores[t] = 0.0
             begin, end = data.indptr[a + t], data.indptr[a + t + 1]
             add_picked(scores[t], weights, data.features, begin, end, data.values)
-            scores[t, data.targets[a + t]] -= 1.0
+            for k in range(0 if structure.is_chain else structure.parents.size):
+                scores[t, k] += 0.5
+            node = data.targets[a + t]
+            while node >= 0:
+                scores[t, node] -= 1.0
+                node = structure.parents[node]
             n_scored += end - begin
     return n_scored
 
 
 @subkernel
-def n_wrong(states, targets):
-    """Return the Hamming loss of a labelling."""
-    count = 0
+def labelling_loss(states, targets, parents, nodes, signs):
+    """Return the loss of a labelling: half of the nodes in which its labels differ from the observed ones, which is the
+    Hamming loss of a chain and half the way from label to label in a taxonomy."""
+    total = 0.0
     for t in range(states.size):
-        count += states[t] != targets[t]
-    return count
+        total += 0.5 * differing_nodes(states[t], targets[t], parents, nodes, signs)
+    return total
 
 
 @subkernel
@@ -237,18 +244,21 @@ def size_of_step(lead, square, share, mass):
 
 
 @kernel
-def improve_chains(order, data, planes, n_states, among_planes, moves, gaps, rows, changes, mask, totals):
+def improve(order, data, structure, planes, among_planes, moves, gaps, rows, changes, totals):
     """Take a pairwise step on each item of `order`.
 
     data : ItemData, whose weights are c_i / l2, above 0 for the items of `order`
-    among_planes : whether y+ is looked for in the lattice of the item's planes, not among all labellings
+    among_planes : whether y+ is looked for in the lattice of the planes of an item, a chain, not among all labellings
     moves : whether to take the steps, or only to measure
     gaps : float64 (I,), gap_i / l2, out; the part of it that y+ accounts for
     rows, changes : AveragedRows without a mean, and float64 like its weights, zeros, scratch
     totals : float64 (2,), to which operations and gains are added
     """
-    weights, masses, targets = rows.weights, data.weights, data.targets
-    n_features, width = weights.shape[0] - n_states, weights.shape[1]
+    weights, masses, targets, mask = rows.weights, data.weights, data.targets, structure.mask
+    parents, is_chain = structure.parents, structure.is_chain
+    n_states, width = parents.size, weights.shape[1]
+    n_edge_rows = n_states if is_chain else 0
+    n_features = weights.shape[0] - n_edge_rows
     edges = weights[n_features:]
     change_rows = AveragedRows(
         changes, rows.corrections, rows.variances, rows.is_fixed, rows.pattern_of, rows.counters
@@ -260,11 +270,12 @@ def improve_chains(order, data, planes, n_states, among_planes, moves, gaps, row
     scores, delta = aligned_rows(longest, width), aligned_rows(longest, width)
     lattice, n_there = np.empty((longest, n_states), np.int32), np.empty(longest, np.int64)
     best, origin = np.empty((longest, n_states)), np.empty((longest, n_states), np.int64)
-    found, masked = np.empty(longest, np.int32), aligned_rows(n_states, width)
+    worst, masked = np.empty(longest, np.int32), aligned_rows(n_edge_rows, width)
     violations, opened = np.empty(most + 1), np.empty(longest, np.bool_)
+    nodes, signs = np.empty(2 * n_states, np.int64), np.empty(2 * n_states)
     for i in order:
         a, b = data.offsets[i], data.offsets[i + 1]
-        length, states, is_open = b - a, found[: b - a], opened[: b - a]
+        length, states, is_open = b - a, worst[: b - a], opened[: b - a]
         labels, shares, losses = item_planes(i, length, planes)
         n = planes.n_used[i]
         if among_planes:
@@ -276,14 +287,18 @@ def improve_chains(order, data, planes, n_states, among_planes, moves, gaps, row
             if moves:
                 n = planes.n_used[i] = drop_idle(n, labels, shares, losses)
             is_open[:] = True
-        n_scored = score_open(a, is_open, data, weights, scores)
+        n_scored = score_open(a, is_open, data, weights, structure, scores)
         open_edges = add_mask(edges, mask, masked)
         if among_planes:
             label_in_lattice(lattice, n_there, scores, open_edges, mask, best, origin, states)
             totals[OPERATIONS] += width * n_scored + n * length
-        else:
+        elif is_chain:
             label_item(scores[:length], open_edges, mask, delta[:length], states)
             totals[OPERATIONS] += width * n_scored + n_states * width * length
+        else:
+            states[0] = best_node(scores[0], parents, structure.is_label, delta[0])
+            scores[0] = delta[0]
+            totals[OPERATIONS] += width * n_scored
         for p in range(n):
             violations[p] = violation(labels[p], scores, edges, is_open)
         most_violated = violation(states, scores, edges, is_open)
@@ -299,75 +314,15 @@ def improve_chains(order, data, planes, n_states, among_planes, moves, gaps, row
             if lead <= 0.0:
                 continue
             states[:] = labels[place]
-        correct_item(a, states, labels[away], 1.0, data, n_features, change_rows)
-        square = squares_of(a, states, labels[away], data, n_features, changes)
+        if is_chain:
+            correct_item(a, states, labels[away], 1.0, data, parents, nodes, signs, n_features, change_rows)
+            square = squares_of(a, states, labels[away], data, n_features, changes)
+        else:
+            square = node_square(a, states[0], labels[away, 0], data, parents, nodes, signs, rows)
         gamma, gain = size_of_step(lead, square, shares[away], masses[i])
-        correct_item(a, states, labels[away], -gamma * masses[i], data, n_features, rows)
-        loss = n_wrong(states, targets[a:b])
+        tau = -gamma * masses[i]
+        correct_item(a, states, labels[away], tau, data, parents, nodes, signs, n_features, rows)
+        loss = labelling_loss(states, targets[a:b], parents, nodes, signs)
         move_share(place, away, gamma, states, loss, i, labels, shares, losses, planes)
         totals[GAIN] += gain
         totals[OPERATIONS] += width * n_scored
-
-
-@kernel
-def improve_trees(order, data, planes, parents, is_label, moves, gaps, rows, totals):
-    """Take a pairwise step on each item; parameters as in `improve_chains`, labellings are one label."""
-    weights, masses, targets = rows.weights, data.weights, data.targets
-    width = weights.shape[1]
-    scores, sums, signs = aligned_rows(1, width)[0], np.empty(parents.size), np.zeros(parents.size)
-    found, violations = np.empty(1, np.int32), np.empty(parents.size + 1)
-    for i in order:
-        t = data.offsets[i]
-        labels, shares, losses = item_planes(i, 1, planes)
-        n = planes.n_used[i]
-        if moves:
-            n = planes.n_used[i] = drop_idle(n, labels, shares, losses)
-        scores[:] = 0.0
-        add_picked(scores, weights, data.features, data.indptr[t], data.indptr[t + 1], data.values)
-        for k in range(parents.size):
-            scores[k] += 0.5  # half a node of y' alone: the tree loss, less half the nodes above y
-        mark_path(targets[t], parents, -1.0, scores)
-        found[0] = best_node(scores, parents, is_label, sums)
-        for p in range(n):
-            violations[p] = sums[labels[p, 0]]
-        away, expected = least_and_mean(n, shares, violations)
-        gaps[i] = masses[i] * max(sums[found[0]] - expected, 0.0)
-        totals[OPERATIONS] += width * (data.indptr[t + 1] - data.indptr[t])
-        lead = sums[found[0]] - violations[away]
-        place = plane_of(found, n, labels, shares)
-        if place < 0:
-            place = best_plane(n, violations)
-            lead = violations[place] - violations[away]
-            found[0] = labels[place, 0]
-        if not moves or lead <= 0.0:
-            continue
-        to, source = found[0], labels[away, 0]
-        mark_path(to, parents, 1.0, signs)
-        mark_path(source, parents, -1.0, signs)
-        square = path_square(t, data, signs, to, parents, rows) + path_square(
-            t, data, signs, source, parents, rows
-        )
-        gamma, gain = size_of_step(lead, square, shares[away], masses[i])
-        correct_path(t, data, signs, to, parents, -gamma * masses[i], rows)
-        correct_path(t, data, signs, source, parents, -gamma * masses[i], rows)
-        mark_path(to, parents, -1.0, signs)
-        mark_path(source, parents, 1.0, signs)
-        loss = tree_loss(to, targets[t], parents, signs)
-        move_share(place, away, gamma, found, loss, i, labels, shares, losses, planes)
-        totals[GAIN] += gain
-
-
-@subkernel
-def tree_loss(label, target, parents, signs):
-    """Return half the way from label to label; signs : float64 (K,), zeros before and after."""
-    mark_path(label, parents, 1.0, signs)
-    mark_path(target, parents, -1.0, signs)
-    total = 0.0
-    for start in (label, target):
-        node = start
-        while node >= 0:
-            total += 0.5 * abs(signs[node])
-            node = parents[node]
-    mark_path(label, parents, -1.0, signs)
-    mark_path(target, parents, 1.0, signs)
-    return total

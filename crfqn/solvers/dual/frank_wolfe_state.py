@@ -17,7 +17,7 @@ from crfqn.objectives.losses.structured import StructuralHinge
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import BasePoint
 from crfqn.objectives.sums import Sum
-from crfqn.solvers.dual.frank_wolfe_kernels import GAIN, OPERATIONS, Planes, improve_chains, improve_trees
+from crfqn.solvers.dual.frank_wolfe_kernels import GAIN, OPERATIONS, Planes, improve
 from crfqn.solvers.stochastic.state import LearnedRows, check_structure, untouched_rows
 from crfqn.structures.taxonomy import Taxonomy
 
@@ -81,19 +81,22 @@ class FrankWolfeState(LearnedRows):
         """
         totals = np.zeros(2)
         for which, items in self.runs(order):
-            part, planes = self.parts[which], self.planes[which]
+            planes = self.planes[which]
             measured = self._gaps_of_planes if among_planes else self._gaps
             gaps = measured[self.bounds[which] : self.bounds[which + 1]]
             data = self.item_data(which)._replace(weights=self._masses[which])
-            structure = self.structure
-            if isinstance(structure, Taxonomy):
-                forest = (structure.parents, structure.is_label)
-                improve_trees(items, data, planes, *forest, moves, gaps, self.rows, totals)
-            else:
-                improve_chains(
-                    items, data, planes, part.n_states, among_planes, moves, gaps, self.rows, self._changes,
-                    part.loss.structure.mask, totals,
-                )  # fmt: skip
+            improve(
+                items,
+                data,
+                self.item_structure,
+                planes,
+                among_planes,
+                moves,
+                gaps,
+                self.rows,
+                self._changes,
+                totals,
+            )
         if not among_planes:
             self._gaps_of_planes[self.items[order]] = self._gaps[self.items[order]]
             self.owner.n_passes += order.size / max(self.n_items, 1)

@@ -24,6 +24,7 @@ import numpy as np
 from crfqn.kernels import inner, kernel, subkernel
 from crfqn.kernels.numba_internals import prefetch
 from crfqn.kernels.rows import add_picked
+from crfqn.kernels.viterbi import TransitionMask
 
 STEPS, DUE, SCALE = 0, 1, 2  # places in `counters`
 ETA0, ITEMS, L1, L2 = 0, 1, 2, 3  # places in `rates`
@@ -60,6 +61,21 @@ class ItemData(NamedTuple):
     values: np.ndarray
     targets: np.ndarray
     weights: np.ndarray
+
+
+class ItemStructure(NamedTuple):
+    """Structure of all items, a chain or a taxonomy, whose items have one position each.
+
+    parents, is_label : int32 (K,), the node above each, which has a lower number, or -1: no state of a chain has one;
+        bool (K,)
+    mask : TransitionMask, of chains
+    is_chain : whether rows of the edges come after those of the features
+    """
+
+    parents: np.ndarray
+    is_label: np.ndarray
+    mask: TransitionMask
+    is_chain: bool
 
 
 class ItemColumns(NamedTuple):

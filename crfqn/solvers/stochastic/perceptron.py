@@ -108,8 +108,8 @@ class PassiveAggressive(AveragedPerceptron):
 
 @dataclass(frozen=True)
 class AROW(AveragedPerceptron):
-    """Settings of adaptive regularization of weights (AROW), of chains: a weight has a variance, which says how much it
-    may still change, and falls with each correction.
+    """Settings of adaptive regularization of weights (AROW): a weight has a variance, which says how much it may
+    still change, and falls with each correction.
 
     Parameters
     ----------

@@ -14,10 +14,10 @@ its l has the number of wrong positions itself, as CRFsuite's:
     w += l / (gamma + Delta' V Delta) V Delta,    1 / v_j += Delta_j^2 / gamma
 
 The features of a taxonomy's label are those of its node and of the nodes above: what both labels have above them stays.
+A state of a chain is a node that has none above it.
 
 Shapes: F features, K states or nodes, width = K rounded up to LANES. An item has the positions a ... b - 1 of all, T of
-a chain. Of chains, the rows of the edges come after those of the features. Of taxonomies, parents : int32 (K,), -1 at
-the top; is_label : bool (K,).
+a chain, one of a taxonomy. nodes : int64 (2 K,) and signs : float64 (2 K,), scratch.
 """
 
 from typing import NamedTuple
@@ -57,6 +57,20 @@ def change_weight(row, state, tau, rows):
         rows.weights[row, state] += tau
         if rows.corrections.shape[0] > 0:
             rows.corrections[row, state] += rows.counters[N_SEEN] * tau
+
+
+@inner
+def differing_nodes(right, wrong, parents, nodes, signs):
+    """Write the nodes that one of two labels has on its way from the top and the other has not, with the sign 1 for
+    those of `right` and -1 for those of `wrong`; returns their number."""
+    n = 0
+    while right != wrong:
+        if right > wrong:  # the lower of the two in the tree, or beside it
+            nodes[n], signs[n], right = right, 1.0, parents[right]
+        else:
+            nodes[n], signs[n], wrong = wrong, -1.0, parents[wrong]
+        n += 1
+    return n
 
 
 @subkernel
@@ -124,13 +138,14 @@ def lead(labels, states, scores, edges):
 
 
 @subkernel
-def item_change(labels, states, change, edge_change):
-    """Write Delta by position, float64 (T, width), and that of the edges, float64 (K, width)."""
+def item_change(labels, states, parents, nodes, signs, change, edge_change):
+    """Write Delta by position, float64 (T, width), and that of the edges, float64 (K, width), of taxonomies (0,
+    width)."""
     change[:] = 0.0
     edge_change[:] = 0.0
     for t in range(labels.size):
-        change[t, labels[t]] += 1.0
-        change[t, states[t]] -= 1.0
+        for j in range(differing_nodes(labels[t], states[t], parents, nodes, signs)):
+            change[t, nodes[j]] += signs[j]
         if t > 0:
             edge_change[labels[t - 1], labels[t]] += 1.0
             edge_change[states[t - 1], states[t]] -= 1.0
@@ -143,7 +158,7 @@ def change_by_row(n, columns, change, edge_change, first, sums):
     sums : float64 (features and K, width), out: first of the features in `columns.present`, which gets the edges' rows
         behind them; these begin at `first`
     """
-    n_states = edge_change.shape[0]
+    n_states = edge_change.shape[0]  # 0 of taxonomies
     feature_changes(n, columns, change, sums)
     for j in range(n_states):
         columns.present[n + j] = first + j
@@ -152,18 +167,40 @@ def change_by_row(n, columns, change, edge_change, first, sums):
 
 
 @subkernel
-def correct_item(a, labels, states, tau, data, first, rows):
+def correct_item(a, labels, states, tau, data, parents, nodes, signs, first, rows):
     """w += tau Delta for an item whose positions begin at `a`; the edges' rows begin at `first`."""
     for t in range(labels.size):
-        right, wrong = labels[t], states[t]
-        if right != wrong:
-            for e in range(data.indptr[a + t], data.indptr[a + t + 1]):
-                value = tau * (data.values[e] if data.values.size > 0 else 1.0)
-                change_weight(data.features[e], right, value, rows)
-                change_weight(data.features[e], wrong, -value, rows)
-        if t > 0 and (right != wrong or labels[t - 1] != states[t - 1]):
-            change_weight(first + labels[t - 1], right, tau, rows)
-            change_weight(first + states[t - 1], wrong, -tau, rows)
+        n = differing_nodes(labels[t], states[t], parents, nodes, signs)
+        for e in range(data.indptr[a + t], data.indptr[a + t + 1] if n > 0 else data.indptr[a + t]):
+            value = tau * (data.values[e] if data.values.size > 0 else 1.0)
+            for j in range(n):
+                change_weight(data.features[e], nodes[j], signs[j] * value, rows)
+        if t > 0 and (labels[t] != states[t] or labels[t - 1] != states[t - 1]):
+            change_weight(first + labels[t - 1], labels[t], tau, rows)
+            change_weight(first + states[t - 1], states[t], -tau, rows)
+
+
+@subkernel
+def node_square(t, right, wrong, data, parents, nodes, signs, rows):
+    """Return |Delta|^2 of an item of one position: of the nodes in which its labels differ, times its features."""
+    total = 0.0
+    for j in range(differing_nodes(right, wrong, parents, nodes, signs)):
+        for e in range(data.indptr[t], data.indptr[t + 1]):
+            value = data.values[e] if data.values.size > 0 else 1.0
+            if not rows.is_fixed[rows.pattern_of[data.features[e]], nodes[j]]:
+                total += value * value
+    return total
+
+
+@subkernel
+def best_node(scores, parents, is_label, sums):
+    """Return the label with the largest sum of scores on its way from the top; sums : float64 (K,), those sums, out."""
+    best, most = -1, -np.inf
+    for k in range(parents.size):
+        sums[k] = scores[k] + (sums[parents[k]] if parents[k] >= 0 else 0.0)
+        if is_label[k] and (sums[k] > most or best < 0):
+            best, most = k, sums[k]
+    return best
 
 
 @subkernel
@@ -182,117 +219,56 @@ def adapt_weights(chosen, sums, loss, gamma, item_weight, rows):
 
 
 @kernel
-def correct_chains(order, data, n_states, aggressiveness, rows, mask):
+def correct(order, data, structure, aggressiveness, rows):
     """Label each item of `order` and learn from its mistakes, by steps times its weight; `rows` change in place;
     aggressiveness : the largest step C of passive-aggressive learning, or AROW's gamma; 0 for the perceptron."""
-    weights, counters = rows.weights, rows.counters
-    width, n_features = weights.shape[1], weights.shape[0] - n_states
-    edges = weights[n_features:]
+    weights, counters, parents, mask = rows.weights, rows.counters, structure.parents, structure.mask
+    n_states, width = parents.size, weights.shape[1]
+    n_edge_rows = n_states if structure.is_chain else 0
+    n_features = weights.shape[0] - n_edge_rows
+    edges, adapts = weights[n_features:], rows.variances.shape[0] > 0
+    needs_change = aggressiveness > 0.0 and (structure.is_chain or adapts)
     longest, most = largest_item(order, data)
-    columns = new_item_columns(most, n_states, n_features, data.values.size == 0)
-    scores, delta, change = (
-        aligned_rows(longest, width),
-        aligned_rows(longest, width),
-        aligned_rows(longest, width),
-    )
-    edge_change, sums = aligned_rows(n_states, width), aligned_rows(min(most, n_features) + n_states, width)
-    found, masked = np.empty(longest, np.int32), aligned_rows(n_states, width)
-    adapts = rows.variances.shape[0] > 0
+    columns = new_item_columns(most, n_edge_rows, n_features, data.values.size == 0)
+    scores, delta = aligned_rows(longest, width), aligned_rows(longest, width)
+    change = aligned_rows(longest if needs_change else 0, width)
+    edge_change, masked = aligned_rows(n_edge_rows, width), aligned_rows(n_edge_rows, width)
+    sums = aligned_rows(min(most, n_features) + n_edge_rows if needs_change else 0, width)
+    best, nodes, signs = np.empty(longest, np.int32), np.empty(2 * n_states, np.int64), np.empty(2 * n_states)
     for i in order:
         a, b = data.offsets[i], data.offsets[i + 1]
-        length, labels, states = b - a, data.targets[a:b], found[: b - a]
+        length, labels, states = b - a, data.targets[a:b], best[: b - a]
         scores[:length] = 0.0
         for t in range(length):
             add_picked(
                 scores[t], weights, data.features, data.indptr[a + t], data.indptr[a + t + 1], data.values
             )
-        label_item(scores[:length], add_mask(edges, mask, masked), mask, delta[:length], states)
+        if structure.is_chain:
+            label_item(scores[:length], add_mask(edges, mask, masked), mask, delta[:length], states)
+        else:
+            states[0] = best_node(scores[0], parents, structure.is_label, delta[0])
         n_wrong = 0
         for t in range(length):
             n_wrong += labels[t] != states[t]
         if n_wrong > 0:
             tau = data.weights[i]
             if aggressiveness > 0.0:
-                item_change(labels, states, change[:length], edge_change)
-                n = transpose_item(a, b, data, columns)
-                chosen = change_by_row(n, columns, change, edge_change, n_features, sums)
-                square, excess = free_square(chosen, sums, rows), lead(labels, states, scores[:length], edges)
+                if structure.is_chain:
+                    excess = lead(labels, states, scores[:length], edges)
+                else:
+                    excess = delta[0, states[0]] - delta[0, labels[0]]
+                chosen, square = columns.present[:0], 0.0
+                if needs_change:
+                    item_change(labels, states, parents, nodes, signs, change[:length], edge_change)
+                    n = transpose_item(a, b, data, columns)
+                    chosen = change_by_row(n, columns, change, edge_change, n_features, sums)
+                    square = free_square(chosen, sums, rows)
+                else:
+                    square = node_square(a, labels[0], states[0], data, parents, nodes, signs, rows)
                 if adapts:
                     adapt_weights(chosen, sums, excess + n_wrong, aggressiveness, tau, rows)
                 tau *= step_size(aggressiveness, excess + np.sqrt(n_wrong), square)
             if not adapts:
-                correct_item(a, labels, states, tau, data, n_features, rows)
+                correct_item(a, labels, states, tau, data, parents, nodes, signs, n_features, rows)
         counters[N_SEEN] += 1.0
         counters[N_WRONG] += n_wrong
-
-
-@subkernel
-def best_node(scores, parents, is_label, sums):
-    """Return the label with the largest sum of scores on its way from the top; sums : float64 (K,), those sums, out."""
-    best, most = -1, -np.inf
-    for k in range(parents.size):
-        sums[k] = scores[k] + (sums[parents[k]] if parents[k] >= 0 else 0.0)
-        if is_label[k] and (sums[k] > most or best < 0):
-            best, most = k, sums[k]
-    return best
-
-
-@subkernel
-def mark_path(node, parents, amount, signs):
-    """Add `amount` to the signs of a node and of those above it."""
-    while node >= 0:
-        signs[node] += amount
-        node = parents[node]
-
-
-@kernel
-def correct_tree(order, data, parents, is_label, aggressiveness, rows):
-    """Label each item of `order` and learn from its mistakes; parameters as in `correct_chains`."""
-    weights, counters = rows.weights, rows.counters
-    scores, sums = aligned_rows(1, weights.shape[1])[0], np.empty(parents.size)
-    signs = np.zeros(parents.size)
-    for i in order:
-        t = data.offsets[i]
-        scores[:] = 0.0
-        add_picked(scores, weights, data.features, data.indptr[t], data.indptr[t + 1], data.values)
-        right, found = data.targets[t], best_node(scores, parents, is_label, sums)
-        if right != found:
-            mark_path(right, parents, 1.0, signs)
-            mark_path(found, parents, -1.0, signs)
-            tau = 1.0
-            if aggressiveness > 0.0:
-                square = path_square(t, data, signs, right, parents, rows)
-                square += path_square(t, data, signs, found, parents, rows)
-                tau = step_size(aggressiveness, sums[found] - sums[right] + 1.0, square)
-            correct_path(t, data, signs, right, parents, tau * data.weights[i], rows)
-            correct_path(t, data, signs, found, parents, tau * data.weights[i], rows)
-            mark_path(right, parents, -1.0, signs)
-            mark_path(found, parents, 1.0, signs)
-            counters[N_WRONG] += 1.0
-        counters[N_SEEN] += 1.0
-
-
-@subkernel
-def path_square(t, data, signs, node, parents, rows):
-    """Return a label's part of |Delta|^2: its nodes that the other label has not, times the item's features."""
-    total, k = 0.0, node
-    while k >= 0:
-        if signs[k] != 0.0:
-            for e in range(data.indptr[t], data.indptr[t + 1]):
-                value = data.values[e] if data.values.size > 0 else 1.0
-                if not rows.is_fixed[rows.pattern_of[data.features[e]], k]:
-                    total += value * value
-        k = parents[k]
-    return total
-
-
-@subkernel
-def correct_path(t, data, signs, node, parents, tau, rows):
-    """w += tau Delta for a node and those above it."""
-    k = node
-    while k >= 0:
-        if signs[k] != 0.0:
-            for e in range(data.indptr[t], data.indptr[t + 1]):
-                value = data.values[e] if data.values.size > 0 else 1.0
-                change_weight(data.features[e], k, tau * signs[k] * value, rows)
-        k = parents[k]

@@ -113,60 +113,6 @@ def subtract_from(whole, part):
             part[j, k] = whole[j, k] - part[j, k]
 
 
-@kernel
-def learn_chains(order, data, relevance, n_states, rows, rates, mask):
-    """Take a step on each item of `order` while the scale is in range; returns the number of steps; table and counters
-    of `rows` change in place. relevance : float64 (positions, K), 0 for labels that are not possible, or (0, K): those
-    of `data.targets` are."""
-    table, shares, pattern_of, counters = rows
-    width, n_features = shares.shape[1], table.shape[0] - n_states
-    longest, most = largest_item(order, data)
-    columns = new_item_columns(most, n_states, n_features, data.values.size == 0)
-    scores, psi = aligned_rows(longest, width), aligned_rows(longest, width)
-    alpha, p = aligned_rows(longest, width), aligned_rows(longest, width)
-    edge_counts, gradient = aligned_rows(width, width), aligned_rows(1, width)[0]
-    scale, edge_rows = np.empty(longest), n_features + np.arange(n_states)
-    edges = aligned_rows(n_states, width)
-    masked, free_counts = aligned_rows(n_states, width), aligned_rows(width, width)
-    is_partial = relevance.shape[0] > 0
-    free = aligned_rows(longest if is_partial else 0, width)
-    for done in range(order.size):
-        i = order[done]
-        a, b = data.offsets[i], data.offsets[i + 1]
-        length, weight = b - a, data.weights[i]
-        n = transpose_item(a, b, data, columns)
-        for k in range(n_states):
-            columns.present[n + k] = edge_rows[k]
-        apply_lazy_penalty_to_rows(columns.present[: n + n_states], rows)
-        score_item(a, b, n, data, columns, rows, scores[:length])
-        load_edges(edge_rows, rows, edges)
-        if length > 0:
-            mask_ends(scores[:length], mask)
-        allowed_edges = add_mask(edges, mask, masked)
-        for turn in range(2 if is_partial else 1):  # all labellings, and those that fit
-            if turn == 1:
-                copy_rows(free, p[:length])
-                copy_rows(free_counts, edge_counts)
-                forbid_labels(relevance[a:b], scores)
-            infer_item(
-                scores[:length], allowed_edges, weight, psi[:length], alpha[:length], scale, p[:length], edge_counts
-            )  # fmt: skip
-        if is_partial:
-            subtract_from(free[:length], p)
-            subtract_from(free_counts, edge_counts)
-        else:
-            subtract_labels(data.targets[a:b], weight, p, edge_counts)
-        eta = learning_rate(counters, rates)
-        scaled_eta = eta / counters[SCALE]
-        learn_features(n, columns, p, gradient, rows, eta, scaled_eta)
-        for j in range(n_states):
-            row = edge_rows[j]
-            step_row(table[row], shares[pattern_of[row]], edge_counts[j], eta, scaled_eta)
-        if not end_step(eta, counters, rates):
-            return done + 1
-    return order.size
-
-
 @subkernel
 def node_residual(scores, parents, is_label, target, weight, tile, shifted, residual):
     """residual[k] = weight * (P(the label is k or under it) - [the target is]), float64 (width,); tile, shifted :
@@ -185,25 +131,64 @@ def node_residual(scores, parents, is_label, target, weight, tile, shifted, resi
 
 
 @kernel
-def learn_tree(order, data, parents, is_label, rows, rates):
-    """Take steps as `learn_chains` does; parents : int32 (K,); is_label : bool (K,)."""
-    counters = rows.counters
-    n_features, width = rows.table.shape[0], rows.shares.shape[1]
-    most = largest_item(order, data)[1]
-    columns = new_item_columns(most, 0, n_features, data.values.size == 0)
-    scores, residual, gradient = aligned_rows(1, width), aligned_rows(1, width), aligned_rows(1, width)[0]
-    tile, shifted = np.empty(parents.size), np.empty(parents.size)
+def learn(order, data, structure, relevance, rows, rates):
+    """Take a step on each item of `order` while the scale is in range; returns the number of steps; table and counters
+    of `rows` change in place. relevance : float64 (positions, K), 0 for labels that are not possible, or (0, K): those
+    of `data.targets` are."""
+    table, shares, pattern_of, counters = rows
+    is_chain, mask = structure.is_chain, structure.mask
+    n_states, width = structure.parents.size, shares.shape[1]
+    n_edge_rows = n_states if is_chain else 0
+    n_features = table.shape[0] - n_edge_rows
+    longest, most = largest_item(order, data)
+    columns = new_item_columns(most, n_edge_rows, n_features, data.values.size == 0)
+    scores, psi = aligned_rows(longest, width), aligned_rows(longest, width)
+    alpha, p = aligned_rows(longest, width), aligned_rows(longest, width)
+    side = width if is_chain else 0
+    edge_counts, gradient = aligned_rows(side, width), aligned_rows(1, width)[0]
+    scale, edge_rows = np.empty(longest), n_features + np.arange(n_edge_rows)
+    edges = aligned_rows(n_edge_rows, width)
+    masked, free_counts = aligned_rows(n_edge_rows, width), aligned_rows(side, width)
+    is_partial = relevance.shape[0] > 0
+    free = aligned_rows(longest if is_partial else 0, width)
+    tile, shifted = np.empty(n_states), np.empty(n_states)
     for done in range(order.size):
         i = order[done]
         a, b = data.offsets[i], data.offsets[i + 1]
+        length, weight = b - a, data.weights[i]
         n = transpose_item(a, b, data, columns)
-        apply_lazy_penalty_to_rows(columns.present[:n], rows)
-        score_item(a, b, n, data, columns, rows, scores)
-        node_residual(
-            scores[0], parents, is_label, data.targets[a], data.weights[i], tile, shifted, residual[0]
-        )
+        for k in range(n_edge_rows):
+            columns.present[n + k] = edge_rows[k]
+        apply_lazy_penalty_to_rows(columns.present[: n + n_edge_rows], rows)
+        score_item(a, b, n, data, columns, rows, scores[:length])
+        if is_chain:
+            load_edges(edge_rows, rows, edges)
+            if length > 0:
+                mask_ends(scores[:length], mask)
+            allowed_edges = add_mask(edges, mask, masked)
+            for turn in range(2 if is_partial else 1):  # all labellings, and those that fit
+                if turn == 1:
+                    copy_rows(free, p[:length])
+                    copy_rows(free_counts, edge_counts)
+                    forbid_labels(relevance[a:b], scores)
+                infer_item(
+                    scores[:length], allowed_edges, weight, psi[:length], alpha[:length], scale, p[:length], edge_counts
+                )  # fmt: skip
+            if is_partial:
+                subtract_from(free[:length], p)
+                subtract_from(free_counts, edge_counts)
+            else:
+                subtract_labels(data.targets[a:b], weight, p, edge_counts)
+        else:
+            node_residual(
+                scores[0], structure.parents, structure.is_label, data.targets[a], weight, tile, shifted, p[0]
+            )
         eta = learning_rate(counters, rates)
-        learn_features(n, columns, residual, gradient, rows, eta, eta / counters[SCALE])
+        scaled_eta = eta / counters[SCALE]
+        learn_features(n, columns, p, gradient, rows, eta, scaled_eta)
+        for j in range(n_edge_rows):
+            row = edge_rows[j]
+            step_row(table[row], shares[pattern_of[row]], edge_counts[j], eta, scaled_eta)
         if not end_step(eta, counters, rates):
             return done + 1
     return order.size

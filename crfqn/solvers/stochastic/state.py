@@ -8,6 +8,7 @@ edge weights; width = K rounded up to whole vector registers.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import NO_COORDS, Coords, SparseWeights, Vector
 from crfqn.errors import InputError, ViewError
 from crfqn.kernels.rows import LANES, aligned_rows
+from crfqn.kernels.viterbi import TransitionMask
 from crfqn.objectives.linear.feature_map import split_coords
 from crfqn.objectives.objective import MethodState, Objective
 from crfqn.objectives.point import BasePoint
@@ -23,19 +25,14 @@ from crfqn.objectives.sums import Sum
 from crfqn.solvers.stochastic.item_kernels import (
     ETA0,
     ItemData,
+    ItemStructure,
     LazyRows,
     apply_lazy_penalty,
     count_means,
     write_means,
 )
-from crfqn.solvers.stochastic.perceptron_kernels import (
-    N_SEEN,
-    N_WRONG,
-    AveragedRows,
-    correct_chains,
-    correct_tree,
-)
-from crfqn.solvers.stochastic.sgd_kernels import learn_chains, learn_tree
+from crfqn.solvers.stochastic.perceptron_kernels import N_SEEN, N_WRONG, AveragedRows, correct
+from crfqn.solvers.stochastic.sgd_kernels import learn
 from crfqn.structures.chain import Chain
 from crfqn.structures.edge_layout import EdgeLayout
 from crfqn.structures.taxonomy import Taxonomy
@@ -98,6 +95,16 @@ class LearnedRows(MethodState):
     def structure(self) -> Any:
         """The structure of all parts."""
         return self.parts[0].loss.structure
+
+    @cached_property
+    def item_structure(self) -> ItemStructure:
+        """What kernels read of the structure."""
+        structure, width = self.structure, self.width
+        if isinstance(structure, Taxonomy):
+            no_rules = TransitionMask(np.empty((0, width)), np.zeros(width), np.zeros(width))
+            return ItemStructure(structure.parents, structure.is_label, no_rules, False)
+        parents = np.full(self.n_states, -1, np.int32)
+        return ItemStructure(parents, np.ones(self.n_states, bool), structure.mask, True)
 
     def item_data(self, which: int) -> ItemData:
         """Return what kernels read of the items of a part."""
@@ -202,22 +209,18 @@ class SGDState(LearnedRows):
         start; sequential: the result depends on the order alone. Afterwards no penalty is outstanding."""
         self.rates[ETA0] = eta0
         for which, rest in self.runs(order):
+            data, relevance = self.item_data(which), np.empty((0, self.n_states))
+            if self.item_structure.is_chain:
+                relevance = self.parts[which].loss.relevance
             while rest.size:
-                rest = rest[self._learn_part(which, rest) :]
+                steps = learn(rest, data, self.item_structure, relevance, self.rows, self.rates)
+                rest = rest[steps:]
                 apply_lazy_penalty(self.rows)
         self.owner.n_passes += order.size / self.n_items
 
     def weights(self) -> tuple[Coords, Vector]:
         """Return the sorted coordinates of the weights that are not 0, and their values."""
         return self.sparse(self.rows.table)
-
-    def _learn_part(self, which: int, order: NDArray[np.int64]) -> int:
-        """Take steps on items of a part while numbers stay in range; returns how many."""
-        data, structure, state = self.item_data(which), self.structure, (self.rows, self.rates)
-        if isinstance(structure, Taxonomy):
-            return int(learn_tree(order, data, structure.parents, structure.is_label, *state))
-        relevance, mask = self.parts[which].loss.relevance, structure.mask
-        return int(learn_chains(order, data, relevance, self.n_states, *state, mask))
 
 
 class Learned(NamedTuple):
@@ -238,13 +241,11 @@ class PerceptronState(LearnedRows):
     """Weights, changed by `correct` an item at a time, and the mean of all that they have been, from `start` on.
 
     Penalties take no part; weights outside of the objective's support stay zero (`perceptron_kernels.py`).
-    variance : above 0 for AROW, which has no mean and knows chains only
+    variance : above 0 for AROW, which has no mean
     """
 
     def __init__(self, owner: Objective | Sum, start: tuple[Coords, Vector], variance: float = 0.0) -> None:
         super().__init__(owner)
-        if variance > 0 and not isinstance(self.structure, Chain):
-            raise ViewError(f"AROW needs a chain; the structure is {type(self.structure).__name__}")
         self.rows = self.averaged_rows(has_mean=variance == 0, variance=variance)
         self.rows.weights[self.places(start[0])] = start[1]
 
@@ -254,14 +255,9 @@ class PerceptronState(LearnedRows):
 
         Sequential, whatever the number of threads: the result depends on the order alone.
         """
-        before, structure, rows = self.rows.counters[N_WRONG], self.structure, self.rows
+        before, rows = self.rows.counters[N_WRONG], self.rows
         for which, items in self.runs(order):
-            data = self.item_data(which)
-            if isinstance(structure, Taxonomy):
-                correct_tree(items, data, structure.parents, structure.is_label, aggressiveness, rows)
-            else:
-                mask = structure.mask
-                correct_chains(items, data, self.n_states, aggressiveness, rows, mask)
+            correct(items, self.item_data(which), self.item_structure, aggressiveness, rows)
         self.owner.n_passes += order.size / self.n_items
         return int(rows.counters[N_WRONG] - before)
 
