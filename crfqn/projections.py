@@ -4,7 +4,7 @@
     project_l1_ball      {sum |b| <= radius}, and prox_linf, what it takes away
     project_linf_ball    {max |b| <= radius}, and prox_l1, what it takes away
     project_halfspace    {<normal, b> <= bound}
-    project_epigraph     {(p, t): max_k p_k + margin_k <= t}, which is in `crfqn/papers/chierchia2015/epigraphs.py`
+    project_epigraph     {(p, t): max_k p_k + margin_k <= t}, of `papers/chierchia2015/epigraphs.py`
 
 A matrix is projected row by row; a vector is a matrix of one row. A radius is one number, or one a row. `out` may be
 the input itself. Results are float64; the same call twice gives the same bits.

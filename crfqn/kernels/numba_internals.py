@@ -1,7 +1,7 @@
 """Everything that leans on numba's insides, and on LLVM's: where numba moves, this file is what breaks.
 
-    compilation   a pipeline without what kernels don't contain: a quarter of the time of a first fit
-    linked code   kernels that only kernels call, without machine code of their own: a third of it
+    compilation   no collections of garbage meanwhile: a tenth of the time of a first fit
+    linked code   kernels that only kernels call, without machine code of their own: a quarter of it
     disk cache    machine code that any edit of a kernel makes stale, whose damage is noticed: all of a second fit's
     registers     vectors as values: forward-backward over lanes 2 to 15 times as fast, exponentials 5
     sums of rows  a block of columns in registers while rows go by: 2 to 6 times, screening 1.5
@@ -18,8 +18,7 @@ import operator
 import os
 import pickle
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -40,48 +39,21 @@ from numba.extending import intrinsic, lower_builtin, models, register_model, ty
 
 # ---------------------------------------------------------------------------------------------------- Compilation
 
-NOT_IN_KERNELS = {
-    "WithLifting",  # `with` blocks
-    "InlineClosureLikes",  # functions within the function, comprehensions
-    "MakeFunctionToJitFunction",
-    "InlineInlinables",  # functions that numba, not LLVM, is to inline
-    "InlineOverloads",
-    "FindLiterallyCalls",  # numba.literally and literal_unroll
-    "LiteralUnroll",
-    "LiteralPropagationSubPipelinePass",
-    "RewriteDynamicRaises",  # exceptions
-    "DumpParforDiagnostics",  # parallel loops
-}
 NO_ENTRIES = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 class KernelCompiler(Compiler):
-    """Numba's compiler of functions that hold loops and calls only: without passes for anything else, each of which
-    analyses a function anew, or the garbage collector, which walks over all objects again and again in vain."""
+    """Numba's compiler without the garbage collector, which would walk over all objects again and again in vain."""
 
     def compile_extra(self, function: Any) -> Any:
-        """Compile the function, and what it calls, without collections of garbage."""
-        with without_collections():
+        """Compile the function, and what it calls; one thread at a time is here, as numba holds its lock."""
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
             return super().compile_extra(function)
-
-    def define_pipelines(self) -> Any:
-        """Return numba's passes without those for what kernels don't contain."""
-        pipelines = super().define_pipelines()
-        for pipeline in pipelines:
-            pipeline.passes[:] = [each for each in pipeline.passes if each[0].__name__ not in NOT_IN_KERNELS]
-        return pipelines
-
-
-@contextmanager
-def without_collections() -> Iterator[None]:
-    """Have Python collect no garbage; one thread at a time is within, as numba holds its lock."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
+        finally:
+            if was_enabled:
+                gc.enable()
 
 
 class _NoEnvironment:

@@ -22,7 +22,7 @@ from crfqn.objectives.linear.feature_map import FeatureMap, Split
 from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation, LinearDual
 from crfqn.objectives.objective import BoundedObjective, MethodState, Objective
 from crfqn.objectives.point import NO_SCORES, Point
-from crfqn.papers.chierchia2015.epigraphs import epigraph_rows
+from crfqn.papers.chierchia2015.epigraph_kernels import epigraph_rows
 
 MOST_ROUNDS = 300  # of a power iteration
 SETTLED = 1e-5  # its relative change in a round that ends it
