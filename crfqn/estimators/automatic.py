@@ -49,7 +49,7 @@ from crfqn.solvers.prox_qn import PricedSweeps, ProxQN, TokenWise, TopViolators
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
 from crfqn.solvers.sparsa import SpaRSA
-from crfqn.solvers.stochastic.perceptron import AveragedPerceptron, PassiveAggressive
+from crfqn.solvers.stochastic.perceptron import AROW, AveragedPerceptron, PassiveAggressive
 from crfqn.solvers.stochastic.sgd import SGDL1
 
 AUTO = "auto"
@@ -180,6 +180,7 @@ SOLVERS: SolverTable = {
     "sgd": SGDL1,
     "averaged-perceptron": AveragedPerceptron,
     "passive-aggressive": PassiveAggressive,
+    "arow": AROW,
     "feature-bcd": f"{PAPERS}.zhong2014.feature_bcd.FeatureBCD",
 }
 STRUCTURED_SOLVERS: SolverTable = {**SOLVERS, "block-frank-wolfe": BlockFrankWolfe}

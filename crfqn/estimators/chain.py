@@ -88,8 +88,8 @@ class ChainCRF(ChainModel):
         Limit of time, looked at after every iteration.
     solver : {"auto", "prox-qn", "prox-qn-paper", "owl-qn", "prox-gd", "fista", "spa-rsa", "sgd", "feature-bcd",
             "l-bfgs"}
-        Or "averaged-perceptron", "passive-aggressive", "block-frank-wolfe", which the loss "hinge" is trained by; or a
-        solver object. "auto" is "prox-qn", and "l-bfgs" where l1 and group_l1 are 0, which needs that;
+        Or "averaged-perceptron", "passive-aggressive", "arow", "block-frank-wolfe", which the loss "hinge" is trained
+        by; or a solver object. "auto" is "prox-qn", and "l-bfgs" where l1 and group_l1 are 0, which needs that;
         "prox-qn-paper" is the method as published, the others are those it was compared with.
         `crfqn.solvers.prox_qn.ProxQN(...)` takes settings, and so do the others' classes.
     n_threads : int, optional

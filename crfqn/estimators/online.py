@@ -25,7 +25,7 @@ from crfqn.solvers.dual.decomposition_state import DualItems
 from crfqn.solvers.stochastic.perceptron import AveragedPerceptron
 from crfqn.solvers.stochastic.state import Learned, PerceptronState
 
-ONLINE = ("averaged-perceptron", "passive-aggressive")
+ONLINE = ("averaged-perceptron", "passive-aggressive", "arow")
 
 
 @dataclass

@@ -98,7 +98,7 @@ MAKERS = {name: solver_maker(row) for name, row in SOLVERS.items()} | {
 }
 GRADIENTS = {"owl-qn", "prox-gd", "fista", "spa-rsa", "prox-qn-paper", "page's solver"}
 CURVATURE = GRADIENTS | {"auto", "prox-qn", "strong rule", "automatic, flat"}
-ONLINE = {"averaged-perceptron", "passive-aggressive"}
+ONLINE = {"averaged-perceptron", "passive-aggressive", "arow"}
 CASES = [  # and the solvers that take them; all others refuse
     ("page's loss", "elastic net", CURVATURE),
     ("page's loss", "page's penalty", CURVATURE),

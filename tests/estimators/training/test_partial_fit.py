@@ -25,11 +25,10 @@ from crfqn import (
 from crfqn.errors import InputError
 from crfqn.estimators.reservoir import Reservoir
 from crfqn.result import Status
-from crfqn.solvers.stochastic.perceptron import AROW
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
-SOLVERS = ["averaged-perceptron", "passive-aggressive"]
+SOLVERS = ["averaged-perceptron", "passive-aggressive", "arow"]
 RNG = np.random.default_rng(0)
 # Words of later items are longer: batches bring new features.
 WORDS = [[f"w{RNG.integers(2 + n // 2)}" for _ in range(RNG.integers(2, 6))] for n in range(40)]
@@ -75,7 +74,7 @@ class TestAsEpochsOfFit:
         assert model.score(DIGITS, DIGIT) > 0.9
 
 
-@pytest.mark.parametrize("solver", [*SOLVERS, AROW()], ids=str)
+@pytest.mark.parametrize("solver", SOLVERS)
 class TestFeaturesThatGrow:
     def test_features_that_come_later_are_learned_as_if_they_had_been_known(self, solver):
         growing, fixed = ChainCRF(solver=solver), ChainCRF(solver=solver)
