@@ -44,15 +44,37 @@ class ChainCRF(ChainModel):
     add a matrix U_f (classes x classes) each, penalised as V. The loss is a sum over the items i, not a mean: l1
     and l2 mean what CRFsuite's c1 and 2 c2 mean.
 
+    Examples
+    --------
+    >>> from crfqn import ChainCRF
+    >>> X = [[{"word": "the"}, {"word": "dog"}], [{"word": "a"}, {"word": "cat"}]]
+    >>> model = ChainCRF(l1=0.1).fit(X, [["D", "N"], ["D", "N"]])
+    >>> model.predict([[{"word": "the"}, {"word": "cat"}]]).tolist()
+    [['D', 'N']]
+
     Parameters
     ----------
     l1 : float or "auto", default "auto"
-        Strength of the L1 penalty, >= 0, in nats. "auto" is a share of the standard deviation that the gradients of
-        features that say nothing would have (docs/choosing-strengths.md), a quarter where l2 is "auto" and a tenth
-        elsewhere: for a first fit, from which `crf_path` goes on. With the loss "hinge" it is 0.
+        Strength of the L1 penalty, >= 0, in nats: larger values give fewer weights. "auto" is a fraction of the
+        standard deviation that the gradient of an uninformative feature has (docs/choosing-strengths.md): a quarter
+        where l2 is "auto", else a tenth. It suits a first fit; `crf_path` tries others. With the loss "hinge" it is 0.
     l2 : float or "auto", default "auto"
         Strength of the L2 penalty, >= 0, in nats. "auto" is worth two positions of a feature, one with a label and one
-        without, where l1 is "auto" too and there are no groups. Otherwise it is 0: a given penalty is the whole one.
+        without, where l1 is "auto" too and there are no groups. Otherwise "auto" is 0: strengths that are set are the
+        whole penalty.
+    scheme : str, optional
+        The labels' scheme for spans, whose rules all predicted labellings keep: "IOB1", "IOB2" ("BIO"), "IOE1", "IOE2",
+        "BIOES" ("IOBES"), "BILOU", "BMES".
+    tol : float or "auto", default "auto"
+        Stop when objective - optimum <= tol * objective. "auto" is .03, the loosest that costs no accuracy
+        (docs/numerics.md), and 1e-3 where the optimum itself is asked for: with stop="certificate", along a path.
+    max_seconds : float, optional
+        Limit of time, looked at after every iteration.
+    n_threads : int, optional
+        All cores by default. The result does not depend on it, bit by bit.
+
+    Other Parameters
+    ----------------
     group_l1 : float or "auto", default 0.0
         Strength of group_l1 sum_f ||w_f|| over the features f, w_f the weights of f for all labels, besides l1 and l2:
         with l1 = 0 a feature keeps all its weights or none. Each edge weight is a group of its own.
@@ -62,38 +84,28 @@ class ChainCRF(ChainModel):
         -log P(y | x); or max over y' of (number of wrong positions of y' + score(y')) - score(y), the max-margin Markov
         network of Taskar et al. (2003), which needs l2 > 0 without l1 and has no probabilities. A sum over the items:
         C of a structural SVM with l2 = 1 is 1 / l2 here, and lambda of a mean over n items is l2 / n.
-    tol : float or "auto", default "auto"
-        Stop when objective - optimum <= tol * objective. "auto" is .03, the loosest that costs no accuracy
-        (docs/numerics.md), and 1e-3 where the optimum itself is asked for: with stop="certificate", along a path.
     stop : {"estimate", "certificate"}, default "estimate"
-        What has to say so: an estimate from what the steps have won (docs/training.md says how), or the certified
-        duality gap: a proof, which on text takes many times as long.
+        How the distance from the optimum is known: by an estimate from the decrease of the last steps
+        (docs/training.md), or by the certified duality gap, a proof that takes many times as long on text.
     all_possible_states, all_possible_transitions : bool, default True
         Whether a pair of feature and label, or of two labels, that never occurs in the training data may have a weight
         (CRFsuite's options of this name, which are off there). Without, models are smaller and trained sooner, but
         know nothing against labels never seen beside a feature.
-    scheme : str, optional
-        The labels' scheme for spans, whose rules all labellings have to keep: "IOB1", "IOB2" ("BIO"), "IOE1", "IOE2",
-        "BIOES" ("IOBES"), "BILOU", "BMES".
     constraints : Transitions or "seen", optional
         Other rules on neighbouring labels (`crfqn.Transitions`), "seen" for what the training data have; with `scheme`,
         both have to be kept. A labelling that breaks a rule has the probability 0: it is not in Z.
     constrain : {"both", "decoding"}, default "both"
         Whether rules hold in training and in decoding, or in decoding alone.
     on_violation : {"error", "drop"}, default "error"
-        What becomes of training items whose labels break a rule; they are left out with a warning, or refused.
+        Whether training items whose labels break a rule are an error, or are left out with a warning.
     max_iter : int, default 500
         Steps on all items; the warm-up on samples has a limit of its own (40 steps for each of its 4 stages).
-    max_seconds : float, optional
-        Limit of time, looked at after every iteration.
     solver : {"auto", "prox-qn", "prox-qn-paper", "owl-qn", "prox-gd", "fista", "spa-rsa", "sgd", "feature-bcd",
             "l-bfgs"}
         Or "averaged-perceptron", "passive-aggressive", "arow", "block-frank-wolfe", which the loss "hinge" is trained
         by; or a solver object. "auto" is "prox-qn", and "l-bfgs" where l1 and group_l1 are 0, which needs that;
         "prox-qn-paper" is the method as published, the others are those it was compared with.
         `crfqn.solvers.prox_qn.ProxQN(...)` takes settings, and so do the others' classes.
-    n_threads : int, optional
-        All cores by default. The result does not depend on it, bit by bit.
     random_state : int, RandomState or None
         Seeds the order of the items with `solver="sgd"`; all else is deterministic, and so is None.
     verbose : int, default 0
@@ -118,7 +130,6 @@ class ChainCRF(ChainModel):
         `sklearn.base.clone` share the client, those by pickle connect to its scheduler.
     patience : int, default 10
         Looks at these items in a row without a better score, after which the training ends.
-
     dense_l2 : float > 0, default 1.0
         Strength of the L2 penalty of a dense block, which has no other: of items that are `crfqn.Features`.
 
@@ -141,14 +152,6 @@ class ChainCRF(ChainModel):
         Its status, value, gap, passes and trace.
     n_iter_ : int
     extra_ : dict, what was given to `save`; only after `crfqn.load`
-
-    Examples
-    --------
-    >>> from crfqn import ChainCRF
-    >>> X = [[{"word": "the"}, {"word": "dog"}], [{"word": "a"}, {"word": "cat"}]]
-    >>> model = ChainCRF(l1=0.1).fit(X, [["D", "N"], ["D", "N"]])
-    >>> model.predict([[{"word": "the"}, {"word": "cat"}]]).tolist()
-    [['D', 'N']]
 
     References
     ----------

@@ -46,6 +46,16 @@ class MulticlassClassifier(ItemClassifier):
     The loss is a sum over the items. Where a paper has a mean over n items and a strength a, set group_l1 = n a;
     scikit-learn's C is 1 / l1 or 1 / l2.
 
+    Examples
+    --------
+    >>> from crfqn import MulticlassClassifier
+    >>> X = [[2, 0, 0, 1], [1, 0, 0, 0], [0, 2, 0, 0], [0, 1, 1, 1], [0, 0, 3, 1], [0, 0, 1, 0]]
+    >>> model = MulticlassClassifier(group_l1=2).fit(X, ["a", "a", "b", "b", "c", "c"])
+    >>> model.predict([[1, 0, 0, 0], [0, 0, 2, 1]]).tolist()
+    ['a', 'c']
+    >>> model.kept_features_.tolist()
+    [0, 1, 2]
+
     Parameters
     ----------
     l1, l2, group_l1 : float >= 0, or "auto" for l1 and group_l1, optional
@@ -59,6 +69,11 @@ class MulticlassClassifier(ItemClassifier):
     penalty : {"l1/l2", "l1/linf", "sparse-group", "l1", "elastic-net", "l2"}, default "l1/l2"
         Which strengths there are: group_l1, with the Euclidean length or the largest size of a row; group_l1 and l1;
         l1; l1 and l2; l2.
+    class_weight : None, "balanced" or dict of label -> weight, optional
+        As in `MulticlassCRF`.
+
+    Other Parameters
+    ----------------
     feature_groups : int, array-like of labels, shape (n_features,), or None, default None
         With penalties of groups: None for rows, a feature's weights for all classes; else the groups are blocks of
         features within a class, of so many features in their order, or of those with the same label.
@@ -82,15 +97,14 @@ class MulticlassClassifier(ItemClassifier):
         The paper has none.
     penalize_intercept : bool, default False
         Penalise b as a feature that is always 1. Without, b is solved for given W whenever a certificate is due.
-    class_weight : None, "balanced" or dict of label -> weight, optional
-        As in `MulticlassCRF`.
     tol : float or "auto", default "auto"
         Stop when objective - optimum <= tol * objective. "auto" is the loosest that costs no accuracy
         (docs/numerics.md): 1e-2 under an automatic l1 and for the hinge, and 1e-3 over rows, under chosen strengths,
         with stop="certificate" and along a path. Small problems are solved on by Newton's
         method, until rounding is all that is left.
     stop : {"estimate", "certificate"}, default "estimate"
-        What has to say so: an estimate from what the steps have won, or the certified duality gap, a proof.
+        How the distance from the optimum is known: by an estimate from the decrease of the last steps, or by the
+        certified duality gap, a proof.
     max_iter : int, default 1000
         Sweeps over rows, or steps.
     warm_start : bool, default False
@@ -120,16 +134,6 @@ class MulticlassClassifier(ItemClassifier):
     `predict_proba` and all else about probabilities is there for the logistic loss only, as in `MulticlassCRF`.
     Training holds a few arrays of items x classes.
     `crf_path` walks a descending grid of group_l1 (of l1, where the penalty has no groups).
-
-    Examples
-    --------
-    >>> from crfqn import MulticlassClassifier
-    >>> X = [[2, 0, 0, 1], [1, 0, 0, 0], [0, 2, 0, 0], [0, 1, 1, 1], [0, 0, 3, 1], [0, 0, 1, 0]]
-    >>> model = MulticlassClassifier(group_l1=2).fit(X, ["a", "a", "b", "b", "c", "c"])
-    >>> model.predict([[1, 0, 0, 0], [0, 0, 2, 1]]).tolist()
-    ['a', 'c']
-    >>> model.kept_features_.tolist()
-    [0, 1, 2]
 
     References
     ----------
@@ -256,6 +260,14 @@ class MulticlassCRF(MulticlassClassifier):
     a sum over the items i, not a mean: l1 means what 1/C means in scikit-learn. Every class has weights of its own, and
     of two classes both have: `coef_` keeps two rows, and the penalty is another than that of a binary model with one.
 
+    Examples
+    --------
+    >>> from crfqn import MulticlassCRF
+    >>> X = [[2, 0, 0], [1, 0, 0], [0, 2, 0], [0, 1, 1], [0, 0, 3], [0, 0, 1]]
+    >>> model = MulticlassCRF(l1=0.1).fit(X, ["a", "a", "b", "b", "c", "c"])
+    >>> model.predict([[1, 0, 0], [0, 0, 2]]).tolist()
+    ['a', 'c']
+
     Parameters
     ----------
     l1, l2 : float >= 0, or "auto" for l1, optional
@@ -263,21 +275,25 @@ class MulticlassCRF(MulticlassClassifier):
         docs/choosing-strengths.md) and 1 where the penalty's name has them, else 0. The penalty "l1" has, as long as l1
         is left to the data, an l2 beside it that is worth two items of a feature; `l2=0` for none.
     penalty : {"l1", "elastic-net", "l2", "l1/l2", "l1/linf", "sparse-group"}, default "l1"
-    group_l1 : float >= 0 or "auto", optional
-        As in `MulticlassClassifier`: under the penalty "l1/l2" a feature has weights for all classes or for none.
-    fit_intercept : bool, default True
-    penalize_intercept : bool, default False
-        Penalise b as W. Without, b sums up to 0.
     class_weight : None, "balanced" or dict of label -> weight, optional
         A factor to `sample_weight`. "balanced" lets every class count the same in total; labels that a dict leaves
         out have 1.
+    fit_intercept : bool, default True
     tol : float or "auto", default "auto"
         Stop when objective - optimum <= tol * objective. "auto" is the loosest that costs no accuracy
         (docs/numerics.md): .03 under an automatic l1, and 1e-3 over rows, under chosen strengths, with
         stop="certificate" and along a path. Small problems are solved on by Newton's
         method, until rounding is all that is left.
+
+    Other Parameters
+    ----------------
+    group_l1 : float >= 0 or "auto", optional
+        As in `MulticlassClassifier`: under the penalty "l1/l2" a feature has weights for all classes or for none.
+    penalize_intercept : bool, default False
+        Penalise b as W. Without, b sums up to 0.
     stop : {"estimate", "certificate"}, default "estimate"
-        What has to say so: an estimate from what the steps have won, or the certified duality gap, a proof.
+        How the distance from the optimum is known: by an estimate from the decrease of the last steps, or by the
+        certified duality gap, a proof.
     solver, feature_groups, max_iter, random_state, warm_start
         As in `MulticlassClassifier`.
     constraint : None
@@ -302,14 +318,6 @@ class MulticlassCRF(MulticlassClassifier):
         Its status, value, gap, passes and trace.
     n_iter_ : int
     extra_ : dict, what was given to `save`; only after `crfqn.load`
-
-    Examples
-    --------
-    >>> from crfqn import MulticlassCRF
-    >>> X = [[2, 0, 0], [1, 0, 0], [0, 2, 0], [0, 1, 1], [0, 0, 3], [0, 0, 1]]
-    >>> model = MulticlassCRF(l1=0.1).fit(X, ["a", "a", "b", "b", "c", "c"])
-    >>> model.predict([[1, 0, 0], [0, 0, 2]]).tolist()
-    ['a', 'c']
 
     References
     ----------

@@ -74,6 +74,14 @@ class MultilabelRanker(ItemEstimator):
     (section 4.7 of the paper, as a sum over the items), penalties as of `MulticlassClassifier`. A label belongs to an
     item if its score exceeds a threshold that is learned after the scores.
 
+    Examples
+    --------
+    >>> from crfqn import MultilabelRanker
+    >>> X = [[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1], [1, 0, 1], [0, 1, 1]]
+    >>> model = MultilabelRanker(group_l1=0.1).fit(X, X)
+    >>> model.predict([[1, 0, 0], [1, 1, 0]]).tolist()
+    [[1, 0, 0], [1, 1, 0]]
+
     Parameters
     ----------
     l1, l2, penalty, group_l1, solver : as in `MulticlassClassifier`
@@ -105,14 +113,6 @@ class MultilabelRanker(ItemEstimator):
     Notes
     -----
     Where `y` has one label an item, this is `MulticlassClassifier`: no thresholds, and `predict` returns labels.
-
-    Examples
-    --------
-    >>> from crfqn import MultilabelRanker
-    >>> X = [[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1], [1, 0, 1], [0, 1, 1]]
-    >>> model = MultilabelRanker(group_l1=0.1).fit(X, X)
-    >>> model.predict([[1, 0, 0], [1, 1, 0]]).tolist()
-    [[1, 0, 0], [1, 1, 0]]
 
     References
     ----------

@@ -33,16 +33,20 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
     a sum over the items i, not a mean. What labels have in common costs one weight, at the node above them. Without a
     taxonomy it is `MulticlassCRF`.
 
+    Examples
+    --------
+    >>> from crfqn import TaxonomyCRF
+    >>> X = [[1, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 1], [1, 2, 0, 0], [2, 0, 1, 0]]
+    >>> y = ["sport/golf", "sport/tennis", "art", "sport/golf", "sport/tennis"]
+    >>> model = TaxonomyCRF(l1=0.1).fit(X, y)
+    >>> model.predict([[1, 2, 0, 0], [1, 0, 0, 0]], threshold=0.8).tolist()
+    ['sport/golf', 'sport']
+
     Parameters
     ----------
     l1, l2 : float or "auto", default "auto"
         Strengths of the penalties, >= 0, in nats; "auto" as in `MulticlassCRF`: l2 is 0 where another strength is
         given.
-    group_l1, group_norm : float or "auto", default 0.0, and {"l2", "linf"}, default "l2"
-        As in `ChainCRF`: with l1 = 0 and group_l1 > 0 a feature has weights for all nodes or for none.
-    loss : {"logistic", "hinge"}, default "logistic"
-        -log P(y | x); or max over labels y' of (L(y, y') + score(y')) - score(y), L half the number of edges on the way
-        from y to y' in the tree (under a common root): a max-margin model, as in `ChainCRF`.
     taxonomy : optional
         A networkx.DiGraph (parent -> child), a mapping child -> parent, pairs (parent, child), paths ("a/b/c",
         tuples, or an array padded with ""), a file of either, or a `crfqn.taxonomy.tree.LabelTree`. None: from paths as
@@ -50,10 +54,18 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
     labels : {"leaves", "nodes"}, default "leaves"
         What an item can be labelled by: leaves only, or any node, so that it may stop at an inner one. Labels without
         training items are legal, and can be predicted.
-    separator : str, default "/"
-        Between the parts of a path.
     fit_intercept : bool, default False
         A constant for each node, b_k. Without `penalize_intercept` b has mean 0 under each node that is no label.
+
+    Other Parameters
+    ----------------
+    group_l1, group_norm : float or "auto", default 0.0, and {"l2", "linf"}, default "l2"
+        As in `ChainCRF`: with l1 = 0 and group_l1 > 0 a feature has weights for all nodes or for none.
+    loss : {"logistic", "hinge"}, default "logistic"
+        -log P(y | x); or max over labels y' of (L(y, y') + score(y')) - score(y), L half the number of edges on the way
+        from y to y' in the tree (under a common root): a max-margin model, as in `ChainCRF`.
+    separator : str, default "/"
+        Between the parts of a path.
     penalize_intercept, class_weight, tol, stop
         As in `MulticlassCRF`.
     max_iter, max_seconds, solver, n_threads, random_state
@@ -80,15 +92,6 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
     -----
     Labels given as rows of parts (tuples, or a 2-D array padded with "") come back from `predict` as such rows, levels
     of integers as integers: an array of strings, of integers, or of objects where both are in it.
-
-    Examples
-    --------
-    >>> from crfqn import TaxonomyCRF
-    >>> X = [[1, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 1], [1, 2, 0, 0], [2, 0, 1, 0]]
-    >>> y = ["sport/golf", "sport/tennis", "art", "sport/golf", "sport/tennis"]
-    >>> model = TaxonomyCRF(l1=0.1).fit(X, y)
-    >>> model.predict([[1, 2, 0, 0], [1, 0, 0, 0]], threshold=0.8).tolist()
-    ['sport/golf', 'sport']
 
     References
     ----------
