@@ -52,15 +52,15 @@ def _item(i: int, item: Any) -> list[dict[str, float]]:
         item = item.items()
     if isinstance(item, (str, bytes, Mapping)) or not isinstance(item, Iterable):
         raise InputError(f"item {i}: expected a list of positions, got {describe(item)}")
-    found: list[dict[str, float]] = []
+    positions: list[dict[str, float]] = []
     for position in item:
         entries: dict[str, float] = {}
         try:
             _add(entries, "", position)
         except InputError as error:
-            raise InputError(f"item {i}, position {len(found)}: {error}") from None
-        found.append(entries)
-    return found
+            raise InputError(f"item {i}, position {len(positions)}: {error}") from None
+        positions.append(entries)
+    return positions
 
 
 def _add(entries: dict[str, float], prefix: str, features: Any) -> None:

@@ -155,7 +155,7 @@ def _lines(origin: str | Path | Source) -> Iterator[list[str]]:
     source, number, n_begun = source_of(origin), 1, 0
     begun: list[bytes] = []  # of a line whose end has not come
     for piece in _text_pieces(source):
-        block, end, rest = piece.rpartition(b"\n")
+        block, end, unread = piece.rpartition(b"\n")
         if end:
             content = b"".join([*begun, block, end])
             if number == 1:
@@ -171,10 +171,10 @@ def _lines(origin: str | Path | Source) -> Iterator[list[str]]:
             begun, n_begun = [], 0
         elif not piece:
             yield []
-        n_begun += len(rest)
+        n_begun += len(unread)
         if n_begun > LARGEST_SIZE:
             raise DataError(f"{source}, line {number}: longer than {LARGEST_SIZE} bytes")
-        begun.append(rest)
+        begun.append(unread)
     if n_begun:
         yield [decode_line(source, number, b"".join(begun))]
 

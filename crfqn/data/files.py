@@ -68,16 +68,16 @@ def _zstd() -> Any:
 def _zstd_pieces(packed: BinaryIO) -> Iterator[bytes]:
     """Yield the content of all frames; the readers of `zstandard` take a stream that is cut short for a whole one."""
     module = _zstd()
-    rest = packed.read(ZSTD_STEP)
-    while rest:
-        found = module.ZstdDecompressor()
-        frame = found.decompressobj() if hasattr(found, "decompressobj") else found
-        while rest and not frame.eof:
-            yield frame.decompress(rest)
-            rest = packed.read(ZSTD_STEP) if not frame.eof else frame.unused_data
+    unread = packed.read(ZSTD_STEP)
+    while unread:
+        decompressor = module.ZstdDecompressor()
+        frame = decompressor.decompressobj() if hasattr(decompressor, "decompressobj") else decompressor
+        while unread and not frame.eof:
+            yield frame.decompress(unread)
+            unread = packed.read(ZSTD_STEP) if not frame.eof else frame.unused_data
         if not frame.eof:
             raise EOFError("no end of the last frame")
-        rest = rest or packed.read(ZSTD_STEP)
+        unread = unread or packed.read(ZSTD_STEP)
 
 
 PACKINGS = (

@@ -100,10 +100,10 @@ class Features(Items):
         return self._with(self.dense, self.offsets, sparse)
 
     def _with(self, dense: NDArray[Any], offsets: NDArray[np.int64], sparse: Any) -> Self:
-        found = object.__new__(type(self))
-        found.dense, found.offsets, found.sparse = dense, offsets, sparse
-        found.has_positions = self.has_positions
-        return found
+        features = object.__new__(type(self))
+        features.dense, features.offsets, features.sparse = dense, offsets, sparse
+        features.has_positions = self.has_positions
+        return features
 
     @property
     def n_positions(self) -> int:
@@ -144,10 +144,10 @@ def check_dense(X: Any, n_dense: int) -> Any:
         if isinstance(X, Features):
             raise InputError("expected items without a dense block, as in training, got crfqn.Features")
         return X
-    found = Features.of(X)
-    if found.n_dense != n_dense:
-        raise InputError(f"dense: expected {n_dense} columns, as in training, got {found.n_dense}")
-    return found
+    features = Features.of(X)
+    if features.n_dense != n_dense:
+        raise InputError(f"dense: expected {n_dense} columns, as in training, got {features.n_dense}")
+    return features
 
 
 def refuse_dense(model: Any, what: str) -> None:
@@ -186,27 +186,27 @@ def _check_lengths(lengths: NDArray[np.int64], sparse: Any) -> None:
 def _numbers(rows: Any, name: str) -> NDArray[Any]:
     """Return rows as an array of real numbers with at least one column."""
     try:
-        found = np.asarray(rows)
+        numbers = np.asarray(rows)
     except ValueError:  # numpy's refusal of ragged nesting
         raise InputError(f"{name}: expected rows of numbers of one length, got rows of several") from None
-    if found.ndim != 2 or not found.shape[1] or found.dtype.kind not in "biuf":
+    if numbers.ndim != 2 or not numbers.shape[1] or numbers.dtype.kind not in "biuf":
         raise InputError(
-            f"{name}: expected a 2-D array of numbers, got shape {found.shape} and dtype {found.dtype}"
+            f"{name}: expected a 2-D array of numbers, got shape {numbers.shape} and dtype {numbers.dtype}"
         )
-    return found
+    return numbers
 
 
 def _stacked(arrays: Any) -> NDArray[Any]:
     """Return the rows of all items' arrays; an empty list stands for no rows."""
-    found = [_numbers(rows, f"item {i}: dense") for i, rows in enumerate(arrays) if len(rows)]
-    if not found:
+    filled = [_numbers(rows, f"item {i}: dense") for i, rows in enumerate(arrays) if len(rows)]
+    if not filled:
         raise InputError("dense: expected at least one position, got none")
     for i, rows in enumerate(arrays):
-        if len(rows) and np.shape(rows)[1] != found[0].shape[1]:
+        if len(rows) and np.shape(rows)[1] != filled[0].shape[1]:
             raise InputError(
-                f"item {i}: dense: expected {found[0].shape[1]} columns, got {np.shape(rows)[1]}"
+                f"item {i}: dense: expected {filled[0].shape[1]} columns, got {np.shape(rows)[1]}"
             )
-    return np.concatenate(found)
+    return np.concatenate(filled)
 
 
 def _taken(sparse: Any, items: Any) -> Any:

@@ -41,26 +41,24 @@ class Items:
 
 def check_offsets(offsets: ArrayLike, n_positions: int) -> NDArray[np.int64]:
     """Return `offsets` (I + 1,) as int64, checked to be integers from 0 to `n_positions` that never decrease."""
-    found = np.asarray(offsets)
-    if found.ndim != 1 or found.size == 0 or found.dtype.kind not in "iu":
+    cuts = np.asarray(offsets)
+    if cuts.ndim != 1 or cuts.size == 0 or cuts.dtype.kind not in "iu":
         raise InputError(
             "offsets must be a 1-D array of n_items + 1 integers, "
-            f"got shape {found.shape} and dtype {found.dtype}"
+            f"got shape {cuts.shape} and dtype {cuts.dtype}"
         )
-    result = found.astype(np.int64)
+    result = cuts.astype(np.int64)
     if result[0] != 0:
-        raise InputError(f"offsets must start at 0, but offsets[0] is {found[0]}")
+        raise InputError(f"offsets must start at 0, but offsets[0] is {cuts[0]}")
     falls = np.flatnonzero(result[1:] < result[:-1])
     if falls.size:
         i = int(falls[0])
         raise InputError(
-            f"offsets must not decrease, but item {i} goes from offsets[{i}] = {found[i]} "
-            f"to offsets[{i + 1}] = {found[i + 1]}"
+            f"offsets must not decrease, but item {i} goes from offsets[{i}] = {cuts[i]} "
+            f"to offsets[{i + 1}] = {cuts[i + 1]}"
         )
     if result[-1] != n_positions:
-        raise InputError(
-            f"offsets must end at the number of positions, {n_positions}, but end at {found[-1]}"
-        )
+        raise InputError(f"offsets must end at the number of positions, {n_positions}, but end at {cuts[-1]}")
     return result
 
 
@@ -177,11 +175,11 @@ def set_weights(
     weights = check_item_weights(sample_weight, table.shape[0])
     if class_weight is None:
         return weights
-    own = np.ones(table.shape[0]) if weights is None else weights
-    factors = class_factors(class_weight, classes, own @ table)
+    sample_weights = np.ones(table.shape[0]) if weights is None else weights
+    factors = class_factors(class_weight, classes, sample_weights @ table)
     n_labels = np.diff(table.indptr)
     mean = np.where(n_labels > 0, table @ factors / np.maximum(n_labels, 1), 1.0)
-    return check_any(own * mean)
+    return check_any(sample_weights * mean)
 
 
 def class_factors(class_weight: Mapping | str, classes: NDArray, totals: NDArray) -> NDArray[np.float64]:

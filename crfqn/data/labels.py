@@ -106,11 +106,11 @@ def split_by_item(flat: ArrayLike, offsets: NDArray[np.int64]) -> list[NDArray]:
 
 def lists_by_item(flat: NDArray, offsets: NDArray[np.int64]) -> NDArray[np.object_]:
     """Cut an array of N labels into a list for each item: an array of these lists, (I,), also where all are as long."""
-    found, cuts = np.empty(offsets.size - 1, object), offsets.tolist()
+    items, cuts = np.empty(offsets.size - 1, object), offsets.tolist()
     labels = flat.tolist()
     for i, (start, stop) in enumerate(pairwise(cuts)):
-        found[i] = labels[start:stop]
-    return found
+        items[i] = labels[start:stop]
+    return items
 
 
 def _codes(labels: list, classes: list) -> NDArray[np.int32]:

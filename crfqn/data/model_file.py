@@ -81,10 +81,10 @@ class ModelFile:
 
     def table(self, name: str) -> dict[str, Any]:
         """Return the table `name` of the metadata, or raise ModelFileError when it is none."""
-        found = self.metadata.get(name)
-        if not isinstance(found, dict):
-            raise ModelFileError(f"{self.path}: {name}: expected a table, got {describe(found)}")
-        return found
+        table = self.metadata.get(name)
+        if not isinstance(table, dict):
+            raise ModelFileError(f"{self.path}: {name}: expected a table, got {describe(table)}")
+        return table
 
     @property
     def training(self) -> dict[str, Any]:
@@ -225,8 +225,8 @@ def with_featurizer(metadata: dict[str, Any]) -> dict[str, Any]:
         return metadata | {"featurizer": features}  # which whoever reads it refuses
     names = ("kind", "weighting", "norm", "sublinear_tf") if settings.get("kind") == "text" else ("kind",)
     known = {name: settings[name] for name in names if name in settings}
-    rest = {name: value for name, value in training.items() if name != "features"}
-    return metadata | {"training": rest, "featurizer": known | features}
+    others = {name: value for name, value in training.items() if name != "features"}
+    return metadata | {"training": others, "featurizer": known | features}
 
 
 class _Damage(Exception):
@@ -364,13 +364,13 @@ def _load_tensors(document: Mapping[str, Any], content: bytes) -> dict[str, NDAr
         tensors = {name: np.array(array) for name, array in load(content).items()}
     except (SafetensorError, ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
         raise _Damage(f"the file is damaged: {error}") from error
-    found = {name: [array.dtype.name, list(array.shape)] for name, array in tensors.items()}
+    stored = {name: [array.dtype.name, list(array.shape)] for name, array in tensors.items()}
     listed = document["arrays"]
-    if found != listed:
-        wrong = sorted(name for name in {*found, *listed} if found.get(name) != listed.get(name))
+    if stored != listed:
+        wrong = sorted(name for name in {*stored, *listed} if stored.get(name) != listed.get(name))
         name = wrong[0]
         raise _Damage(
-            f"the file is damaged: array {name!r} is {found.get(name, 'missing')}, "
+            f"the file is damaged: array {name!r} is {stored.get(name, 'missing')}, "
             f"but the header lists {listed.get(name, 'none')}"
         )
     if _fingerprint(document, tensors) != document["sha256"]:

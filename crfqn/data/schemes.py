@@ -71,8 +71,8 @@ class Scheme:
         letter, hyphen, kind = str(label).partition("-")
         if letter == OUTSIDE and not hyphen:
             return BORDER
-        for role, own in self.letters.items():
-            if letter == own:
+        for role, scheme_letter in self.letters.items():
+            if letter == scheme_letter:
                 return Tag(role, kind)
         known = ", ".join(f"{letter}-<type>" for letter in self.letters.values())
         raise InputError(f"{self.name}: expected labels {OUTSIDE}, {known}, got {shorten(label)}")
@@ -147,11 +147,11 @@ def find_scheme(name: str | Scheme) -> Scheme:
     if isinstance(name, Scheme):
         return name
     key = name.upper() if isinstance(name, str) else ""
-    found = SCHEMES.get(ALIASES.get(key, key))
-    if found is None:
+    known_scheme = SCHEMES.get(ALIASES.get(key, key))
+    if known_scheme is None:
         known = ", ".join([*SCHEMES, *ALIASES])
         raise InputError(f"scheme: expected one of {known}, got {describe(name)}")
-    return found
+    return known_scheme
 
 
 def recognise_scheme(labels: Iterable[object]) -> Scheme | None:
@@ -174,15 +174,15 @@ def fitting_schemes(labels: Iterable[object]) -> list[Scheme]:
 def spans_of(labels: Iterable[object], scheme: str | Scheme, strict: bool = True) -> list[Span]:
     """Return the spans of an item's labels in order; unless `strict` they are runs of labels that continue each other.
     InputError, naming the position, for a label not of the scheme or, if strict, not allowed where it stands."""
-    found = find_scheme(scheme)
+    rules = find_scheme(scheme)
     shown = list(labels)
-    tags = [found.parse(label) for label in shown]
+    tags = [rules.parse(label) for label in shown]
     if strict:
-        _check(found, tags, shown)
+        _check(rules, tags, shown)
     spans: list[Span] = []
     before = BORDER
     for position, tag in enumerate(tags):
-        if found.continues(before, tag):
+        if rules.continues(before, tag):
             spans[-1] = spans[-1]._replace(stop=position + 1)
         elif tag.role != OUTSIDE:
             spans.append(Span(position, position + 1, tag.type))
@@ -193,7 +193,7 @@ def spans_of(labels: Iterable[object], scheme: str | Scheme, strict: bool = True
 def labels_of(spans: Sequence[Span], length: int, scheme: str | Scheme) -> list[str]:
     """Return the labels of an item with `length` positions and these spans, ascending and disjoint; InputError for
     spans that are empty, overlap, come out of order or lie outside."""
-    found = find_scheme(scheme)
+    rules = find_scheme(scheme)
     labels = [OUTSIDE] * length
     nowhere = Span(-1, -1, "")
     around = [nowhere, *(Span(*span) for span in spans), nowhere._replace(start=length + 1)]
@@ -205,8 +205,8 @@ def labels_of(spans: Sequence[Span], length: int, scheme: str | Scheme) -> list[
     for before, span, behind in zip(around, around[1:-1], around[2:], strict=False):
         parts_before = before.stop == span.start and before.type == span.type
         parts_behind = span.stop == behind.start and span.type == behind.type
-        roles = found.roles(span.stop - span.start, parts_before, parts_behind)
-        labels[span.start : span.stop] = [found.label(role, span.type) for role in roles]
+        roles = rules.roles(span.stop - span.start, parts_before, parts_behind)
+        labels[span.start : span.stop] = [rules.label(role, span.type) for role in roles]
     return labels
 
 

@@ -186,16 +186,16 @@ def check_names(names: Sequence[str], n_features: int) -> list[str]:
     """Return the names as a list after checking that they are distinct strings, one for each column."""
     if isinstance(names, (str, bytes)):
         raise InputError(f"feature_names must be a list of {n_features} strings, got the single {names!r}")
-    found = list(names)
-    if len(found) != n_features:
-        raise InputError(f"feature_names must name each of the {n_features} columns, got {len(found)} names")
-    if not all(issubclass(kind, str) for kind in set(map(type, found))):
-        column = next(column for column, name in enumerate(found) if not isinstance(name, str))
+    listed = list(names)
+    if len(listed) != n_features:
+        raise InputError(f"feature_names must name each of the {n_features} columns, got {len(listed)} names")
+    if not all(issubclass(kind, str) for kind in set(map(type, listed))):
+        column = next(column for column, name in enumerate(listed) if not isinstance(name, str))
         raise InputError(
             f"feature_names must be strings, but that of column {column} is of type "
-            f"{type(found[column]).__name__}: {found[column]!r}"
+            f"{type(listed[column]).__name__}: {listed[column]!r}"
         )
-    if len(set(found)) != n_features:
-        ((repeated, _),) = Counter(found).most_common(1)
+    if len(set(listed)) != n_features:
+        ((repeated, _),) = Counter(listed).most_common(1)
         raise InputError(f"feature_names must be distinct, but {repeated!r} comes twice")
-    return found
+    return listed

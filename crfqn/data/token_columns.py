@@ -48,8 +48,8 @@ class TokenColumns(Items, Sequence[Any]):
         if len(lengths) > 1:
             shown = ", ".join(f"{name}: {len(column)}" for name, column in self.texts.items())
             raise InputError(f"expected columns of one length, got {shown}")
-        given = np.asarray(offsets)
-        n_positions = lengths.pop() if lengths else int(given[-1]) if given.ndim == 1 and given.size else 0
+        cuts = np.asarray(offsets)
+        n_positions = lengths.pop() if lengths else int(cuts[-1]) if cuts.ndim == 1 and cuts.size else 0
         self.offsets: NDArray[np.int64] = check_offsets(offsets, n_positions)
         for name, column in self.texts.items():
             if {*map(type, column)} <= {str}:
@@ -105,15 +105,17 @@ class TokenColumns(Items, Sequence[Any]):
         if not positions:
             return cls({name: [] for name in names or ()}, offsets)
         is_of_dicts = isinstance(positions[0], Mapping)
-        found = _columns_of(positions, used if is_of_dicts and used is not None else names, offsets, has_more)
+        columns = _columns_of(
+            positions, used if is_of_dicts and used is not None else names, offsets, has_more
+        )
         if is_of_dicts and (names is None or used is not None):
-            _check_keys(positions, names or list(found), offsets)
-        missing = [name for name in used or () if name not in found]
+            _check_keys(positions, names or list(columns), offsets)
+        missing = [name for name in used or () if name not in columns]
         if missing:
             raise InputError(
                 f"{locate(offsets, 0)}: expected a text in the column {missing[0]!r}, too, got {shorten(positions[0])}"
             )
-        return cls(found, offsets)
+        return cls(columns, offsets)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -149,9 +151,9 @@ class TokenColumns(Items, Sequence[Any]):
         positions, offsets = positions_of(self.offsets, np.arange(len(self))[key])
         rows = positions.tolist()
         texts = {name: [column[row] for row in rows] for name, column in self.texts.items()}
-        found = self._made(texts, offsets)
-        found.blanks = None if self.blanks is None else [self.blanks[row] for row in rows]
-        return found
+        columns = self._made(texts, offsets)
+        columns.blanks = None if self.blanks is None else [self.blanks[row] for row in rows]
+        return columns
 
     def __add__(self, other: Any) -> TokenColumns:
         if not isinstance(other, TokenColumns):
@@ -161,10 +163,12 @@ class TokenColumns(Items, Sequence[Any]):
                 f"expected the columns {', '.join(self.names)}, got {', '.join(other.names) or 'none'}"
             )
         offsets = np.concatenate([self.offsets, self.offsets[-1] + other.offsets[1:]])
-        found = self._made({name: column + other.texts[name] for name, column in self.texts.items()}, offsets)
+        columns = self._made(
+            {name: column + other.texts[name] for name, column in self.texts.items()}, offsets
+        )
         if self.blanks is not None and other.blanks is not None:
-            found.blanks = self.blanks + other.blanks
-        return found
+            columns.blanks = self.blanks + other.blanks
+        return columns
 
     def __eq__(self, other: object) -> bool:
         """Return whether the items are the same; a list of lists of dicts may be compared with, too."""

@@ -178,8 +178,8 @@ def choose_tokenizer(
     ]
     parted = Counter(word for item in items for word, stop in pairwise(item) if stop == ".")
     usual = [t for t in USUAL_ABBREVIATIONS if counts[t] >= parted[t[:-1]]]
-    own = (t for t in ends if counts[t] >= parted[t[:-1]] and not INITIALS.fullmatch(t))
-    common = sorted(own, key=lambda t: (-counts[t], t))
+    frequent = (t for t in ends if counts[t] >= parted[t[:-1]] and not INITIALS.fullmatch(t))
+    common = sorted(frequent, key=lambda t: (-counts[t], t))
     seen = {BLANK: any(re.search(r"\s", token) for token in counts), STOP: bool(ends)}
     forms = tuple(form for form, is_there in seen.items() if is_there)
     abbreviations = frozenset([*common[:MOST_ABBREVIATIONS], *usual])

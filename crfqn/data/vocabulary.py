@@ -59,8 +59,8 @@ class GrowingPairs(dict[str, "GrowingValues"]):
     def __missing__(self, name: object) -> GrowingValues:
         if not isinstance(name, str):
             raise TypeError("a feature name must be a string")
-        found = self[str(name)] = GrowingValues(str(name), self.columns)
-        return found
+        values = self[str(name)] = GrowingValues(str(name), self.columns)
+        return values
 
     def sorted_names(self) -> tuple[NDArray[np.int32], Vocabulary]:
         """Return the place of each column, and behind them UNSEEN, in a vocabulary sorted by name."""

@@ -86,10 +86,10 @@ class TokenBatch:
         """Return the distinct texts of a column, with the marks behind them, and the text of each position."""
         if column not in self._numbers:
             texts = self.columns.texts[column]
-            found = list(dict.fromkeys(texts))
-            number_of = dict(zip(found, range(len(found)), strict=True))
+            distinct_texts = list(dict.fromkeys(texts))
+            number_of = dict(zip(distinct_texts, range(len(distinct_texts)), strict=True))
             numbers = np.fromiter(map(number_of.__getitem__, texts), np.int32, len(texts))
-            self._numbers[column] = [*found, *self.marks[0], *self.marks[1]], numbers
+            self._numbers[column] = [*distinct_texts, *self.marks[0], *self.marks[1]], numbers
         return self._numbers[column]
 
     def _read(self, macro: Macro) -> NDArray[np.int32]:
@@ -103,13 +103,13 @@ class TokenBatch:
             if macro.is_absolute:
                 place = self.stop + macro.offset if macro.offset < 0 else self.start + (macro.offset - 1)
             inside = (place >= self.start) & (place < self.stop)
-            found = np.empty(self.n_positions, np.int32)
-            found[inside] = numbers[place[inside]]
+            texts_read = np.empty(self.n_positions, np.int32)
+            texts_read[inside] = numbers[place[inside]]
             out = np.flatnonzero(place < self.start)
-            found[out] = first_mark + np.minimum(self.start[out] - place[out], before) - 1
+            texts_read[out] = first_mark + np.minimum(self.start[out] - place[out], before) - 1
             out = np.flatnonzero(place >= self.stop)
-            found[out] = first_mark + before + np.minimum(place[out] - self.stop[out], behind - 1)
-            self._reads[key] = found
+            texts_read[out] = first_mark + before + np.minimum(place[out] - self.stop[out], behind - 1)
+            self._reads[key] = texts_read
         return self._reads[key]
 
 
@@ -130,22 +130,26 @@ class TokenFeatures:
 
     def counts(self) -> Counter[str]:
         """Return how often each name comes, at all positions."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         times = np.bincount(self.token_of, minlength=len(self.names)).tolist()
         for names, n in zip(self.names, times, strict=True):
             for name in names:
-                found[name] += n
-        return found
+                counts[name] += n
+        return counts
 
     def rows(self, column_of: Callable[[str], int | None], n_features: int) -> Any:
         """Return the features of all positions, csr_array (N, F); names without a column are left out."""
         import scipy.sparse
 
-        found = [[c for name in names if (c := column_of(name)) is not None] for names in self.names]
-        indptr = np.cumsum([0, *map(len, found)])
-        indices: NDArray[np.int32] = np.array([column for columns in found for column in columns], np.int32)
+        columns_by_token = [
+            [c for name in names if (c := column_of(name)) is not None] for names in self.names
+        ]
+        indptr = np.cumsum([0, *map(len, columns_by_token)])
+        indices: NDArray[np.int32] = np.array(
+            [column for columns in columns_by_token for column in columns], np.int32
+        )
         parts = (np.ones(indices.size, np.float32), indices, indptr)
-        by_token = scipy.sparse.csr_array(parts, shape=(len(found), n_features))
+        by_token = scipy.sparse.csr_array(parts, shape=(len(columns_by_token), n_features))
         return by_token[self.token_of]
 
 
@@ -160,10 +164,10 @@ def function_name(function: Function) -> str:
 
 
 def _names(function: Function, token: dict[str, str]) -> list[str]:
-    found, name = function(dict(token)), function_name(function)
-    if isinstance(found, (str, bytes)) or not isinstance(found, Iterable):
-        raise InputError(f"{name}({token}): expected a list of texts, got {describe(found)}")
-    texts = list(found)
+    listed, name = function(dict(token)), function_name(function)
+    if isinstance(listed, (str, bytes)) or not isinstance(listed, Iterable):
+        raise InputError(f"{name}({token}): expected a list of texts, got {describe(listed)}")
+    texts = list(listed)
     for text in texts:
         if not isinstance(text, str):
             raise InputError(f"{name}({token}): expected texts, got {shorten(text)}")
@@ -199,14 +203,14 @@ class Numbering(NamedTuple):
     def find(self, keys: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the numbers of keys, NONE for those without one; a key that is NONE has none."""
         if not self.keys.size:
-            found = self.numbers[keys]
+            numbers = self.numbers[keys]
         else:
             places = np.searchsorted(self.keys, keys)
             places[places == self.keys.size] = 0
-            found = self.numbers[places]
-            found[self.keys[places] != keys] = NONE
-        found[keys < 0] = NONE
-        return found
+            numbers = self.numbers[places]
+            numbers[self.keys[places] != keys] = NONE
+        numbers[keys < 0] = NONE
+        return numbers
 
 
 @dataclass(frozen=True)

@@ -227,8 +227,8 @@ def _names(pattern: Pattern, digits: NDArray[np.int64], texts: Texts) -> Iterabl
         return [pattern.literals[0]] * len(digits)
     columns = []
     for macro, numbers in zip(pattern.macros, digits.T.tolist(), strict=True):
-        own = texts[macro.view]
-        columns.append([own[number] for number in numbers])
+        values = texts[macro.view]
+        columns.append([values[number] for number in numbers])
     return map(pattern.name, zip(*columns, strict=True))
 
 
@@ -278,14 +278,15 @@ def _readings(
     """Return the combinations of a pattern that have one of the names of columns; values that are new get numbers."""
     numbers = [value_number[macro.view] for macro in pattern.macros]
     digits: list[int] = []
-    found: list[int] = []
+    found_columns: list[int] = []
     for name, column in zip(names, columns, strict=True):
         for values in pattern.readings(name):
-            found.append(column)
+            found_columns.append(column)
             for own, value in zip(numbers, values, strict=True):
                 digits.append(own.setdefault(value, len(own)))
     return FoundFeatures(
-        np.array(digits, np.int64).reshape(len(found), len(numbers)), np.array(found, np.int32)
+        np.array(digits, np.int64).reshape(len(found_columns), len(numbers)),
+        np.array(found_columns, np.int32),
     )
 
 

@@ -199,33 +199,33 @@ class TemplateSource:
             raise InputError(
                 f"templates: expected a table of {', '.join(sorted(names))}, got {describe(table)}"
             )
-        found = OF_OLD_FILES | dict(table)
+        settings = OF_OLD_FILES | dict(table)
         for name in ("columns", "shapes", "abbreviations", "token_forms"):
-            texts = found[name]
+            texts = settings[name]
             if texts is None and name == "token_forms":
                 continue
             is_list = isinstance(texts, Sequence) and not isinstance(texts, str)
             if not is_list or not all(isinstance(text, str) for text in texts):
                 raise InputError(f"templates: {name}: expected a list of texts, got {describe(texts)}")
-            found[name] = tuple(texts)
+            settings[name] = tuple(texts)
         for name in ("patterns", "windows", "words"):
-            if not isinstance(found[name], str):
-                raise InputError(f"templates: {name}: expected a text, got {describe(found[name])}")
-        if found["tokens"] not in NAMES:
+            if not isinstance(settings[name], str):
+                raise InputError(f"templates: {name}: expected a text, got {describe(settings[name])}")
+        if settings["tokens"] not in NAMES:
             raise InputError(
-                f"templates: tokens: expected one of {', '.join(NAMES)}, got {describe(found['tokens'])}"
+                f"templates: tokens: expected one of {', '.join(NAMES)}, got {describe(settings['tokens'])}"
             )
-        if not {*(found["token_forms"] or ())} <= {BLANK, STOP}:
+        if not {*(settings["token_forms"] or ())} <= {BLANK, STOP}:
             raise InputError(
-                f"templates: token_forms: expected some of {BLANK} and {STOP}, got {describe(found['token_forms'])}"
+                f"templates: token_forms: expected some of {BLANK} and {STOP}, got {describe(settings['token_forms'])}"
             )
-        share = found["token_share"]
+        share = settings["token_share"]
         if share is not None and not (type(share) in (int, float) and 0 <= share <= 1):
             raise InputError(f"templates: token_share: expected a number from 0 to 1, got {describe(share)}")
         for name in ("transitions", "has_more_columns"):
-            if type(found[name]) is not bool:
-                raise InputError(f"templates: {name}: expected true or false, got {describe(found[name])}")
-        return cls(**found)
+            if type(settings[name]) is not bool:
+                raise InputError(f"templates: {name}: expected true or false, got {describe(settings[name])}")
+        return cls(**settings)
 
     def as_dict(self) -> dict[str, Any]:
         """Return all of it as JSON values."""
@@ -241,23 +241,23 @@ class TemplateSource:
                 raise InputError(
                     "min_count: hashed features are not counted; give one of min_count and n_hashed"
                 )
-        found: tuple[Pattern, ...] = ()
+        patterns: tuple[Pattern, ...] = ()
         dialect, has_edges = CRFPP, True
         if self.patterns:
             parsed = parse_patterns(self.patterns, self.columns, self.dialect)
-            found, dialect = parsed.patterns, parsed.dialect
+            patterns, dialect = parsed.patterns, parsed.dialect
             has_edges = parsed.n_edge_patterns == 1 or (self.transitions and not parsed.n_edge_patterns)
         if self.windows:
-            found += parse_windows(self.windows, self.columns, self.has_ends)
+            patterns += parse_windows(self.windows, self.columns, self.has_ends)
         for column in self.shapes:
             self._check_column("shapes", column)
-            found += word_shapes(column)
+            patterns += word_shapes(column)
         if self.words:
             self._check_column("words", self.words)
-            found += word_patterns(self.words, [name for name in self.columns if name != self.words])
-        if not found and not functions:
+            patterns += word_patterns(self.words, [name for name in self.columns if name != self.words])
+        if not patterns and not functions:
             raise InputError("expected patterns, windows, shapes, words or functions, got none of them")
-        return Settings(found, dialect, self.min_count, self.n_hashed, tuple(functions), has_edges)
+        return Settings(patterns, dialect, self.min_count, self.n_hashed, tuple(functions), has_edges)
 
     def _check_column(self, what: str, column: Any) -> None:
         if column not in self.columns:
@@ -330,7 +330,9 @@ class WindowFeatures:
         order = sorted(range(len(names)), key=names.__getitem__)
         rank = np.empty(len(names), np.int32)
         rank[order] = np.arange(len(names), dtype=np.int32)
-        found = encoded.matrix
-        matrix = scipy.sparse.csr_array((found.data, rank[found.indices], found.indptr), shape=found.shape)
+        by_number = encoded.matrix
+        matrix = scipy.sparse.csr_array(
+            (by_number.data, rank[by_number.indices], by_number.indptr), shape=by_number.shape
+        )
         matrix.sort_indices()
         return Sequences(matrix, encoded.offsets, [names[column] for column in order])
