@@ -50,7 +50,7 @@ class FeatureStore:
 
         Notes
         -----
-        Cost O(nnz + N + F). Besides the result the build takes 2 bytes an entry where all values are 1, nothing for
+        Cost O(nnz + N + F). Besides the result the build takes 3 bytes an entry where all values are 1, nothing for
         float64, and 8 bytes an entry for other dtypes; 4 bytes an entry more where indices are int64. CSR and CSC need
         no other copy; every other sparse format goes through scipy's `tocsr`.
         """
