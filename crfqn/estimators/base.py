@@ -359,7 +359,7 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     def _from_settings(cls, settings: dict[str, Any]) -> Self:
         """Return an estimator with these parameters; the default takes the place of a solver object."""
         known = {name: settings[name] for name in (*cls._saved(), "solver") if name in settings}
-        solver = known.pop("solver", None)
+        solver = known.pop("solver")
         if isinstance(solver, str) and solver not in cls.SOLVERS:
             solver = RENAMED.get(solver)
         if solver in cls.SOLVERS:

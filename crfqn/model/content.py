@@ -253,7 +253,7 @@ def chain_file(
     metadata: dict[str, Any] = {
         "n_features": len(attributes),
         "n_classes": len(labels),
-        "settings": {},  # nothing is known of the training
+        "settings": {"solver": "auto"},  # nothing else is known of the training
         "result": dict.fromkeys(SUMMARY) | result,
         "extra": extra,
     }

@@ -445,6 +445,5 @@ def test_earlier_names():
         ChainCRF(0.5, solver="bcd", max_iter=900).fit(problem.sequences, problem.labels)
     with pytest.warns(FutureWarning, match="'bcd-single' is an earlier name"):
         MulticlassCRF(0.5, solver="bcd-single").fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
-    assert (
-        ChainCRF._from_settings({"solver": "bcd"}).solver == "feature-bcd"
-    )  # of a file of an earlier version
+    settings = {"solver": "bcd"}  # of a file of an earlier version
+    assert ChainCRF._from_settings(settings).solver == "feature-bcd"
