@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -32,8 +33,12 @@ def test_a_script_starts(name):
         assert result.exit_code == 0, result.output
         assert "--help" in result.output
     else:
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONSAFEPATH"}
         done = subprocess.run(
-            [sys.executable, SCRIPTS / f"{name}.py", "--help"], capture_output=True, text=True
+            [sys.executable, SCRIPTS / f"{name}.py", "--help"],
+            capture_output=True,
+            text=True,
+            env=environment,
         )
         assert done.returncode == 0, done.stderr
         assert "usage" in done.stdout.lower()

@@ -459,7 +459,7 @@ class TestMessages:
             ({"penalty": "l1", "group_l1": 2.0}, r"^group_l1: the penalty 'l1' has none, its strength is l1"),
             ({"group_l1": -1.0}, r"^group_l1: expected None, 'auto' or a finite number >= 0, got -1.0$"),
             ({"l2": np.nan}, r"^l2: expected None or a finite number >= 0, got nan$"),
-            ({"solver": "adam"}, r"^solver: expected one of \['auto', .*'bcd', .*\] or a solver object, got 'adam'$"),
+            ({"solver": "adam"}, r"^solver: expected one of \[.*'auto', .*'bcd', .*\] or a solver object, got 'adam'$"),
             ({"solver": "sgd"}, r"^SGDL1 cannot train this: learning item by item needs a likelihood"),
             ({"solver": "l-bfgs"}, r"^LBFGS needs a penalty .* without L1 and groups"),
             ({"tol": -1}, r"^tol: expected 'auto' or a finite number >= 0, got -1$"),
