@@ -22,6 +22,7 @@ from crfqn.data_options import DATA_OPTIONS, SOURCE
 from crfqn.errors import (
     CrfqnError,
     DataUnavailableError,
+    EarlierNameWarning,
     EmptyModelWarning,
     RepeatedFileWarning,
     TextColumnWarning,
@@ -29,7 +30,8 @@ from crfqn.errors import (
     UnknownFeaturesWarning,
 )
 
-SHOWN = (EmptyModelWarning, RepeatedFileWarning, TextColumnWarning, TokenWarning)  # as they come
+# as they come
+SHOWN = (EarlierNameWarning, EmptyModelWarning, RepeatedFileWarning, TextColumnWarning, TokenWarning)
 KEY = re.compile(
     r'\[(features|structure|data|objective|solver)\](?: (?!lacks|needs|has|with)(\w+))?(?: = "?([^":;\s]+)"?)?'
 )

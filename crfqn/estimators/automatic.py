@@ -33,7 +33,7 @@ from sklearn.utils import check_random_state
 
 from crfqn.arrays import NO_COORDS, Coords
 from crfqn.choices import PENALTIES, PenaltyRow, load_class
-from crfqn.errors import InputError, warn_caller
+from crfqn.errors import EarlierNameWarning, InputError, warn_caller
 from crfqn.objectives.gradient_noise import gradient_noise, unit_information
 from crfqn.objectives.objective import has_state
 from crfqn.parameters import PARAMETERS
@@ -213,7 +213,7 @@ def named_solver(solver: Any, known: SolverTable, random_state: Any) -> Any:
     if hasattr(solver, "steps"):
         return solver
     if isinstance(solver, str) and solver not in known and RENAMED.get(solver) in known:
-        warn_caller(f"solver: {solver!r} is an earlier name of {RENAMED[solver]!r}", FutureWarning)
+        warn_caller(f"solver: {solver!r} is an earlier name of {RENAMED[solver]!r}", EarlierNameWarning)
         solver = RENAMED[solver]
     if not isinstance(solver, str) or solver not in known:
         raise InputError(f"solver: expected one of {sorted(known)} or a solver object, got {solver!r}")

@@ -114,6 +114,16 @@ def test_what_the_estimator_refuses(tmp_path, monkeypatch, options, message):
     assert re.search(message, result.output)
 
 
+def test_an_earlier_name_of_a_solver_is_told_as_a_message(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "names.conll").write_text(SPANS)
+    options = ["--solver", "bcd", "--l1", "0.5", "--quiet"]
+    result = CliRunner().invoke(app, ["train", "--data", "names.conll", *options])
+    assert result.exit_code == 0, result.output
+    (line,) = [line for line in result.output.splitlines() if "earlier name" in line]
+    assert line == "Warning: solver: 'bcd' is an earlier name of 'feature-bcd'"
+
+
 def test_parameters_of_a_taxonomy_are_those_of_the_recipe(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shop.txt").write_text("a\tred\na.b\tgreen\na.c\tblue\nd\tred green\n")
