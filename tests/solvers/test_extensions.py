@@ -55,9 +55,9 @@ FACTORS = np.linspace(1.0, 8.0, F * K + K * K)
 
 @cache
 def page():
-    """The page's classes, without what it trains with them."""
+    """The page's classes and functions, without what it trains with them."""
     code = "\n".join(re.findall(r"^```python[^\n]*\n(.*?)^```$", PAGE.read_text("utf-8"), re.M | re.S))
-    kinds = (ast.Import, ast.ImportFrom, ast.ClassDef)
+    kinds = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef)
     body = [node for node in ast.parse(code).body if isinstance(node, kinds)]
     names: dict = {"__name__": __name__}
     exec(compile(ast.Module(body, []), str(PAGE), "exec"), names)
@@ -303,3 +303,11 @@ def test_a_smooth_coordinate_with_l1_is_refused():
     page_penalty = page().AdaptiveLasso(l1=0.8, factors=factors, ridge=ridge)
     assert not page_penalty.l1_of(ridge.coords).any()
     np.testing.assert_array_equal(page_penalty.l2_of(ridge.coords), 0.3)
+
+
+def test_the_pages_format_refuses_columns_that_it_would_lose():
+    data = SimpleNamespace(inputs=[[{"w": "John", "pos": "NNP"}]], labels=[["B-PER"]])
+    with pytest.raises(InputError, match="item 0: expected the column w alone, got pos besides"):
+        list(page().inline_lines(data))
+    data.inputs[0][0].pop("pos")
+    assert list(page().inline_lines(data)) == ["John/B-PER\n"]
