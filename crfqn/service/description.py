@@ -14,11 +14,11 @@ def _object(required: list[str], **properties: Any) -> dict[str, Any]:
     return {"type": "object", "required": required, "properties": properties}
 
 
-def _list(of: dict[str, Any], says: str = "") -> dict[str, Any]:
-    return {"type": "array", "items": of} | ({"description": says} if says else {})
+def _list(of: dict[str, Any], description: str = "") -> dict[str, Any]:
+    return {"type": "array", "items": of} | ({"description": description} if description else {})
 
 
-def _says(schema: dict[str, Any], text: str) -> dict[str, Any]:
+def _described(schema: dict[str, Any], text: str) -> dict[str, Any]:
     return schema | {"description": text}
 
 
@@ -40,11 +40,13 @@ FEATURE = _object(["feature", "weight"], feature={"type": ["string", "integer"]}
 SPAN = _object(
     ["label", "start", "end"],
     label=TEXT,
-    start=_says(POSITION, "The first position, from 0."),
-    end=_says(POSITION, "The position behind the last."),
-    start_char=_says(POSITION, "Of an item that was a text: where in it the span begins, in characters."),
-    end_char=_says(POSITION, "Where it ends."),
-    probability=_says(PROBABILITY, "Of exactly this span."),
+    start=_described(POSITION, "The first position, from 0."),
+    end=_described(POSITION, "The position behind the last."),
+    start_char=_described(
+        POSITION, "Of an item that was a text: where in it the span begins, in characters."
+    ),
+    end_char=_described(POSITION, "Where it ends."),
+    probability=_described(PROBABILITY, "Of exactly this span."),
 )
 REQUEST = _object(
     [],
@@ -53,11 +55,11 @@ REQUEST = _object(
     known=_list(
         {}, "For each position of a sequence its label, a list of possible ones, or null; of items, lists."
     ),
-    probabilities=_says(FLAG, "Of the labels together, and of each at its position."),
-    marginals=_says(FLAG, "Of all labels at each position, or of a single item."),
-    spans=_says(FLAG, "Spans of labels of a scheme, such as IOB2."),
+    probabilities=_described(FLAG, "Of the labels together, and of each at its position."),
+    marginals=_described(FLAG, "Of all labels at each position, or of a single item."),
+    spans=_described(FLAG, "Spans of labels of a scheme, such as IOB2."),
     nbest=POSITION | {"maximum": MOST_BEST},
-    features=_says(
+    features=_described(
         POSITION | {"maximum": MOST_FEATURES},
         "So many features that say most for or against the label at each position.",
     ),
@@ -83,10 +85,12 @@ MODEL = _object(
     labels=_list(LABEL),
     labels_sequences=FLAG,
     takes={"enum": [*TAKES]},
-    item=_says(TEXT, "What an item is, in words."),
+    item=_described(TEXT, "What an item is, in words."),
     columns=_list(TEXT) | {"type": ["array", "null"]},
     tokenizer={"type": ["string", "null"], "description": "What cuts texts into tokens."},
-    tokenizer_share=_says({"type": ["number", "null"]}, "Share of the training tokens that it gets right."),
+    tokenizer_share=_described(
+        {"type": ["number", "null"]}, "Share of the training tokens that it gets right."
+    ),
     scheme={"type": ["string", "null"]},
     has_probabilities=FLAG,
     n_features={"type": "integer"},
