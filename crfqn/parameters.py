@@ -1,29 +1,32 @@
 """Parameters of the estimators, each declared once: what it may be, and what it means in a few words.
 
-The estimators' checks, the keys of recipes, the options of the command line and the manual's table of parameters
-(docs/estimators.md) are made of these rows. Defaults stand in the estimators, whose signatures they are.
+The estimators' checks and documentation, the keys of recipes, the options of the command line and the manual's table
+of parameters (docs/estimators.md) are made of these rows. Defaults stand in the estimators, whose signatures they are.
 """
 
 import difflib
+import json
 import math
 import os
 import re
+import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from types import MappingProxyType
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
 from crfqn.choices import FLAT, PENALTIES
 from crfqn.errors import InputError
 
+_Class = TypeVar("_Class")
 KINDS = {float: "a finite number", int: "an integer", bool: "True or False", str: "a string"}
 
 
 @dataclass(frozen=True)
 class Parameter:
     """A row of the table: a parameter's meaning (`description`), its values, and what they may be in words where these
-    leave it open.
+    leave it open; `details` are the further sentences of the documentation of classes: when to change it.
 
     kind object is for what only the estimator can check, unless `accepts` can without one. `low`, `above` and `below`
     limit a number, >=, > and <; `words` may stand in its place.
@@ -39,6 +42,7 @@ class Parameter:
     is_optional: bool = False
     expects: str = ""
     accepts: Callable[[Any], bool] | None = None
+    details: str = ""
 
     def allows(self, value: Any) -> bool:
         """Return whether the parameter may have this value."""
@@ -81,6 +85,46 @@ class Parameter:
         if not self.allows(value):
             raise InputError(f"{name}: expected {self.expected}, got {value!r}")
 
+    def documentation(self, name: str, default: Any) -> str:
+        """Return the parameter's entry in the documentation of a class, indented as docstrings of classes are."""
+        values = (
+            f"{{{', '.join(map(json.dumps, self.choices))}}}"
+            if self.choices
+            else self.expects.removeprefix("None, ")
+        )
+        values = values or f"{self.kind.__name__}{self.limit}"
+        words = "".join(f" or {json.dumps(word)}" for word in self.words)
+        ending = "optional" if default is None else f"default {json.dumps(default)}"
+        if isinstance(default, bool):
+            ending = f"default {default}"
+        text = f"{self.description[:1].upper()}{self.description[1:]}. {self.details}".strip()
+        indent = " " * 8
+        lines = textwrap.wrap(
+            text, 120, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+        )
+        return "\n".join([f"    {name} : {values}{words}, {ending}", *lines])
+
+
+def with_parameter_documentation(cls: type[_Class]) -> type[_Class]:
+    """Return an estimator's class with its parameters documented by its table PARAMETERS.
+
+    In the class's docstring a line `{name}` stands for the entry of this parameter, `{others}` for those of all
+    parameters that have no entry yet.
+    """
+    rows: Mapping[str, Parameter] = cls.PARAMETERS  # type: ignore[attr-defined]
+    defaults = {each.name: each.default for each in fields(cls) if each.init}  # type: ignore[arg-type]
+
+    def entry(name: str) -> str:
+        return rows[name].documentation(name, defaults[name])
+
+    text = re.sub(r"^    \{(?!others\})(\w+)\}$", lambda line: entry(line[1]), cls.__doc__ or "", flags=re.M)
+    documented = {
+        name for names in re.findall(r"^    (\w[\w, ]*) : ", text, re.M) for name in names.split(", ")
+    }
+    others = [entry(name) for name in defaults if name not in documented]
+    cls.__doc__ = text.replace("    {others}", "\n".join(others))
+    return cls
+
 
 def _is_flag(value: Any) -> bool:
     return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")  # numpy's
@@ -107,59 +151,124 @@ _STRENGTH: dict[str, Any] = {"kind": float, "low": 0.0, "words": ("auto",)}
 _COUNT: dict[str, Any] = {"kind": int, "low": 1}
 
 PARAMETERS: Mapping[str, Parameter] = MappingProxyType({
-    "l1": Parameter("L1 penalty: larger means fewer weights", **_STRENGTH),
-    "l2": Parameter("L2 penalty: larger means smaller weights", **_STRENGTH),
-    "dense_l2": Parameter("L2 penalty of a dense block of features (`Features`), its only one", float, above=0.0),
-    "group_l1": Parameter("penalty of whole features: larger means fewer of them", **_STRENGTH),
-    "group_norm": Parameter("the norm of a feature's weights in group_l1", str, ("l2", "linf")),
+    "l1": Parameter("L1 penalty: larger means fewer weights", **_STRENGTH, details='In nats. "auto" is a fraction of '
+        'the '
+        "standard deviation that the gradient of an uninformative feature has (docs/choosing-strengths.md): a quarter "
+        'where l2 is "auto" too, else a tenth. It suits a first fit; `crf_path` tries others. With the loss "hinge" '
+        "it is 0."),
+    "l2": Parameter("L2 penalty: larger means smaller weights", **_STRENGTH, details='In nats. "auto" is worth two '
+        'positions or items with a feature, one with a label and one without, where l1 is "auto" too and group_l1 is '
+        '0. Otherwise "auto" is 0: strengths that are set are the whole penalty.'),
+    "dense_l2": Parameter("L2 penalty of a dense block of features (`Features`), its only one", float, above=0.0,
+        details="Choose it by the score of held-out items, as l1 and l2 do not apply to the block."),
+    "group_l1": Parameter("penalty of whole features: larger means fewer of them", **_STRENGTH, details="The strength "
+        "of group_l1 sum_f ||w_f||, besides l1 and l2; w_f has the weights of feature f for all labels. Set it to "
+        "select features: with l1 = 0 a feature keeps all its weights or none. Each transition is a group."),
+    "group_norm": Parameter("the norm of a feature's weights in group_l1", str, ("l2", "linf"),
+        details='The Euclidean length, or the largest absolute value ("linf").'),
     "loss": Parameter("what is minimised besides the penalty", str, (*FLAT,)),
-    "penalty": Parameter("which penalty, of single weights or of the rows of features", str, (*PENALTIES,)),
+    "penalty": Parameter("which penalty, of single weights or of the rows of features", str, (*PENALTIES,),
+        details='It decides which strengths there are. "l1/l2" and "l1/linf": group_l1, with the Euclidean length or '
+        'the largest absolute value of a feature\'s weights, so that a feature has weights for all classes or for '
+        'none. "sparse-group": group_l1 and l1. "l1": l1. "elastic-net": l1 and l2. "l2": l2.'),
     "feature_groups": Parameter("blocks of features within a class in the place of rows", **_OPTIONAL,
-        expects="a block size or a label for each feature"),
+        expects="a block size or a label for each feature",
+        details="Under penalties with group_l1. An integer makes blocks of so many features in their order; labels, "
+        "one a feature, put features with the same label into a group. None: a group has a feature's weights for all "
+        "classes."),
     "constraint": Parameter("the largest loss, under which the penalty alone is minimised", float, above=0.0,
-        **_OPTIONAL),
-    "margin": Parameter("how far labels are to lead others, of the logistic loss", float, low=0.0),
+        **_OPTIONAL, details='Of the loss "hinge", summed over the items (eta of Chierchia et al. 2015, equation 8).'),
+    "margin": Parameter("how far labels are to lead others, of the logistic loss", float, low=0.0,
+        details="The loss is then -log P(y), P(k) ~ exp(s_k + margin) for k != y (mu of Chierchia et al. 2015, "
+        "equation 20). The margins of the other losses are 1. `predict_proba` has no margin, and so overstates the "
+        "probability of its labels."),
     "link": Parameter("from scores to probabilities", expects="a name, 'auto' or a Potential"),
-    "all_possible_states": Parameter("weights also for pairs of feature and label that never occur", bool),
-    "all_possible_transitions": Parameter("the same for pairs of neighbouring labels", bool),
+    "all_possible_states": Parameter("weights also for pairs of feature and label that never occur", bool,
+        details="With False models are smaller and train faster, but know nothing against labels that a feature never "
+        "had. CRFsuite's option of this name is off by default."),
+    "all_possible_transitions": Parameter("the same for pairs of neighbouring labels", bool,
+        details="Without, a model has no weight against pairs of labels that the training data do not have. CRFsuite's "
+        "option of this name is off by default."),
     "scheme": Parameter("the scheme of spans whose rules labellings keep", **_OPTIONAL,
-        expects="the name of a scheme"),
-    "constraints": Parameter("other rules on neighbouring labels", expects="Transitions or 'seen'", **_OPTIONAL),
-    "constrain": Parameter("whether rules hold in training, too", str, ("both", "decoding")),
-    "on_violation": Parameter("what becomes of training items that break a rule", str, ("error", "drop")),
+        expects="the name of a scheme", details='"IOB1", "IOB2" ("BIO"), "IOE1", "IOE2", "BIOES" ("IOBES"), "BILOU" or '
+        '"BMES". Set it for named entities and other spans.'),
+    "constraints": Parameter("other rules on neighbouring labels", expects="Transitions or 'seen'", **_OPTIONAL,
+        details="`crfqn.Transitions`, or \"seen\" for the pairs that the training data have; with `scheme` both hold. "
+        "A labelling that breaks a rule has the probability 0: it is not in Z."),
+    "constrain": Parameter("whether rules hold in training, too", str, ("both", "decoding"),
+        details='"decoding" trains as without rules.'),
+    "on_violation": Parameter("what becomes of training items that break a rule", str, ("error", "drop"),
+        details="They raise an error, or are left out with a warning."),
     "taxonomy": Parameter("the tree; without it labels are paths in it", **_OPTIONAL,
-        expects="what `open_taxonomy` takes"),
-    "labels": Parameter("what an item can be labelled by", str, ("leaves", "nodes")),
+        expects="what `open_taxonomy` takes",
+        details='A networkx.DiGraph (parent -> child), a mapping child -> parent, pairs (parent, child), paths '
+        '("a/b/c", tuples, or an array padded with ""), a file of pairs or paths, or a '
+        '`crfqn.taxonomy.tree.LabelTree`. None: the '
+        "tree of the labels that are paths; other labels have no tree. Several roots are allowed."),
+    "labels": Parameter("what an item can be labelled by", str, ("leaves", "nodes"),
+        details='With "nodes" an item may stop at an inner node. Labels without training items are allowed, and can be '
+        "predicted."),
     "separator": Parameter("between the parts of a path", expects="a string of one or more characters"),
-    "fit_intercept": Parameter("a constant for each label", bool),
-    "penalize_intercept": Parameter("whether the penalty is on it, too", bool),
+    "fit_intercept": Parameter("a constant for each label", bool,
+        details="Set it to False where the features have a constant column, or are centred."),
+    "penalize_intercept": Parameter("whether the penalty is on it, too", bool,
+        details="Without it the constants of the classes, or of the nodes under each node that is no label, have the "
+        "mean 0."),
     "class_weight": Parameter("balanced: rare labels count as much as frequent ones",
         expects="None, 'balanced' or a dict label -> weight",
-        accepts=_is_class_weight),
+        accepts=_is_class_weight, details="Factors of `sample_weight`; labels that a dict leaves out have 1. Change it "
+        "where errors on rare labels cost as much as others."),
     "threshold": Parameter("how a set is cut off a ranking", str, ("item", "label")),
     "cv": Parameter("folds whose scores the thresholds are learnt from", **_OPTIONAL,
         expects="an integer or a splitter"),
-    "tol": Parameter("stop at this relative distance from the optimum", **_STRENGTH),
-    "stop": Parameter("whether an estimate or a proof has to say so", str, ("estimate", "certificate")),
-    "max_iter": Parameter("stop after so many iterations", **_COUNT),
-    "max_seconds": Parameter("stop after so many seconds", float, above=0.0, expects="a number > 0", **_OPTIONAL),
-    "solver": Parameter("auto chooses by penalty, sizes and density", expects="a name or a solver object"),
-    "n_threads": Parameter("threads; default: all cores", **_COUNT, **_OPTIONAL),
+    "tol": Parameter("stop at this relative distance from the optimum", **_STRENGTH,
+        details='Training stops when objective - optimum <= tol * objective. "auto" is the loosest tolerance that '
+        'costs '
+        "no accuracy (docs/numerics.md): .03 under an automatic l1 (.01 of `MulticlassClassifier`, also for its "
+        "hinge), and 1e-3 where the optimum itself is needed: with "
+        'stop="certificate", along a path and, for classifiers, under chosen strengths. Lower it to compare '
+        "objectives; small problems are solved to rounding anyway."),
+    "stop": Parameter("whether an estimate or a proof has to say so", str, ("estimate", "certificate"),
+        details="It is the distance from the optimum that ends the training. The estimate comes from the decrease of "
+        "the last steps (docs/training.md); the proof is the duality gap, which takes many times as long on text."),
+    "max_iter": Parameter("stop after so many iterations", **_COUNT,
+        details="Raise it where a warning says that the training has not converged. Steps on samples of the items have "
+        "a limit of their own (40 steps for each of 4 stages)."),
+    "max_seconds": Parameter("stop after so many seconds", float, above=0.0, expects="a number > 0", **_OPTIONAL,
+        details="The clock is read after every iteration; the model has the weights that were reached."),
+    "solver": Parameter("auto chooses by penalty, sizes and density",
+        expects="a name or a solver object",
+        details='"auto" is "prox-qn", and "l-bfgs" where l1 and group_l1 are 0. "prox-qn-paper" is the method as '
+        'published; "owl-qn", "prox-gd", "fista", "spa-rsa", "sgd" and "feature-bcd" are those it was compared with. '
+        '"averaged-perceptron", "passive-aggressive" and "arow" learn item by item; "block-frank-wolfe" trains the '
+        'loss "hinge". Objects such as `crfqn.solvers.prox_qn.ProxQN(...)` take settings.'),
+    "n_threads": Parameter("threads; default: all cores", **_COUNT, **_OPTIONAL,
+        details="The result does not depend on it, bit by bit."),
     "random_state": Parameter("seed of what is drawn at random", **_OPTIONAL,
-        expects="an integer or a RandomState", accepts=is_seed),
+        expects="an integer or a RandomState", accepts=is_seed, details='It orders the items with '
+        'solver="sgd". None is a seed as well: results are reproducible.'),
     "verbose": Parameter("1 shows progress on stderr", expects="a whole number",
         accepts=lambda value: isinstance(value, Integral) or _is_flag(value)),
-    "warm_start": Parameter("go on from the last fit", bool),
+    "warm_start": Parameter("go on from the last fit", bool, details="Training starts from the weights of the last "
+        "fit, or of the file that the model was loaded from: those of labels and features (by name where there are "
+        "names) that the data have again. Others start from zero. `fit(start=model)` starts from another model."),
     "callback": Parameter("called every iteration; a true answer stops the training", **_OPTIONAL,
-        expects="a callable", accepts=callable),
+        expects="a callable", accepts=callable, details="Its argument is a `crfqn.result.Progress`."),
     "checkpoint": Parameter("a folder that has the training's state: killed, it goes on from there", **_OPTIONAL,
-        expects="the name of a folder", accepts=lambda value: isinstance(value, (str, os.PathLike))),
+        expects="the name of a folder", accepts=lambda value: isinstance(value, (str, os.PathLike)),
+        details="The same training then goes on from the newest weights to the same optimum; one that has ended "
+        "returns its result. Set it for trainings of hours. A checkpoint of other data or parameters is refused, but "
+        "limits and threads may change."),
     "checkpoint_every": Parameter('write it after so many iterations, or seconds such as "30s"',
         expects='an integer >= 1 or seconds such as "30s"', accepts=is_interval),
     "scoring": Parameter("the score of validation items", **_OPTIONAL,
-        expects="a name or a callable(estimator, X, y)"),
+        expects="a name or a callable(estimator, X, y)", details="Of those that `fit(validation=(X, y))` is given, the "
+        'larger the better. A name is one of `crfqn.metrics.scorer_names()` or of scikit-learn\'s; "f1" is of spans by '
+        "the scheme, without one of chunks of IOB labels, of single labels the macro average. By default the F1 of "
+        "spans with a scheme, else the accuracy."),
     "client": Parameter("the Dask cluster whose workers hold the data", **_OPTIONAL,
-        expects="a dask.distributed.Client or the address of a scheduler"),
+        expects="a dask.distributed.Client or the address of a scheduler", details="Set it for data beyond a machine's "
+        "memory. Copies by `sklearn.base.clone` share the client, those by pickle connect to its scheduler."),
     "patience": Parameter("stop after so many scores of validation items without a better one", **_COUNT),
     "early_stopping": Parameter("let held-out items tell how many stages are best", bool, words=("auto",)),
     "validation_fraction": Parameter("share of the items that are held out", float, above=0.0, below=1.0,

@@ -4,6 +4,7 @@
 """
 
 import inspect
+import json
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -72,6 +73,28 @@ class TestEstimators:
             if not kind.PARAMETERS[name].allows(wrong):
                 with pytest.raises(InputError, match=f"^{name}: expected .*, got "):
                     kind(**{name: wrong})._check_parameters()
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS[:4], ids=lambda kind: kind.__name__)
+def test_documentation_begins_with_an_example_and_six_parameters(kind):
+    text = inspect.getdoc(kind)
+    example, six, others, attributes = (
+        text.index(f"\n{head}\n{'-' * len(head)}\n")
+        for head in ("Examples", "Parameters", "Other Parameters", "Attributes")
+    )
+    assert ">>> " in text[example:six]
+    heads = re.findall(r"^(\w+) : (.*)", text[six:others], re.M)
+    assert len(heads) == 6
+    heads += re.findall(r"^(\w+) : (.*)", text[others:attributes], re.M)
+    parameters = inspect.signature(kind).parameters
+    assert sorted(name for name, _ in heads) == sorted(parameters)
+    for name, values in heads:
+        default = parameters[name].default
+        shown = json.dumps(default) if isinstance(default, str) else str(default)
+        assert values.endswith("optional" if default is None else f"default {shown}")
+        rule = kind.PARAMETERS[name]
+        assert rule.description[1:] in " ".join(text.split())
+        assert rule.details[-60:] in " ".join(text.split())
 
 
 def test_all_rows_are_some_estimators():

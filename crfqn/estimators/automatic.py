@@ -283,11 +283,35 @@ def described(strengths: Strengths) -> str:
 
 
 # Of estimators whose penalty has a name: strengths that are not given have the default of the name.
+_BY_PENALTY = "By default 0 where the penalty's name does not have it, else"
 LINEAR_PARAMETERS = {
     **PARAMETERS,
-    **{name: replace(PARAMETERS[name], is_optional=True) for name in ("l1", "group_l1")},
-    "l2": replace(PARAMETERS["l2"], words=(), is_optional=True),
-}
+    "l1": replace(PARAMETERS["l1"], is_optional=True, details=f'In nats. {_BY_PENALTY} "auto": a tenth of the standard '
+        "deviation that the gradient of an uninformative feature has (docs/choosing-strengths.md). It suits a first "
+        "fit; `crf_path` tries others."),
+    "group_l1": replace(PARAMETERS["group_l1"], is_optional=True, details=f'In nats. {_BY_PENALTY} "auto", as of l1. '
+        'Under the penalty "l1/l2" a feature has weights for all classes or for none.'),
+    "l2": replace(PARAMETERS["l2"], words=(), is_optional=True, details=f"In nats. {_BY_PENALTY} 1. It may be added to "
+        'every penalty; under the penalty "l1" with the logistic loss, and an l1 that is automatic, it is by default '
+        "worth two items with a feature; l2=0 leaves it out."),
+    "loss": replace(PARAMETERS["loss"], details='For an item of class y. "squared-hinge": the sum over r != y of '
+        "max(1 - (s_y - s_r), 0)^2 (equation 2 of the paper). \"multitask-squared-hinge\": the squared hinge losses of "
+        'one classifier against the rest for each class (11). "logistic": -log P(y), P(k) ~ exp(s_k) (12). "hinge": '
+        'the '
+        "largest of max(1 - (s_y - s_r), 0), as Crammer and Singer (2002) have it. Choose the logistic loss for "
+        "probabilities."),
+    "solver": replace(PARAMETERS["solver"], details='"auto" is "l-bfgs" where only l2 is not 0, and "prox-qn" for "l1" '
+        'and "elastic-net". Over rows it is "prox-qn" for up to 2,000 weights and for dense features (where half of '
+        'the entries are not zero; 5 % of them, unless the loss is the squared hinge), else "bcd". "bcd" is block '
+        'coordinate descent over rows with a line search, "bcd-constant" with constant steps and rows at random. '
+        '"fobos" goes item by item and never reaches a small gap. "dual" (with "l2") and "fbpd" are dual decomposition '
+        'and forward-backward primal-dual splitting (Chierchia et al. 2015), which the loss "hinge" needs. Those of '
+        '`ChainCRF` but "block-frank-wolfe" train flat labels, too.'),
+    "random_state": replace(PARAMETERS["random_state"], details='It orders the rows ("bcd" and its variants) and the '
+        'items ("fobos"). None is a seed as well: results are reproducible.'),
+    "max_iter": replace(PARAMETERS["max_iter"], details="Sweeps over the rows, or steps. Raise it where a warning says "
+        "that the training has not converged."),
+}  # fmt: skip
 # Of strengths that the penalty's name has; "l1" has an l2 beside it, too, where l1 is not given.
 DEFAULTS = {"l1": AUTO, "l2": 1.0, "group_l1": AUTO}
 

@@ -634,7 +634,13 @@ class StructuredEstimator(SparseLinearModel):
     loss: str = "logistic"
     ENOUGH: ClassVar[float] = 0.03
 
-    PARAMETERS: ClassVar = {**PARAMETERS, "loss": replace(PARAMETERS["loss"], choices=(*STRUCTURED,))}
+    PARAMETERS: ClassVar = {**PARAMETERS, "loss": replace(PARAMETERS["loss"], choices=(*STRUCTURED,),
+        details='"logistic" is -log P(y | x). "hinge" is max over y\' of (L(y, y\') + score(y\')) - score(y), L the '
+        'number '
+        "of wrong positions of a chain, or half the number of edges on the way from y to y' in a taxonomy (under a "
+        "common root): a max-margin model (Taskar et al. 2003), which needs l2 > 0 without l1 and has no "
+        "probabilities. It is a sum over the items: C of a structural SVM with l2 = 1 is 1 / l2 here, and lambda of a "
+        "mean over n items is l2 / n.")}  # fmt: skip
     SOLVERS: ClassVar = STRUCTURED_SOLVERS
 
     def _check_parameters(self) -> None:

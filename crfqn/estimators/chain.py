@@ -22,6 +22,7 @@ from crfqn.estimators.reservoir import refit
 from crfqn.estimators.validation import refuse_scores_of_single_labels
 from crfqn.messages import describe, shorten
 from crfqn.model.model import Decoding
+from crfqn.parameters import with_parameter_documentation
 from crfqn.threads import Pool
 
 
@@ -32,6 +33,7 @@ class Feature(NamedTuple):
     weight: float
 
 
+@with_parameter_documentation
 @dataclass(eq=False, repr=False, kw_only=True)
 class ChainCRF(ChainModel):
     """Linear-chain CRF with sparse weights, trained by a proximal quasi-Newton method with a certificate.
@@ -40,9 +42,9 @@ class ChainCRF(ChainModel):
 
         sum_i c_i (-log P(y_i | x_i; W, V)) + l1 (|W|_1 + |V|_1) + l2/2 (|W|^2 + |V|^2),
 
-    and group_l1 times the sum of the norms of W's columns, if asked. Bigram features, of templates like B01:%x[0,0],
-    add a matrix U_f (classes x classes) each, penalised as V. The loss is a sum over the items i, not a mean: l1
-    and l2 mean what CRFsuite's c1 and 2 c2 mean.
+    plus group_l1 times the sum of the norms of W's columns where group_l1 is set. Bigram features, of templates like
+    B01:%x[0,0], add a matrix U_f (classes x classes) each, penalised as V. The loss is a sum over the items i, not a
+    mean: l1 and l2 mean what CRFsuite's c1 and 2 c2 mean.
 
     Examples
     --------
@@ -54,88 +56,20 @@ class ChainCRF(ChainModel):
 
     Parameters
     ----------
-    l1 : float or "auto", default "auto"
-        Strength of the L1 penalty, >= 0, in nats: larger values give fewer weights. "auto" is a fraction of the
-        standard deviation that the gradient of an uninformative feature has (docs/choosing-strengths.md): a quarter
-        where l2 is "auto", else a tenth. It suits a first fit; `crf_path` tries others. With the loss "hinge" it is 0.
-    l2 : float or "auto", default "auto"
-        Strength of the L2 penalty, >= 0, in nats. "auto" is worth two positions of a feature, one with a label and one
-        without, where l1 is "auto" too and there are no groups. Otherwise "auto" is 0: strengths that are set are the
-        whole penalty.
-    scheme : str, optional
-        The labels' scheme for spans, whose rules all predicted labellings keep: "IOB1", "IOB2" ("BIO"), "IOE1", "IOE2",
-        "BIOES" ("IOBES"), "BILOU", "BMES".
-    tol : float or "auto", default "auto"
-        Stop when objective - optimum <= tol * objective. "auto" is .03, the loosest that costs no accuracy
-        (docs/numerics.md), and 1e-3 where the optimum itself is asked for: with stop="certificate", along a path.
-    max_seconds : float, optional
-        Limit of time, looked at after every iteration.
-    n_threads : int, optional
-        All cores by default. The result does not depend on it, bit by bit.
+    {l1}
+    {l2}
+    {scheme}
+    {tol}
+    {max_seconds}
+    {n_threads}
 
     Other Parameters
     ----------------
-    group_l1 : float or "auto", default 0.0
-        Strength of group_l1 sum_f ||w_f|| over the features f, w_f the weights of f for all labels, besides l1 and l2:
-        with l1 = 0 a feature keeps all its weights or none. Each edge weight is a group of its own.
-    group_norm : {"l2", "linf"}, default "l2"
-        The norm of w_f: its length, or its largest size.
-    loss : {"logistic", "hinge"}, default "logistic"
-        -log P(y | x); or max over y' of (number of wrong positions of y' + score(y')) - score(y), the max-margin Markov
-        network of Taskar et al. (2003), which needs l2 > 0 without l1 and has no probabilities. A sum over the items:
-        C of a structural SVM with l2 = 1 is 1 / l2 here, and lambda of a mean over n items is l2 / n.
-    stop : {"estimate", "certificate"}, default "estimate"
-        How the distance from the optimum is known: by an estimate from the decrease of the last steps
-        (docs/training.md), or by the certified duality gap, a proof that takes many times as long on text.
-    all_possible_states, all_possible_transitions : bool, default True
-        Whether a pair of feature and label, or of two labels, that never occurs in the training data may have a weight
-        (CRFsuite's options of this name, which are off there). Without, models are smaller and trained sooner, but
-        know nothing against labels never seen beside a feature.
-    constraints : Transitions or "seen", optional
-        Other rules on neighbouring labels (`crfqn.Transitions`), "seen" for what the training data have; with `scheme`,
-        both have to be kept. A labelling that breaks a rule has the probability 0: it is not in Z.
-    constrain : {"both", "decoding"}, default "both"
-        Whether rules hold in training and in decoding, or in decoding alone.
-    on_violation : {"error", "drop"}, default "error"
-        Whether training items whose labels break a rule are an error, or are left out with a warning.
-    max_iter : int, default 500
-        Steps on all items; the warm-up on samples has a limit of its own (40 steps for each of its 4 stages).
-    solver : {"auto", "prox-qn", "prox-qn-paper", "owl-qn", "prox-gd", "fista", "spa-rsa", "sgd", "feature-bcd",
-            "l-bfgs"}
-        Or "averaged-perceptron", "passive-aggressive", "arow", "block-frank-wolfe", which the loss "hinge" is trained
-        by; or a solver object. "auto" is "prox-qn", and "l-bfgs" where l1 and group_l1 are 0, which needs that;
-        "prox-qn-paper" is the method as published, the others are those it was compared with.
-        `crfqn.solvers.prox_qn.ProxQN(...)` takes settings, and so do the others' classes.
-    random_state : int, RandomState or None
-        Seeds the order of the items with `solver="sgd"`; all else is deterministic, and so is None.
-    verbose : int, default 0
-        1 shows progress on stderr.
-    warm_start : bool, default False
-        Start from the weights of the last fit (or of the file that the model was loaded from), of the labels and the
-        features, by name, that are in the data again; others start from zero. `fit(start=model)` starts from another.
-    callback : callable, optional
-        Called with a `crfqn.result.Progress` every iteration; a true answer stops the training.
-    checkpoint : str or path-like, optional
-        A folder that weights and trace are kept in: killed or stopped, the same training goes on from its newest
-        weights to the same optimum, and one that has ended returns its result. A checkpoint of other data or parameters
-        is refused; limits and threads may be others.
-    checkpoint_every : int or str, default "30s"
-        Iterations, or seconds such as "30s", between two writings.
-    scoring : str or callable(estimator, X, y), optional
-        Score of the items that `fit(validation=(X, y))` is given, the larger the better: a name of
-        `crfqn.metrics.scorer_names()` or of scikit-learn's, "f1" (of spans by the scheme; without one of chunks of IOB
-        labels). By default the F1 of spans with a scheme, otherwise the share of right positions.
-    client : dask.distributed.Client or str, optional
-        Train on the workers of a Dask cluster, which hold the data; or the address of its scheduler. Copies by
-        `sklearn.base.clone` share the client, those by pickle connect to its scheduler.
-    patience : int, default 10
-        Looks at these items in a row without a better score, after which the training ends.
-    dense_l2 : float > 0, default 1.0
-        Strength of the L2 penalty of a dense block, which has no other: of items that are `crfqn.Features`.
+    {others}
 
     Attributes
     ----------
-    model_ : crfqn.Model, the fitted model without what trains; of the same weights
+    model_ : crfqn.Model, the fitted model alone, with the same weights: it predicts, and cannot be trained
     classes_ : ndarray, shape (n_classes,), sorted
     coef_ : scipy.sparse.csr_array, shape (n_classes, n_features)
     n_dense_ : int, D, the columns of a dense block, 0 without one

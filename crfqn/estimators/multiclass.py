@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -29,11 +29,12 @@ from crfqn.model.labels import LabelSpace
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.objective import BoundedObjective
 from crfqn.objectives.support import Support
-from crfqn.parameters import PARAMETERS
+from crfqn.parameters import with_parameter_documentation
 from crfqn.penalties import ElasticNet, GroupLasso, LossBudget
 from crfqn.structures.structure import Structure
 
 
+@with_parameter_documentation
 @dataclass(eq=False, repr=False, kw_only=True)
 class MulticlassClassifier(ItemClassifier):
     """A linear classifier with row-sparse weights, trained by block coordinate descent with a certificate.
@@ -58,64 +59,16 @@ class MulticlassClassifier(ItemClassifier):
 
     Parameters
     ----------
-    l1, l2, group_l1 : float >= 0, or "auto" for l1 and group_l1, optional
-        Strengths; of those that the penalty's name has l2 is 1 by default, l1 and group_l1 "auto", as in `ChainCRF`. l2
-        may be added to every penalty; beside an l1 left to the data it is there by default, as in `MulticlassCRF`, for
-        the penalty "l1" and the logistic loss.
-    loss : {"squared-hinge", "multitask-squared-hinge", "logistic", "hinge"}, default "squared-hinge"
-        Of an item of class y: the sum over r != y of max(1 - (s_y - s_r), 0)^2 (equation 2 of the paper); the squared
-        hinge losses of one classifier against the rest for each class (11); -log P(y), P(k) ~ exp(s_k) (12); the
-        largest of max(1 - (s_y - s_r), 0), as Crammer and Singer (2002) have it.
-    penalty : {"l1/l2", "l1/linf", "sparse-group", "l1", "elastic-net", "l2"}, default "l1/l2"
-        Which strengths there are: group_l1, with the Euclidean length or the largest size of a row; group_l1 and l1;
-        l1; l1 and l2; l2.
-    class_weight : None, "balanced" or dict of label -> weight, optional
-        As in `MulticlassCRF`.
+    {l1}
+    {l2}
+    {group_l1}
+    {loss}
+    {penalty}
+    {class_weight}
 
     Other Parameters
     ----------------
-    feature_groups : int, array-like of labels, shape (n_features,), or None, default None
-        With penalties of groups: None for rows, a feature's weights for all classes; else the groups are blocks of
-        features within a class, of so many features in their order, or of those with the same label.
-    constraint : float > 0, optional
-        With the loss "hinge": minimise the penalty alone, where the loss, summed over the items, is at most this (eta
-        of Chierchia et al. 2015, equation 8).
-    margin : float >= 0, default 0
-        With the loss "logistic": -log P(y), P(k) ~ exp(s_k + margin) for k != y, so that labels are to lead by more
-        than that (mu of Chierchia et al. 2015, equation 20). The margins of the other losses are 1. Of training alone:
-        `predict_proba` has none, and is surer of its labels than the items bear out.
-    solver : str or solver object, default "auto"
-        "bcd": block coordinate descent over rows with a line search; "bcd-constant": with constant steps, rows at
-        random. "prox-qn"; "prox-gd", "fista", "spa-rsa"; "fobos": item by item,
-        never to a small gap; "dual" and "fbpd": dual decomposition (with "l2") and forward-backward primal-dual
-        splitting (Chierchia et al. 2015), which the loss "hinge" needs;
-        "l-bfgs": without L1 and rows only; and those of `ChainCRF`.
-        "auto" is "l-bfgs" where only l2 is not 0, "prox-qn" for "l1" and "elastic-net"; over rows it is "prox-qn" for
-        up to 2,000 weights and for dense features (where half of the entries are not zero; 5 % of them, unless the
-        loss is the squared hinge), else "bcd".
-    fit_intercept : bool, default True
-        The paper has none.
-    penalize_intercept : bool, default False
-        Penalise b as a feature that is always 1. Without, b is solved for given W whenever a certificate is due.
-    tol : float or "auto", default "auto"
-        Stop when objective - optimum <= tol * objective. "auto" is the loosest that costs no accuracy
-        (docs/numerics.md): 1e-2 under an automatic l1 and for the hinge, and 1e-3 over rows, under chosen strengths,
-        with stop="certificate" and along a path. Small problems are solved on by Newton's
-        method, until rounding is all that is left.
-    stop : {"estimate", "certificate"}, default "estimate"
-        How the distance from the optimum is known: by an estimate from the decrease of the last steps, or by the
-        certified duality gap, a proof.
-    max_iter : int, default 1000
-        Sweeps over rows, or steps.
-    warm_start : bool, default False
-        Start from the last fit's weights, also after strengths, loss or penalty have changed; `fit(start=model)` starts
-        from another model.
-    random_state : int, RandomState or None
-        Seeds the orders of rows ("bcd" and its variants) and of items ("fobos"); None is a seed too.
-    max_seconds, n_threads, verbose, callback, checkpoint, checkpoint_every, scoring, patience
-        As in `ChainCRF`.
-    dense_l2 : float > 0, default 1.0
-        As in `ChainCRF`.
+    {others}
 
     Attributes
     ----------
@@ -132,7 +85,7 @@ class MulticlassClassifier(ItemClassifier):
     Notes
     -----
     `predict_proba` and all else about probabilities is there for the logistic loss only, as in `MulticlassCRF`.
-    Training holds a few arrays of items x classes.
+    Training needs a few arrays of items x classes.
     `crf_path` walks a descending grid of group_l1 (of l1, where the penalty has no groups).
 
     References
@@ -154,7 +107,7 @@ class MulticlassClassifier(ItemClassifier):
     constraint: float | None = None
     margin: float = 0.0
 
-    PARAMETERS: ClassVar = LINEAR_PARAMETERS | {"loss": replace(PARAMETERS["loss"], choices=(*FLAT,))}
+    PARAMETERS: ClassVar = LINEAR_PARAMETERS
     SOLVERS: ClassVar = LINEAR_SOLVERS
 
     @property
@@ -248,6 +201,7 @@ class MulticlassClassifier(ItemClassifier):
         }
 
 
+@with_parameter_documentation
 @dataclass(eq=False, repr=False, kw_only=True)
 class MulticlassCRF(MulticlassClassifier):
     """Multinomial logistic regression with sparse weights, trained to a certified distance from the optimum.
@@ -270,38 +224,16 @@ class MulticlassCRF(MulticlassClassifier):
 
     Parameters
     ----------
-    l1, l2 : float >= 0, or "auto" for l1, optional
-        Strengths of the penalties, in nats; by default "auto" (a tenth of the noise of gradients,
-        docs/choosing-strengths.md) and 1 where the penalty's name has them, else 0. The penalty "l1" has, as long as l1
-        is left to the data, an l2 beside it that is worth two items of a feature; `l2=0` for none.
-    penalty : {"l1", "elastic-net", "l2", "l1/l2", "l1/linf", "sparse-group"}, default "l1"
-    class_weight : None, "balanced" or dict of label -> weight, optional
-        A factor to `sample_weight`. "balanced" lets every class count the same in total; labels that a dict leaves
-        out have 1.
-    fit_intercept : bool, default True
-    tol : float or "auto", default "auto"
-        Stop when objective - optimum <= tol * objective. "auto" is the loosest that costs no accuracy
-        (docs/numerics.md): .03 under an automatic l1, and 1e-3 over rows, under chosen strengths, with
-        stop="certificate" and along a path. Small problems are solved on by Newton's
-        method, until rounding is all that is left.
+    {l1}
+    {l2}
+    {penalty}
+    {class_weight}
+    {fit_intercept}
+    {tol}
 
     Other Parameters
     ----------------
-    group_l1 : float >= 0 or "auto", optional
-        As in `MulticlassClassifier`: under the penalty "l1/l2" a feature has weights for all classes or for none.
-    penalize_intercept : bool, default False
-        Penalise b as W. Without, b sums up to 0.
-    stop : {"estimate", "certificate"}, default "estimate"
-        How the distance from the optimum is known: by an estimate from the decrease of the last steps, or by the
-        certified duality gap, a proof.
-    solver, feature_groups, max_iter, random_state, warm_start
-        As in `MulticlassClassifier`.
-    constraint : None
-        For the loss "hinge" of `MulticlassClassifier` alone.
-    max_seconds, n_threads, verbose, callback, checkpoint, checkpoint_every, scoring, patience
-        As in `ChainCRF`.
-    dense_l2 : float > 0, default 1.0
-        As in `ChainCRF`.
+    {others}
 
     Attributes
     ----------

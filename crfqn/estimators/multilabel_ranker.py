@@ -41,6 +41,7 @@ from crfqn.model.labels import LabelSpace
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, split_coords
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.losses.score_loss import ScoreLoss
+from crfqn.parameters import with_parameter_documentation
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.structures.structure import Structure
@@ -63,6 +64,7 @@ class Thresholds(NamedTuple):
         return scores > (scores @ self.coef)[:, None] + self.intercept
 
 
+@with_parameter_documentation
 @dataclass(eq=False, repr=False, kw_only=True)
 class MultilabelRanker(ItemEstimator):
     """Scores that put the relevant labels of an item above the others, and thresholds for label sets.
@@ -84,7 +86,10 @@ class MultilabelRanker(ItemEstimator):
 
     Parameters
     ----------
-    l1, l2, penalty, group_l1, solver : as in `MulticlassClassifier`
+    {l1}
+    {l2}
+    {group_l1}
+    {penalty}
     threshold : {"item", "label"}, default "item"
         One for each item, predicted from its scores by least squares (Elisseeff and Weston 2001); or one for each
         label, where its F1 is largest (SCut; Fan and Lin 2007).
@@ -93,10 +98,10 @@ class MultilabelRanker(ItemEstimator):
         of all such items together, or by label as the mean over the parts. None: from the scores of the training items.
     class_weight : None, "balanced" or dict of label -> weight, optional
         A factor to `sample_weight`: the mean over the item's labels.
-    fit_intercept, penalize_intercept, tol, stop, max_iter, warm_start
-        As in `MulticlassClassifier`.
-    max_seconds, n_threads, random_state, verbose, callback, checkpoint, checkpoint_every, scoring, patience
-        As in `MulticlassClassifier`.
+
+    Other Parameters
+    ----------------
+    {others}
 
     Attributes
     ----------

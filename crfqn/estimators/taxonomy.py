@@ -17,11 +17,13 @@ from crfqn.estimators.item_classifier import ItemClassifier
 from crfqn.messages import shorten
 from crfqn.model.labels import LabelSpace, TreeSpace
 from crfqn.model.unknown_features import warn_of_empty_rows
+from crfqn.parameters import with_parameter_documentation
 from crfqn.taxonomy.labels import PathLabels, RowForm, check_separator
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy
 from crfqn.taxonomy.tree import LabelTree
 
 
+@with_parameter_documentation
 @dataclass(eq=False, repr=False, kw_only=True)
 class TaxonomyCRF(StructuredEstimator, ItemClassifier):
     """CRF over a taxonomy of labels with sparse weights, trained by a proximal quasi-Newton method with a certificate.
@@ -30,8 +32,8 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
 
         sum_i c_i (-log P(y_i | x_i)) + l1 |W|_1 + l2/2 |W|^2,    P(y | x) ~ exp(sum of w_k . x, k on the path to y),
 
-    a sum over the items i, not a mean. What labels have in common costs one weight, at the node above them. Without a
-    taxonomy it is `MulticlassCRF`.
+    a sum over the items i, not a mean. A feature that the labels under a node have in common needs one weight, that of
+    the node. Without a taxonomy the model is that of `MulticlassCRF`.
 
     Examples
     --------
@@ -44,36 +46,16 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
 
     Parameters
     ----------
-    l1, l2 : float or "auto", default "auto"
-        Strengths of the penalties, >= 0, in nats; "auto" as in `MulticlassCRF`: l2 is 0 where another strength is
-        given.
-    taxonomy : optional
-        A networkx.DiGraph (parent -> child), a mapping child -> parent, pairs (parent, child), paths ("a/b/c",
-        tuples, or an array padded with ""), a file of either, or a `crfqn.taxonomy.tree.LabelTree`. None: from paths as
-        labels, or else no taxonomy at all. Several tops make a forest. See `crfqn.taxonomy.reading.open_taxonomy`.
-    labels : {"leaves", "nodes"}, default "leaves"
-        What an item can be labelled by: leaves only, or any node, so that it may stop at an inner one. Labels without
-        training items are legal, and can be predicted.
-    fit_intercept : bool, default False
-        A constant for each node, b_k. Without `penalize_intercept` b has mean 0 under each node that is no label.
+    {l1}
+    {l2}
+    {taxonomy}
+    {labels}
+    {fit_intercept}
+    {tol}
 
     Other Parameters
     ----------------
-    group_l1, group_norm : float or "auto", default 0.0, and {"l2", "linf"}, default "l2"
-        As in `ChainCRF`: with l1 = 0 and group_l1 > 0 a feature has weights for all nodes or for none.
-    loss : {"logistic", "hinge"}, default "logistic"
-        -log P(y | x); or max over labels y' of (L(y, y') + score(y')) - score(y), L half the number of edges on the way
-        from y to y' in the tree (under a common root): a max-margin model, as in `ChainCRF`.
-    separator : str, default "/"
-        Between the parts of a path.
-    penalize_intercept, class_weight, tol, stop
-        As in `MulticlassCRF`.
-    max_iter, max_seconds, solver, n_threads, random_state
-        As in `ChainCRF`.
-    verbose, warm_start, callback, checkpoint, checkpoint_every, scoring, patience
-        As in `ChainCRF`.
-    dense_l2 : float > 0, default 1.0
-        As in `ChainCRF`.
+    {others}
 
     Attributes
     ----------
