@@ -33,8 +33,7 @@ from harness.default_sets import MULTILABEL, QUICK, SETS, VARIED, TunedSet
 from harness.measuring import quietly, say
 from harness.options import SEVERAL, Into, command, some_of
 from harness.pages import PAGE, explaining, facts
-from harness.records import Record
-from harness.report import Table, number, write_json
+from harness.report import Record, Table, number, write_json
 
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import SHARES

@@ -19,9 +19,15 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from harness import judging
-from harness.curve_report import (
+from harness.curves import (
     LABELS,
     LEVELS,
+    Curve,
+    CurveFigure,
+    CurvePanel,
+    Measured,
+    Study,
+    Weights,
     agreement,
     curve_table,
     first_note,
@@ -29,7 +35,6 @@ from harness.curve_report import (
     publish_curves,
     times_to,
 )
-from harness.curves import Curve, CurveFigure, CurvePanel, Measured, Study, Weights
 from harness.data import DATA, Data, Source
 from harness.drawing import Method, Panel, Style
 from harness.judging import Verdict, judge, n_rows, predictions
@@ -37,8 +42,7 @@ from harness.measuring import say
 from harness.options import SEVERAL, Into, Quick, as_options, command, some_of
 from harness.pages import Optimum, Page, Publisher, explaining
 from harness.problems import Problem, read_stored, stored
-from harness.records import Record, distinct, lines_of, matching, means, pivot
-from harness.report import Table, shown
+from harness.report import Record, Table, distinct, lines_of, matching, means, pivot, shown
 
 from crfqn.data.features import FeatureStore
 from crfqn.objectives import objective as objectives

@@ -28,7 +28,7 @@ from harness.measuring import quietly, say
 from harness.options import SEVERAL, Into, command, some_of
 from harness.pages import Page, Publisher, explaining
 from harness.problems import Problem
-from harness.records import Record, grouped, lines_of, matching, means, pivot
+from harness.report import Record, grouped, lines_of, matching, means, pivot
 from numpy.linalg import norm
 from numpy.typing import NDArray
 from sklearn.svm import LinearSVC
@@ -50,7 +50,7 @@ CONSTRAINED = "Algorithm 2"
 LIBLINEAR = "Crammer-Singer, liblinear"
 CHANGE = 1e-5  # of the weights in a step: the paper's rule
 NEAR = 1e-3  # certified: ends a run as well
-MOST = 2000  # iterations, of 10 steps each for the hinge
+MOST, QUICK_MOST = 2000, 30  # iterations, of 10 steps each for the hinge
 PENALTIES = ("l2", "l1", "l1/l2", "l1/linf")
 ALPHAS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 BUDGETS = (0.03, 0.1, 0.3)  # of Algorithm 2: eta = alpha L, and a loss of L is that of zero weights
@@ -146,7 +146,7 @@ def solver_of(method: str, change: float, are_papers: bool) -> Any:
     return ByChange(first_order[method], change) if are_papers and method in first_order else "auto"
 
 
-def fit(items: Problem, penalty: str, method: str, alpha: float, solver: Any) -> Record:
+def fit(items: Problem, penalty: str, method: str, alpha: float, solver: Any, max_iter: int = MOST) -> Record:
     """Train at lambda = 1 / alpha (our loss is not scaled, and the penalty's strength is alpha), or Algorithm 2 at
     eta = alpha L; a record of test errors, weights that are not zero by class, how it was found."""
     strength = {"l1": "l1", "l2": "l2"}.get(penalty, "group_l1")
@@ -159,7 +159,7 @@ def fit(items: Problem, penalty: str, method: str, alpha: float, solver: Any) ->
         settings |= {"tol": 0.0}
     groups = items.groups if strength == "group_l1" else None
     model = MulticlassClassifier(
-        penalty=penalty, feature_groups=groups, solver=solver, max_iter=MOST, n_threads=1, **settings
+        penalty=penalty, feature_groups=groups, solver=solver, max_iter=max_iter, n_threads=1, **settings
     )
     with quietly():
         begin = process_time()
@@ -245,6 +245,7 @@ class Paper(Publisher):
     page = PAGE
 
     def __post_init__(self) -> None:
+        self.most = QUICK_MOST if self.is_quick else MOST
         self.alphas = self.chosen_alphas or (ALPHAS[1:5:2] if self.is_quick else ALPHAS)
         options = {"quick": self.is_quick, "scattering": self.scatters, "subsets": self.n_subsets}
         self.open(self.path, alpha=self.chosen_alphas, **options)
@@ -264,7 +265,7 @@ class Paper(Publisher):
             say(f"{name}, {penalty}, {method}")
             case = {"data": name, "penalty": penalty, "per_class": 0, "seed": 0}
             solver = solver_of(method, CHANGE, are_papers=False)
-            records += [case | fit(items, penalty, method, alpha, solver) for alpha in self.alphas]
+            records += [case | fit(items, penalty, method, alpha, solver, self.most) for alpha in self.alphas]
         groups = grouped(records, ["penalty", "method"]).values()
         best = [min(group, key=lambda each: (each["errors"], -each["zeros"])) for group in groups]
         note = "Errors, weights by class, and the alpha that has led to them."
@@ -288,7 +289,7 @@ class Paper(Publisher):
             for method, alpha in runs:
                 solver = solver_of(method, figure.change, figure.are_papers)
                 train = timed_liblinear if method == LIBLINEAR else fit
-                records.append(case | train(part, figure.penalty, method, alpha, solver))
+                records.append(case | train(part, figure.penalty, method, alpha, solver, self.most))
         panels, tables = [], []
         for size, what in product(sizes, figure.shown):
             points, title = means_of(matching(records, per_class=size), what), f"{size} items a class"
@@ -311,14 +312,16 @@ class Paper(Publisher):
             best = min(means_of(matching(records, method=method), "errors"), key=lambda each: each["errors"])
             solver = solver_of(method, figure.change, are_papers=True)
             followed = solver if isinstance(solver, ByChange) else ByChange(solver, 0.0)
-            fit(part, figure.penalty, method, best["alpha"], followed)
+            fit(part, figure.penalty, method, best["alpha"], followed, self.most)
             lines[f"{method}"] = followed.distances()
         return Panel(f"{title}: distance to the last", lines, "seconds", "relative distance", "xy")
 
 
-def timed_liblinear(items: Problem, penalty: str, method: str, alpha: float, solver: Any) -> Record:
+def timed_liblinear(
+    items: Problem, penalty: str, method: str, alpha: float, solver: Any, max_iter: int = MOST
+) -> Record:
     """The same of scikit-learn's LinearSVC, C = 1 / alpha, to the same tolerance of its own."""
-    model = LinearSVC(multi_class="crammer_singer", C=1.0 / alpha, tol=ROUGH, max_iter=MOST)
+    model = LinearSVC(multi_class="crammer_singer", C=1.0 / alpha, tol=ROUGH, max_iter=max_iter)
     with quietly():
         begin = process_time()
         model.fit(items.X_train, items.y_train)

@@ -34,8 +34,7 @@ from harness.measuring import peak_memory, quietly, run_alone, say
 from harness.options import SEVERAL, Into, as_options, command, some_of
 from harness.pages import Page, Publisher, explaining
 from harness.problems import Problem, narrow
-from harness.records import Record, distinct, grouped, lines_of, matching
-from harness.report import Table, number
+from harness.report import Record, Table, distinct, grouped, lines_of, matching, number
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from scipy.sparse import csr_array

@@ -24,9 +24,19 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from harness import curve_report
-from harness.curve_report import agreement, curve_table, optimum_note, publish_curves
-from harness.curves import Curve, CurveFigure, CurvePanel, Measured, Recording, Study, Weights
+from harness.curves import (
+    CurveFigure,
+    CurvePanel,
+    Measured,
+    Recording,
+    Study,
+    Weights,
+    agreement,
+    curve_table,
+    first_note,
+    optimum_note,
+    publish_curves,
+)
 from harness.drawing import GRID, Method, write
 from harness.judging import Verdict, accuracy, best_labels, judge, predictions, weights_of
 from harness.options import SEVERAL, Into, command, some_of
@@ -364,20 +374,19 @@ def tables_of(
     figure: CurveFigure, measured: Measured, optima: Mapping[str, Optimum]
 ) -> tuple[list[Table], list[str]]:
     """A table a problem, and notes."""
+
+    def is_ours(name: str) -> bool:
+        return name.startswith(METHOD)
+
     tables = []
     for case, (optimum, found) in measured.items():
-        first = [first_note(optimum, found)] if figure.is_comparison else []
+        first = [first_note(optimum, found, METHOD, is_ours)] if figure.is_comparison else []
         notes = [optimum_note(optima[str(case)]), *first, agreement(found)]
         tables.append(curve_table(case, optimum, found, notes))
     notes = notes_on(figure.cases)
     notes += [SGD.format(eta0=case.data.eta0) for case in figure.cases if case.data.eta0 is not None]
     notes += [BCD] if any("BCD" in (c.solver for c in found) for _, found in measured.values()) else []
     return tables, notes
-
-
-def first_note(optimum: float, found: Sequence[Curve]) -> str:
-    """Whether Prox-QN was first to each level, and who came next."""
-    return curve_report.first_note(optimum, found, METHOD, lambda name: name.startswith(METHOD))
 
 
 def notes_on(cases: Sequence[Case]) -> list[str]:
@@ -499,8 +508,8 @@ def run(objective: Objective, penalty: ElasticNet, solver: Any) -> Vector:
     """All iterates, (n, d), from zero until rounding hides any decrease."""
     recording = Recording(solver, keeps_all=True)
     minimize(objective, penalty, recording, tol=0.0, max_iter=MOST_STEPS, proves_zeros=False)
-    rows = np.zeros((len(recording.kept), objective.n_coords))
-    for row, (coords, weights) in zip(rows, recording.kept.values(), strict=True):
+    rows = np.zeros((len(recording.looks), objective.n_coords))
+    for row, (coords, weights) in zip(rows, recording.looks.values(), strict=True):
         row[coords] = weights
     return rows[np.append(True, np.any(rows[1:] != rows[:-1], axis=1))]  # a state may look twice at a point
 

@@ -26,8 +26,7 @@ from harness.measuring import say
 from harness.options import SEVERAL, Into, Quick, command, some_of
 from harness.pages import Page, Publisher, explaining
 from harness.problems import Problem
-from harness.records import Record, grouped, lines_of, matching, pivot
-from harness.report import Table
+from harness.report import Record, Table, grouped, lines_of, matching, pivot
 
 from crfqn.data.features import FeatureStore
 from crfqn.errors import DataUnavailableError

@@ -18,23 +18,11 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from harness.comparing import Comparison
 from harness.judging import Judged, best_labels, chunk_f1, judge_run
 from harness.measuring import run_alone, say
 from harness.options import Output, OwnLimit, Penalties, Repeats, Threads, some_of
-from harness.problems import Problem, Run, stored
-from harness.report import (
-    Known,
-    Promise,
-    Report,
-    below,
-    finish,
-    model_promises,
-    number,
-    shown,
-    speed_promises,
-    times,
-)
+from harness.problems import Problem, stored
+from harness.report import Comparison, Known, Promise, Report, below, finish, number, shown, times
 
 from benchmarks import crfqn_fits, crfsuite, inference
 
@@ -63,11 +51,11 @@ KNOWN_NOTE = (
 )
 
 
-def speed_notes(found: Comparison) -> list[str]:
+def speed_notes(comparison: Comparison) -> list[str]:
     """How long CRFsuite's iterations took, by its log and by the wall clock."""
-    if found.peer is None:
+    if comparison.peer is None:
         return []
-    log, wall = (found.peer.run.facts[name] for name in ("log_seconds", "wall_seconds"))
+    log, wall = (comparison.peer.run.facts[name] for name in ("log_seconds", "wall_seconds"))
     return [
         f"CRFsuite: {np.median(log):.2f} s an iteration (the median; {np.median(wall):.2f} s by the wall clock), "
         f"{np.sum(log):.0f} s in all ({np.sum(wall):.0f} s)."
@@ -101,20 +89,32 @@ def ocr(
     if not is_known_split:
         say("The words come in another order than the reference's: no optimum is known for this split.")
     report = Report("ocr", f"OCR: {problem.describe_chains('words', 'letters')}", LIBRARIES)
+    report.data["ocr"] = problem.fingerprint
     comparisons = []
     with stored(problem) as path:
         for strength in penalties:
             known = KNOWN.get(strength) if is_known_split else None
-            found, optimum = compare_ocr(path, problem, strength, known, threads, repeats, n_iterations)
-            report_ocr(report, strength, found, known, optimum)
-            comparisons.append(found)
+            comparison, optimum = compare_ocr(path, problem, strength, known, threads, repeats, n_iterations)
+            comparisons.append(comparison)
+            report_ocr(report, strength, comparison, known, optimum)
         say("inference pass, first fit, import")
         run = comparisons[0].crfqn.run
         pass_time = run_alone(inference.measure_chains, path, run.weights, run.edges)
         first = crfqn_fits.first_fit(path, penalties[0], threads)
     statements = "import crfqn", "from crfqn import ChainCRF"
     imports = {statement: crfqn_fits.import_seconds(statement) for statement in statements}
-    report.promises += _cost_promises(run, pass_time, first, imports)
+    plain, estimator = imports.values()
+    microseconds, before, never = 1e-3 * pass_time.measured, first["compiled_before"], first["never_compiled"]
+    measured = f"{microseconds:.2f}, {pass_time.distance:.1f} times the bound"
+    memory, both = f"{run.peak_bytes / 1e6:.0f} MB", f"{plain:.3f} s ({estimator:.2f} s)"
+    first_fit = "first fit of a process over later ones, compiled before"
+    report.promises += [
+        below("one inference pass, us a position and core", "0.7", measured, microseconds, 0.7),
+        below("peak memory of the training process", "600 MB", memory, run.peak_bytes, 600e6),
+        below(first_fit, "1 s", f"{before:.2f} s", before, 1),
+        below("first fit over later ones, never compiled", "20 s", f"{never:.1f} s", never, 20),
+        below("import crfqn (with ChainCRF and all that it needs)", "0.7 s", both, plain, 0.7),
+    ]
     report.notes.append(pass_time.describe_chains())
     report.numbers = {
         "comparisons": comparisons,
@@ -125,20 +125,27 @@ def ocr(
     finish(report, output)
 
 
-def report_ocr(report: Report, l1: float, found: Comparison, known: Known | None, optimum: float) -> None:
-    """Add the table of a penalty, and what was asked of it."""
+def report_ocr(
+    report: Report, l1: float, comparison: Comparison, known: Known | None, optimum: float
+) -> None:
+    """Add the table of a penalty, and what was asked of it; also how long the last digits take."""
     at, reference = f"l1 = {l1:g}: ", "an independent solver's" if known else "crfqn's own, certified"
-    iterations = ", ".join(f"{n} to {level}" for level, n in found.iterations.items()) or "none"
+    iterations = ", ".join(f"{n} to {level}" for level, n in comparison.iterations.items()) or "none"
     notes = [
         f"Reference optimum {optimum:,.3f} ({reference}); seconds count from the first step.",
         KNOWN_NOTE.format(iterations),
         CRFSUITE_NOTE,
     ]
     columns: dict[str, Any] = {"above": lambda side: f"{side.verdict.objective / optimum - 1:.1e}"}
-    report.tables.append(found.table(f"l1 = {l1:g}", notes + speed_notes(found), **columns))
-    report.promises += model_promises(at, found.crfqn, known, "test accuracy by letter")
-    report.promises += speed_promises(at, known, "CRFsuite", found.speed_up)
-    report.promises += _tail_promises(at, found, known)
+    report.tables.append(comparison.table(f"l1 = {l1:g}", notes + speed_notes(comparison), **columns))
+    report.promises += comparison.promises(at, known, "test accuracy by letter")
+    early, late = (comparison.seconds(comparison.crfqn, shown(level)) for level in (1e-3, 1e-6))
+    if known and known.tail and early:
+        tail = late[0] / early[0] if late else None
+        is_met = tail is not None and tail <= known.tail
+        measured = number(tail, ".2f", "not reached")
+        what = f"{at}crfqn's seconds to 1e-6 over those to 1e-3"
+        report.promises.append(Promise(what, f"<= {known.tail:g}", measured, is_met))
 
 
 def compare_ocr(
@@ -148,50 +155,20 @@ def compare_ocr(
     """Train with both and judge; returns the optimum, too. `n_iterations` of CRFsuite; None: to LAST_LEVEL, 0: none."""
     say(f"l1 = {l1:g}: crfqn")
     tol = 1e-6 if known is None else 1e-4  # where no optimum is known, its own must serve as the reference
-    ours = judge_run(
-        problem, run_alone(crfqn_fits.train_chains, path, n_threads, repeats, l1=l1, tol=tol), l1
-    )
-    optimum = known.optimum if known else ours.verdict.objective
+    run = run_alone(crfqn_fits.train_chains, path, n_threads, repeats, l1=l1, tol=tol)
+    judged = [judge_run(problem, run, l1)]
+    optimum = known.optimum if known else judged[0].verdict.objective
     if n_iterations is None:
         needed = known.peer_iterations.get(LAST_LEVEL) if known else None
         n_iterations = MOST_ITERATIONS if needed is None else needed + 5
-    judged = [ours]
     if n_iterations:
         say(f"l1 = {l1:g}: CRFsuite, {n_iterations} iterations after a minute or two of preparation")
-        options: dict[str, Any] = dict(crfsuite.TO_THE_LIMIT)
-        run = run_alone(crfsuite.train, path, {"c1": l1, "c2": 0.0}, True, n_iterations, **options)
+        to_the_limit: dict[str, Any] = {"epsilon": 0.0, "delta": 0.0}  # no stop by gradient or decrease
+        run = run_alone(crfsuite.train, path, {"c1": l1, "c2": 0.0}, True, n_iterations, **to_the_limit)
         judged.append(judge_run(problem, run, l1))
     targets = {shown(level): optimum * (1.0 + level) for level in LEVELS}
     iterations = {shown(level): n for level, n in known.peer_iterations.items()} if known else {}
     return Comparison(judged, targets, iterations=iterations), optimum
-
-
-def _tail_promises(at: str, found: Comparison, known: Known | None) -> list[Promise]:
-    """How long the last digits take."""
-    early, late = (found.seconds(found.crfqn, shown(level)) for level in (1e-3, 1e-6))
-    if known is None or known.tail is None or not early:
-        return []
-    tail = late[0] / early[0] if late else None
-    what, is_met = f"{at}crfqn's seconds to 1e-6 over those to 1e-3", tail is not None and tail <= known.tail
-    return [Promise(what, f"<= {known.tail:g}", number(tail, ".2f", "not reached"), is_met)]
-
-
-def _cost_promises(
-    run: Run, pass_time: inference.PassTime, first: crfqn_fits.FirstFit, imports: dict[str, float]
-) -> list[Promise]:
-    """Inference, memory, compilation, import."""
-    plain, estimator = imports.values()
-    microseconds, before, never = 1e-3 * pass_time.measured, first.compiled_before, first.never_compiled
-    measured = f"{microseconds:.2f}, {pass_time.distance:.1f} times the bound"
-    memory, both = f"{run.peak_bytes / 1e6:.0f} MB", f"{plain:.3f} s ({estimator:.2f} s)"
-    first_fit = "first fit of a process over later ones, compiled before"
-    return [
-        below("one inference pass, us a position and core", "0.7", measured, microseconds, 0.7),
-        below("peak memory of the training process", "600 MB", memory, run.peak_bytes, 600e6),
-        below(first_fit, "1 s", f"{before:.2f} s", before, 1),
-        below("first fit over later ones, never compiled", "20 s", f"{never:.1f} s", never, 20),
-        below("import crfqn (with ChainCRF and all that it needs)", "0.7 s", both, plain, 0.7),
-    ]
 
 
 @dataclass(frozen=True)
@@ -233,6 +210,7 @@ def conll2000(
     n_iterations = iterations_of_peer(crfsuite_iterations)
     problem = Problem.of_recipe("conll2000")
     report = Report("conll2000", f"CoNLL-2000: {problem.describe_chains('sentences', 'words')}", LIBRARIES)
+    report.data["conll2000"] = problem.fingerprint
 
     def f1(side: Judged) -> float:
         return chunk_f1(problem.y_test, best_labels(problem, side.run.weights, side.run.edges))
@@ -240,17 +218,16 @@ def conll2000(
     with stored(problem) as path:
         for name in penalty or SETTINGS:
             setting = SETTINGS[name]
-            found = compare_conll2000(path, problem, setting, threads, repeats, limit, n_iterations)
+            comparison = compare_conll2000(path, problem, setting, threads, repeats, limit, n_iterations)
             columns: dict[str, Any] = {"F1 of chunks, %": lambda side: f"{100 * f1(side):.2f}"}
             note = "Seconds count from the first step, features in memory before."
-            report.tables.append(
-                found.table(setting.name, [note, CRFSUITE_NOTE, *speed_notes(found)], **columns)
-            )
-            ours = f1(found.crfqn)
+            notes = [note, CRFSUITE_NOTE, *speed_notes(comparison)]
+            report.tables.append(comparison.table(setting.name, notes, **columns))
+            ours = f1(comparison.crfqn)
             asked = f">= {LEAST_F1:.1%}", f"{ours:.2%}", ours >= LEAST_F1
             report.promises.append(Promise(f"{setting.name}: F1 of chunks", *asked))
-            report.promises += _promises(setting, found)
-            report.numbers[name] = {"comparison": found, "f1": ours}
+            report.promises += _promises(setting, comparison)
+            report.numbers[name] = {"comparison": comparison, "f1": ours}
     finish(report, output)
 
 
@@ -275,27 +252,19 @@ def compare_conll2000(
     return Comparison([*sides.values()], targets)
 
 
-def _promises(setting: Setting, found: Comparison) -> list[Promise]:
+def _promises(setting: Setting, comparison: Comparison) -> list[Promise]:
     """How many times sooner than CRFsuite, faster and smaller."""
-    if found.peer is None:
+    if comparison.peer is None:
         return []
-    at, ours, theirs = f"{setting.name}: ", found.crfqn.run.facts, found.peer.run.facts
-    asked = {THEIR_END: setting.at_its_end} | {
-        f"{level:,.0f}": times_asked for level, times_asked in setting.earlier.items()
-    }
-    promises = [
-        times(
-            f"{at}CRFsuite's seconds to {target} over crfqn's",
-            ratio,
-            found.speed_up(target),
-            missing="not reached",
-        )
-        for target, ratio in asked.items()
-    ]
+    at, ours, theirs = f"{setting.name}: ", comparison.crfqn.run.facts, comparison.peer.run.facts
+    asked = {THEIR_END: setting.at_its_end} | {f"{level:,.0f}": r for level, r in setting.earlier.items()}
+    promises = []
+    for target, ratio in asked.items():
+        what = f"{at}CRFsuite's seconds to {target} over crfqn's"
+        promises.append(times(what, ratio, comparison.speed_up(target), missing="not reached"))
     tagging = ours["tokens_per_second"] / theirs["tokens_per_second"]
-    promises.append(
-        times(at + "words labelled in a second, one thread, over CRFsuite's", FASTER_TAGGING, tagging)
-    )
+    what = at + "words labelled in a second, one thread, over CRFsuite's"
+    promises.append(times(what, FASTER_TAGGING, tagging))
     if setting.smaller:
         ratio = theirs["file_bytes"] / ours["file_bytes"]
         promises.append(times(at + "CRFsuite's model file over crfqn's", setting.smaller, ratio))

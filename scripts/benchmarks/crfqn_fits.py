@@ -164,18 +164,15 @@ def fit_part(make: Maker, problem: Problem, l1: float, **limits: Any) -> float:
     return perf_counter() - begin
 
 
-@dataclass(frozen=True)
-class FirstFit:
-    """Seconds by which the first `fit` of a process takes longer than the next ones."""
+def first_fit(path: str, l1: float, n_threads: int | None) -> dict[str, float]:
+    """Seconds by which the first `fit` of a process takes longer than the next ones.
 
-    never_compiled: float
-    compiled_before: float
-
-
-def first_fit(path: str, l1: float, n_threads: int | None) -> FirstFit:
-    """Two processes that share an empty cache of machine code: the first compiles, the second loads."""
+    Two processes share an empty cache of machine code: the first compiles, the second loads.
+    """
     with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, NUMBA_CACHE_DIR=folder):
-        return FirstFit(*(run_alone(_excess, path, l1, n_threads) for _ in range(2)))
+        return {
+            name: run_alone(_excess, path, l1, n_threads) for name in ("never_compiled", "compiled_before")
+        }
 
 
 def _excess(path: str, l1: float, n_threads: int | None) -> float:

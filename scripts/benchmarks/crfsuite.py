@@ -19,7 +19,6 @@ from harness.measuring import peak_memory, say
 from harness.problems import Problem, Run, read_stored
 
 REPORTED = 10  # iterations, of which one is told to the person who waits
-TO_THE_LIMIT = {"epsilon": 0.0, "delta": 0.0}  # no early stop, by the gradient or by the decrease
 
 
 def is_installed() -> bool:

@@ -15,7 +15,7 @@ degree of freedom, so that only accuracy, non-zeros and time can be compared. C 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from time import perf_counter, process_time
@@ -24,13 +24,11 @@ from unittest.mock import patch
 
 import numpy as np
 from harness import data
-from harness.comparing import CLOCKS, Comparison
 from harness.judging import accuracy, item_loss, judge, judge_run, predictions
 from harness.measuring import peak_memory, quietly, run_alone, run_within, say
 from harness.options import Limit, Output, Repeats, Threads, some_of
 from harness.problems import Problem, Run, middle_run, read_stored, stored
-from harness.records import Record
-from harness.report import Known, Report, Table, finish, median, model_promises, shown, speed_promises
+from harness.report import CLOCKS, Comparison, Known, Record, Report, Table, finish, median, shown
 
 from benchmarks import crfqn_fits
 
@@ -99,19 +97,15 @@ def flat(
             say("The items come in another order than the reference's: no optimum is known for this split.")
             task = replace(task, known=None)
         comparison, optimum = compare(task, items, threads, repeats, limit)
-        at, reference = (
-            f"{task.title}: ",
-            "an independent solver's" if task.known else "crfqn's own, certified",
-        )
+        reference = "an independent solver's" if task.known else "crfqn's own, certified"
         note = (
             f"Reference optimum {optimum:,.3f} ({reference}). Seconds count from the matrix in memory; medians of "
             f"{repeats} runs, ratios are medians over pairs of neighbouring runs."
         )
         title = f"{task.title}: {items.describe()}, l1 = {task.l1:g}"
         report.tables.append(comparison.table(title, [note, *NOTES]))
-        report.promises += model_promises(at, comparison.crfqn, task.known, "test accuracy")
-        report.promises += speed_promises(at, task.known, "saga", comparison.speed_up)
-        report.numbers[name] = comparison
+        report.promises += comparison.promises(f"{task.title}: ", task.known, "test accuracy")
+        report.numbers[name], report.data[name] = comparison, items.fingerprint
     finish(report, output)
 
 
@@ -128,32 +122,25 @@ def compare(
             ours.append(run_alone(crfqn_fits.train_items, path, task.l1, task.tol, n_threads))
             if len(ours) == 1:
                 optimum = task.known.optimum if task.known else float(ours[0].values.min())
-                epochs = _epochs(task, path, optimum, limit)
-            if epochs:
-                theirs.append(run_alone(saga, path, task.l1, epochs))
-        for library in libraries() if limit else ():
+                epochs = task.known.peer_iterations if task.known else {}
+                if limit and not task.known:
+                    epochs = run_alone(epochs_to, path, task.l1, optimum, LEVELS, limit)
+            if epochs and limit:
+                theirs.append(run_alone(saga, path, task.l1, sorted(epochs.values())))
+        libraries = [LIBLINEAR, SKGLM] if find_spec("skglm") else [LIBLINEAR]
+        for library in libraries if limit else ():
             others[library] = run_within(limit, one_vs_rest, path, task.l1, library)
     models = [middle_run(runs) for runs in (ours, theirs) if runs] + [run for run in others.values() if run]
+    late = [f"{name}, one-vs-rest: not ready after {limit:g} s" for name, run in others.items() if not run]
     comparison = Comparison(
         [judge_run(problem, run, task.l1) for run in models],
         {shown(level): optimum * (1.0 + level) for level in LEVELS},
         {"crfqn": ours, "saga": theirs},
         others=[*others],
-        unfinished=[
-            f"{name}, one-vs-rest: not ready after {limit:g} s" for name, run in others.items() if not run
-        ],
+        unfinished=late,
         clocks=CLOCKS,
     )
     return comparison, optimum
-
-
-def _epochs(task: Task, path: str, optimum: float, limit: float) -> list[int]:
-    """How many epochs of saga to time: what is known, or what a search finds."""
-    if not limit:
-        return []
-    if task.known:
-        return sorted(task.known.peer_iterations.values())
-    return sorted(run_alone(epochs_to, path, task.l1, optimum, LEVELS, limit).values())
 
 
 def saga(path: str, l1: float, epochs: Sequence[int]) -> Run:
@@ -192,51 +179,41 @@ def epochs_to(
     """The epochs of the first fit within each level of the optimum; a level that takes more than `limit` seconds
     is left out.
 
-    Numbers of epochs are doubled until they are enough; then the last interval is searched.
+    Numbers of epochs are doubled until they are enough; then the last interval is searched by bisection on a
+    logarithmic scale, up to RESOLUTION.
     """
-    trials, found = _Trials(read_stored(path), l1, optimum, limit), {}
-    for level in sorted(levels, reverse=True):
-        n_epochs = max(trials.distances, default=1)
-        while trials.fit(n_epochs) and trials.distances[n_epochs] > level:
-            n_epochs *= 2
-        if n_epochs in trials.distances:
-            found[level] = trials.smallest(level)
-    return found
+    problem: Problem = read_stored(path)
+    distances: dict[int, float] = {}  # from the optimum, relative, by epochs
+    seconds_an_epoch, n_epochs_to = 0.0, {}
 
-
-@dataclass(eq=False)
-class _Trials:
-    """Fits made so far: relative distance from the optimum by epochs."""
-
-    problem: Problem
-    l1: float
-    optimum: float
-    limit: float
-    distances: dict[int, float] = field(default_factory=dict)
-    seconds_an_epoch: float = 0.0
-
-    def fit(self, n_epochs: int) -> bool:
+    def fit(n_epochs: int) -> bool:
         """Fit with so many epochs, unless that would take too long."""
-        if n_epochs in self.distances:
+        nonlocal seconds_an_epoch
+        if n_epochs in distances:
             return True
-        if n_epochs * self.seconds_an_epoch > self.limit:
+        if n_epochs * seconds_an_epoch > limit:
             return False
         begin = perf_counter()
-        model = _saga(self.problem, self.l1, n_epochs)
+        model = _saga(problem, l1, n_epochs)
         seconds = perf_counter() - begin
-        distance = _objective(self.problem, model.coef_, self.l1) / self.optimum - 1
-        say(f"  saga: {n_epochs} epochs, {seconds:.1f} s, {distance:.1e} above the optimum")
-        self.distances[n_epochs], self.seconds_an_epoch = distance, seconds / n_epochs
+        distances[n_epochs], seconds_an_epoch = (
+            _objective(problem, model.coef_, l1) / optimum - 1,
+            seconds / n_epochs,
+        )
+        say(f"  saga: {n_epochs} epochs, {seconds:.1f} s, {distances[n_epochs]:.1e} above the optimum")
         return True
 
-    def smallest(self, level: float) -> int:
-        """The fewest epochs within the level, up to RESOLUTION, by bisection on a logarithmic scale."""
-        while True:
-            high = min(n for n, distance in self.distances.items() if distance <= level)
-            low = max((n for n in self.distances if n < high), default=0)
-            middle = max(low + 1, round(np.sqrt(low * high)))
-            if high - low <= max(1, RESOLUTION * high) or not self.fit(middle):
-                return high
+    for level in sorted(levels, reverse=True):
+        n_epochs = max(distances, default=1)
+        while fit(n_epochs) and distances[n_epochs] > level:
+            n_epochs *= 2
+        while n_epochs in distances:
+            high = min(n for n, distance in distances.items() if distance <= level)
+            low = max((n for n in distances if n < high), default=0)
+            if high - low <= max(1, RESOLUTION * high) or not fit(max(low + 1, round(np.sqrt(low * high)))):
+                n_epochs_to[level] = high
+                break
+    return n_epochs_to
 
 
 def _saga(problem: Problem, l1: float, n_epochs: int) -> Any:
@@ -250,11 +227,6 @@ def _logistic(problem: Problem, **settings: Any) -> Any:
 
     with quietly():  # that it has not converged
         return LogisticRegression(fit_intercept=False, **settings).fit(problem.X_train, problem.y_train)
-
-
-def libraries() -> list[str]:
-    """Those that are installed."""
-    return [LIBLINEAR, SKGLM] if find_spec("skglm") else [LIBLINEAR]
 
 
 def one_vs_rest(path: str, l1: float, library: str) -> Run:

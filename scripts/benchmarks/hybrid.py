@@ -21,10 +21,10 @@ from typing import Annotated, Any
 import numpy as np
 import scipy.sparse as sp
 from harness import data
+from harness.data import Texts
 from harness.measuring import quietly, say
 from harness.options import Output, Repeats, some_of
 from harness.report import Report, Table, finish
-from harness.texts import Texts
 
 N_DENSE, N_OF_WORD, WINDOW, FEW, SEED = 100, 50, 2, 300, 0
 

@@ -9,14 +9,11 @@ core manages in NumPy's `residual = scores + 1` over arrays of the same size.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 from harness.measuring import processor_times
-from harness.options import Output, some_of
 from harness.problems import Problem, read_stored
-from harness.report import Report, Table, finish
 from threadpoolctl import threadpool_limits
 
 from crfqn.structures.chain import Chain
@@ -88,60 +85,6 @@ def measure_nodes(path: str, weights: Any) -> PassTime:
     return PassTime(
         each * measured, each * bound, tree.n_nodes, np.nan, exp_nanoseconds, len(tree.leaves), n_items
     )
-
-
-LENGTHS = {
-    "sentences": lambda random, n: np.maximum(random.gamma(2.5, 7.0, n // 17), 1).astype(np.int64),
-    "unequal": lambda random, n: np.clip(np.exp(random.normal(2.0, 1.5, n // 20)), 1, 5000).astype(np.int64),
-    "single": lambda random, n: np.array([n]),
-    "one-word": lambda random, n: np.ones(n, np.int64),
-}
-
-
-def inference(
-    states: Annotated[
-        list[int] | None, typer.Option(min=1, help="May be given several times; default: 4 to 146.")
-    ] = None,
-    lengths: Annotated[str, some_of([*LENGTHS], "How long the items are.")] = "sentences",
-    output: Output = None,
-) -> None:
-    """One inference pass over chains of few and many labels, against the bound of the machine."""
-    flops, exp_seconds, moved = peak_flops(), exponential_seconds(), seconds_moved()
-    rows, numbers = [], {}
-    for n_states in states or [4, 7, 16, 26, 50, 146]:
-        measured = _seconds_a_position(n_states, lengths)
-        bound = 2 * 3 * n_states**2 / flops + n_states * (exp_seconds + moved)
-        numbers[str(n_states)] = {"measured_ns": 1e9 * measured, "bound_ns": 1e9 * bound}
-        rows.append([f"{n_states}", f"{1e9 * measured:.0f}", f"{1e9 * bound:.0f}", f"{measured / bound:.1f}"])
-    note = (
-        f"Bound: 3 K^2 multiply-adds at the {flops / 1e9:.0f} GFlop/s of a matrix product, K exponentials of "
-        f"{1e9 * exp_seconds:.2f} ns, and K scores read and residuals written in the {1e9 * moved:.2f} ns that "
-        "`residual = scores + 1` takes for one, all on this core."
-    )
-    head = ["states", "ns a position", "bound", "times the bound"]
-    title = f"One inference pass over a chain, one core, {lengths} items"
-    report = Report("inference", title, ["crfqn", "numba", "numpy"])
-    report.tables.append(Table(title, head, rows, [note]))
-    report.numbers.update(numbers)
-    finish(report, output)
-
-
-def _seconds_a_position(n_states: int, lengths: str) -> float:
-    """The least seconds a position of some passes over about 30,000 positions; fewer where there are many states."""
-    random = np.random.default_rng(0)
-    sizes = LENGTHS[lengths](random, min(30_000, 1_000_000 // n_states))
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    scores = 2 * random.normal(size=(n_states, offsets[-1]))
-    edges = random.normal(size=(n_states, n_states))
-    targets = random.integers(0, n_states, offsets[-1]).astype(np.int32)
-    chain = Chain(offsets, n_states)
-    return min(processor_times(lambda: chain.infer(scores, edges, targets), 30)) / offsets[-1]
-
-
-def seconds_moved(size: int = 500_000) -> float:
-    """Seconds to read a number and write another, in arrays of the size of a pass's scores, on one core."""
-    scores = np.random.default_rng(0).random(size)
-    return min(processor_times(lambda: np.add(scores, 1.0), 20)) / size
 
 
 def peak_flops(size: int = 1000) -> float:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -27,8 +27,7 @@ from harness.judging import Verdict, judge, weights_of
 from harness.measuring import quietly, run_alone, run_within, say
 from harness.options import Output, some_of
 from harness.problems import Problem, Run, read_stored, stored
-from harness.report import Promise, Report, Table, finish, number, shown, times
-from numpy.typing import NDArray
+from harness.report import Promise, Record, Report, Table, finish, number, shown, times
 from scipy.sparse import csr_array, save_npz
 from threadpoolctl import threadpool_limits
 
@@ -36,7 +35,6 @@ from benchmarks.crfqn_fits import timed_fit
 from crfqn.errors import InputError
 from crfqn.threads import Pool
 
-Vector = NDArray[np.float64]
 LEVEL = 1e-3  # relative distance from the optimum
 MORE_ON_TWO = 1.6  # times as much is asked on two cores
 STRONGER = 5.0  # times the strength, for the warm-up
@@ -67,6 +65,16 @@ class Task:
     def title(self) -> str:
         return f"{self.problem}, {self.loss}, lambda = {shown(self.strength)}"
 
+    def verdict(self, problem: Problem, weights: Any) -> Verdict:
+        """The judge's verdict; the objective is a mean over the items."""
+        n = problem.y_train.size
+        verdict = judge(problem, weights, loss=self.loss, group_l1=n * self.strength)
+        return Verdict(verdict.objective / n, verdict.accuracy, n_rows=verdict.n_rows)
+
+    def distance(self, problem: Problem, weights: Any) -> float:
+        """The relative distance from the optimum."""
+        return self.verdict(problem, weights).objective / self.optimum - 1.0
+
 
 TASKS = [
     Task("newsgroups", "squared-hinge", 1e-3, 3.13948989, "lightning", 3.0),
@@ -89,13 +97,6 @@ NOTES = [
 ]
 
 
-def judged(problem: Problem, task: Task, weights: Any) -> Verdict:
-    """The judge's verdict; the objective is a mean over the items."""
-    n = problem.y_train.size
-    found = judge(problem, weights, loss=task.loss, group_l1=n * task.strength)
-    return Verdict(found.objective / n, found.accuracy, n_rows=found.n_rows)
-
-
 def rows(
     problem: Annotated[list[str] | None, some_of([*PROBLEMS])] = None,
     loss: Annotated[list[str] | None, some_of(LOSSES)] = None,
@@ -109,89 +110,68 @@ def rows(
 ) -> None:
     """Multiclass models with L1/L2 rows: crfqn on one and two cores against lightning and cyanure."""
     report = Report("rows", "Row-sparse multiclass", ["crfqn", "cyanure", "scikit-learn", "numba", "numpy"])
-    cells = []
     for name in problem or PROBLEMS:
         say(f"{name}: preparing")
         items = PROBLEMS[name]()
         if not items.fingerprint.startswith(SPLITS[name]):
             raise InputError(f"{name}: the items come in another order than the reference's")
+        report.data[name] = items.fingerprint
         with stored(items) as path:
             for task in TASKS:
                 if task.problem == name and task.loss in (loss or LOSSES):
-                    comparison = compare(task, path, items, repeats, limit, lightning)
-                    cells.append(comparison.cells())
-                    report.promises += comparison.promises()
-                    report.numbers[task.title] = comparison
-    crfqn = ["one core, s", "two cores, s", "gain", "on real cores"]
-    head = ["", *crfqn, "peer", "its s", "objective", "rows", "test accuracy"]
-    report.tables.append(Table(f"Seconds to {shown(LEVEL)} above the optimum", head, cells, NOTES))
+                    record = compare(task, path, items, repeats, limit, lightning)
+                    report.promises += promises(task, record, limit)
+                    report.numbers[task.title] = record
+    columns: dict[str, Callable[[tuple[str, Record]], str]] = {
+        "": lambda entry: entry[0],
+        "one core, s": lambda entry: f"{np.median(entry[1]['one']):.2f}",
+        "two cores, s": lambda entry: f"{np.median(entry[1]['two']):.2f}",
+        "gain": lambda entry: f"{np.median(entry[1]['gains']):.2f}",
+        "on real cores": lambda entry: (
+            f"{np.median(real):.2f} ({real.size} of {len(entry[1]['two'])})"
+            if (real := entry[1]["real_gains"]).size
+            else "none"
+        ),
+        "peer": lambda entry: entry[1]["task"].peer,
+        "its s": lambda entry: number(
+            entry[1]["peer"], ".2f", f"not in {limit:g}" if entry[1]["has_peer"] else "not measured"
+        ),
+        "objective": lambda entry: f"{entry[1]['verdict'].objective:.6f}",
+        "rows": lambda entry: f"{entry[1]['verdict'].n_rows:,}",
+        "test accuracy": lambda entry: f"{entry[1]['verdict'].accuracy:.4f}",
+    }
+    title = f"Seconds to {shown(LEVEL)} above the optimum"
+    report.tables.append(Table.of(title, columns, report.numbers.items(), NOTES))
     finish(report, output)
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """Seconds to the level of one task, by run; None: not reached within the limit.
-
-    one : two for each of `two`, one on each core
-    capacity : for each of `two`, the least that the cores had to give around it, in those of one
-    """
-
-    task: Task
-    one: list[float]
-    two: list[float]
-    capacity: list[float]
-    peer: float | None
-    has_peer: bool
-    limit: float
-    verdict: Verdict
-
-    @property
-    def gains(self) -> Vector:
-        return np.reshape(self.one, (-1, 2)).mean(axis=1) / self.two
-
-    @property
-    def real_gains(self) -> Vector:
-        """Of the runs that had two cores."""
-        return self.gains[np.array(self.capacity) >= REAL]
-
-    def cells(self) -> list[str]:
-        peer, found = "not measured" if not self.has_peer else f"not in {self.limit:g}", self.real_gains
-        return [
-            self.task.title,
-            f"{np.median(self.one):.2f}",
-            f"{np.median(self.two):.2f}",
-            f"{np.median(self.gains):.2f}",
-            f"{np.median(found):.2f} ({found.size} of {len(self.two)})" if found.size else "none",
-            self.task.peer,
-            number(self.peer, ".2f", peer),
-            f"{self.verdict.objective:.6f}",
-            f"{self.verdict.n_rows:,}",
-            f"{self.verdict.accuracy:.4f}",
-        ]
-
-    def promises(self) -> list[Promise]:
-        """Against the peer, and on two cores where these were two."""
-        found, title, asked = [], self.task.title, self.task.asked
-        if self.has_peer:
-            ratio = float((self.limit if self.peer is None else self.peer) / np.median(self.one))
-            what = f"{title}: {self.task.peer}'s seconds over crfqn's, one core"
-            measured = f"{'' if self.peer else '> '}{ratio:.1f} times"
-            found.append(Promise(what, f"{asked:g} times", measured, ratio >= asked))
-        if self.task.peer == "lightning" and self.real_gains.size:
-            what = f"{title}: seconds on one core over those on two, where these were two"
-            found.append(times(what, MORE_ON_TWO, float(np.median(self.real_gains)), ".2f"))
-        return found
+def promises(task: Task, record: Record, limit: float) -> list[Promise]:
+    """Against the peer, and on two cores where these were two."""
+    promised, title, asked = [], task.title, task.asked
+    if record["has_peer"]:
+        ratio = float((record["peer"] or limit) / np.median(record["one"]))
+        what = f"{title}: {task.peer}'s seconds over crfqn's, one core"
+        measured = f"{'' if record['peer'] else '> '}{ratio:.1f} times"
+        promised.append(Promise(what, f"{asked:g} times", measured, ratio >= asked))
+    if task.peer == "lightning" and record["real_gains"].size:
+        what = f"{title}: seconds on one core over those on two, where these were two"
+        promised.append(times(what, MORE_ON_TWO, float(np.median(record["real_gains"])), ".2f"))
+    return promised
 
 
 def compare(
     task: Task, path: str, problem: Problem, repeats: int, limit: float, lightning: Path | None
-) -> Comparison:
-    """Train with both libraries."""
+) -> Record:
+    """Train with both libraries: seconds to the level by run; None: not reached within the limit.
+
+    Of the record: `one` has two entries for each of `two`, one on each core; `capacity`, for each of `two`, the least
+    that the cores had to give around it, in those of one; `real_gains` are of the runs that had two cores.
+    """
     say(task.title)
-    turns = run_alone(take_turns, path, task, repeats, limit)
-    one, two = ([float(run.seconds[-1]) for run in own] for own in (turns.one, turns.two))
-    verdict = judged(problem, task, turns.one[0].weights)
-    last = max(float(run.values[-1]) for run in turns.one + turns.two) / problem.y_train.size
+    runs_on_one, runs_on_two, capacities = run_alone(take_turns, path, task, repeats, limit)
+    one, two = ([float(run.seconds[-1]) for run in runs] for runs in (runs_on_one, runs_on_two))
+    verdict = task.verdict(problem, runs_on_one[0].weights)
+    last = max(float(run.values[-1]) for run in runs_on_one + runs_on_two) / problem.y_train.size
     farthest = max(last, verdict.objective)
     if farthest > task.optimum * (1.0 + 1.01 * LEVEL):
         raise InputError(f"{task.title}: not in {limit:g} s, but {farthest} (--limit)")
@@ -201,73 +181,52 @@ def compare(
     else:
         has_peer = find_spec("cyanure") is not None
         peer = run_within(20 * limit, cyanure_seconds, path, task, limit) if has_peer else None
-    return Comparison(task, one, two, turns.capacity, peer, has_peer, limit, verdict)
-
-
-class Turns(NamedTuple):
-    """Fits by turns: on one core, on two, on the other one; and what both had to give meanwhile, in those of one."""
-
-    one: list[Run]
-    two: list[Run]
-    capacity: list[float]
+    gains = np.reshape(one, (-1, 2)).mean(axis=1) / two
+    record: Record = {"task": task, "one": one, "two": two, "capacity": capacities, "gains": gains}
+    record |= {"real_gains": gains[np.array(capacities) >= REAL], "peer": peer, "has_peer": has_peer}
+    return record | {"verdict": verdict}
 
 
 def take_turns(
     path: str, task: Task, repeats: int, limit: float, warm_up_seconds: float = WARM_UP_SECONDS
-) -> Turns:
-    """Train again and again, after warming up."""
-    problem, turns = read_stored(path), Turns([], [], [])
+) -> tuple[list[Run], list[Run], list[float]]:
+    """Fits by turns after a warm-up: on one core, on two, on the other one; and what both had to give meanwhile."""
+    problem: Problem = read_stored(path)
+    one: list[Run] = []
+    two: list[Run] = []
+    capacities: list[float] = []
     for n_threads in (1, 2):
-        warm_up(problem, task, n_threads, warm_up_seconds)
-    first, second = some_cores()
+        with quietly():  # that it is stopped early
+            model = make(problem, task, n_threads, STRONGER, max_seconds=warm_up_seconds)
+            model.fit(problem.X_train, problem.y_train)
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [None]
     with Pool(2) as pool:
         for _ in range(repeats):
-            capacities = [capacity(pool)]
-            for core, n_threads in ((first, 1), (None, 2), (second, 1)):
+            around = [capacity(pool)]
+            for core, n_threads, runs in ((cores[0], 1, one), (None, 2, two), (cores[:2][-1], 1, one)):
                 with on_core(core):
-                    run = train(problem, task, n_threads, limit)
-                (turns.one if n_threads == 1 else turns.two).append(run)
-                capacities.append(capacity(pool))
-            turns.capacity.append(min(capacities))
-            before, two, after = (
-                float(run.seconds[-1]) for run in (turns.one[-2], turns.two[-1], turns.one[-1])
-            )
+                    runs.append(train(problem, task, n_threads, limit))
+                around.append(capacity(pool))
+            capacities.append(min(around))
+            before, both, after = (float(run.seconds[-1]) for run in (one[-2], two[-1], one[-1]))
             say(
-                f"  crfqn: {before:.2f} and {after:.2f} s, two threads {two:.2f}; capacity {min(capacities):.2f}"
+                f"  crfqn: {before:.2f} and {after:.2f} s, two threads {both:.2f}; capacity {min(around):.2f}"
             )
-    return turns
+    return one, two, capacities
 
 
-def make(problem: Any, task: Task, n_threads: int, times: float = 1.0, **more: Any) -> Any:
+def make(problem: Any, task: Task, n_threads: int, times: float = 1.0, **limits: Any) -> Any:
     """The estimator, with a multiple of the task's lambda."""
     from crfqn import MulticlassClassifier
 
-    group_l1 = times * task.strength * problem.y_train.size
-    return MulticlassClassifier(
-        loss=task.loss, group_l1=group_l1, fit_intercept=False, n_threads=n_threads, **more
-    )
-
-
-def warm_up(problem: Problem, task: Task, n_threads: int, seconds: float) -> None:
-    """Have everything compiled."""
-    with quietly():  # that it is stopped early
-        model = make(problem, task, n_threads, STRONGER, max_seconds=seconds)
-        model.fit(problem.X_train, problem.y_train)
+    settings = {"group_l1": times * task.strength * problem.y_train.size, "fit_intercept": False}
+    return MulticlassClassifier(loss=task.loss, n_threads=n_threads, **settings, **limits)
 
 
 def train(problem: Problem, task: Task, n_threads: int, limit: float) -> Run:
     """Train until the objective is near enough; values are sums over the items."""
     target = task.optimum * (1.0 + LEVEL) * problem.y_train.size
-    model = make(problem, task, n_threads, tol=1e-9, max_seconds=limit)
-    return timed_fit(model, problem, "wall", target)
-
-
-def some_cores() -> tuple[int | None, int | None]:
-    """The first two that this process may use, the same one twice where there is one; None where nobody says."""
-    if not hasattr(os, "sched_getaffinity"):
-        return None, None
-    cores = sorted(os.sched_getaffinity(0))
-    return cores[0], cores[min(1, len(cores) - 1)]
+    return timed_fit(make(problem, task, n_threads, tol=1e-9, max_seconds=limit), problem, "wall", target)
 
 
 @contextmanager
@@ -292,16 +251,16 @@ def capacity(pool: Pool) -> float:
         for _ in range(PRODUCTS):
             matrix @ matrix
 
+    def least_seconds(run: Callable[[], object]) -> float:
+        seconds = []
+        for _ in range(TRIES):
+            begin = perf_counter()
+            run()
+            seconds.append(perf_counter() - begin)
+        return min(seconds)
+
     with threadpool_limits(1):
-        alone = min(_seconds(lambda: work(0)) for _ in range(TRIES))
-        together = min(_seconds(lambda: pool.each(2, work)) for _ in range(TRIES))
-    return 2.0 * alone / together
-
-
-def _seconds(run: Callable[[], object]) -> float:
-    begin = perf_counter()
-    run()
-    return perf_counter() - begin
+        return 2.0 * least_seconds(lambda: work(0)) / least_seconds(lambda: pool.each(2, work))
 
 
 def lightning_seconds(interpreter: Path, path: str, task: Task, limit: float) -> float | None:
@@ -317,9 +276,9 @@ def lightning_seconds(interpreter: Path, path: str, task: Task, limit: float) ->
         epochs = dict(np.load(folder / "epochs.npz"))
     ends = np.cumsum(epochs["lengths"])
     for seconds, first, last in zip(epochs["seconds"], [0, *ends[:-1]], ends, strict=True):
-        found = epochs["coords"][first:last], epochs["values"][first:last]
-        weights, _ = weights_of(*found, len(problem.classes), problem.X_train.shape[1])
-        distance = judged(problem, task, weights).objective / task.optimum - 1.0
+        coords, values = epochs["coords"][first:last], epochs["values"][first:last]
+        weights, _ = weights_of(coords, values, len(problem.classes), problem.X_train.shape[1])
+        distance = task.distance(problem, weights)
         if distance <= LEVEL:
             say(f"  lightning: {seconds:.2f} s")
             return float(seconds)
@@ -344,7 +303,7 @@ def cyanure_seconds(path: str, task: Task, limit: float) -> float | None:
         model.fit(X, codes)
         seconds, epochs = perf_counter() - begin, GROWTH * epochs + 1
         table = model.coef_ if model.coef_.shape[0] == len(problem.classes) else model.coef_.T
-        distance = judged(problem, task, table).objective / task.optimum - 1.0
+        distance = task.distance(problem, table)
         say(f"  cyanure: {n_epochs} epochs, {seconds:.2f} s, {distance:.1e} above")
         if distance <= LEVEL:
             return seconds

@@ -15,12 +15,12 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
+from harness.data import MADE_UP, Texts, made_up
 from harness.default_sets import entity_texts
 from harness.measuring import quietly, run_alone, say
 from harness.options import Output, some_of
 from harness.problems import Problem, read_stored, stored
 from harness.report import Promise, Report, Table, finish
-from harness.texts import MADE_UP, Texts, made_up
 
 from benchmarks import crfsuite
 

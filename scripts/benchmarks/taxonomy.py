@@ -28,8 +28,7 @@ from harness.judging import Judged, judge_run, predictions, weights_of, worth
 from harness.measuring import file_size, peak_memory, quietly, run_alone, run_within, say
 from harness.options import Limit, Output, Penalties, Threads, some_of
 from harness.problems import Problem, Run, first_row, read_stored, stored
-from harness.records import Record
-from harness.report import Promise, Report, Table, below, finish, number, shown
+from harness.report import Promise, Record, Report, Table, below, finish, number, shown
 from numpy.typing import NDArray
 
 from benchmarks import crfqn_fits, inference

@@ -24,13 +24,12 @@ from unittest.mock import patch
 
 import numpy as np
 import typer
+from harness.data import MADE_UP, SOURCES, Texts
 from harness.judging import Judged, judge_run
 from harness.measuring import peak_memory, processor_times, quietly, run_alone, say
 from harness.options import SEVERAL, Output, OwnLimit, some_of
 from harness.problems import Problem, Run, read_stored, stored
-from harness.records import Record
-from harness.report import Promise, Report, Table, below, finish, number, shown
-from harness.texts import MADE_UP, SOURCES, Texts
+from harness.report import Promise, Record, Report, Table, below, finish, number, shown
 
 from benchmarks import crfsuite, flat
 from benchmarks.crfqn_fits import timed_fit

@@ -1,4 +1,5 @@
-"""Solvers' runs as curves: objective, non-zeros and test accuracy against seconds and passes; references first.
+"""Solvers' runs as curves: objective, non-zeros and test accuracy against seconds and passes; references first; what is
+written and drawn of them: CSV files, pictures, a table a problem, and who was first.
 
 A study defines cases, problems at a penalty, with `data.title`, `source` (what the items depend on), `quick()` (a small
 part), `load()` (its `Problem`), `solver(name)` (None: no settings for the data), `reference` (the method that finds the
@@ -15,8 +16,9 @@ machine does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import process_time
 from typing import Any, NamedTuple
 
@@ -24,27 +26,31 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from crfqn.result import Progress, Result
+from crfqn.result import Progress
 from crfqn.solvers.protocols import Requirements, Solver, requirements
+from harness.drawing import Panel, Style
 from harness.measuring import quietly, run_alone, say
 from harness.pages import Folder, Optimum, better
 from harness.problems import Problem, first_row, read_stored, stored
+from harness.report import Table, number, shown
 
 CLOSE = 1e-7  # a run ends when it is this near to the reference optimum
 CERTIFIED = 1e-5  # gap of the reference; its value is nearer by orders of magnitude
 PATIENCE = 10.0  # seconds that the reference may take, as a multiple of the other runs'
 UNLIMITED = 1_000_000
 SPACING = 1.15  # of the seconds between two looks
+LEVELS = (1e-2, 1e-3, 1e-4)
+LABELS = {
+    "seconds": "time, seconds",
+    "passes": "passes over the training items",
+    "relative_difference": "(F - F*) / F*",
+    "n_nonzero": "non-zero weights",
+    "rows": "non-zero rows, %",
+    "accuracy": "test accuracy",
+}
+LOGARITHMIC = ("relative_difference", "n_nonzero", "rows")
 Weights = tuple[NDArray[np.int64], NDArray[np.float64]]
 WARM: set[tuple[bool, str]] = set()  # the structures and solvers that have been run in this process
-
-
-class Limits(NamedTuple):
-    """When a run ends besides by its own rule: seconds, a (scaled) objective, a certified gap."""
-
-    seconds: float
-    value: float = -np.inf
-    tol: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +115,7 @@ class Recording(Solver):
 
     look : what to keep of the weights
     counts_samples : whether the seconds count that the solver spends on samples of the items
-    kept : by row of the trace
+    looks : by row of the trace
     now : processor seconds since the first evaluation began, without looks; seconds : at each row of the trace
     """
 
@@ -117,7 +123,7 @@ class Recording(Solver):
     keeps_all: bool = False
     look: Callable[[Weights], Any] = lambda weights: weights
     counts_samples: bool = True
-    kept: dict[int, Any] = field(default_factory=dict)
+    looks: dict[int, Any] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
     now: float = 0.0
     started: float = field(default_factory=lambda: process_time())
@@ -137,35 +143,13 @@ class Recording(Solver):
             if is_whole or self.counts_samples:
                 self.now = process_time() - self.started
             if is_whole and (self.now >= due or self.keeps_all):
-                self.kept[len(self.seconds)] = self.look((state.point.coords, state.point.weights))
+                self.looks[len(self.seconds)] = self.look((state.point.coords, state.point.weights))
                 due = SPACING * self.now
             self.started = process_time() - self.now
             if is_whole:
                 self.seconds.append(self.now)
             yield state
             self.now = process_time() - self.started
-
-
-@dataclass(eq=False)
-class Stopping:
-    """Stops a run by its limits, the pauses of its recording left out; `scale` is that of the task."""
-
-    limits: Limits
-    recording: Recording
-    scale: float = 1.0
-    is_over_time: bool = False
-
-    def __call__(self, progress: Progress) -> bool:
-        if progress.sample_fraction == 1.0 and self.scale * progress.value <= self.limits.value:
-            return True
-        self.is_over_time = self.recording.now >= self.limits.seconds
-        return self.is_over_time
-
-    def why(self, result: Result) -> str:
-        """Why the run has ended, in few words; only this callback asks one to stop."""
-        if self.is_over_time:
-            return "seconds are over"
-        return "F* reached" if result.status.name == "CALLBACK" else result.message.partition(": ")[2]
 
 
 def run_case(
@@ -179,52 +163,64 @@ def run_case(
     problem, reference = read_stored(path), None
     task = case.task(problem)
     if optimum is None:
-        limits = Limits(PATIENCE * seconds, tol=CERTIFIED)
-        reference = run(task, problem.is_chain, "reference", case.solver(case.reference), limits)
+        limits = {"seconds": PATIENCE * seconds, "tol": CERTIFIED}
+        reference = run(task, problem.is_chain, "reference", case.solver(case.reference), **limits)
         reference = replace(reference, solver=case.reference)
         optimum = float(reference.values.min())
-    limits = Limits(seconds, optimum * (1.0 + CLOSE))
     solvers = {name: case.solver(name) for name in names}
     return reference, [
-        run(task, problem.is_chain, name, solver, limits)
+        run(task, problem.is_chain, name, solver, seconds, optimum * (1.0 + CLOSE))
         for name, solver in solvers.items()
         if solver is not None
     ]
 
 
-def run(task: Any, is_chain: bool, name: str, solver: Any, limits: Limits) -> Curve:
-    """Warm up, train on the clock, and judge."""
+def run(
+    task: Any,
+    is_chain: bool,
+    name: str,
+    solver: Any,
+    seconds: float,
+    value: float = -np.inf,
+    tol: float = 0.0,
+) -> Curve:
+    """Warm up, train on the clock until the seconds are over or the (scaled) objective is at `value`, and judge.
+
+    The clock stands still while weights are looked at; tol : the certified gap that ends the run as well.
+    """
     kind = is_chain, repr(solver)
     recording = Recording(solver, look=task.worth, counts_samples=task.counts_samples)
-    stopping = Stopping(limits, recording, task.scale)
+    is_over_time = False
+
+    def stop(progress: Progress) -> bool:
+        nonlocal is_over_time
+        if progress.sample_fraction == 1.0 and task.scale * progress.value <= value:
+            return True
+        is_over_time = recording.now >= seconds
+        return is_over_time
+
     with quietly(), threadpool_limits(1):
         task.warm_up(solver, kind not in WARM)
         WARM.add(kind)
-        result = task.fit(recording, tol=limits.tol, max_iter=UNLIMITED, callback=stopping)
+        result = task.fit(recording, tol=tol, max_iter=UNLIMITED, callback=stop)
     if result.status.name == "INTERRUPTED":
         raise KeyboardInterrupt
-    curve = curve_of(task, name, result, recording, stopping.why(result))
-    say(f"  {name}: {curve.seconds[-1]:.1f} s, {curve.values.min():,.8g}, {curve.status}")
-    return curve
-
-
-def curve_of(task: Any, name: str, result: Result, recording: Recording, status: str) -> Curve:
-    """What there is to say about a run."""
+    status = "F* reached" if result.status.name == "CALLBACK" else result.message.partition(": ")[2]
     trace = result.trace
-    seconds = np.full(len(trace), recording.now)  # a certificate at the end may be a row of its own
-    seconds[: len(recording.seconds)] = recording.seconds[: len(trace)]
+    clock = np.full(len(trace), recording.now)  # a certificate at the end may be a row of its own
+    clock[: len(recording.seconds)] = recording.seconds[: len(trace)]
     worths = np.full((len(trace), 2), np.nan)
-    for row, worth in recording.kept.items():
+    for row, worth in recording.looks.items():
         if row < len(trace):
             worths[row] = worth
     verdict = task.verdict((result.coords, result.weights))
     n_nonzero = verdict.n_rows if task.n_features else result.n_nonzero
     worths[np.argmin(trace.value)] = verdict.accuracy, n_nonzero
-    return Curve(
+    curve = Curve(
         solver=name,
-        status=status,
+        status="seconds are over" if is_over_time else status,
         iterations=trace.iteration,
-        seconds=seconds,
+        seconds=clock,
         passes=trace.passes,
         values=task.scale * trace.value,
         gaps=trace.gap,
@@ -235,6 +231,8 @@ def curve_of(task: Any, name: str, result: Result, recording: Recording, status:
         n_nonzero=n_nonzero,
         n_features=task.n_features,
     )
+    say(f"  {name}: {curve.seconds[-1]:.1f} s, {curve.values.min():,.8g}, {curve.status}")
+    return curve
 
 
 class CurvePanel(NamedTuple):
@@ -326,9 +324,9 @@ class Study:
                 rounds = [missing]
             elif not is_known:
                 rounds = [[], *rounds]
-            for some in rounds:
+            for group in rounds:
                 optimum = self.folder.optima[str(case)].value if is_known else None
-                task = path, case, some, self.seconds, optimum
+                task = path, case, group, self.seconds, optimum
                 self.keep(case, problem.cut, *self.alone(run_case, *task))
                 is_known = True
 
@@ -343,3 +341,102 @@ class Study:
         if optimum != self.folder.optima.get(str(case)):
             self.folder.remember(str(case), optimum)
         self.curves.update({(case, curve.solver): curve for curve in curves})
+
+
+def publish_curves(
+    folder: Folder, figure: CurveFigure, measured: Measured, styles: Mapping[str, Style], bold: str,
+    tables: Sequence[Table], notes: Sequence[str], extra: str = "",
+) -> None:  # fmt: skip
+    """Write a figure down; the curve of the method `bold` is thicker, and on top."""
+    folder.publish(
+        f"figure-{figure.number}", figure.heading, tables, notes, records=curve_records(measured),
+        panels=panels_of(figure, measured), heading=figure.heading, styles=styles, bold=bold, extra=extra,
+    )  # fmt: skip
+
+
+def panels_of(figure: CurveFigure, measured: Measured) -> list[Panel]:
+    """The diagrams of a figure."""
+    panels = []
+    for panel in figure.panels:
+        optimum, curves = measured[panel.case]
+        columns = {curve.solver: curve.columns(optimum) for curve in curves}
+        lines = {name: (data[panel.x], data[panel.y]) for name, data in columns.items()}
+        logs = "xy" if panel.y in LOGARITHMIC else "x"
+        least = CLOSE / 2 if panel.y == "relative_difference" else None
+        title = panel.title.format(case=panel.case)
+        panels.append(Panel(title, lines, LABELS[panel.x], LABELS[panel.y], logs, least))
+    return panels
+
+
+def curve_records(measured: Measured) -> list[dict[str, Any]]:
+    """A record a row of a run's trace."""
+    records = []
+    for case, (optimum, curves) in measured.items():
+        for curve in curves:
+            columns = {"iteration": curve.iterations, "objective": curve.values, "gap": curve.gaps}
+            columns |= curve.columns(optimum)
+            source = {"problem": str(case), "solver": curve.solver}
+            rows = zip(*columns.values(), strict=True)
+            records += [source | dict(zip(columns, row, strict=True)) for row in rows]
+    return records
+
+
+def curve_table(
+    case: Any, optimum: float, curves: Iterable[Curve], notes: Sequence[str], counted: str = "non-zeros"
+) -> Table:
+    """Seconds and passes to each level, and where each method ended."""
+    columns: dict[str, Callable[[Curve], str]] = {"": lambda curve: curve.solver}
+    for level in LEVELS:
+        columns[f"s to {shown(level)}"] = partial(_reached, "seconds", ".2f", optimum, level)
+    for level in LEVELS:
+        columns[f"passes to {shown(level)}"] = partial(_reached, "passes", ".1f", optimum, level)
+    columns |= {
+        "ended at": lambda curve: f"{curve.values.min() / optimum - 1:.1e}",
+        counted: lambda curve: f"{curve.n_nonzero:,}",
+        "test accuracy": lambda curve: f"{curve.accuracy:.4f}",
+        "why it ended": lambda curve: curve.status,
+    }
+    return Table.of(str(case), columns, curves, notes)
+
+
+def _reached(unit: str, form: str, optimum: float, level: float, curve: Curve) -> str:
+    row = curve.row_at(optimum, level)
+    return number(None if row is None else getattr(curve, unit)[row], form)
+
+
+def times_to(optimum: float, curves: Iterable[Curve], level: float) -> dict[str, float]:
+    """Seconds of those that came within `level` of the optimum."""
+    rows = {curve.solver: (curve, curve.row_at(optimum, level)) for curve in curves}
+    return {name: float(curve.seconds[row]) for name, (curve, row) in rows.items() if row is not None}
+
+
+def optimum_note(known: Any) -> str:
+    """F*, and how good it is."""
+    return f"F* = {known.value:,.6f}, by {known.found_by}, at most {known.gap:.1e} above the optimum (certified)."
+
+
+def first_note(optimum: float, curves: Sequence[Curve], ours: str, is_ours: Callable[[str], bool]) -> str:
+    """Whether `ours` was first to each level, and who came next; those that `is_ours` do not compete with it."""
+    words = []
+    for level in LEVELS:
+        times = times_to(optimum, curves, level)
+        others = {name: t for name, t in times.items() if not is_ours(name)}
+        if ours not in times:
+            words.append(f"{shown(level)}: not reached by it")
+        elif not others:
+            words.append(f"{shown(level)}: yes, the only one")
+        else:
+            next_one = min(others, key=lambda name: others[name])
+            ratio = others[next_one] / times[ours]
+            words.append(
+                f"{shown(level)}: {'yes' if ratio > 1 else 'NO'}, {next_one} took {ratio:.2g} times as long"
+            )
+    return f"{ours} first to " + "; ".join(words) + "."
+
+
+def agreement(curves: Sequence[Curve]) -> str:
+    """How well the judge's objectives agree with the solvers' own."""
+    worst = max(abs(curve.objective / curve.values.min() - 1) for curve in curves)
+    return (
+        f"The judge, which shares no code with the library, recomputes all final objectives to {worst:.0e}."
+    )

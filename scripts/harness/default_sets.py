@@ -26,8 +26,8 @@ from crfqn.errors import DataUnavailableError, InputError
 from crfqn.metrics import chunk_f1_score
 from crfqn.readers.conll import read_conll
 from harness import data
+from harness.data import Texts
 from harness.problems import Problem
-from harness.texts import Texts
 
 TEST_EVERY = 5  # of digits the items 4, 9, ... are for testing
 MNIST_ITEMS = 10_000

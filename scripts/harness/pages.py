@@ -26,8 +26,7 @@ from crfqn.plot.canvas import check_matplotlib
 from harness.drawing import draw
 from harness.measuring import say
 from harness.options import as_options
-from harness.records import Record
-from harness.report import Table, machine, write_json
+from harness.report import Record, Table, machine, write_json
 
 PAGE, SECTIONS, OPTIMA = "page.md", "sections.json", "optima.json"
 LIBRARIES = ("crfqn", "numba", "numpy", "scipy", "scikit-learn", "matplotlib")

@@ -36,7 +36,7 @@ def rows_of(path):
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("study")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reproduce_fbpd, "MOST", 10)
+        patch.setattr(reproduce_fbpd, "QUICK_MOST", 10)
         for choice in (["--table", "1", "--alpha", "1", "--alpha", "3"], ["--figure", "3", "--alpha", "1"]):
             result = run(*choice, "--quick", "--output", str(path))
             assert result.exit_code == 0, result.output

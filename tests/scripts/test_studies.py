@@ -14,7 +14,7 @@ from itertools import islice
 import numpy as np
 import pytest
 import reproduce_prox_qn
-from harness import curve_report, curves, pages
+from harness import curves, pages
 from harness.curves import Study
 from harness.drawing import Panel
 from harness.judging import weights_of
@@ -105,7 +105,7 @@ class TestFigure:
         for line in lines[1:]:
             cells = dict(zip(head, (cell.strip() for cell in line.split("|")[1:-1]), strict=True))
             value, name = column(rows, "objective", cells[""]), cells[""]
-            for level in curve_report.LEVELS:
+            for level in curves.LEVELS:
                 reached = np.flatnonzero(value <= optimum.value * (1 + level))
                 for unit, start, form in (("seconds", "s to", ".2f"), ("passes", "passes to", ".1f")):
                     found = format(column(rows, unit, name)[reached[0]], form) if reached.size else "-"
@@ -147,10 +147,8 @@ class TestNothingHalfWritten:
             raise error("stopped")
 
         monkeypatch.setattr(Study, "measure", lambda self, figure: {})
-        monkeypatch.setattr(curve_report, "curve_records", lambda *_: [{"problem": "x"}])
-        monkeypatch.setattr(
-            curve_report, "panels_of", lambda *_: [Panel("", {"Prox-QN": ([1], [1])}, "x", "y")]
-        )
+        monkeypatch.setattr(curves, "curve_records", lambda *_: [{"problem": "x"}])
+        monkeypatch.setattr(curves, "panels_of", lambda *_: [Panel("", {"Prox-QN": ([1], [1])}, "x", "y")])
         monkeypatch.setattr(pages, "write_records", stop)
         result = CliRunner().invoke(
             reproduce_prox_qn.app, ["--figure", "digits", "--output", str(tmp_path / "out")]
