@@ -13,7 +13,7 @@ from crfqn.data.items import check_any_position
 from crfqn.data.matrices import check_matrix, is_matrix
 from crfqn.data.sequences import Sequences
 from crfqn.data.token_rows import TokenRows, growing_rows, known_rows
-from crfqn.data.vocabulary import KnownNames, Vocabulary
+from crfqn.data.vocabulary import Pairs, Vocabulary
 from crfqn.errors import InputError
 from crfqn.messages import describe
 
@@ -59,10 +59,10 @@ def in_columns_of(X: Any, vocabulary: Vocabulary | None) -> Any:
 
 
 def encode_new(
-    X: Any, vocabulary: Vocabulary | None, n_features: int, find_names: Callable[[Vocabulary], KnownNames]
+    X: Any, vocabulary: Vocabulary | None, n_features: int, find_pairs: Callable[[Vocabulary], Pairs]
 ) -> Sequences | TokenRows:
     """Return new items in a model's columns: `TokenRows` if given by name, which is soonest done, else as
-    `encode_sequences`. `find_names` returns those names of the vocabulary that matter; items may be empty."""
+    `encode_sequences`. `find_pairs` returns the pairs of the names that matter; items may be empty."""
     if isinstance(X, Sequences) or vocabulary is None:
         X = in_columns_of(X, vocabulary)
         return encode_sequences(X, vocabulary, allow_empty=True, n_features=n_features)[0]
@@ -72,7 +72,7 @@ def encode_new(
     first = _first_filled(items)
     if first is None or is_matrix(first):
         return encode_sequences(items, vocabulary, allow_empty=True)[0]
-    return known_rows(vocabulary.named(items), find_names(vocabulary))
+    return known_rows(vocabulary.named(items), find_pairs(vocabulary), len(vocabulary))
 
 
 def _encode_items(items: Sequence[Any], vocabulary: Vocabulary | None, n_features: int | None) -> Sequences:
@@ -82,7 +82,7 @@ def _encode_items(items: Sequence[Any], vocabulary: Vocabulary | None, n_feature
     if first is None or is_matrix(first):
         return _stack_matrices(items, n_features)
     if vocabulary is not None:
-        rows = known_rows(vocabulary.named(items), vocabulary)
+        rows = known_rows(vocabulary.named(items), vocabulary.pairs, len(vocabulary))
         return Sequences.from_checked(rows.matrix(), rows.offsets, vocabulary.names)
     if n_features is not None:
         raise InputError(

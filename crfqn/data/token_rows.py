@@ -19,17 +19,7 @@ from numpy.typing import NDArray
 
 from crfqn.data.items import LARGEST_VALUE, Items, wrong_value
 from crfqn.data.matrices import BLOCK, is_matrix
-from crfqn.data.vocabulary import (
-    UNSEEN,
-    GrowingColumns,
-    GrowingPairs,
-    GrowingValues,
-    KnownNames,
-    KnownPairs,
-    KnownValues,
-    Unplain,
-    Vocabulary,
-)
+from crfqn.data.vocabulary import UNSEEN, Pairs, Vocabulary
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 
@@ -55,16 +45,6 @@ class TokenRows(Items):
     ) -> None:
         self.columns, self.row_ends, self.offsets = columns, row_ends, offsets
         self.values, self.n_features = values, n_features
-
-    @classmethod
-    def of_buffers(cls, buffers: _Buffers, n_features: int) -> TokenRows:
-        """Return what growing buffers hold."""
-        columns = np.frombuffer(buffers.columns, np.int32)
-        values = np.ones(columns.size if buffers.other_at else 0)
-        if buffers.other_at:
-            values[np.frombuffer(buffers.other_at, np.int64)] = np.frombuffer(buffers.other_values)
-        row_ends, offsets = np.frombuffer(buffers.row_ends, np.int64), np.array(buffers.offsets, np.int64)
-        return cls(columns, row_ends, offsets, values, n_features)
 
     @property
     def n_positions(self) -> int:
@@ -92,42 +72,46 @@ class TokenRows(Items):
         return matrix
 
 
-def known_rows(items: Sequence[Any], names: KnownNames) -> TokenRows:
+def known_rows(items: Sequence[Any], pairs: Pairs, n_features: int) -> TokenRows:
     """Return items in the columns of known names; InputError names the item, the position and what came."""
-    return TokenRows.of_buffers(_filled(_Buffers(names.columns, names.pairs), items), names.n_features)
+    return _Buffers(pairs).filled(items, n_features)
 
 
 def growing_rows(items: Sequence[Any], separator: str = "=") -> tuple[TokenRows, Vocabulary]:
     """Return items in columns of their own, with their names, sorted; errors as `known_rows`. `separator` stands in a
     name between the key and the string of a dict's entry."""
-    pairs = GrowingPairs(GrowingColumns(), separator)
-    buffers = _filled(_Buffers(pairs.columns, pairs), items)
-    places, vocabulary = pairs.sorted_names()
-    rows = TokenRows.of_buffers(buffers, len(vocabulary))
+    pairs = Pairs.growing()
+    rows = _Buffers(pairs).filled(items, 0)
+    places, vocabulary = pairs.sorted_names(separator)
+    rows.n_features = len(vocabulary)
     for start in range(0, rows.columns.size, BLOCK):
         rows.columns[start : start + BLOCK] = places[rows.columns[start : start + BLOCK]]
     return rows, vocabulary
 
 
-def _filled(buffers: _Buffers, items: Sequence[Any]) -> _Buffers:
-    for first in range(0, len(items), TOGETHER):
-        buffers.add_items(items[first : first + TOGETHER], first)
-    return buffers
-
-
 class _Buffers:
     """Growing buffers of `TokenRows`."""
 
-    def __init__(self, columns: dict[str, int], pairs: GrowingPairs | KnownPairs) -> None:
-        self.columns_by_name = columns
-        self.columns_by_pair: Mapping[str, GrowingValues | KnownValues] = pairs
+    def __init__(self, pairs: Pairs) -> None:
+        self.columns_by_name, self.columns_by_pair = pairs.columns, pairs
         self.columns = array("i")
         # Most values are 1, so only the others are kept, with where in `columns` they belong.
         self.other_values, self.other_at = array("d"), array("q")
         self.row_ends, self.offsets = array("q", [0]), array("q", [0])
         self._is_plain, self._add_dict = True, self._add_pairs
 
-    def add_items(self, items: Sequence[Any], first: int) -> None:
+    def filled(self, items: Sequence[Any], n_features: int) -> TokenRows:
+        """Return items as rows; InputError names the malformed position."""
+        for first in range(0, len(items), TOGETHER):
+            self._add_items(items[first : first + TOGETHER], first)
+        columns = np.frombuffer(self.columns, np.int32)
+        values = np.ones(columns.size if self.other_at else 0)
+        if self.other_at:
+            values[np.frombuffer(self.other_at, np.int64)] = np.frombuffer(self.other_values)
+        row_ends, offsets = np.frombuffer(self.row_ends, np.int64), np.array(self.offsets, np.int64)
+        return TokenRows(columns, row_ends, offsets, values, n_features)
+
+    def _add_items(self, items: Sequence[Any], first: int) -> None:
         """Append items, of which `first` come before; InputError names the malformed position."""
         if self._is_plain and self._add_plain(items):
             return
@@ -164,7 +148,7 @@ class _Buffers:
                 values = chain.from_iterable(map(dict.values, positions))
                 columns = map(getitem, map(self.columns_by_pair.__getitem__, names), values)
             self.columns.extend(array("i", [*columns]))  # four times as fast as from an iterator
-        except (Unplain, TypeError):  # lists, sets and dicts cannot be keys
+        except TypeError:  # of values that need a look, and of lists, sets and dicts, which cannot be keys
             del self.columns[before:]
             return False
         self.row_ends.pop()
@@ -194,7 +178,7 @@ class _Buffers:
                 self.columns.extend(map(self.columns_by_name.__getitem__, position))
                 return
             self.columns.extend(map(getitem, map(self.columns_by_pair.__getitem__, position), values))
-        except (Unplain, TypeError):
+        except TypeError:
             del self.columns[before:]
             self._add_each(position)
 

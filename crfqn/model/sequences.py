@@ -23,7 +23,7 @@ from crfqn.data.labels import (
 )
 from crfqn.data.model_file import ModelFile, narrowed
 from crfqn.data.schemes import LabelSpan, find_scheme
-from crfqn.data.vocabulary import KnownNames, Vocabulary
+from crfqn.data.vocabulary import Pairs, Vocabulary
 from crfqn.errors import InputError, ModelFileError
 from crfqn.metrics.label_arrays import span_rules
 from crfqn.model.content import (
@@ -285,15 +285,16 @@ class SequenceModel(Model):
         return of_labels if self.bigrams is None else np.union1d(of_labels, self.bigrams.features)
 
     @cached_property
-    def _names(self) -> KnownNames | None:
+    def _weighted_pairs(self) -> Pairs | None:
+        """The pairs of features that have weights; None where all have, or the vocabulary encodes items itself."""
         vocabulary, features = self.vocabulary_, self.kept_features_
         if vocabulary is None or vocabulary.encodes_items or features.size == len(vocabulary):
-            return vocabulary
-        return vocabulary.some(features)
+            return None
+        return vocabulary.pairs_of(features)
 
-    def known_names(self, vocabulary: Vocabulary) -> KnownNames:
-        """Return the names of features that have weights: others add nothing to scores, and make look-ups slower."""
-        return self._names or vocabulary
+    def known_pairs(self, vocabulary: Vocabulary) -> Pairs:
+        """Return the pairs of features that have weights: others add nothing to scores, and make look-ups slower."""
+        return vocabulary.pairs if self._weighted_pairs is None else self._weighted_pairs
 
 
 def _largest(weights: dict[Any, float], n: int, label: Any) -> list[tuple[Any, float]]:

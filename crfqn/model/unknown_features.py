@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from crfqn.data.items import Items
 from crfqn.data.token_rows import TokenRows, known_rows
-from crfqn.data.vocabulary import UNSEEN, KnownNames, Vocabulary
+from crfqn.data.vocabulary import UNSEEN, Vocabulary
 from crfqn.errors import UnknownFeaturesWarning, is_called_from, warn_caller
 
 # They score many models of the same items.
@@ -36,7 +36,7 @@ def warn_of_empty_rows(X: Any) -> None:
         warn_of_unknown(np.diff(X.tocsr().indptr))
 
 
-def warn_of_unknown_names(encoded: Items, items: Any, names: KnownNames | None) -> None:
+def warn_of_unknown_names(encoded: Items, items: Any, vocabulary: Vocabulary | None) -> None:
     """Warn of sequences without known features; rows of names were looked up among those with weights alone."""
     if (
         isinstance(encoded, TokenRows)
@@ -45,7 +45,7 @@ def warn_of_unknown_names(encoded: Items, items: Any, names: KnownNames | None) 
     ):
         return  # of one sentence it is soonest told
     n_positions = np.diff(encoded.offsets)
-    if isinstance(encoded, TokenRows) and isinstance(names, Vocabulary) and names.encodes_items:
+    if isinstance(encoded, TokenRows) and vocabulary is not None and vocabulary.encodes_items:
         warn_of_unknown(np.diff(encoded.row_ends[encoded.offsets]), n_positions)  # unknown ones have no entry
         return
     if not isinstance(encoded, TokenRows):
@@ -56,9 +56,10 @@ def warn_of_unknown_names(encoded: Items, items: Any, names: KnownNames | None) 
     counts = known_entries(encoded)
     suspects = np.flatnonzero((counts == 0) & (np.diff(encoded.row_ends[encoded.offsets]) > 0))
     counts[counts == 0] = 1  # positions without any feature were not misnamed
-    if suspects.size and names is not None:
+    if suspects.size and vocabulary is not None:
         sequences = items if isinstance(items, (list, tuple)) else list(items)
-        counts[suspects] = known_entries(known_rows([sequences[i] for i in suspects], names))
+        rows = known_rows([sequences[i] for i in suspects], vocabulary.pairs, len(vocabulary))
+        counts[suspects] = known_entries(rows)
         warn_of_unknown(counts, n_positions)
 
 

@@ -83,7 +83,7 @@ class TestPairsThatAVocabularyRemembers:
             "n": {"": UNSEEN, 0: UNSEEN, 1: 0},
         }
         assert len(vocabulary.pairs) <= 2 + 3
-        assert len(vocabulary.columns) == 2
+        assert vocabulary.columns == {"": UNSEEN, "n": 0, "w=a": 1}
 
     def test_the_error_names_the_place_after_a_good_start(self):
         with pytest.raises(

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from crfqn import ChainCRF
 from crfqn.data.encoding import encode_new, encode_sequences
 from crfqn.data.features import FeatureStore
-from crfqn.data.vocabulary import Vocabulary
+from crfqn.data.vocabulary import UNSEEN, Vocabulary
 from crfqn.errors import InputError
 from crfqn.estimators.weights import entries
 from crfqn.model.compiled_engine import Scorer
@@ -207,7 +207,7 @@ def make_named(names=NAMES, seed=0, density=0.6):
 
 def scores_of(X, vocabulary, coef, n_threads=1):
     model = sequence_model(vocabulary, coef)
-    rows = encode_new(X, vocabulary, len(vocabulary), model.known_names)
+    rows = encode_new(X, vocabulary, len(vocabulary), model.known_pairs)
     with Pool(n_threads) as pool:
         return Scorer(model.weights, np.zeros(K), pool).by_entry(rows)
 
@@ -268,15 +268,14 @@ def test_named_weights_changed_in_place_are_seen():
 def test_names_without_weights_are_not_looked_up():
     vocabulary, coef = make_named()
     model = sequence_model(vocabulary, coef)
-    names = model.known_names(vocabulary)
-    assert names is model.known_names(vocabulary)
-    kept = np.unique(coef.indices)
-    assert names.columns == {NAMES[column]: column for column in kept}
-    assert "flag" not in names.columns
-    assert names.n_features == len(NAMES)
+    pairs = model.known_pairs(vocabulary)
+    assert pairs is model.known_pairs(vocabulary)
+    columns = {NAMES[column]: column for column in np.unique(coef.indices)}
+    assert pairs.columns == {"": UNSEEN} | columns
+    assert "flag" not in pairs.columns
     _, full = make_named(density=2.0)
     full = sp.csr_array(full.toarray() + 1.0)
-    assert sequence_model(vocabulary, full).known_names(vocabulary) is vocabulary
+    assert sequence_model(vocabulary, full).known_pairs(vocabulary) is vocabulary.pairs
 
 
 def test_edges_as_a_table():

@@ -24,7 +24,7 @@ from crfqn.data.token_columns import TokenColumns
 from crfqn.data.token_rows import TokenRows
 from crfqn.data.tokenizers import BLANK, NAMES, STOP, Tokenizer, choose_tokenizer
 from crfqn.data.tokens import LETTERS, UNICODE
-from crfqn.data.vocabulary import NO_VALUE, KnownColumns, Vocabulary
+from crfqn.data.vocabulary import NO_VALUE, Vocabulary
 from crfqn.errors import InputError, TokenWarning, warn_caller
 from crfqn.messages import describe, shorten
 
@@ -48,7 +48,6 @@ class TemplateVocabulary(Vocabulary):
     def __init__(self, encoder: Encoder, source: dict[str, Any]) -> None:
         self.encoder, self.source = encoder, source
         self.has_warned_of_tokens = self.has_warned_of_share = False
-        self.n_features = encoder.n_features
 
     @cached_property
     def names(self) -> list[str]:  # type: ignore[override]
@@ -56,11 +55,6 @@ class TemplateVocabulary(Vocabulary):
         if is_hashed(self):
             return [f"hash {column}" for column in range(len(self))]
         return self.encoder.names()
-
-    @cached_property
-    def columns(self) -> dict[str, int]:  # type: ignore[override]
-        """Columns by name."""
-        return KnownColumns(zip(self.names, range(len(self)), strict=True))
 
     @cached_property
     def value_starts(self) -> NDArray[np.int32]:  # type: ignore[override]
@@ -153,6 +147,9 @@ class TemplateVocabulary(Vocabulary):
                 f"a model file keeps no code, and features come from functions ({names}): pickle the pipeline"
             )
         return self.source
+
+    def __len__(self) -> int:
+        return self.encoder.n_features
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.encoder, self.source)
