@@ -106,11 +106,11 @@ def _remove_dead_parts(target: str) -> None:
     """Remove what killed processes have left of `target`; those that are being written are locked."""
     folder, prefix = os.path.split(_part_prefix(target))
     is_part = re.compile(re.escape(prefix) + r"[0-9a-f]{12}\.part").fullmatch
-    found: list[str] = []
+    left_behind: list[str] = []
     if fcntl is not None:
         with suppress(OSError):  # a folder that may be written, but not read
-            found = [os.path.join(folder, name) for name in os.listdir(folder) if is_part(name)]
-    for part in found:
+            left_behind = [os.path.join(folder, name) for name in os.listdir(folder) if is_part(name)]
+    for part in left_behind:
         with suppress(OSError), open(part, "r+b") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.unlink(part)

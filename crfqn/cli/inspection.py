@@ -20,7 +20,7 @@ from crfqn.model.sequences import SequenceModel
 from crfqn.model.texts import tokenizer_of
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sequences import pixel_map
-from crfqn.report.facts import feature_text, fitted_model, n_features
+from crfqn.report.facts import feature_text, fitted_model, n_features, taxonomy_of
 from crfqn.result import Status
 
 # Of the estimator's parameters, those that shape a model.
@@ -123,10 +123,10 @@ def _facts(model: Any, weights: Model, path: Path, recipe: Recipe | None) -> dic
         facts |= {"tokenizer": tokenizer.name, "tokenizer_share": tokenizer.share}
     facts["data_fingerprint"] = model.training_.get("data_fingerprint")
     facts["labels"] = [*map(label_text, model.classes_)]
-    if getattr(model, "tree_", None) is not None:
-        facts["n_nodes"] = model.tree_.n_nodes
+    if (tree := taxonomy_of(model)) is not None:
+        facts["n_nodes"] = tree.n_nodes
     facts |= {"n_features": n_features(model), "n_features_used": weights.kept_features_.size}
-    dense = getattr(model, "dense_coef_", np.empty((0, 0)))
+    dense = weights.dense_coef_
     if dense.size:
         facts |= {"n_dense": dense.shape[1], "n_dense_nonzero": int(np.count_nonzero(dense))}
     n_of_features = int(weights.weights.values.size)

@@ -101,7 +101,7 @@ def features_of(model: Any, recipe: Recipe | None, path: Path) -> Featurizer | N
     """Return the features of documents that the model file keeps; None for sequences, and without a recipe."""
     if recipe is None or model.LABELS_SEQUENCES:
         return None
-    features = getattr(model, "featurizer_", None)
+    features = model.featurizer_
     if features is None:
         raise ModelFileError(f"{path}: its features cannot be read: it has none, and its recipe makes some")
     used = getattr(model, "kept_features_", ())

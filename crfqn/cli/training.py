@@ -154,7 +154,7 @@ def model_to_start_from(path: Path, prepared: Prepared) -> Any:
     model = interchange.read(path)
     if prepared.features is None or not hasattr(model, "coef_"):
         return model
-    named = feature_names(model, path) if getattr(model, "training_", None) else None
+    named = feature_names(model, path) if model.training_ else None
     if named is None:
         raise InputError(
             f"--start {path}: expected a model that `crfqn train` made of such data, which knows its features' names"

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from os import PathLike
-from types import MethodType
+from types import MappingProxyType, MethodType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -159,6 +159,8 @@ class Problem:
     reason_of_empty: str | None = None
 
 
+NOTHING: Any = None
+NO_FACTS: Any = MappingProxyType({})
 HAS_WEIGHTS = "_result"  # in a pickle: the result, whose weights are the model's
 
 
@@ -221,6 +223,12 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     NOT_SAVED: ClassVar[tuple[str, ...]] = (
         "solver", "random_state", "verbose", "callback", "checkpoint", "checkpoint_every", "scoring"
     )  # fmt: skip
+
+    training_, featurizer_, _n_weights = (
+        NO_FACTS,
+        NOTHING,
+        0,
+    )  # facts of a training or a file that few models have
 
     _keep_parameters = keep_parameters
 

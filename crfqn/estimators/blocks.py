@@ -174,10 +174,10 @@ class Blocks:
 
 def check_alone(blocks: Blocks, y: Any, sample_weight: Any, validation: Any) -> None:
     """Raise InputError for labels and weights beside blocks, which have their own, and for validation items."""
-    for name, given in (("y", y), ("sample_weight", sample_weight), ("validation", validation)):
-        if given is not None:
+    for name, value in (("y", y), ("sample_weight", sample_weight), ("validation", validation)):
+        if value is not None:
             raise InputError(
-                f"{name}: blocks have their own labels and weights; expected None, got {describe(given)}"
+                f"{name}: blocks have their own labels and weights; expected None, got {describe(value)}"
             )
 
 
@@ -272,7 +272,7 @@ class Writer:
         ((is_of_sequences, n_columns),) = kinds
         if not (is_of_sequences or n_columns):
             raise InputError("batches: expected at least one feature, got none")
-        labels = list(chain.from_iterable(found.tolist() for found in classes))
+        labels = list(chain.from_iterable(names_of_batch.tolist() for names_of_batch in classes))
         classes_, _ = encode_labels(labels, np.arange(len(labels) + 1))
         vocabulary = names.vocabulary()
         return Seen(classes_, vocabulary, n_columns or len(vocabulary or ()), is_of_sequences)
@@ -288,12 +288,12 @@ class Writer:
     def second_pass(self, seen: Seen, most: int) -> Iterator[Block]:
         """Yield blocks of up to so many positions, of one item at least."""
         waiting: list[tuple[Sequences, Labels, Vector]] = []
-        for X, y, given in self.read():
+        for X, y, sample_weight in self.read():
             if has_no_position(X):
                 continue
             items, _ = self.encoded(X, seen.vocabulary)
             targets = encode_known_labels(y, items.offsets, seen.classes)
-            weights = check_item_weights(given, len(items))
+            weights = check_item_weights(sample_weight, len(items))
             weights = np.ones(len(items)) if weights is None else weights
             filled = items.lengths > 0
             if not filled.all():

@@ -161,7 +161,7 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
         training. Items for a loaded model of a table are its cells, unless they are a sparse matrix of its features."""
         X = canonical(X)
         if not is_new and not hasattr(X, "tocsr"):
-            table = getattr(self, "featurizer_", None)
+            table = self.featurizer_
             if isinstance(table, Table):
                 ends, columns, values = table.read(X)
                 X = scipy.sparse.csr_array((values, columns, ends), shape=(ends.size - 1, table.n_columns))

@@ -75,7 +75,7 @@ def known_classes(model: Any, classes: Any) -> Any:
 def _distinct(model: Any, classes: Any) -> Any:
     """Return the labels of the parameter `classes`, sorted; InputError where they are none, or no labels."""
     try:
-        names = model._label_names(classes)[0] if hasattr(model, "_label_names") else item_labels(classes)
+        names = item_labels(classes) if model.LABELS_SEQUENCES else model._label_names(classes)[0]
         labels = column_or_1d(names)
         distinct, _ = encode_labels(labels, np.arange(labels.size + 1))
     except InputError as error:

@@ -63,9 +63,9 @@ def whole_content(model: Any, extra: dict[str, Any] | None = None, dtype: str = 
         | ({} if result.held_out is None else {"held_out": held_out_content(result.held_out)}),
         "extra": extra or {},
     }
-    if training := getattr(model, "training_", None):
-        content.metadata["training"] = training
-    if featurizer := getattr(model, "featurizer_", None):
+    if model.training_:
+        content.metadata["training"] = model.training_
+    if featurizer := model.featurizer_:
         has_weights = hasattr(model, "coef_")  # else features are made of all
         used = np.unique(model.coef_.indices) if has_weights else np.arange(model.n_features_in_)
         content.metadata["featurizer"] = featurizer.as_dict(used)

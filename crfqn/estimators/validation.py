@@ -44,7 +44,7 @@ def named_scorer(model: Any) -> tuple[str, Callable[..., float]]:
     if scoring == OWN_SCORE:
         return scoring, lambda model, X, y: model.score(X, y)
     if scoring == "f1":
-        if not hasattr(model, "_span_scheme"):
+        if not model.LABELS_SEQUENCES:
             return named_scorer_of("f1_macro")
         scheme = model._span_scheme
         return (
@@ -95,9 +95,9 @@ def _waiting_scorers() -> Iterator[Any]:
         root = str(frame.f_globals.get("__name__")).partition(".")[0]
         if root == "sklearn":
             for name in ("scorer", "self"):
-                found = frame.f_locals.get(name)
-                several = found if isinstance(found, dict) else getattr(found, "_scorers", None)
-                yield from [found] if several is None else several.values()
+                scorer = frame.f_locals.get(name)
+                several = scorer if isinstance(scorer, dict) else getattr(scorer, "_scorers", None)
+                yield from [scorer] if several is None else several.values()
         elif root != __name__.partition(".")[0]:
             return
         frame = frame.f_back

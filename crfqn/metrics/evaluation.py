@@ -308,6 +308,6 @@ def score_parts(model: Any, parts: Iterable[tuple[Sequence[Any], list[Any]]]) ->
     tree = getattr(model, "tree_", None)
     if tree is None:
         _check_known(spelling, true)
-    if tree is not None and model.taxonomy is None:  # made of labels: another label is a miss, no mistake
+    elif model.taxonomy is None:  # made of labels: another label is a miss, no mistake
         tree = extend_taxonomy(tree, true, model.separator)
     return score_documents(true, predicted, tree)

@@ -155,12 +155,9 @@ def _averaged(
         counts, weights = (counts * weights).sum(axis=1, keepdims=True), np.ones(1)
     are_empty = counts.sum(axis=0) == 0
     shared, predicted, true = counts + are_empty  # which makes the ratios of two empty sets 1
-    ratios = [_ratio(shared, predicted), _ratio(shared, true), _ratio(2 * shared, predicted + true)]
+    parts = (shared, predicted), (shared, true), (2 * shared, predicted + true)
+    ratios = [np.divide(*part, out=np.zeros_like(part[1]), where=part[1] > 0) for part in parts]
     return PrecisionRecallF1(*(float(np.average(ratio, weights=weights)) for ratio in ratios))
-
-
-def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)
 
 
 def _score(measure: Callable[..., PrecisionRecallF1], part: str) -> Callable[..., float]:
@@ -251,7 +248,9 @@ def compare_paths(
     if not true.names.size:
         raise InputError("expected at least one label to score, got none")
     weights = check_item_weights(sample_weight, true.names.size)
-    tree = open_taxonomy(taxonomy, _both(true, predicted), separator)
+    # Objects, so that numbers beside strings do not become strings.
+    names = np.concatenate([true.names.astype(object), predicted.names.astype(object)])
+    tree = open_taxonomy(taxonomy, PathLabels(names, true.form or predicted.form), separator)
     is_rows = true.is_rows or predicted.is_rows
     with _errors_in("y_true"):
         true_nodes = find_nodes(tree, true.names, taxonomy, is_rows)
@@ -268,13 +267,6 @@ def compare_paths(
         weights=np.ones(true.names.size) if weights is None else weights,
         has_root=taxonomy is not None and np.count_nonzero(tree.depths == 0) == 1,
     )
-
-
-def _both(true: PathLabels, predicted: PathLabels) -> PathLabels:
-    """Return the labels of both sides, from which a taxonomy is inferred where none is given."""
-    # As objects, so that numbers beside strings are seen, and do not become strings.
-    names = np.concatenate([true.names.astype(object), predicted.names.astype(object)])
-    return PathLabels(names, true.form or predicted.form)
 
 
 @contextmanager

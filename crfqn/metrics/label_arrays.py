@@ -7,9 +7,10 @@ Shapes: I items, N positions, K distinct labels, S spans; roles are numbers in `
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,14 +37,6 @@ class LabelCodes(NamedTuple):
     labels: list[Any]
 
 
-class _Numbers(dict):
-    """Dict that gives a new key the next number."""
-
-    def __missing__(self, key: Any) -> int:
-        self[key] = number = len(self)
-        return number
-
-
 def encode_pair(y_true: Any, y_pred: Any) -> LabelCodes:
     """Return two lists of I label sequences, or one flat item each, as numbers; InputError for no positions, other
     numbers of items or of labels in an item (named), no label sequences."""
@@ -58,7 +51,8 @@ def encode_pair(y_true: Any, y_pred: Any) -> LabelCodes:
         raise InputError(
             f"item {i}: expected {true_lengths[i]} predicted labels, one for each true one, got {lengths[i]}"
         )
-    ends, numbers = np.cumsum(lengths), _Numbers()
+    ends = np.cumsum(lengths)
+    numbers: dict[Any, int] = defaultdict(count().__next__)  # a new label has the next number
     if not lengths.any():
         raise InputError("y_true: expected at least one label to score, got none")
     true_codes, codes = (_codes(items, numbers, int(ends[-1])) for items in (true, predicted))
@@ -83,7 +77,7 @@ def check_pair(true: list[Any], predicted: list[Any], distinct: Iterable[Any]) -
         )
 
 
-def _codes(items: list[Any], numbers: _Numbers, n_positions: int) -> NDArray[np.int32]:
+def _codes(items: list[Any], numbers: dict[Any, int], n_positions: int) -> NDArray[np.int32]:
     """Return the numbers of all labels; as bytes first, which are made faster than any array."""
     if len(numbers) <= BYTES:
         with suppress(ValueError):  # a number that is no byte
@@ -101,16 +95,11 @@ def _by_item(name: str, y: Any) -> tuple[list[Any], NDArray[np.int64]]:
     if kinds and all(issubclass(kind, str) for kind in kinds):
         items = [items]
     elif not kinds <= {list, tuple}:
-        items = [_as_list(name, i, item) for i, item in enumerate(items)]
+        for i, item in enumerate(items):
+            if not isinstance(item, (list, tuple, np.ndarray)):
+                raise InputError(f"{name}, item {i}: expected a list of labels, got {describe(item)}")
+            items[i] = item.tolist() if isinstance(item, np.ndarray) else item
     return items, np.fromiter(map(len, items), np.int64, len(items))
-
-
-def _as_list(name: str, i: int, item: Any) -> list[Any] | tuple[Any, ...]:
-    if isinstance(item, np.ndarray):
-        return item.tolist()
-    if not isinstance(item, (list, tuple)):
-        raise InputError(f"{name}, item {i}: expected a list of labels, got {describe(item)}")
-    return item
 
 
 def span_rules(scheme: Scheme, labels: list[Any]) -> tuple[SpanRules, list[str]]:

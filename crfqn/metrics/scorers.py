@@ -162,14 +162,21 @@ class OwnTreeScorer:
     separator: str = "/"
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-        scorer = _made_scorer(self.name, self._tree(estimator, y), self.separator)
+        owner, tree = (
+            estimator,
+            None,
+        )  # the fitted estimator with a taxonomy, perhaps inside a search or a pipeline
+        while owner is not None and not isinstance(
+            getattr(owner, "tree_", None), LabelTree
+        ):  # as of decision trees
+            steps = getattr(owner, "steps", None)
+            owner = steps[-1][1] if steps else getattr(owner, "best_estimator_", None)
+        if owner is not None:
+            tree = owner.tree_
+            if getattr(owner, "taxonomy", owner) is None:  # it was inferred from the labels of a fold
+                tree = extend_taxonomy(tree, y, getattr(owner, "separator", self.separator))
+        scorer = _made_scorer(self.name, tree, self.separator)
         return scorer(estimator, X, y, sample_weight=sample_weight)
-
-    def _tree(self, estimator: Any, y: Any) -> LabelTree | None:
-        owner = _tree_owner(estimator)
-        if owner is None or getattr(owner, "taxonomy", owner) is not None:
-            return None if owner is None else owner.tree_
-        return extend_taxonomy(owner.tree_, y, getattr(owner, "separator", self.separator))
 
 
 def _made_scorer(name: str, taxonomy: Any, separator: str) -> Callable[..., float]:
@@ -183,16 +190,6 @@ def _made_scorer(name: str, taxonomy: Any, separator: str) -> Callable[..., floa
             f"expected a name among {expected} or 'level_accuracy:<n>', n >= 1, got {describe(name)}"
         )
     return make_scorer(_accuracy_at_level, level=int(level), **settings)
-
-
-def _tree_owner(estimator: Any) -> Any:
-    """Return the fitted estimator with a taxonomy, `tree_`, perhaps inside a search or a pipeline; None without one."""
-    while estimator is not None:
-        if isinstance(getattr(estimator, "tree_", None), LabelTree):  # decision trees have another `tree_`
-            return estimator
-        steps = getattr(estimator, "steps", None)
-        estimator = steps[-1][1] if steps else getattr(estimator, "best_estimator_", None)
-    return None
 
 
 def _accuracy_at_level(
@@ -234,11 +231,11 @@ def make_span_scorer(
     >>> from crfqn.metrics import make_span_scorer
     >>> search = GridSearchCV(ChainCRF(), {"l1": [0.5, 1.0]}, scoring=make_span_scorer("IOB2"))
     """
-    found = find_scheme(scheme)
+    name = find_scheme(scheme).name
     check_average(average)
     if measure not in MEASURES:
         raise InputError(f"measure: expected one of {list(MEASURES)}, got {describe(measure)}")
-    return make_scorer(_span_score, scheme=found.name, measure=measure, average=average, strict=strict)
+    return make_scorer(_span_score, scheme=name, measure=measure, average=average, strict=strict)
 
 
 def chunk_scorer(average: str = "micro") -> Callable[..., float]:

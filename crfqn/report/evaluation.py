@@ -41,15 +41,6 @@ MOST_REASONS = 8
 HERE = re.compile(r"[^\[\]|=]+\[0\]=(.*)", re.S)
 
 
-class Mistake(NamedTuple):
-    """How often a label was taken for another, and which share of its occurrences that is."""
-
-    given: str
-    predicted: str
-    n_times: int
-    share: float
-
-
 @dataclass(frozen=True, eq=False)
 class EvaluationSection:
     """Given and predicted labels of items as text (a str, or a list of str for sequences and sets: `has_sets`), their
@@ -93,12 +84,16 @@ class EvaluationSection:
         """Given and predicted labels position by position, or item by item."""
         return flat_labels(self.given), flat_labels(self.predicted)
 
-    def mistakes(self) -> list[Mistake]:
-        """Return which label was taken for which, the most frequent first."""
+    def mistakes(self) -> list[dict[str, Any]]:
+        """Return which label was taken for which and how often, the most frequent first, and which share of its
+        occurrences that is."""
         true, predicted = self.flat
         support = Counter(true)
         wrong = Counter((a, b) for a, b in zip(true, predicted, strict=True) if a != b)
-        return [Mistake(a, b, n, n / support[a]) for (a, b), n in wrong.most_common(MOST_CONFUSIONS)]
+        return [
+            {"given": a, "predicted": b, "n_times": n, "share": n / support[a]}
+            for (a, b), n in wrong.most_common(MOST_CONFUSIONS)
+        ]
 
     def confusion(self) -> ConfusionDisplay | None:
         """Return the confusion matrix, of many labels the MOST_LABELS with the most errors; None for sets."""
@@ -208,37 +203,103 @@ def has_marginals(model: Any) -> bool:
     return hasattr(model, "predict_marginals" if model.LABELS_SEQUENCES else "predict_proba")
 
 
-def worst_errors(
-    model: Any,
-    weights: Model | None,
-    evaluation: EvaluationSection,
-    n_errors: int,
-    texts: Sequence[Any] | None,
-    pixels: Pixels | None,
-) -> list[Error]:
-    """Return at most `n_errors` wrong items whose given labels have the least probability, or else the most wrong
-    positions; `texts` says how items (a str) or positions (a list of str) read, `pixels` shows images."""
-    pairs = list(zip(evaluation.given, evaluation.predicted, strict=True))
-    wrong = [i for i, (a, b) in enumerate(pairs) if (set(a) != set(b) if evaluation.has_sets else a != b)]
-    if not wrong:
-        return []
-    likelihoods = _likelihoods(model, evaluation, wrong)
-    n_wrong = np.array([_count_wrong(*pairs[i]) for i in wrong])
-    order = np.lexsort((-n_wrong, np.where(np.isnan(likelihoods), 0.0, likelihoods)))[:n_errors]
-    items = [wrong[k] for k in order]
-    tables: list[Any] = [None] * len(items)
-    if has_marginals(model):
-        X = take(evaluation.X, items)
-        tables = [*(model.predict_marginals(X) if model.LABELS_SEQUENCES else model.predict_proba(X))]
-    labels = [*map(label_text, model.classes_)]
-    errors = []
-    for i, k, table in zip(items, order, tables, strict=True):
-        error = Error(i + 1, float(likelihoods[k]), int(n_wrong[k]))
-        if model.LABELS_SEQUENCES:
-            errors.append(_sequence_error(labels, evaluation, error, table, texts, pixels))
-        else:
-            errors.append(_item_error(labels, weights, evaluation, error, table, texts, pixels))
-    return errors
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """Finds the items that an estimator labels wrongly; `weights` is its Model, None without weights of features.
+
+    `texts` says how items (a str) or positions (a list of str) read, `pixels` shows images.
+    """
+
+    model: Any
+    weights: Model | None
+    evaluation: EvaluationSection
+    texts: Sequence[Any] | None = None
+    pixels: Pixels | None = None
+
+    def worst(self, n_errors: int) -> list[Error]:
+        """Return at most `n_errors` wrong items whose given labels have the least probability, or else the most wrong
+        positions."""
+        model, evaluation = self.model, self.evaluation
+        pairs = list(zip(evaluation.given, evaluation.predicted, strict=True))
+        wrong = [i for i, (a, b) in enumerate(pairs) if (set(a) != set(b) if evaluation.has_sets else a != b)]
+        if not wrong:
+            return []
+        likelihoods = self._likelihoods(wrong)
+        n_wrong = np.ones(len(wrong), np.int64)
+        for k, (given, predicted) in enumerate(pairs[i] for i in wrong):
+            if not isinstance(given, str) and len(given) != len(predicted):
+                n_wrong[k] = len(set(given) ^ set(predicted))
+            elif not isinstance(given, str):
+                n_wrong[k] = sum(a != b for a, b in zip(given, predicted, strict=True))
+        order = np.lexsort((-n_wrong, np.where(np.isnan(likelihoods), 0.0, likelihoods)))[:n_errors]
+        items = [wrong[k] for k in order]
+        tables: list[Any] = [None] * len(items)
+        if has_marginals(model):
+            X = take(evaluation.X, items)
+            tables = [*(model.predict_marginals(X) if model.LABELS_SEQUENCES else model.predict_proba(X))]
+        described = self._of_sequence if model.LABELS_SEQUENCES else self._of_item
+        return [
+            described(Error(i + 1, float(likelihoods[k]), int(n_wrong[k])), table)
+            for i, k, table in zip(items, order, tables, strict=True)
+        ]
+
+    @cached_property
+    def _labels(self) -> list[str]:
+        return [*map(label_text, self.model.classes_)]
+
+    def _likelihoods(self, items: list[int]) -> NDArray[np.float64]:
+        """Return log P(given labels) of items; -inf where a label is unknown to the model, nan without
+        probabilities."""
+        values = np.full(len(items), np.nan)
+        if not hasattr(self.model, "log_likelihood") or self.evaluation.has_sets:
+            return values
+        labels = known_labels(self.model, [self.evaluation.given[i] for i in items])
+        known = [k for k, item in enumerate(labels) if item is not None]
+        values[:] = -np.inf
+        if known:
+            X = take(self.evaluation.X, [items[k] for k in known])
+            values[known] = self.model.log_likelihood(X, [labels[k] for k in known])
+        return values
+
+    def _probable(self, row: Any, given: str) -> list[Probable]:
+        """Return the most probable labels of a position, and the given one if it is none of them."""
+        if row is None:
+            return []
+        labels = self._labels
+        best = np.argsort(-row, kind="stable")[:TOP].tolist()
+        if given in labels and labels.index(given) not in best:
+            best[-1] = labels.index(given)
+        return [Probable(labels[k], float(row[k])) for k in best]
+
+    def _of_sequence(self, error: Error, table: Any) -> Error:
+        """Return the error with its positions around the first wrong one."""
+        evaluation, i = self.evaluation, error.number - 1
+        true, predicted, item = evaluation.given[i], evaluation.predicted[i], take(evaluation.X, [i])[0]
+        first_wrong = next(t for t, (a, b) in enumerate(zip(true, predicted, strict=True)) if a != b)
+        begin = max(0, min(first_wrong - MOST_POSITIONS // 2, len(true) - MOST_POSITIONS))
+        positions = []
+        for t in range(begin, min(begin + MOST_POSITIONS, len(true))):
+            if self.texts is not None:
+                text = str(self.texts[i][t]) if t < len(self.texts[i]) else ""
+            else:
+                text = "" if self.pixels else _text(evaluation.X, item, t)
+            image = ink_of(self.pixels, evaluation.X, item, t)
+            marginals = self._probable(None if table is None else table[t], true[t])
+            positions.append(Position(true[t], predicted[t], text, image, marginals))
+        return replace(error, n_positions=len(true), positions=positions, n_before=begin)
+
+    def _of_item(self, error: Error, table: Any) -> Error:
+        """Return the error with its only position, and the features that support the predicted label."""
+        evaluation, i = self.evaluation, error.number - 1
+        true, predicted, row = evaluation.given[i], evaluation.predicted[i], take(evaluation.X, [i])
+        text = "" if self.texts is None else self.texts[i]
+        if isinstance(text, list) and len(text) == 1 and isinstance(text[0], dict):  # a table's row
+            text = ", ".join(f"{name} {cell}" for name, cell in text[0].items())
+        if evaluation.has_sets:
+            return replace(error, positions=[Position(", ".join(true), ", ".join(predicted), str(text))])
+        image = ink_of(self.pixels, evaluation.X, row, 0)
+        position = Position(true, predicted, str(text), image, self._probable(table, true))
+        return replace(error, positions=[position], reasons=_reasons(self.weights, row, true, predicted))
 
 
 def take(X: Any, items: list[int]) -> Any:
@@ -249,92 +310,6 @@ def take(X: Any, items: list[int]) -> Any:
         return X[np.array(items, np.int64)]
     values = X if hasattr(X, "__getitem__") else list(X)
     return [values[i] for i in items]
-
-
-def _count_wrong(given: Any, predicted: Any) -> int:
-    if isinstance(given, str):
-        return 1
-    if len(given) != len(predicted):
-        return len(set(given) ^ set(predicted))
-    return sum(a != b for a, b in zip(given, predicted, strict=True))
-
-
-def _likelihoods(model: Any, evaluation: EvaluationSection, items: list[int]) -> NDArray[np.float64]:
-    """Return log P(given labels) of items; -inf where a label is unknown to the model, nan without probabilities."""
-    values = np.full(len(items), np.nan)
-    if not hasattr(model, "log_likelihood") or evaluation.has_sets:
-        return values
-    labels = known_labels(model, [evaluation.given[i] for i in items])
-    known = [k for k, item in enumerate(labels) if item is not None]
-    values[:] = -np.inf
-    if known:
-        X = take(evaluation.X, [items[k] for k in known])
-        values[known] = model.log_likelihood(X, [labels[k] for k in known])
-    return values
-
-
-def _probable(labels: list[str], row: Any, given: str) -> list[Probable]:
-    """Return the most probable labels of a position, and the given one if it is none of them."""
-    if row is None:
-        return []
-    best = np.argsort(-row, kind="stable")[:TOP].tolist()
-    if given in labels and labels.index(given) not in best:
-        best[-1] = labels.index(given)
-    return [Probable(labels[k], float(row[k])) for k in best]
-
-
-def _sequence_error(
-    labels: list[str],
-    evaluation: EvaluationSection,
-    error: Error,
-    table: Any,
-    texts: Any,
-    pixels: Pixels | None,
-) -> Error:
-    """Return the error with its positions around the first wrong one."""
-    i = error.number - 1
-    true, predicted, item = evaluation.given[i], evaluation.predicted[i], take(evaluation.X, [i])[0]
-    first_wrong = next(t for t, (a, b) in enumerate(zip(true, predicted, strict=True)) if a != b)
-    begin = max(0, min(first_wrong - MOST_POSITIONS // 2, len(true) - MOST_POSITIONS))
-
-    def text(t: int) -> str:
-        if texts is not None:
-            return str(texts[i][t]) if t < len(texts[i]) else ""
-        return "" if pixels else _text(evaluation.X, item, t)
-
-    positions = [
-        Position(
-            true[t],
-            predicted[t],
-            text(t),
-            ink_of(pixels, evaluation.X, item, t),
-            _probable(labels, None if table is None else table[t], true[t]),
-        )
-        for t in range(begin, min(begin + MOST_POSITIONS, len(true)))
-    ]
-    return replace(error, n_positions=len(true), positions=positions, n_before=begin)
-
-
-def _item_error(
-    labels: list[str],
-    weights: Model | None,
-    evaluation: EvaluationSection,
-    error: Error,
-    table: Any,
-    texts: Any,
-    pixels: Pixels | None,
-) -> Error:
-    """Return the error with its only position, and what spoke for the predicted label."""
-    i = error.number - 1
-    true, predicted, row = evaluation.given[i], evaluation.predicted[i], take(evaluation.X, [i])
-    text = "" if texts is None else texts[i]
-    if isinstance(text, list) and len(text) == 1 and isinstance(text[0], dict):  # a table's row
-        text = ", ".join(f"{name} {cell}" for name, cell in text[0].items())
-    if evaluation.has_sets:
-        return replace(error, positions=[Position(", ".join(true), ", ".join(predicted), str(text))])
-    image = ink_of(pixels, evaluation.X, row, 0)
-    position = Position(true, predicted, str(text), image, _probable(labels, table, true))
-    return replace(error, positions=[position], reasons=_reasons(weights, row, true, predicted))
 
 
 def _text(X: Any, item: Any, t: int) -> str:

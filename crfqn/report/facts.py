@@ -16,6 +16,7 @@ import numpy as np
 from crfqn.data.labels import label_text
 from crfqn.model.model import Model
 from crfqn.result import Result, Status
+from crfqn.taxonomy.tree import LabelTree
 
 PACKAGES = ("crfqn", "numpy", "scipy", "numba", "scikit-learn", "matplotlib", "Jinja2")
 SILENT = ("callback", "taxonomy", "verbose", "warm_start")  # parameters that say nothing about the model
@@ -43,8 +44,13 @@ def feature_text(name: Any) -> str:
 
 def n_features(model: Any) -> int:
     """Return the number of features of the training, where the model's file has it, else of the model."""
-    of_training = getattr(model, "training_", {}).get("n_features")
+    of_training = model.training_.get("n_features")
     return of_training if type(of_training) is int else int(model.n_features_in_)
+
+
+def taxonomy_of(model: Any) -> LabelTree | None:
+    """Return the taxonomy of a model's labels, None if it has none."""
+    return getattr(model, "tree_", None)
 
 
 class Fact(NamedTuple):
@@ -79,7 +85,7 @@ def n_possible(estimator: Any, weights: Model | None) -> int:
     """Return the number of weights that the model could have; 0 where it has none of single features."""
     if weights is None:
         return 0
-    known = getattr(estimator, "_n_weights", None) or getattr(estimator, "training_", {}).get("n_weights")
+    known = estimator._n_weights or estimator.training_.get("n_weights")
     if estimator.LABELS_SEQUENCES and isinstance(known, int):
         return known
     n_rows = len(weights.node_names)
@@ -117,7 +123,7 @@ def summary(estimator: Any) -> str:
     """Return a sentence on what the model does."""
     labelled = "each position of a sequence" if estimator.LABELS_SEQUENCES else "each item"
     how_many = "any" if hasattr(estimator, "predict_sets") else "one"
-    tree = getattr(estimator, "tree_", None)
+    tree = taxonomy_of(estimator)
     nodes = "" if tree is None else f", in a taxonomy of {tree.n_nodes:,} nodes"
     return (
         f"{type(estimator).__name__}: labels {labelled} with {how_many} of {len(estimator.classes_):,} labels{nodes}, "
@@ -127,7 +133,7 @@ def summary(estimator: Any) -> str:
 
 def recipe_table(estimator: Any) -> dict[str, Any]:
     """Return the recipe that the model was trained by, as JSON values; empty if there was none."""
-    recipe = getattr(estimator, "training_", {}).get("recipe")
+    recipe = estimator.training_.get("recipe")
     return recipe if isinstance(recipe, dict) else {}
 
 
@@ -136,9 +142,9 @@ def identity(estimator: Any, weights: Model | None, file_facts: list[Fact]) -> l
     facts = [Fact("estimator", type(estimator).__name__), *file_facts]
     if recipe := recipe_table(estimator):
         facts.append(Fact("recipe", f"{recipe.get('name', '')}: {recipe.get('title', '')}"))
-    fingerprint = getattr(estimator, "training_", {}).get("data_fingerprint")
+    fingerprint = estimator.training_.get("data_fingerprint")
     facts.append(Fact("training data", f"sha256 {fingerprint}" if fingerprint else "no fingerprint was kept"))
-    labels, tree = estimator.classes_, getattr(estimator, "tree_", None)
+    labels, tree = estimator.classes_, taxonomy_of(estimator)
     names = ", ".join(map(label_text, labels[:30])) + (", …" if len(labels) > 30 else "")
     facts.append(Fact("labels", f"{len(labels):,}: {names}"))
     if tree is not None:

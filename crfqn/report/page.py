@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crfqn.atomic_write import check_writable, replace_file
 from crfqn.data.hybrid import refuse_dense
@@ -24,7 +23,7 @@ from crfqn.model.sequences import SequenceModel
 from crfqn.parameters import Parameter
 from crfqn.plot.curves import ConvergenceDisplay, PathDisplay
 from crfqn.plot.matrices import TransitionsDisplay
-from crfqn.report.evaluation import MOST_LABELS, EvaluationSection, has_marginals, worst_errors
+from crfqn.report.evaluation import MOST_LABELS, Errors, EvaluationSection, has_marginals
 from crfqn.report.facts import (
     Fact,
     ending,
@@ -36,10 +35,11 @@ from crfqn.report.facts import (
     parameters,
     recipe_table,
     summary,
+    taxonomy_of,
     versions,
 )
 from crfqn.report.images import SQUARE, Pictures, Pixels
-from crfqn.report.weights import Transition, characters, densities, open_tree, strongest
+from crfqn.report.weights import characters, densities, open_tree, strongest
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -121,12 +121,18 @@ def make_report(model: Any, data: Any = None, **contents: Any) -> str:
     if isinstance(model, str | PathLike):
         from crfqn import interchange
 
-        file_facts, name = _file_facts(Path(model)), Path(model).stem
-        model = interchange.read(model)
+        path = Path(model)
+        model, content = interchange.read(model), path.read_bytes()
+        digest = hashlib.sha256(content).hexdigest()
+        file_facts, name = (
+            [Fact("model file", f"{path.name}, {len(content):,} bytes, sha256 {digest}")],
+            path.stem,
+        )
     refuse_dense(model, "report")
     weights = fitted_model(model, wanted.feature_names)
     evaluation = None if data is None else EvaluationSection.of(model, data, wanted.source)
     pixels = Pixels.of(weights, n_features(model), wanted.image_shape)
+    parts = Parts(model, weights, wanted, evaluation, pixels)
     script = environment.get_template("page.js").render()
     return environment.get_template("page.html").render(
         title=wanted.title or name or recipe_table(model).get("name") or f"A model of {type(model).__name__}",
@@ -134,7 +140,7 @@ def make_report(model: Any, data: Any = None, **contents: Any) -> str:
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         is_sequence=model.LABELS_SEQUENCES,
-        has_taxonomy=getattr(model, "tree_", None) is not None,
+        has_taxonomy=taxonomy_of(model) is not None,
         has_marginals=has_marginals(model),
         n_labels=len(model.classes_),
         evaluation=evaluation,
@@ -144,113 +150,102 @@ def make_report(model: Any, data: Any = None, **contents: Any) -> str:
         identity=identity(model, weights, file_facts),
         parameters=parameters(model),
         versions=versions(),
-        **_of_training(model, wanted),
-        **_of_weights(model, weights, wanted, evaluation, pixels),
-        **_of_data(model, weights, wanted, evaluation, pixels),
+        **parts.training(),
+        **parts.features(),
+        **parts.data(),
     )
 
 
-def _of_training(model: Any, wanted: Contents) -> dict[str, Any]:
-    """Return convergence and regularisation path, as pictures and rows."""
-    pictures, trace = Pictures(), model.result_.trace
-    by_passes = ConvergenceDisplay.of(model, "passes") if trace else None
-    path = _path_rows(model, wanted)
-    about = (
-        "Convergence: relative gaps, certified and estimated, and the objective against passes over the data"
-    )
-    about_path = "Regularisation path: score, non-zeros, gap and seconds by strength"
-    return {
-        "convergence": [] if by_passes is None else pictures.panels(by_passes, about),
-        "trace": trace.rows,
-        "path": path,
-        "path_pictures": pictures.panels(PathDisplay.from_rows(path), about_path) if path else [],
-        "path_parameter": next((name for name in ("l1", "group_l1") if path and name in path[0]), ""),
-    }
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Makes the parts of a page: of an estimator, its Model (None without weights of features) and its evaluation."""
 
+    model: Any
+    weights: Model | None
+    wanted: Contents
+    evaluation: EvaluationSection | None
+    pixels: Pixels | None
 
-def _of_weights(
-    model: Any,
-    weights: Model | None,
-    wanted: Contents,
-    evaluation: EvaluationSection | None,
-    pixels: Pixels | None,
-) -> dict[str, Any]:
-    """Return sparsity, transitions, strongest features, the taxonomy and the characters of images."""
-    content: dict[str, Any] = {"n_possible": n_possible(model, weights), "features": [], "characters": []}
-    if weights is not None:
-        rows, n_left_out = strongest(weights, wanted.n_features)
-        content |= {"features": rows, "n_left_out": n_left_out, "densities": densities(weights)}
-        content["characters"] = [] if pixels is None else characters(weights, pixels, evaluation)
-    if isinstance(weights, SequenceModel):
-        content["transitions"] = [
-            Transition(label_text(before), label_text(after), weight)
-            for (before, after), weight in weights.strongest_transitions(MOST_TRANSITIONS)
-        ]
-        display = TransitionsDisplay.of(model)
-        shown = _strongest_labels(display)
-        labels = [label_text(model.classes_[row]) for row in shown]
-        display = TransitionsDisplay(display.weights[np.ix_(shown, shown)], labels)
-        content["transition_labels"] = display.labels
-        about = "Weights of transitions from the label of a row to the label of a column"
-        content["transition_pictures"] = Pictures("t").panels(display, about, SQUARE)
-    tree, by_node = getattr(model, "tree_", None), dict[str, list[Any]]()
-    for row in content["features"] if tree is not None else ():
-        by_node.setdefault(row.label, []).append(row)
-    return content | {"tree": open_tree(tree, weights, evaluation, by_node)}
+    def training(self) -> dict[str, Any]:
+        """Return convergence and regularisation path, as pictures and rows."""
+        pictures, trace = Pictures(), self.model.result_.trace
+        path = _path_rows(self.model, self.wanted)
+        about = "Convergence: relative gaps, certified and estimated, and the objective against passes over the data"
+        about_path = "Regularisation path: score, non-zeros, gap and seconds by strength"
+        return {
+            "convergence": pictures.panels(ConvergenceDisplay.of(self.model, "passes"), about)
+            if trace
+            else [],
+            "trace": trace.rows,
+            "path": path,
+            "path_pictures": pictures.panels(PathDisplay.from_rows(path), about_path) if path else [],
+            "path_parameter": next((name for name in ("l1", "group_l1") if path and name in path[0]), ""),
+        }
 
+    def features(self) -> dict[str, Any]:
+        """Return sparsity, transitions, strongest features, the taxonomy and the characters of images."""
+        weights = self.weights
+        content: dict[str, Any] = {
+            "n_possible": n_possible(self.model, weights),
+            "features": [],
+            "characters": [],
+        }
+        if weights is not None:
+            rows, n_left_out = strongest(weights, self.wanted.n_features)
+            content |= {"features": rows, "n_left_out": n_left_out, "densities": densities(weights)}
+            if self.pixels is not None:
+                content["characters"] = characters(weights, self.pixels, self.evaluation)
+        if isinstance(weights, SequenceModel):
+            content["transitions"] = [
+                {"before": label_text(before), "after": label_text(after), "weight": weight}
+                for (before, after), weight in weights.strongest_transitions(MOST_TRANSITIONS)
+            ]
+            display = TransitionsDisplay.of(self.model)  # of many labels those with the largest transitions
+            largest = np.maximum(np.abs(display.weights).max(axis=0), np.abs(display.weights).max(axis=1))
+            shown = np.sort(np.argsort(-largest, kind="stable")[:MOST_LABELS])
+            content["transition_labels"] = [label_text(self.model.classes_[row]) for row in shown]
+            display = TransitionsDisplay(display.weights[np.ix_(shown, shown)], content["transition_labels"])
+            about = "Weights of transitions from the label of a row to the label of a column"
+            content["transition_pictures"] = Pictures("t").panels(display, about, SQUARE)
+        tree, by_node = taxonomy_of(self.model), dict[str, list[Any]]()
+        for row in content["features"] if tree is not None else ():
+            by_node.setdefault(row.label, []).append(row)
+        return content | {"tree": open_tree(tree, weights, self.evaluation, by_node)}
 
-def _of_data(
-    model: Any,
-    weights: Model | None,
-    wanted: Contents,
-    evaluation: EvaluationSection | None,
-    pixels: Pixels | None,
-) -> dict[str, Any]:
-    """Return scores, confusion and worst errors."""
-    if evaluation is None:
-        return {"mistakes": []}
-    if wanted.texts is not None and len(wanted.texts) != len(evaluation.given):
-        raise InputError(
-            f"texts: expected one for each of {len(evaluation.given)} items, got {len(wanted.texts)}"
-        )
-    display, chunks = evaluation.confusion(), evaluation.scores.chunks
-    about = "Confusion: the share of each given label (row) that was predicted as each label (column)"
-    return {
-        "span_scores": [] if chunks is None else [chunks.every, *chunks.types],
-        "confusion_labels": [] if display is None else display.display_labels,
-        "mistakes": [] if evaluation.has_sets else evaluation.mistakes(),
-        "confusion_pictures": [] if display is None else Pictures("c").panels(display, about, SQUARE),
-        "errors": worst_errors(model, weights, evaluation, wanted.n_errors, wanted.texts, pixels),
-    }
-
-
-def _strongest_labels(display: TransitionsDisplay) -> NDArray[np.int64]:
-    """Return the numbers of the labels that a picture shows: all, or the MOST_LABELS with the largest transitions."""
-    largest = np.maximum(np.abs(display.weights).max(axis=0), np.abs(display.weights).max(axis=1))
-    return np.sort(np.argsort(-largest, kind="stable")[:MOST_LABELS])
+    def data(self) -> dict[str, Any]:
+        """Return scores, confusion and worst errors."""
+        evaluation, texts = self.evaluation, self.wanted.texts
+        if evaluation is None:
+            return {"mistakes": []}
+        if texts is not None and len(texts) != len(evaluation.given):
+            raise InputError(
+                f"texts: expected one for each of {len(evaluation.given)} items, got {len(texts)}"
+            )
+        display, chunks = evaluation.confusion(), evaluation.scores.chunks
+        about = "Confusion: the share of each given label (row) that was predicted as each label (column)"
+        return {
+            "span_scores": [] if chunks is None else [chunks.every, *chunks.types],
+            "confusion_labels": [] if display is None else display.display_labels,
+            "mistakes": [] if evaluation.has_sets else evaluation.mistakes(),
+            "confusion_pictures": [] if display is None else Pictures("c").panels(display, about, SQUARE),
+            "errors": Errors(self.model, self.weights, evaluation, texts, self.pixels).worst(
+                self.wanted.n_errors
+            ),
+        }
 
 
 def _path_rows(model: Any, wanted: Contents) -> list[dict[str, Any]]:
     """Return the rows of the regularisation path that was given or kept, checked."""
     rows = wanted.regularization_path
     if rows is None:
-        rows = getattr(model, "training_", {}).get("regularization_path") or []
-    elif hasattr(rows, "rows"):
+        rows = model.training_.get("regularization_path") or []
+    elif not isinstance(rows, list) and hasattr(rows, "rows"):
         rows = rows.rows()
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InputError(
             f"regularization_path: expected a RegularizationPath or its rows, got {describe(rows)}"
         )
     return rows[:MOST_PATH_ROWS]
-
-
-def _file_facts(path: Path) -> list[Fact]:
-    try:
-        content = path.read_bytes()
-    except OSError:  # the reader of model files says why
-        return []
-    digest = hashlib.sha256(content).hexdigest()
-    return [Fact("model file", f"{path.name}, {len(content):,} bytes, sha256 {digest}")]
 
 
 def _environment() -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,22 +34,6 @@ class Weighted(NamedTuple):
     weight: float
 
 
-class Transition(NamedTuple):
-    """Row of the table of transitions."""
-
-    before: str
-    after: str
-    weight: float
-
-
-class Density(NamedTuple):
-    """Number of weights of one label or node, and the sum of their sizes."""
-
-    label: str
-    n_weights: int
-    total: float
-
-
 def strongest(weights: Model, n_features: int) -> tuple[list[Weighted], int]:
     """Return the `n_features` strongest features of each label or node, in the model's order, and how many labels with
     weights are left out: beyond MOST_ROWS those with few."""
@@ -65,51 +49,42 @@ def strongest(weights: Model, n_features: int) -> tuple[list[Weighted], int]:
     return rows, int(np.count_nonzero(counts)) - int(np.count_nonzero(counts[shown]))
 
 
-def densities(weights: Model) -> list[Density]:
-    """Return the number of weights of each label or node, the most first, at most MOST_ROWS."""
+def densities(weights: Model) -> list[dict[str, Any]]:
+    """Return the number of weights of each label or node and the sum of their sizes, the most first, at most
+    MOST_ROWS."""
     totals = np.asarray(abs(weights.coef_).sum(axis=1)).ravel()
     counts, names = weights.n_node_weights, weights.node_names
     order = np.argsort(-counts, kind="stable")[:MOST_ROWS]
     return [
-        Density(label_text(names[node]), int(counts[node]), float(totals[node])) for node in order.tolist()
+        {"label": label_text(names[node]), "n_weights": int(counts[node]), "total": float(totals[node])}
+        for node in order.tolist()
     ]
 
 
-class Character(NamedTuple):
-    """Label with the image of its weights and, where there is data, the mean of its images."""
-
-    label: str
-    weights: str
-    mean: str
-    n_weights: int
-
-
-def characters(weights: Model, pixels: Pixels, evaluation: EvaluationSection | None) -> list[Character]:
-    """Return the images of each label, on one scale of weights; at most MOST_CHARACTERS."""
+def characters(weights: Model, pixels: Pixels, evaluation: EvaluationSection | None) -> list[dict[str, Any]]:
+    """Return for each label the image of its weights, on one scale, and, where there is data, the mean of its images;
+    at most MOST_CHARACTERS."""
     labels = [*map(label_text, weights.node_names[:MOST_CHARACTERS])]
     images = [pixels.weights_of(weights, node) for node in range(len(labels))]
     largest = max(float(np.abs(image).max()) for image in images)
-    means = {} if evaluation is None else _means(pixels, evaluation)
+    means: dict[str, str] = {}
+    columns = None if evaluation is None else pixels.columns_in(evaluation.X)
+    if evaluation is not None and columns is not None and not evaluation.has_sets:
+        matrix = getattr(evaluation.X, "matrix", evaluation.X)[:, columns]
+        true = np.array(evaluation.flat[0])
+        for label in np.unique(true):
+            mean = np.asarray(matrix[np.flatnonzero(true == label)].mean(axis=0))
+            means[str(label)] = ink_image(mean.reshape(pixels.shape))
     counts = np.diff(weights.weights.row_ends).tolist()
     return [
-        Character(label, weight_image(image, largest), means.get(label, ""), n_weights)
-        for label, image, n_weights in zip(labels, images, counts, strict=False)
+        {
+            "label": label,
+            "weights": weight_image(image, largest),
+            "mean": means.get(label, ""),
+            "n_weights": n,
+        }
+        for label, image, n in zip(labels, images, counts, strict=False)
     ]
-
-
-def _means(pixels: Pixels, evaluation: EvaluationSection) -> dict[str, str]:
-    """Return the mean image of each label in the data."""
-    columns = pixels.columns_in(evaluation.X)
-    if columns is None or evaluation.has_sets:
-        return {}
-    matrix = getattr(evaluation.X, "matrix", evaluation.X)[:, columns]
-    labels = np.array(evaluation.flat[0])
-    return {
-        str(label): ink_image(
-            np.asarray(matrix[np.flatnonzero(labels == label)].mean(axis=0)).reshape(pixels.shape)
-        )
-        for label in np.unique(labels)
-    }
 
 
 @dataclass(frozen=True)
@@ -149,10 +124,12 @@ def open_tree(
     nodes = []
     for (node, depth, is_inner), after in zip(walk, [*walk[1:], None], strict=True):
         next_depth = 0 if after is None else after[1]
-        name = str(tree.names[node])
+        name, parent = str(tree.names[node]), int(tree.parents[node])
+        above = "" if parent == NO_PARENT else str(tree.names[parent])
+        adds = name[len(above) :].lstrip("/.:>| ") if above and name.startswith(above) else ""
         nodes.append(
             Node(
-                _last_part(name, tree, node),
+                adds or name,  # what a path adds to that of the node above
                 name,
                 is_inner,
                 int(counts[node]),
@@ -175,13 +152,6 @@ def _walk(tree: LabelTree, n_shown: int) -> Iterator[tuple[int, int, bool]]:
         node = stack.pop()
         yield node, int(tree.depths[node]), bool(children[node])
         stack += children[node][::-1]
-
-
-def _last_part(name: str, tree: LabelTree, node: int) -> str:
-    """Return what a name adds to that of the node above, where names are paths."""
-    parent = int(tree.parents[node])
-    above = "" if parent == NO_PARENT else str(tree.names[parent])
-    return name[len(above) :].lstrip("/.:>| ") or name if above and name.startswith(above) else name
 
 
 def _scores(tree: LabelTree, evaluation: EvaluationSection) -> dict[int, SpanCounts]:

@@ -70,15 +70,12 @@ class TestMistakes:
         self.assert_mistake(here("data", "verify", "x"), 2, "no dataset 'x'")
 
     def test_debug_shows_the_traceback(self, here, tmp_path):
-        run = here("train", "nope", cwd=tmp_path, CRFQN_DEBUG="1")
-        assert run.returncode == 2
-        assert "Traceback" in run.stderr
+        here("train", "nope", cwd=tmp_path, CRFQN_DEBUG="1", error="Traceback")
 
 
 class TestData:
     def test_list(self, here, tmp_path):
-        run = here("data", "list", cwd=tmp_path, CRFQN_DATA=None)
-        assert run.returncode == 0
+        run = here("data", "list", cwd=tmp_path, CRFQN_DATA=None, code=0)
         assert "built in" in run.stdout
         assert "not here: crfqn data get ocr" in run.stdout
         rows = json.loads(here("data", "list", "--json", cwd=tmp_path, CRFQN_DATA=None).stdout)
@@ -91,8 +88,7 @@ class TestData:
     def test_missing_and_damaged(self, here, tmp_path):
         assert here("data", "verify", "ocr", cwd=tmp_path, CRFQN_DATA=None).returncode == 3
         (tmp_path / "letter.derived.tsv.gz").write_bytes(b"no")
-        run = here("data", "verify", "ocr", cwd=tmp_path, CRFQN_DATA=str(tmp_path))
-        assert run.returncode == 3
+        run = here("data", "verify", "ocr", cwd=tmp_path, CRFQN_DATA=str(tmp_path), code=3)
         assert "checksum" in run.stderr
 
     @pytest.mark.skipif("CRFQN_DATA" not in os.environ, reason="needs the OCR data in CRFQN_DATA")

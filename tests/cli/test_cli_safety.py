@@ -53,9 +53,7 @@ class TestFilesThatAModelNames:
             recipe.rename(model.parent / "other.toml")
         else:
             recipe.write_text(RECIPE.replace("test.txt", "more.txt") if change == "other files" else "\x00")
-        run = here("evaluate", model)
-        assert run.returncode == 2
-        assert "'train.txt' and 'test.txt'" in run.stderr
+        run = here("evaluate", model, error="'train.txt' and 'test.txt'")
         assert "name a labelled file to evaluate on" in run.stderr
         assert here("evaluate", model, model.parent / "test.txt").returncode == 0
 
@@ -89,9 +87,7 @@ class TestFilesThatAModelNames:
         for source, words in ((7, "recipe_source: expected the name of a file"), ("\x00", "is not there")):
             model.training_ = {"recipe": recipe, "recipe_source": source}
             model.save(folder / "m")
-            run = here("evaluate", "m")
-            assert run.returncode == 2
-            assert words in run.stderr
+            here("evaluate", "m", error=words)
 
     @pytest.mark.parametrize("key", ["train", "test", "taxonomy"])
     def test_pipes_in_the_place_of_data(self, here, folder, key):

@@ -11,8 +11,7 @@ from crfqn.cli.compilation import FIRST_FITS
 def test_what_was_compiled_is_not_compiled_again(tmp_path):
     found, folder = [], str(tmp_path)
     for given, settings in (["--to", folder], {}), ([], {"CRFQN_CODE": folder}):
-        done = crfqn("compile", "CalibratedLeastSquares", "-q", "--json", *given, **settings)
-        assert done.returncode == 0, done.stderr
+        done = crfqn("compile", "CalibratedLeastSquares", "-q", "--json", *given, **settings, code=0)
         assert not done.stderr
         (row,) = json.loads(done.stdout)
         assert row["name"] == "CalibratedLeastSquares"
@@ -24,8 +23,9 @@ def test_what_was_compiled_is_not_compiled_again(tmp_path):
 
 
 def test_a_table_and_a_total(monkeypatch, tmp_path):
-    done = run_here(monkeypatch, tmp_path, "compile", "GeneralizedLeastSquares", "CalibratedLeastSquares")
-    assert done.returncode == 0, done.stderr
+    done = run_here(
+        monkeypatch, tmp_path, "compile", "GeneralizedLeastSquares", "CalibratedLeastSquares", code=0
+    )
     assert done.stderr.split("\n") == ["GeneralizedLeastSquares ...", "CalibratedLeastSquares ...", ""]
     first, second, total = done.stdout.splitlines()
     assert first.startswith("GeneralizedLeastSquares ")
@@ -40,14 +40,10 @@ def test_every_estimator_has_a_first_fit():
 
 
 def test_a_name_that_is_not_known(monkeypatch, tmp_path):
-    done = run_here(monkeypatch, tmp_path, "compile", "Nobody")
-    assert done.returncode == 2
-    assert "expected names of ChainCRF, " in done.stderr
+    done = run_here(monkeypatch, tmp_path, "compile", "Nobody", error="expected names of ChainCRF, ")
     assert "got 'Nobody'" in done.stderr
 
 
 def test_a_folder_that_cannot_be_made(monkeypatch, tmp_path):
     (tmp_path / "file").touch()
-    done = run_here(monkeypatch, tmp_path, "compile", "--to", "file/code")
-    assert done.returncode == 2
-    assert "--to: cannot make the folder" in done.stderr
+    run_here(monkeypatch, tmp_path, "compile", "--to", "file/code", error="--to: cannot make the folder")

@@ -29,10 +29,7 @@ def run(tmp_path, monkeypatch):
     [("s.conll", "s.npy", [], 3), ("t.text", "t.npz", ["--structure", "flat"], 2)],
 )
 def test_from_files_to_labels(run, tmp_path, file, dense, more, n_dense):
-    trained = run(
-        "train", "--data", file, *more, "--dense", dense, "--dense-l2", "0.5", "-q", "-o", "m.crfqn"
-    )
-    assert trained.returncode == 0, trained.stderr
+    run("train", "--data", file, *more, "--dense", dense, "--dense-l2", "0.5", "-q", "-o", "m.crfqn", code=0)
     model = load(tmp_path / "m.crfqn")
     assert (model.n_dense_, model.dense_l2) == (n_dense, 0.5)
     scores = json.loads(run("evaluate", "m.crfqn", file, "--dense", dense, "--json").stdout)

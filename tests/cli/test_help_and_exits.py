@@ -23,8 +23,7 @@ class TestHelp:
         assert (run.returncode, run.stderr.strip()) == (0, "set()")
 
     def test_help_names_everything(self, here):
-        run = here("--help")
-        assert run.returncode == 0
+        run = here("--help", code=0)
         for word in ("train", "predict", "evaluate", "inspect", "data", "quickstart", "Exit codes"):
             assert word in run.stdout
         words = " ".join(run.stdout.split())  # lines break elsewhere by another version of typer
@@ -35,8 +34,7 @@ class TestHelp:
         "name", ["train", "predict", "evaluate", "inspect", "data", "quickstart", "data list", "data get"]
     )
     def test_every_command_has_help(self, here, name):
-        run = here(*name.split(), "--help")
-        assert run.returncode == 0
+        run = here(*name.split(), "--help", code=0)
         assert f"crfqn {name}" in run.stdout
 
     def test_version(self, here):

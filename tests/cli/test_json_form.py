@@ -33,8 +33,7 @@ def folder(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         for name, structure in (("flat", "flat"), ("tree", "taxonomy")):
             options = ("--structure", structure, "--l1", 0.001, "-q", "-o", f"{name}.crfqn")
-            run = run_here(patch, path, "train", "--data", f"{name}.text", *options)
-            assert run.returncode == 0, run.stderr
+            run_here(patch, path, "train", "--data", f"{name}.text", *options, code=0)
     (path / "labelled.conll").write_text(
         "".join(f"{w} {k}\n" for w, k in zip(WORDS, LABELS, strict=True)) + "\nBob O\n"
     )
@@ -44,8 +43,7 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def predict(folder, monkeypatch):
     def predict(model, *options, text=TEXT + "\n"):
-        run = run_here(monkeypatch, folder, "predict", f"{model}.crfqn", *options, input=text)
-        assert run.returncode == 0, run.stderr
+        run = run_here(monkeypatch, folder, "predict", f"{model}.crfqn", *options, input=text, code=0)
         return [json.loads(line, parse_constant=pytest.fail) for line in run.stdout.splitlines()]
 
     return predict
@@ -117,8 +115,9 @@ def test_what_is_written_is_read_again(folder, monkeypatch, predict, options):
         assert [position["w"] for position in data.inputs[0]] == WORDS
         run = run_here(monkeypatch, folder, "evaluate", "spans.crfqn", path, "--json")
         assert json.loads(run.stdout)["accuracy"] == (1.0 if source == ("--text",) else 8 / 9)
-        run = run_here(monkeypatch, folder, "train", "--data", path, "--l1", 0.01, "-q", "-o", "again.crfqn")
-        assert run.returncode == 0, run.stderr
+        run = run_here(
+            monkeypatch, folder, "train", "--data", path, "--l1", 0.01, "-q", "-o", "again.crfqn", code=0
+        )
         again = run_here(monkeypatch, folder, "predict", "spans.crfqn", path, "--to", "jsonl", *EVERYTHING)
         (found, *_) = map(json.loads, again.stdout.splitlines())
         assert found["labels"] == LABELS

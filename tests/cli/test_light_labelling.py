@@ -65,8 +65,7 @@ def test_the_same_bytes_either_way(folder, monkeypatch, model, source, options):
             ["predict", f"{model}.crfqn", source, *options],
             ["evaluate", f"{model}.crfqn", source],
         ):
-            run = run_here(monkeypatch, folder, *command)
-            assert run.returncode == 0, run.stderr
+            run = run_here(monkeypatch, folder, *command, code=0)
             written.append((run.stdout, run.stderr))
     assert written[0][0].count("\n") >= 60
     assert written[:2] == written[2:4] == written[4:]
@@ -122,8 +121,7 @@ def test_inspect_says_what_the_estimator_says(folder, tmp_path, monkeypatch, kin
         if not is_light:
             monkeypatch.setattr(crfqn.cli.inspection, "MODELS", {})
         for options in ([], ["--json"]):
-            run = run_here(monkeypatch, tmp_path, "inspect", "model.crfqn", *options)
-            assert run.returncode == 0
+            run = run_here(monkeypatch, tmp_path, "inspect", "model.crfqn", *options, code=0)
             found.append(run.stdout)
     assert found[:2] == found[2:]
 

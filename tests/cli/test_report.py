@@ -38,8 +38,7 @@ def test_page_with_scores(here, tmp_path):
 
 
 def test_without_data_it_says_so(here, tmp_path):
-    run = here("model.crfqn", "-o", "page.html", "--json")
-    assert run.returncode == 0, run.stderr
+    run = here("model.crfqn", "-o", "page.html", "--json", code=0)
     size = (tmp_path / "page.html").stat().st_size
     assert json.loads(run.stdout) == {"path": "page.html", "bytes": size, "n_items": None}
     assert run.stderr.startswith(
@@ -49,8 +48,7 @@ def test_without_data_it_says_so(here, tmp_path):
 
 
 def test_standard_input(here, tmp_path):
-    run = here("model.crfqn", "-", input="A\tw[0]=a\nB\tw[0]=b\n")
-    assert run.returncode == 0, run.stderr
+    here("model.crfqn", "-", input="A\tw[0]=a\nB\tw[0]=b\n", code=0)
     assert "None: every label is right." in (tmp_path / "report.html").read_text("utf-8")
 
 
@@ -63,17 +61,13 @@ def test_standard_input(here, tmp_path):
     ],
 )
 def test_bad_input(here, tmp_path, arguments, message):
-    run = here(*arguments)
-    assert run.returncode == 2
-    assert message in run.stderr
+    here(*arguments, error=message)
     assert not (tmp_path / "report.html").exists()
 
 
 def test_labels_that_are_missing(here, tmp_path):
     (tmp_path / "bare.txt").write_text("\tw[0]=a\n")
-    run = here("model.crfqn", "bare.txt")
-    assert run.returncode == 2
-    assert "bare.txt: has no labels to compare with" in run.stderr
+    here("model.crfqn", "bare.txt", error="bare.txt: has no labels to compare with")
 
 
 def test_errors_show_the_first_column(monkeypatch, tmp_path):
@@ -82,8 +76,7 @@ def test_errors_show_the_first_column(monkeypatch, tmp_path):
     (tmp_path / "train.conll").write_text(rows * 4)
     (tmp_path / "test.conll").write_text("dog NN A\nthe DT A\n\n")
     run_here(monkeypatch, tmp_path, "train", "--data", "train.conll", "-o", "model.crfqn", "-q")
-    run = run_here(monkeypatch, tmp_path, "report", "model.crfqn", "test.conll")
-    assert run.returncode == 0, run.stderr
+    run_here(monkeypatch, tmp_path, "report", "model.crfqn", "test.conll", code=0)
     errors = (tmp_path / "report.html").read_text("utf-8").split('<section id="errors"')[1]
     assert "<bdi>dog</bdi>" in errors
     assert "<bdi>NN</bdi>" not in errors

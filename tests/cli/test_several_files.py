@@ -43,8 +43,7 @@ def run(folder, monkeypatch):
 
 
 def fingerprint(run, folder, *arguments):
-    done = run("train", *QUICK, *arguments)
-    assert done.returncode == 0, done.stderr
+    run("train", *QUICK, *arguments, code=0)
     return crfqn.load(folder / "m.crfqn").training_["data_fingerprint"]
 
 
@@ -72,8 +71,7 @@ class TestTraining:
     @pytest.mark.parametrize("name", ["a.conll", "./a.conll", "[ab].conll", "a.*"])
     def test_a_file_that_is_named_twice_counts_once(self, run, folder, name):
         once = fingerprint(run, folder, "--data", "a.conll", "--data", "b.conll")
-        done = run("train", *QUICK, "--data", "a.conll", "--data", name, "--data", "b.conll")
-        assert done.returncode == 0, done.stderr
+        done = run("train", *QUICK, "--data", "a.conll", "--data", name, "--data", "b.conll", code=0)
         assert crfqn.load(folder / "m.crfqn").training_["data_fingerprint"] == once
         assert done.stderr.count("Warning: named twice, and counted once: a.conll") == 1
 
@@ -83,8 +81,7 @@ class TestTraining:
         )
 
     def test_standard_input_is_one_of_them(self, run, folder):
-        done = run("train", *QUICK, "--data", "a.conll", "--data", "-", input=FILES["b.conll"])
-        assert done.returncode == 0, done.stderr
+        run("train", *QUICK, "--data", "a.conll", "--data", "-", input=FILES["b.conll"], code=0)
         assert crfqn.load(folder / "m.crfqn").classes_.tolist() == ["A", "B", "C", "D"]
 
     def test_texts_and_tables(self, run, folder):
@@ -98,15 +95,15 @@ class TestTraining:
         assert "of 3 whole items (test part)" in done.stdout
 
     def test_the_model_knows_its_test_files(self, run, folder):
-        done = run("train", *QUICK, "--data", "parts", "--test", "parts")
-        assert done.returncode == 0, done.stderr
+        run("train", *QUICK, "--data", "parts", "--test", "parts", code=0)
         recipe = crfqn.load(folder / "m.crfqn").training_["recipe"]
         assert recipe["data"]["train"] == [str(folder / "parts" / name) for name in ("a.conll", "b.conll")]
         assert recipe["name"] == "parts"
 
     def test_dropped_columns(self, run, folder):
-        done = run("train", *QUICK, "--data", "r1.csv", "--structure", "flat", "--drop", "day", "--drop", "3")
-        assert done.returncode == 0, done.stderr
+        run(
+            "train", *QUICK, "--data", "r1.csv", "--structure", "flat", "--drop", "day", "--drop", "3", code=0
+        )
         assert crfqn.load(folder / "m.crfqn").training_["recipe"]["data"]["drop"] == "day,shop"
 
     @pytest.mark.parametrize("command", ["path", "cv"])
@@ -144,16 +141,24 @@ class TestTraining:
 )  # fmt: skip
 def test_errors_name_the_file(run, folder, options, message):
     (folder / "hollow").mkdir()
-    done = run("train", *QUICK, *(option for name in options for option in ("--data", name)))
-    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
+    run("train", *QUICK, *(option for name in options for option in ("--data", name)), error=message)
     assert not (folder / "m.crfqn").exists()
 
 
 def test_places_of_labels_are_those_of_their_files(run, folder):
     (folder / "p1.labels").write_text("a/b\tone\n")
     (folder / "p2.labels").write_text("a/c\ttwo\n\na//d\tthree\n")
-    done = run("train", *QUICK, "--data", "p1.labels", "--data", "p2.labels", "--structure", "taxonomy")
-    assert (done.returncode, "p2.labels, line 3" in done.stderr) == (2, True), done.stderr
+    run(
+        "train",
+        *QUICK,
+        "--data",
+        "p1.labels",
+        "--data",
+        "p2.labels",
+        "--structure",
+        "taxonomy",
+        error="p2.labels, line 3",
+    )
 
 
 class TestOptionsGivenTwice:
@@ -173,8 +178,7 @@ class TestOptionsGivenTwice:
         ],
     )
     def test_are_refused(self, run, arguments, name):
-        done = run(*arguments)
-        assert (done.returncode, f"{name} given twice" in done.stderr) == (2, True), done.stderr
+        run(*arguments, error=f"{name} given twice")
 
     def test_by_every_command(self, run):
         """No command keeps the last of two values without a word."""
@@ -190,8 +194,7 @@ class TestOptionsGivenTwice:
                     continue
                 value = () if option.is_flag else ("1",)
                 words = (name,) if isinstance(name, str) else name
-                done = run(*words, option.opts[0], *value, option.opts[-1], *value)
-                assert done.returncode == 2
+                done = run(*words, option.opts[0], *value, option.opts[-1], *value, code=2)
                 assert "given twice" in " ".join(done.stderr.split()), (name, option.name, done.stderr)
                 n_options += 1
         assert n_options > 50

@@ -28,8 +28,7 @@ def folder(tmp_path_factory):
     path.joinpath("train.conll").write_text(COLUMNS * 3)
     with pytest.MonkeyPatch.context() as patch:
         options = ("--columns", "w pos", "--l1", 0.1, "-o", "m.crfqn", "--threads", 1, "-q")
-        run = run_here(patch, path, "train", "--data", "train.conll", *options)
-        assert run.returncode == 0, run.stderr
+        run_here(patch, path, "train", "--data", "train.conll", *options, code=0)
     return path
 
 
@@ -84,8 +83,7 @@ def test_an_error_in_the_middle(run, folder, command):
         "standard input, line 9: expected 2 columns (w, pos) and perhaps a label, got 1: 'dog'" in done.stderr
     )
     assert done.stdout == ("B-NP\nI-NP\nB-VP\n\nB-NP\nB-VP\n\n" if command == "predict" else "")
-    done = run("predict", "m.crfqn", "-o", "labels", input=text)
-    assert done.returncode == 2
+    done = run("predict", "m.crfqn", "-o", "labels", input=text, code=2)
     assert [path.name for path in folder.iterdir() if "labels" in path.name] == []
 
 
@@ -104,9 +102,7 @@ def test_closed_standard_streams(run):
         ("evaluate", "m.crfqn", "-"),
         ("train", "--data", "-", "--format", "conll"),
     ):
-        done = run(*command, input=None)
-        assert done.returncode == 2
-        assert "crfqn: standard input is closed; name a file, or pipe the items in" in done.stderr
+        run(*command, input=None, error="crfqn: standard input is closed; name a file, or pipe the items in")
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")

@@ -129,21 +129,13 @@ def test_averages_and_arrays():
     ("true", "predicted", "message"),
     [
         ([["O"]], [["O"], ["O"]], "expected as many predictions as true sequences, got 2 and 1"),
-        (
-            [["O"], ["O", "O"]],
-            [["O"], ["O"]],
-            "item 1: expected 2 predicted labels, one for each true one, got 1",
-        ),
+        ([["O"], ["O", "O"]], [["O"], ["O"]], "item 1: expected 2 predicted labels, one for each true one, got 1"),
         ([], [], "y_true: expected at least one label to score, got none"),
         ([["E-A"]], [["O"]], "expected labels O, B-<type>, I-<type>, got 'E-A'"),
         ([["O-A"]], [["O"]], "expected labels O, .* got 'O-A'"),
-        (
-            [["O", None]],
-            [["O", "O"]],
-            "y_true: item 0, position 1: expected a string or number as label, got None",
-        ),
+        ([["O", None]], [["O", "O"]], "y_true: item 0, position 1: expected a string or number as label, got None"),
     ],
-)
+)  # fmt: skip
 def test_bad_input(true, predicted, message):
     with pytest.raises(InputError, match=message):
         chunk_counts(true, predicted)

@@ -10,8 +10,17 @@ import pytest
 from crfqn.cli import main
 
 
-def crfqn(*arguments, cwd=None, input=None, **environment):
-    """Run the command line; `environment` values of None remove a variable."""
+def checked(run, code, error):
+    """Return a finished command that must have ended with this code, None for any; `error` is a part of the message of
+    one that refuses its input."""
+    if error is not None:
+        assert (run.returncode, error in run.stderr) == (2, True), run.stderr
+    assert code in (None, run.returncode), run.stderr
+    return run
+
+
+def crfqn(*arguments, cwd=None, input=None, code=None, error=None, **environment):
+    """Run the command line; `environment` values of None remove a variable; `code` and `error` as of `checked`."""
     variables = {
         **os.environ,
         "CRFQN_CACHE": str(cwd or "."),
@@ -19,7 +28,7 @@ def crfqn(*arguments, cwd=None, input=None, **environment):
         "COLUMNS": "120",
         **environment,
     }
-    return subprocess.run(
+    run = subprocess.run(
         [sys.executable, "-W", "error", "-m", "crfqn", *map(str, arguments)],
         cwd=cwd,
         input=input,
@@ -29,9 +38,10 @@ def crfqn(*arguments, cwd=None, input=None, **environment):
         encoding="utf-8",
         timeout=180,
     )
+    return checked(run, code, error)
 
 
-def run_here(monkeypatch, folder, *arguments, input="", **environment):
+def run_here(monkeypatch, folder, *arguments, input="", code=None, error=None, **environment):
     """The same in this process, which saves the seconds of the start-up."""
     output, messages = io.StringIO(), io.StringIO()
     with monkeypatch.context() as patch:
@@ -47,4 +57,5 @@ def run_here(monkeypatch, folder, *arguments, input="", **environment):
         patch.setattr(sys, "stderr", messages)
         with pytest.raises(SystemExit) as info:
             main()
-    return subprocess.CompletedProcess(arguments, info.value.code, output.getvalue(), messages.getvalue())
+    run = subprocess.CompletedProcess(arguments, info.value.code, output.getvalue(), messages.getvalue())
+    return checked(run, code, error)

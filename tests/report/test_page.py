@@ -19,7 +19,7 @@ from crfqn import ChainCRF, MulticlassSVC, MultilabelRanker, StagewiseRegression
 from crfqn.errors import InputError, ModelFileError
 from crfqn.metrics import SpanCounts
 from crfqn.report import make_report, write_report
-from crfqn.report.evaluation import MOST_LABELS, MOST_POSITIONS, EvaluationSection, worst_errors
+from crfqn.report.evaluation import MOST_LABELS, MOST_POSITIONS, Errors, EvaluationSection
 from crfqn.report.facts import ending, parameters
 from crfqn.report.images import Pixels
 from crfqn.report.weights import open_tree, strongest
@@ -149,7 +149,7 @@ def test_strongest_features_are_those_of_the_model(cases):
 
 
 def errors_of(model, X, y, n, texts=None):
-    return worst_errors(model, model.model_, EvaluationSection.of(model, (X, y)), n, texts, None)
+    return Errors(model, model.model_, EvaluationSection.of(model, (X, y)), texts).worst(n)
 
 
 class TestErrors:
@@ -275,18 +275,10 @@ class TestPixels:
     ("status", "gap", "expected"),
     [
         (Status.CONVERGED, 1e-4, "The certificate ended the run"),
-        (
-            Status.ESTIMATED,
-            0.5,
-            "The estimate ended the run before the certificate: within 3 % of the optimum",
-        ),
-        (
-            Status.MAX_ITER,
-            np.nan,
-            "Neither the certificate nor the estimate ended the run; it stopped: the limit",
-        ),
+        (Status.ESTIMATED, 0.5, "The estimate ended the run before the certificate: within 3 % of the optimum"),
+        (Status.MAX_ITER, np.nan, "Neither the certificate nor the estimate ended the run; it stopped: the limit"),
     ],
-)
+)  # fmt: skip
 def test_what_ended_the_run(status, gap, expected):
     empty = np.empty(0)
     known = {"estimated_gap": 1e-4, "tol": 0.03}

@@ -23,7 +23,14 @@ from crfqn.data.labels import encode_labels, item_labels
 from crfqn.data.matrices import canonical
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError, warn_caller
-from crfqn.estimators.base import NamedParameters, check_parameters, keep_parameters, pass_on_interrupt
+from crfqn.estimators.base import (
+    NO_FACTS,
+    NOTHING,
+    NamedParameters,
+    check_parameters,
+    keep_parameters,
+    pass_on_interrupt,
+)
 from crfqn.estimators.items import validated
 from crfqn.estimators.labels import share_right
 from crfqn.estimators.storage import save
@@ -192,6 +199,7 @@ class MulticlassSVC(NamedParameters, ClassifierMixin, BaseEstimator):
 
     KIND: ClassVar[str] = "multiclass-svc"
     LABELS_SEQUENCES: ClassVar[bool] = False
+    training_, featurizer_ = NO_FACTS, NOTHING
     RANKS_LABELS: ClassVar[bool] = False
     n_dense_: ClassVar[int] = 0
     PARAMETERS: ClassVar[Mapping[str, Parameter]] = {

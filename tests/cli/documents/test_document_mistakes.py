@@ -82,26 +82,22 @@ class TestMistakes:
             run = here(name, "m", "-", input="0 1:2\n")
             self.assert_mistake(run, 2, "m: trained on a matrix and without a recipe; use it from Python")
         self.assert_mistake(here("evaluate", "m"), 2, "m: not trained from a recipe, so it has no test data")
-        run = here("inspect", "m")
-        assert run.returncode == 0, run.stderr
+        run = here("inspect", "m", code=0)
         assert "  feature 0\n" in run.stdout
 
 
 class TestData:
     def test_the_embedded_one(self, here):
         assert here("data", "get", "stdlib").stdout == "stdlib is built in: nothing to fetch\n"
-        run = here("data", "verify", "stdlib")
-        assert run.returncode == 0
+        run = here("data", "verify", "stdlib", code=0)
         assert run.stdout.startswith("stdlib: built in: ")
 
     def test_files_in_parts(self, here, tmp_path):
-        run = here("data", "verify", "mnist", CRFQN_DATA=None)
-        assert run.returncode == 3
+        run = here("data", "verify", "mnist", CRFQN_DATA=None, code=3)
         assert "missing of its 4 files: train-images-idx3-ubyte.gz, train-labels" in run.stderr
         (tmp_path / "image_clef_train.arff").write_text("no")
         (tmp_path / "image_clef_test.arff").write_text("no")
-        run = here("data", "verify", "imageclef07a", CRFQN_DATA=str(tmp_path))
-        assert run.returncode == 3
+        run = here("data", "verify", "imageclef07a", CRFQN_DATA=str(tmp_path), code=3)
         assert "image_clef_train.arff: checksum of the unpacked content differs" in run.stderr
         run = here("data", "list", CRFQN_DATA=str(tmp_path))
         assert f"{tmp_path}/image_clef_test.arff\n" in run.stdout
@@ -111,8 +107,7 @@ class TestData:
     @pytest.mark.skipif("CRFQN_DATA" not in os.environ, reason="needs the data in CRFQN_DATA")
     def test_real_data(self, here):
         for name in ("imageclef07a", "lshtc1-task2", "mnist", "newsgroups"):
-            run = here("data", "verify", name)
-            assert run.returncode == 0, run.stderr
+            run = here("data", "verify", name, code=0)
             for path in here("data", "get", name).stdout.splitlines():
                 assert path in run.stdout
 
@@ -124,6 +119,9 @@ def test_features_that_the_weights_are_not_of(here, numbers, tmp_path):
         metadata = file.metadata | {"featurizer": featurizer | change}
         write_model(tmp_path / "m.crfqn", file.kind, file.arrays, file.strings, metadata)
         for command in ("inspect", "predict"):
-            run = here(command, tmp_path / "m.crfqn", input="0 2:8\n")
-            assert run.returncode == 2
-            assert "m.crfqn: its features are not those that its weights are of" in run.stderr
+            here(
+                command,
+                tmp_path / "m.crfqn",
+                input="0 2:8\n",
+                error="m.crfqn: its features are not those that its weights are of",
+            )

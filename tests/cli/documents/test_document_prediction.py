@@ -14,16 +14,14 @@ from crfqn.cli.prediction import MOST_LABELS
 class TestPredict:
     def test_a_new_process_needs_the_model_only(self, model, tmp_path):
         lines = f"{ZIP}\nno idea\t{ZIP}\n\n\t{LOOP}\n"
-        run = crfqn("predict", model, cwd=tmp_path, input=lines, CRFQN_DATA=None)
-        assert run.returncode == 0, run.stderr
+        run = crfqn("predict", model, cwd=tmp_path, input=lines, CRFQN_DATA=None, code=0)
         first, second, _, third = run.stdout.splitlines()
         assert first == second
         assert first.startswith("zipfile")
         assert third.startswith("asyncio/")
 
     def test_score_and_marginals_agree(self, here, model):
-        run = here("predict", model, "--score", "--marginals", "--top", 3, input=f"{ZIP}\n{LOOP}\n")
-        assert run.returncode == 0, run.stderr
+        run = here("predict", model, "--score", "--marginals", "--top", 3, input=f"{ZIP}\n{LOOP}\n", code=0)
         for line in run.stdout.splitlines():
             score, label, *pairs = line.split("\t")
             names, values = zip(*(pair.rsplit(":", 1) for pair in pairs), strict=True)
@@ -67,15 +65,15 @@ class TestPredict:
 
     def test_texts_without_a_known_word_are_counted(self, here, texts):
         for options in ((), ("--top", 2), ("--json", "--marginals"), ("--score",)):
-            run = here("predict", texts[0] / "own.crfqn", *options, input="Woof\nunheard of\n\nnever seen\n")
-            assert run.returncode == 0
+            run = here(
+                "predict", texts[0] / "own.crfqn", *options, input="Woof\nunheard of\n\nnever seen\n", code=0
+            )
             assert len(run.stdout.splitlines()) == 4
             assert run.stderr == "Warning: 3 items have no feature that the model knows\n"
 
     def test_top_implies_probabilities(self, here, texts, numbers):
         for folder, line in ((texts[0], "Woof\n"), (numbers[0], "0 2:8\n")):
-            plain = here("predict", folder / "own.crfqn", "--top", 2, input=line)
-            assert plain.returncode == 0, plain.stderr
+            plain = here("predict", folder / "own.crfqn", "--top", 2, input=line, code=0)
             assert re.fullmatch(r"dog\tdog:[\d.]+\t\w+:[\d.]+\n", plain.stdout)
             both = here("predict", folder / "own.crfqn", "--top", 2, "--marginals", input=line)
             assert both.stdout == plain.stdout
@@ -98,8 +96,7 @@ class TestPredict:
 
 class TestEvaluate:
     def test_the_test_part_of_a_taxonomy(self, here, trained, model):
-        table = here("evaluate", model)
-        assert table.returncode == 0, table.stderr
+        table = here("evaluate", model, code=0)
         content = json.loads(here("evaluate", model, "--json").stdout)
         f1 = content["hierarchy"]["f1"]
         assert f"accuracy   {content['accuracy']:.4f} of 7" in trained[1].stdout
@@ -134,8 +131,7 @@ class TestEvaluate:
 
 class TestInspect:
     def test_few_labels(self, here, texts):
-        run = here("inspect", texts[0] / "own.crfqn", "--top", 2)
-        assert run.returncode == 0, run.stderr
+        run = here("inspect", texts[0] / "own.crfqn", "--top", 2, code=0)
         for words in (
             "recipe     own: Own",
             "labels     3: bird cat dog",
@@ -176,6 +172,5 @@ class TestInspect:
         (tmp_path / "recipe.toml").write_text(
             TEXTS + "[objective]\nl1 = 0.5\nfit_intercept = true\npenalize_intercept = true\n"
         )
-        run = here("train", ".", "-q", "--threads", 1)
-        assert run.returncode == 0, run.stderr
+        here("train", ".", "-q", "--threads", 1, code=0)
         assert "  (intercept)" in here("inspect", "own.crfqn").stdout

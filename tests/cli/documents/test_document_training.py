@@ -39,8 +39,9 @@ class TestTrain:
         assert rows["accuracy"] == "1.0000 of 15 items (test part)"
 
     def test_limits_save_the_model(self, here, tmp_path):
-        run = here("train", "stdlib-flat", "--l1", 3, "--max-iter", 1, "--threads", 1, "--tol", 1e-9, "-q")
-        assert run.returncode == 4
+        run = here(
+            "train", "stdlib-flat", "--l1", 3, "--max-iter", 1, "--threads", 1, "--tol", 1e-9, "-q", code=4
+        )
         assert "Not converged" in run.stderr
         assert (tmp_path / "stdlib-flat.crfqn").is_file()
 
@@ -66,8 +67,7 @@ class TestInferred:
     def train(self, here, tmp_path, test):
         for name, content in {"recipe.toml": self.RECIPE, "train.txt": self.LINES, "test.txt": test}.items():
             (tmp_path / name).write_text(content)
-        run = here("train", ".", "--threads", 1)
-        assert run.returncode == 0, run.stderr
+        run = here("train", ".", "--threads", 1, code=0)
         return run
 
     def test_labels_of_the_test_part_change_nothing_but_the_score(self, here, tmp_path):
@@ -82,8 +82,7 @@ class TestInferred:
             ["1.0000", "of", "15"],
             ["0.8824", "of", "17"],
         ]
-        run = here("evaluate", "own.crfqn", "--json")
-        assert run.returncode == 0, run.stderr
+        run = here("evaluate", "own.crfqn", "--json", code=0)
         content = json.loads(run.stdout)
         assert (content["accuracy"], content["log_likelihood"]) == (15 / 17, None)
         assert 15 / 17 < content["hierarchy"]["f1"] < 1
@@ -98,8 +97,7 @@ class TestInferred:
 
 @pytest.mark.skipif("CRFQN_DATA" not in os.environ, reason="needs the data in CRFQN_DATA")
 def test_real_images(here, tmp_path):
-    run = here("train", "imageclef", "--l1", 100, "--threads", 2, "-q")
-    assert run.returncode == 0, run.stderr
+    run = here("train", "imageclef", "--l1", 100, "--threads", 2, "-q", code=0)
     accuracy = float(re.search(r"accuracy +([\d.]+) of 1,006 items", run.stdout)[1])
     assert accuracy > 0.5
     (tmp_path / "new").write_text("0 " + " ".join(f"{pixel}:3" for pixel in range(1, 81)))
@@ -141,8 +139,7 @@ fit_intercept = true
     )
     def test_train_evaluate_inspect_predict(self, tmp_path, monkeypatch, kind, labels, options):
         self.write(tmp_path, kind, labels)
-        train = run_here(monkeypatch, tmp_path, "train", ".", "-o", "m.crfqn", "-q", *options)
-        assert train.returncode == 0, train.stderr
+        run_here(monkeypatch, tmp_path, "train", ".", "-o", "m.crfqn", "-q", *options, code=0)
         content = json.loads(run_here(monkeypatch, tmp_path, "evaluate", "m.crfqn", "--json").stdout)
         assert (content["accuracy"], content["log_likelihood"]) == (1.0, None)
         assert [row["label"] for row in content["labels"]] == ["a", "b", "c"]
@@ -157,6 +154,12 @@ fit_intercept = true
             {"labels": label.split(",")} if kind == "ranking" else {"label": label} for label in labels
         ]
         assert list(map(json.loads, found.stdout.splitlines())) == one_each
-        refused = run_here(monkeypatch, tmp_path, "predict", "m.crfqn", "test.txt", "--marginals")
-        assert refused.returncode == 2
-        assert "--marginals is for models with probabilities" in refused.stderr
+        run_here(
+            monkeypatch,
+            tmp_path,
+            "predict",
+            "m.crfqn",
+            "test.txt",
+            "--marginals",
+            error="--marginals is for models with probabilities",
+        )

@@ -43,8 +43,7 @@ def spelled(high, low):
 @pytest.fixture
 def accuracy(here):
     def accuracy(model, name):
-        done = here("evaluate", model, name, "--json")
-        assert done.returncode == 0, done.stderr
+        done = here("evaluate", model, name, "--json", code=0)
         return json.loads(done.stdout)["accuracy"]
 
     return accuracy
@@ -53,8 +52,7 @@ def accuracy(here):
 @pytest.fixture
 def train(here):
     def train(name, *options):
-        done = here(*TRAIN, "--data", name, "-o", "m.crfqn", *options)
-        assert done.returncode == 0, done.stderr
+        here(*TRAIN, "--data", name, "-o", "m.crfqn", *options, code=0)
 
     return train
 
@@ -143,8 +141,7 @@ def test_labels_of_json_lines(here, tmp_path, train, accuracy):
 def test_label_sets_of_numbers(here, tmp_path, accuracy):
     svmlight(tmp_path / "train.svm", spelled("1,3", "2"))
     svmlight(tmp_path / "test.svm", spelled("3.0,1", "+2"))
-    done = here("train", "--structure", "ranking", "-q", "--data", "train.svm", "-o", "m.crfqn")
-    assert done.returncode == 0, done.stderr
+    here("train", "--structure", "ranking", "-q", "--data", "train.svm", "-o", "m.crfqn", code=0)
     assert load(tmp_path / "m.crfqn").classes_.tolist() == [1, 2, 3]
     assert accuracy("m.crfqn", "test.svm") == accuracy("m.crfqn", "train.svm") > 0.8
     assert set(here("predict", "m.crfqn", "test.svm").stdout.split()) >= {"1,3", "2"}
@@ -154,7 +151,7 @@ def test_sequences_in_a_table(here, tmp_path, accuracy):
     rows = "".join(f"{i // 2},{'up' if i % 3 else 'down'},{{{int(i % 3 == 0)}}}\n" for i in range(60))
     (tmp_path / "train.csv").write_text("sentence,w,label\n" + rows.format("1", "0"))
     (tmp_path / "test.csv").write_text("sentence,w,label\n" + rows.format("+1", "0.0"))
-    done = here(
+    here(
         "train",
         "--structure",
         "chain",
@@ -167,8 +164,8 @@ def test_sequences_in_a_table(here, tmp_path, accuracy):
         "m.crfqn",
         "--test",
         "test.csv",
+        code=0,
     )
-    assert done.returncode == 0, done.stderr
     assert load(tmp_path / "m.crfqn").classes_.tolist() == [0, 1]
     assert accuracy("m.crfqn", "test.csv") == 1.0
     assert set(here("predict", "m.crfqn", "test.csv").stdout.split()) == {"0", "1"}
@@ -178,9 +175,12 @@ def test_a_file_none_of_whose_labels_the_model_has(here, tmp_path, train):
     svmlight(tmp_path / "train.svm", spelled("1", "-1"))
     svmlight(tmp_path / "other.svm", spelled("2", "3"))
     train("train.svm")
-    done = here("evaluate", "m.crfqn", "other.svm")
-    assert done.returncode == 2
-    assert "other.svm: none of the labels to score by is known to the model: they are '" in done.stderr
+    done = here(
+        "evaluate",
+        "m.crfqn",
+        "other.svm",
+        error="other.svm: none of the labels to score by is known to the model: they are '",
+    )
     assert "the model has '-1', '1'" in done.stderr
     svmlight(tmp_path / "some.svm", spelled("1", "3"))
     assert here("evaluate", "m.crfqn", "some.svm").returncode == 0
