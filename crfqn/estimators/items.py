@@ -72,7 +72,7 @@ class Targets(NamedTuple):
     weights: Vector | None
 
 
-def takes_sets(model: Any) -> bool:
+def takes_sets(model: ItemEstimator) -> bool:
     """Return True for models whose items may have several labels; AttributeError, as scikit-learn asks, for others."""
     if not model.TAKES_SETS:
         raise AttributeError(f"items of a {type(model).__name__} have one label each")
@@ -509,7 +509,7 @@ def centred(features: Any, weights: Vector | None) -> Any:
         return features.centred_at(features.means(weights))
 
 
-def validated(model: Any, X: Any, *y: Any, **options: Any) -> Any:
+def validated(model: ItemEstimator, X: Any, *y: Any, **options: Any) -> Any:
     """Return rows, and labels if given, as scikit-learn's `validate_data` does; InputError for values that are too
     large, by item and feature."""
     checked = validate_data(model, X, *y, **options)

@@ -16,7 +16,7 @@ from sklearn.utils.validation import column_or_1d
 from crfqn.arrays import NO_WEIGHTS, SparseWeights, Vector
 from crfqn.data.labels import encode_labels, item_labels
 from crfqn.errors import InputError
-from crfqn.estimators.base import keep_parameters
+from crfqn.estimators.base import SparseLinearModel, keep_parameters
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights, merge_weights
 from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet
@@ -38,18 +38,18 @@ class Memory:
     centre: Vector | None = None
 
 
-def is_dual(model: Any) -> bool:
+def is_dual(model: SparseLinearModel) -> bool:
     """Return whether a batch is learned by dual decomposition: the flat hinge loss under an L2 penalty."""
     return "dual" in model._loss_form.solvers.get(getattr(model, "penalty", "l2"), ())
 
 
-def learns_online(model: Any) -> bool:
+def learns_online(model: SparseLinearModel) -> bool:
     """Return whether a batch is learned in one pass and may be forgotten; others fit what is kept of all batches
     (`reservoir.py`)."""
     return isinstance(model.solver, AveragedPerceptron) or model.solver in ONLINE or is_dual(model)
 
 
-def learns_in_batches(model: Any) -> bool:
+def learns_in_batches(model: SparseLinearModel) -> bool:
     """Return True for models that can go on; AttributeError, as scikit-learn asks, for those that would forget."""
     if hasattr(model, "coef_") and not hasattr(model, "_reservoir") and not learns_online(model):
         names = " or ".join(f"solver={name!r}" for name in ONLINE)
@@ -61,7 +61,7 @@ def learns_in_batches(model: Any) -> bool:
     return True
 
 
-def known_classes(model: Any, classes: Any) -> Any:
+def known_classes(model: SparseLinearModel, classes: Any) -> Any:
     """Return the labels of all batches, sorted: `classes` in the first call, and from then on the model's own."""
     if not hasattr(model, "classes_"):
         if classes is None:
@@ -72,7 +72,7 @@ def known_classes(model: Any, classes: Any) -> Any:
     return model.classes_
 
 
-def _distinct(model: Any, classes: Any) -> Any:
+def _distinct(model: SparseLinearModel, classes: Any) -> Any:
     """Return the labels of the parameter `classes`, sorted; InputError where they are none, or no labels."""
     try:
         names = item_labels(classes) if model.LABELS_SEQUENCES else model._label_names(classes)[0]
@@ -86,7 +86,11 @@ def _distinct(model: Any, classes: Any) -> Any:
 
 
 def learn_online(
-    model: Any, checked: Any, objective: Any, features: FeatureMap, start: SparseWeights | None
+    model: SparseLinearModel,
+    checked: SparseLinearModel,
+    objective: Any,
+    features: FeatureMap,
+    start: SparseWeights | None,
 ) -> Any:
     """Learn the items of an objective in one pass; return the model (`checked`, with the batch's labels and columns)
     with the mean of all weights. `start` are those to begin with, where the model has no memory of a pass."""
@@ -104,7 +108,7 @@ def learn_online(
     return with_pass(model, given_weights(features, online.point().sparse_weights), 0.0)
 
 
-def learn_in_dual(model: Any, checked: Any, objective: Objective) -> Any:
+def learn_in_dual(model: SparseLinearModel, checked: SparseLinearModel, objective: Objective) -> Any:
     """Learn the items of an objective, whose offset are their scores so far, and keep earlier dual variables; return
     the model of all seen. Table II of Blondel, Fujino and Ueda (2014) has the accuracy after one pass."""
     l2 = model._strengths["l2"]
@@ -118,7 +122,7 @@ def learn_in_dual(model: Any, checked: Any, objective: Objective) -> Any:
     return with_pass(model, learnt, l2, largest)
 
 
-def with_pass(model: Any, weights: SparseWeights, l2: float, violation: float = np.nan) -> Any:
+def with_pass(model: SparseLinearModel, weights: SparseWeights, l2: float, violation: float = np.nan) -> Any:
     """Return the model with the weights after one more pass under l2, the only penalty that takes part in any; nothing
     is known of its objective."""
     model.__dict__.pop("_reservoir", None)  # of other solvers' calls

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
@@ -16,6 +16,9 @@ from crfqn.arrays import Vector
 from crfqn.data.items import check_item_weights
 from crfqn.data.sequences import Sequences
 from crfqn.estimators.callbacks import with_tasks
+
+if TYPE_CHECKING:
+    from crfqn.estimators.base import SparseLinearModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +55,7 @@ class Reservoir:
         return Reservoir(joined(self.X, batch.X)[chosen], y, weights, n_seen, random)
 
 
-def refit(model: Any, X: Any, y: NDArray, sample_weight: Any) -> Any:
+def refit(model: SparseLinearModel, X: Any, y: NDArray, sample_weight: Any) -> Any:
     """Fit a model to a batch, checked, and what is kept of those before; return it."""
     is_first = not hasattr(model, "coef_")
     before = (
@@ -70,7 +73,7 @@ def refit(model: Any, X: Any, y: NDArray, sample_weight: Any) -> Any:
 
 
 @with_tasks
-def _train(model: Any, X: Any, y: NDArray, sample_weight: Vector | None, start: Any) -> Any:
+def _train(model: SparseLinearModel, X: Any, y: NDArray, sample_weight: Vector | None, start: Any) -> Any:
     """Do what `fit` does; a subclass may have another `fit`, of other arguments."""
     return model._solve(model.prepare(X, y, sample_weight, start))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
 import numpy as np
@@ -24,13 +24,16 @@ from crfqn.objectives.objective import Objective
 from crfqn.objectives.support import Support
 from crfqn.threads import Pool
 
+if TYPE_CHECKING:
+    from crfqn.estimators.chain_model import ChainModel
+
 
 @dataclass(frozen=True)
 class ChainShard:
     """How a worker makes its shard of a chain's objective; `model` has the labels and rules of all shards."""
 
     number: int
-    model: Any
+    model: ChainModel
     read: Read
     templates: Any
     columns: NDArray[np.int32] | None
@@ -61,7 +64,9 @@ class ChainShard:
         return Objective(features, loss, weights, self.support)
 
 
-def prepare_sharded(model: Any, X: Any, y: Any, sample_weight: Any, start: Any, validation: Any) -> Problem:
+def prepare_sharded(
+    model: ChainModel, X: Any, y: Any, sample_weight: Any, start: Any, validation: Any
+) -> Problem:
     """Return the training on the workers of `model.client`; X as of `Shards`, or Shards."""
     check_sharded(model, y, sample_weight)
     shards, client = Shards.of(X), connected(model.client)
@@ -90,7 +95,7 @@ def prepare_sharded(model: Any, X: Any, y: Any, sample_weight: Any, start: Any, 
     return checked._posed(objective, features, None, None, within(support, begin), validation=held)
 
 
-def check_sharded(model: Any, y: Any, sample_weight: Any) -> None:
+def check_sharded(model: ChainModel, y: Any, sample_weight: Any) -> None:
     """Refuse what shards bring themselves, and what takes all data in one place."""
     if y is not None or sample_weight is not None:
         raise InputError(
@@ -102,7 +107,7 @@ def check_sharded(model: Any, y: Any, sample_weight: Any) -> None:
         raise InputError("constraints: with a client they cannot be what was seen, as no shard has all of it")
 
 
-def sent(model: Any) -> Any:
+def sent(model: ChainModel) -> ChainModel:
     """Return what a worker needs of a model."""
     part = copy(model)
     part.client = part.callback = part.scoring = part.vocabulary_ = None
