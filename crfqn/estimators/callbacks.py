@@ -9,13 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from crfqn.progress import ProgressDisplay, telling_of_compilation
 from crfqn.result import Progress
-
-if TYPE_CHECKING:
-    from crfqn.estimators.base import SparseLinearModel
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -55,7 +52,7 @@ class Callbacks:
     The iterations are tasks of scikit-learn's callbacks, where the estimator has any, each reported once.
     """
 
-    def __init__(self, estimator: SparseLinearModel, is_watched: bool = False) -> None:
+    def __init__(self, estimator: Any, is_watched: bool = False) -> None:
         self.estimator, self.n_reported = estimator, 0
         self.context = getattr(estimator, "_callback_fit_ctx", None)
         is_sent = getattr(estimator, "client", None) is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import finalize
 
 import numpy as np
@@ -24,16 +24,13 @@ from crfqn.objectives.objective import Objective
 from crfqn.objectives.support import Support
 from crfqn.threads import Pool
 
-if TYPE_CHECKING:
-    from crfqn.estimators.chain_model import ChainModel
-
 
 @dataclass(frozen=True)
 class ChainShard:
     """How a worker makes its shard of a chain's objective; `model` has the labels and rules of all shards."""
 
     number: int
-    model: ChainModel
+    model: Any
     read: Read
     templates: Any
     columns: NDArray[np.int32] | None
@@ -64,9 +61,7 @@ class ChainShard:
         return Objective(features, loss, weights, self.support)
 
 
-def prepare_sharded(
-    model: ChainModel, X: Any, y: Any, sample_weight: Any, start: Any, validation: Any
-) -> Problem:
+def prepare_sharded(model: Any, X: Any, y: Any, sample_weight: Any, start: Any, validation: Any) -> Problem:
     """Return the training on the workers of `model.client`; X as of `Shards`, or Shards."""
     check_sharded(model, y, sample_weight)
     shards, client = Shards.of(X), connected(model.client)
@@ -95,7 +90,7 @@ def prepare_sharded(
     return checked._posed(objective, features, None, None, within(support, begin), validation=held)
 
 
-def check_sharded(model: ChainModel, y: Any, sample_weight: Any) -> None:
+def check_sharded(model: Any, y: Any, sample_weight: Any) -> None:
     """Refuse what shards bring themselves, and what takes all data in one place."""
     if y is not None or sample_weight is not None:
         raise InputError(
@@ -107,7 +102,7 @@ def check_sharded(model: ChainModel, y: Any, sample_weight: Any) -> None:
         raise InputError("constraints: with a client they cannot be what was seen, as no shard has all of it")
 
 
-def sent(model: ChainModel) -> ChainModel:
+def sent(model: Any) -> Any:
     """Return what a worker needs of a model."""
     part = copy(model)
     part.client = part.callback = part.scoring = part.vocabulary_ = None

@@ -6,15 +6,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from crfqn import metrics
 from crfqn.arrays import SparseWeights
 from crfqn.errors import InputError
 from crfqn.solvers.validation import ValidationSet
-
-if TYPE_CHECKING:
-    from crfqn.estimators.base import SparseLinearModel
 
 OWN_SCORE = "accuracy"  # what the estimators' `score` returns
 
@@ -26,7 +23,7 @@ def check_pair(validation: Any) -> tuple[Any, Any]:
     return validation[0], validation[1]
 
 
-def held_out(model: SparseLinearModel, X: Any, y: Any, cost: float) -> ValidationSet:
+def held_out(model: Any, X: Any, y: Any, cost: float) -> ValidationSet:
     """Return the items X with labels y as what a run is watched by, each look at a `cost` in passes over the training
     data; it sets the weights of `model`, which nobody else may use."""
     name, scorer = named_scorer(model)
@@ -38,7 +35,7 @@ def held_out(model: SparseLinearModel, X: Any, y: Any, cost: float) -> Validatio
     return ValidationSet(score, cost, model.patience, name, (X, y))
 
 
-def named_scorer(model: SparseLinearModel) -> tuple[str, Callable[..., float]]:
+def named_scorer(model: Any) -> tuple[str, Callable[..., float]]:
     """Return the score that an estimator's `scoring` stands for, and its name; InputError for an unknown one. "f1" is
     of spans by the estimator's scheme, else of chunks of IOB labels; of single labels "f1_macro"."""
     scoring = model.scoring if model.scoring is not None else model._default_scoring
