@@ -28,8 +28,8 @@ from crfqn.data.labels import check_labels
 from crfqn.data.sequences import Sequences
 from crfqn.data.token_rows import PLAIN_TYPES, growing_rows
 from crfqn.errors import InputError
-from crfqn.estimators.base import NamedParameters
 from crfqn.estimators.chain import ChainCRF
+from crfqn.estimators.parameter_checks import NamedParameters
 from crfqn.interchange import crfsuite
 from crfqn.messages import describe
 from crfqn.result import Status

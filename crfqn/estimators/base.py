@@ -6,19 +6,16 @@ and labels, which structure lies over them, how its weights are laid out, and wh
 
 from __future__ import annotations
 
-import inspect
 import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from os import PathLike
-from types import MappingProxyType, MethodType
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -45,6 +42,15 @@ from crfqn.estimators.automatic import (
 from crfqn.estimators.blocks import Block, Blocks
 from crfqn.estimators.callbacks import Callbacks, CallbackSupportMixin
 from crfqn.estimators.checkpoint import Checkpoint
+from crfqn.estimators.outcome import SEARCHES, given_result, pass_on_interrupt, reason_of_empty, warn_of_end
+from crfqn.estimators.parameter_checks import (
+    NO_FACTS,
+    NOTHING,
+    check_parameters,
+    forget_training,
+    keep_parameters,
+    refuse_unknown_parameters,
+)
 from crfqn.estimators.storage import save
 from crfqn.estimators.validation import OWN_SCORE, named_scorer
 from crfqn.estimators.weights import FittedMatrix, joined_weights, split_weights
@@ -56,85 +62,14 @@ from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.objective import Objective as ObjectiveInMemory
 from crfqn.objectives.sums import build_objective
 from crfqn.objectives.support import Support
-from crfqn.parameters import PARAMETERS, Parameter, check_nonnegative, refuse_unknown
+from crfqn.parameters import PARAMETERS, Parameter, check_nonnegative
 from crfqn.penalties import ElasticNet, GroupLasso, Ridge
-from crfqn.result import OPTIMAL, Result, Status
+from crfqn.result import OPTIMAL, Result
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.protocols import Objective, Penalty
 from crfqn.solvers.stopping import Estimated
-from crfqn.solvers.unpenalised import largest_strength, solve_unpenalised
 from crfqn.solvers.validation import ValidationSet
 from crfqn.structures.structure import Structure
 from crfqn.threads import Pool
-
-SOLVED = (Status.CONVERGED, Status.ESTIMATED, Status.STATIONARY)
-# Parameters that a trained model does not depend on.
-OF_A_RUN = ("callback", "checkpoint", "checkpoint_every", "client", "random_state", "scoring", "verbose")
-SEARCHES = "sklearn.model_selection"  # score models under every strength, too strong ones as well
-
-
-def has_probabilities(model: Any) -> bool:
-    """Return True for likelihoods; AttributeError, as scikit-learn asks, for losses without probabilities."""
-    if not model._loss_form.loss_class.has_marginals:
-        raise AttributeError(f"probabilities are those of loss='logistic'; the loss is {model.loss!r}")
-    return True
-
-
-class AvailableIf:
-    """Method of models for which `check` is true; of others an AttributeError: that of `check`, which says why."""
-
-    def __init__(self, method: Callable[..., Any], check: Callable[[Any], object]) -> None:
-        self.method, self.check = method, check
-
-    def __get__(self, model: Any, owner: type | None = None) -> Any:
-        if model is None:
-            return self.method
-        if not self.check(model):
-            raise AttributeError(f"{type(model).__name__} has no {self.method.__name__}")
-        return MethodType(self.method, model)
-
-
-def available_if(check: Callable[[Any], object]) -> Any:
-    """Return the decorator of a method that only some models have. Unlike scikit-learn's decorator of this name, it
-    shows the reason that `check` gives."""
-    return lambda method: AvailableIf(method, check)
-
-
-def refuse_unknown_parameters(cls: type, named: dict[str, Any]) -> None:
-    """Raise TypeError, naming the parameter that is meant, where a class does not have a parameter of `named`."""
-    parameters = [*inspect.signature(cls.__init__).parameters.values()][1:]  # type: ignore[misc]
-    if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters):  # as a subclass may have
-        refuse_unknown(cls.__name__, [parameter.name for parameter in parameters], named)
-
-
-class NamedParameters:
-    """Mixin of estimators that are no `SparseLinearModel`, which checks the names of parameters itself."""
-
-    def __new__(cls, *values: Any, **named: Any) -> Self:
-        refuse_unknown_parameters(cls, named)
-        return super().__new__(cls)
-
-
-def check_parameters(model: Any) -> None:
-    """Raise InputError for a parameter that is not what its row in the class's PARAMETERS says."""
-    for parameter in fields(model):
-        if parameter.init and parameter.name in model.PARAMETERS:
-            model.PARAMETERS[parameter.name].check(parameter.name, getattr(model, parameter.name))
-
-
-def keep_parameters(model: Any) -> None:
-    """Keep the parameters of a training that has ended: its files hold these, whatever is set later."""
-    model._trained_with = {
-        parameter.name: getattr(model, parameter.name)
-        for parameter in fields(model)
-        if parameter.init and parameter.name in model.PARAMETERS and parameter.name not in OF_A_RUN
-    }
-
-
-def forget_training(model: Any) -> None:
-    """Remove what a model file told of an earlier training and its data."""
-    for name in ("extra_", "featurizer_", "training_"):
-        model.__dict__.pop(name, None)
 
 
 @dataclass(eq=False)
@@ -159,8 +94,6 @@ class Problem:
     reason_of_empty: str | None = None
 
 
-NOTHING: Any = None
-NO_FACTS: Any = MappingProxyType({})
 HAS_WEIGHTS = "_result"  # in a pickle: the result, whose weights are the model's
 
 
@@ -619,17 +552,7 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         self.result_ = replace(result, coords=coords, weights=values)
         self.n_iter_ = result.n_iter
         self._keep_parameters()
-        ends_well = result.status.is_regular or (result.status is Status.STATIONARY and not is_convex)
-        if not ends_well and result.status is not Status.INTERRUPTED:
-            distance = (
-                f"relative gap {result.gap:.2g}"
-                if np.isfinite(result.gap)
-                else f"no certified gap, largest violation {result.violation:.2g}"
-            ) + ("" if np.isnan(result.estimated_gap) else f", by estimate {result.estimated_gap:.2g}")
-            warn_caller(
-                f"{result.message} ({distance}, tol {self.tol_:g}, {result.n_iter} iterations)",
-                ConvergenceWarning,
-            )
+        warn_of_end(result, self.tol_, is_convex)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -702,37 +625,3 @@ class StructuredEstimator(SparseLinearModel):
         return GroupLasso(
             group_l1, l1, l2, self.group_norm, unpenalised, n_features=n_features, n_states=n_states
         )
-
-
-def given_result(features: FeatureMap, result: Result) -> Result:
-    """Return the result with weights of the features as they were given, before the map centred them."""
-    coords, weights = given_weights(features, SparseWeights(result.coords, result.weights))
-    return replace(result, coords=coords, weights=weights)
-
-
-def pass_on_interrupt(result: Result) -> None:
-    """Raise the KeyboardInterrupt that ended a training, whose weights are kept: a search over models must stop too."""
-    if result.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt
-
-
-def reason_of_empty(objective: Objective, penalty: Penalty, result: Result) -> str | None:
-    """Return why all penalised weights of a solved model are zero, with the largest useful strength; None if not all
-    are, or no weight would change the loss, as with one label."""
-    is_kept = ~penalty.is_smooth(result.coords)
-    is_empty = penalty.dual_radius > 0 and result.status in SOLVED and not result.weights[is_kept].any()
-    if not is_empty:
-        return None
-    name = "group_l1" if getattr(penalty, "group_l1", 0.0) > 0 else "l1"
-    if not objective.has_curvature:  # a subgradient does not tell it
-        advice = "choose a smaller one"
-    else:
-        point = solve_unpenalised(objective.at(result.coords, result.weights), penalty.unpenalised)
-        largest = largest_strength(name, objective, penalty, point)
-        if largest == 0.0 and name == "group_l1" and penalty.l1 > 0:  # l1 alone is too strong
-            name, largest = "l1", largest_strength("l1", objective, penalty, point)
-        if largest == 0.0:
-            return None
-        advice = f"the largest useful {name} is {largest:.4g}"
-    which = "all weights of sparse features" if penalty.ridge.coords.size else "all weights"
-    return f"{which} are zero under {name} = {getattr(penalty, name):.4g}; {advice}"

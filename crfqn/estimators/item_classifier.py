@@ -17,7 +17,6 @@ from crfqn.data.hybrid import Features, check_dense, sparse_of
 from crfqn.data.items import item_weights
 from crfqn.data.labels import encode_known_labels
 from crfqn.errors import InputError
-from crfqn.estimators.base import available_if, has_probabilities
 from crfqn.estimators.items import ItemEstimator, adopt_columns, centred, item_features
 from crfqn.estimators.online import (
     is_dual,
@@ -27,6 +26,7 @@ from crfqn.estimators.online import (
     learns_in_batches,
     learns_online,
 )
+from crfqn.estimators.parameter_checks import available_if, has_probabilities
 from crfqn.estimators.reservoir import refit
 from crfqn.model.items import Ranking
 from crfqn.model.model import Decoding

@@ -29,10 +29,11 @@ from crfqn.data.labels import encode_labels, item_labels
 from crfqn.data.matrices import canonical, is_plain_array
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
-from crfqn.estimators.base import Problem, SparseLinearModel, available_if, forget_training
+from crfqn.estimators.base import Problem, SparseLinearModel
 from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.callbacks import with_tasks
 from crfqn.estimators.labels import LabelSets, are_sets, check_names, check_no_rows, share_right
+from crfqn.estimators.parameter_checks import available_if, forget_training
 from crfqn.estimators.validation import check_pair, held_out
 from crfqn.estimators.weights import (
     Axes,

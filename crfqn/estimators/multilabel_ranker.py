@@ -33,9 +33,10 @@ from crfqn.estimators.automatic import (
     named_penalty,
     strengths_of,
 )
-from crfqn.estimators.base import Problem, given_result, pass_on_interrupt
+from crfqn.estimators.base import Problem
 from crfqn.estimators.items import ItemEstimator
 from crfqn.estimators.labels import LabelSets
+from crfqn.estimators.outcome import given_result, pass_on_interrupt
 from crfqn.model.content import ModelContent, finite
 from crfqn.model.labels import LabelSpace
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, split_coords

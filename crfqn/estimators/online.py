@@ -16,7 +16,8 @@ from sklearn.utils.validation import column_or_1d
 from crfqn.arrays import NO_WEIGHTS, SparseWeights, Vector
 from crfqn.data.labels import encode_labels, item_labels
 from crfqn.errors import InputError
-from crfqn.estimators.base import SparseLinearModel, keep_parameters
+from crfqn.estimators.base import SparseLinearModel
+from crfqn.estimators.parameter_checks import keep_parameters
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights, merge_weights
 from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet

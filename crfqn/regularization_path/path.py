@@ -30,9 +30,10 @@ from crfqn.data.labels import split_by_item
 from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import Strengths, automatic_strength
-from crfqn.estimators.base import Problem, SparseLinearModel, given_result
+from crfqn.estimators.base import Problem, SparseLinearModel
 from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.labels import are_sets
+from crfqn.estimators.outcome import given_result
 from crfqn.objectives.linear.feature_map import centred_weights
 from crfqn.regularization_path.grid import Around, Grid, RegularizationPath
 from crfqn.result import OPTIMAL, Result, Status

@@ -17,9 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 from crfqn.arrays import Coords, Vector
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import AUTO, SolverTable, Strengths
-from crfqn.estimators.base import available_if
 from crfqn.estimators.items import ItemEstimator, Targets
 from crfqn.estimators.labels import LabelSets
+from crfqn.estimators.parameter_checks import available_if
 from crfqn.model.labels import LabelSpace
 from crfqn.model.model import Decoding
 from crfqn.objectives.losses.likelihood import MultinomialLogistic

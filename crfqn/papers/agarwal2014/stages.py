@@ -29,16 +29,12 @@ from crfqn.data.matrices import canonical
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.automatic import AUTO
-from crfqn.estimators.base import (
-    Problem,
-    SparseLinearModel,
-    forget_training,
-    keep_parameters,
-    pass_on_interrupt,
-)
+from crfqn.estimators.base import Problem, SparseLinearModel
 from crfqn.estimators.callbacks import Callbacks, with_tasks
 from crfqn.estimators.items import READ, Targets, adopt_columns, check_classes, validated
 from crfqn.estimators.labels import LabelSets, are_sets
+from crfqn.estimators.outcome import pass_on_interrupt
+from crfqn.estimators.parameter_checks import forget_training, keep_parameters
 from crfqn.model.content import ModelContent, finite, read_names, read_size
 from crfqn.model.labels import LabelSpace
 from crfqn.papers.agarwal2014.fits import ItemStream

@@ -23,16 +23,16 @@ from crfqn.data.labels import encode_labels, item_labels
 from crfqn.data.matrices import canonical
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError, warn_caller
-from crfqn.estimators.base import (
+from crfqn.estimators.items import validated
+from crfqn.estimators.labels import share_right
+from crfqn.estimators.outcome import pass_on_interrupt
+from crfqn.estimators.parameter_checks import (
     NO_FACTS,
     NOTHING,
     NamedParameters,
     check_parameters,
     keep_parameters,
-    pass_on_interrupt,
 )
-from crfqn.estimators.items import validated
-from crfqn.estimators.labels import share_right
 from crfqn.estimators.storage import save
 from crfqn.estimators.weights import read_matrix
 from crfqn.model.content import ModelContent, add_labels, add_matrix, finite, read_labels
