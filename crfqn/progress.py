@@ -61,7 +61,7 @@ WATCHED = (*COLUMNS[:4], VALIDATION, *COLUMNS[6:])
 SENT = ("MB/step", 9, lambda record: f"{record.n_bytes / 1e6:,.3f}")
 
 
-def columns_of(is_watched: bool, is_sent: bool) -> list[Any]:
+def display_columns(is_watched: bool, is_sent: bool) -> list[Any]:
     """Return the columns of a display; `is_sent`: with what crosses the wire, in the place of the active weights."""
     columns = WATCHED if is_watched else COLUMNS
     replaced = "non-zero" if is_watched else "active"
@@ -70,7 +70,7 @@ def columns_of(is_watched: bool, is_sent: bool) -> list[Any]:
 
 def heading(is_watched: bool = False, is_sent: bool = False) -> str:
     """Return the names of the columns as one line."""
-    return " ".join(name.rjust(width) for name, width, _ in columns_of(is_watched, is_sent))
+    return " ".join(name.rjust(width) for name, width, _ in display_columns(is_watched, is_sent))
 
 
 HEADING, WATCHED_HEADING = heading(), heading(is_watched=True)
@@ -78,8 +78,8 @@ HEADING, WATCHED_HEADING = heading(), heading(is_watched=True)
 
 def format_record(record: Progress, is_watched: bool = False, is_sent: bool = False) -> str:
     """Return the record as one line under `HEADING`; a dash stands for a number not known yet (nan). is_watched :
-    whether a score of validation items has a column under `WATCHED_HEADING`; is_sent : as of `columns_of`."""
-    columns = columns_of(is_watched, is_sent)
+    whether a score of validation items has a column under `WATCHED_HEADING`; is_sent : as of `display_columns`."""
+    columns = display_columns(is_watched, is_sent)
     return " ".join(show(record).rjust(width) for _, width, show in columns)
 
 

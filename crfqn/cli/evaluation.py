@@ -10,11 +10,11 @@ from crfqn.cli.output import to_json
 from crfqn.data.files import shown_name
 from crfqn.errors import InputError
 from crfqn.messages import printable
-from crfqn.model.answers import has_probabilities
+from crfqn.model.answers import gives_probabilities
 from crfqn.recipes import Observed
 
 if TYPE_CHECKING:
-    from crfqn.metrics.evaluation import LabelScore, Scores
+    from crfqn.metrics.evaluation import LabelMetrics, Scores
 
 MOST_ROWS = 50  # labels in a table; JSON has all
 
@@ -37,7 +37,7 @@ def evaluate(
     input = open_input(model, path, source, format=format, encoding=encoding, is_labeled=True)
     input = input_with_dense(input, model, path, dense)
     known = KnownItems(model, path, name, input.format)
-    likelihoods: list[float] | None = [] if has_probabilities(model) else None  # of probabilities
+    likelihoods: list[float] | None = [] if gives_probabilities(model) else None  # of probabilities
 
     def labelled(observed: Observed) -> tuple[Any, list[Any]]:
         with known.counted(observed):
@@ -100,7 +100,7 @@ def _table(scores: "Scores", likelihood: float | None) -> list[str]:
     return lines
 
 
-def _label_rows(labels: "Sequence[LabelScore]", counted: str) -> list[str]:
+def _label_rows(labels: "Sequence[LabelMetrics]", counted: str) -> list[str]:
     names = [printable(row.label) for row in labels]
     width = max(5, *map(len, names))
     lines = [f"{'label':<{width}}  precision  recall      F1  {counted:>9}"]

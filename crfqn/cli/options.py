@@ -75,7 +75,7 @@ def option(help: str, *names: str, default: Any = None, **limits: Any) -> Any:
     return field(default=default, metadata={"option": typer.Option(*names, help=help, **limits)})
 
 
-def value_of(rule: Parameter, text: str) -> Any:
+def parse_value(rule: Parameter, text: str) -> Any:
     """Return the value that a text of the command line stands for: a number, numbers, true or false, or itself;
     typer.BadParameter where the parameter may have none of these."""
     readers = (int, float, lambda text: tuple(map(int, text.split(","))), WORDS.__getitem__, str)
@@ -109,7 +109,7 @@ def table_option(name: str, row: Option) -> tuple[str, Any, Any]:
         choices = f": {', '.join(rule.choices[:-1])} or {rule.choices[-1]}" if rule.choices else ""
         text = f"{rule.description[:1].upper()}{rule.description[1:]}{choices}{row.more}."
         if kind is Any:
-            limits |= {"parser": partial(value_of, rule), "metavar": METAVARS.get(rule.kind, "VALUE")}
+            limits |= {"parser": partial(parse_value, rule), "metavar": METAVARS.get(rule.kind, "VALUE")}
     return (
         name,
         kind | None,

@@ -24,7 +24,7 @@ from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError, UnknownFeaturesWarning
 from crfqn.messages import printable
 from crfqn.metrics.evaluation import predict_labels
-from crfqn.model.answers import add_tokens, answer_parts, has_probabilities, plain_label, scheme_of
+from crfqn.model.answers import add_tokens, answer_parts, gives_probabilities, plain_label, scheme_of
 from crfqn.readers.items import Documents
 from crfqn.readers.registry import FORMATS, can_be_rewritten, find_format, rewritten, written_batches
 
@@ -117,7 +117,7 @@ def _check(model: Any, path: Path, options: PredictOptions) -> None:
     alone = needs if options.n_best is None else []
     if options.to not in (None, JSON_LINES) and (alone or options.as_json):
         raise InputError(f"--to {options.to}: writes labels alone; leave out {[*alone, '--json'][0]}")
-    if needs and not has_probabilities(model):
+    if needs and not gives_probabilities(model):
         raise InputError(f"{path}: {needs[0]} is for models with probabilities, and this model has none")
 
 
@@ -290,7 +290,7 @@ def _best(model: Any, inputs: Any, options: PredictOptions) -> tuple[Any, Any]:
     if model.RANKS_LABELS:
         return [",".join(map(label_text, labels)) for labels in model.predict_sets(inputs)], None
     if options.threshold is None:
-        return model.decode(inputs) if has_probabilities(model) else (model.predict(inputs), None)
+        return model.decode(inputs) if gives_probabilities(model) else (model.predict(inputs), None)
     nodes = model.predict(inputs, threshold=options.threshold)
     with without_warnings():
         probabilities = model.predict_nodes(inputs)[np.arange(len(nodes)), model.tree_.nodes_of(nodes)]

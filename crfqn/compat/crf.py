@@ -21,7 +21,7 @@ from sklearn.utils import Tags
 from crfqn.atomic_write import check_writable
 from crfqn.compat.metrics import flat_accuracy_score
 from crfqn.compat.observed_chain import Zeros, make_chain
-from crfqn.compat.tagger import Tagger, TrainingLog
+from crfqn.compat.tagger import CrfsuiteTagger, TrainingLog
 from crfqn.compat.utils import flatten
 from crfqn.data.attributes import COLLECTIONS, SEPARATOR, AttributeVocabulary, attributes
 from crfqn.data.labels import check_labels
@@ -243,14 +243,14 @@ class CRF(NamedParameters, BaseEstimator):
     @property
     def classes_(self) -> list | None:
         """The labels."""
-        return self._of_tagger(Tagger.labels)
+        return self._of_tagger(CrfsuiteTagger.labels)
 
     @property
-    def tagger_(self) -> Tagger | None:
+    def tagger_(self) -> CrfsuiteTagger | None:
         """The model under the names of `pycrfsuite.Tagger`; as all that follows from it, None before a fit."""
-        return Tagger(self._model()) if self.__sklearn_is_fitted__() else None
+        return CrfsuiteTagger(self._model()) if self.__sklearn_is_fitted__() else None
 
-    def _of_tagger(self, answer: Callable[[Tagger], Any]) -> Any:
+    def _of_tagger(self, answer: Callable[[CrfsuiteTagger], Any]) -> Any:
         """Return what is asked of the tagger, None before a fit."""
         tagger = self.tagger_
         return None if tagger is None else answer(tagger)
@@ -270,7 +270,7 @@ class CRF(NamedParameters, BaseEstimator):
     @property
     def size_(self) -> int | None:
         """Bytes of the model in CRFsuite's format."""
-        return self._of_tagger(Tagger.size)
+        return self._of_tagger(CrfsuiteTagger.size)
 
     @property
     def attributes_(self) -> list[str] | None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from crfqn.compat.utils import flatten
 from crfqn.errors import InputError
-from crfqn.metrics.label_arrays import check_pair
+from crfqn.metrics.label_arrays import check_label_pair
 
 
 def _score(name: str, y_true: Any, y_pred: Any, **kwargs: Any) -> Any:
@@ -31,7 +31,7 @@ def _flat(y_true: Iterable[Any], y_pred: Iterable[Any]) -> tuple[list, list]:
         if len(left) != len(right):
             raise InputError(f"item {i}: expected {len(left)} labels, got {len(right)}")
     labels = flatten(true), flatten(predicted)
-    check_pair(true, predicted, [*labels[0], *labels[1]])
+    check_label_pair(true, predicted, [*labels[0], *labels[1]])
     return labels
 
 

@@ -23,7 +23,7 @@ from crfqn.model.content import Entries
 from crfqn.model.crfsuite_model import encode
 
 
-class Tagger(tagger.Tagger):
+class CrfsuiteTagger(tagger.Tagger):
     """A fitted chain under the names of `pycrfsuite.Tagger`.
 
     Parameters

@@ -13,7 +13,7 @@ from crfqn.errors import InputError
 BLOCK = 1 << 17
 
 
-def is_number(cell: Any) -> bool:
+def is_numeric(cell: Any) -> bool:
     """Return whether a cell is a finite number, or the text of one."""
     try:
         return math.isfinite(float(cell)) and "_" not in str(cell)

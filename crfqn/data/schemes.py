@@ -210,7 +210,7 @@ def labels_of(spans: Sequence[Span], length: int, scheme: str | Scheme) -> list[
     return labels
 
 
-def convert(
+def convert_labels(
     labels: Iterable[object], source: str | Scheme, target: str | Scheme, strict: bool = True
 ) -> list[str]:
     """Return one item's labels of scheme `source` in scheme `target`; parameters and errors as in `spans_of`.

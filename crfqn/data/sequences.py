@@ -60,7 +60,7 @@ class Sequences(Items):
         check_matrix(matrix)
         self.matrix = matrix.tocsr() if is_sparse else matrix
         self.offsets: NDArray[np.int64] = check_offsets(offsets, self.matrix.shape[0])
-        self._names = None if feature_names is None else check_names(feature_names, self.n_features)
+        self._names = None if feature_names is None else check_feature_names(feature_names, self.n_features)
         self.vocabulary: Any = None
         check_values(self.matrix, partial(locate, self.offsets), self._names)
 
@@ -182,7 +182,7 @@ class Sequences(Items):
         return np.where(items < 0, items + n, items)
 
 
-def check_names(names: Sequence[str], n_features: int) -> list[str]:
+def check_feature_names(names: Sequence[str], n_features: int) -> list[str]:
     """Return the names as a list after checking that they are distinct strings, one for each column."""
     if isinstance(names, (str, bytes)):
         raise InputError(f"feature_names must be a list of {n_features} strings, got the single {names!r}")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.sequences import Sequences, check_names
+from crfqn.data.sequences import Sequences, check_feature_names
 
 UNSEEN = -1
 # Where the value begins in the name of a feature that dicts give as name and value, `name=value`. It begins nowhere in
@@ -148,7 +148,7 @@ class Vocabulary:
     encodes_items = False  # whether `encode` and `encode_rows` take items of the vocabulary's own form
 
     def __init__(self, names: Sequence[str], value_starts: Sequence[int] | NDArray | None = None) -> None:
-        self.names = check_names(names, len(names))
+        self.names = check_feature_names(names, len(names))
         starts = np.zeros(len(self.names)) if value_starts is None else value_starts
         self.value_starts: NDArray[np.int32] = np.asarray(starts, np.int32)
 

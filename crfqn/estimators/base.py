@@ -97,7 +97,7 @@ class Problem:
 HAS_WEIGHTS = "_result"  # in a pickle: the result, whose weights are the model's
 
 
-def within(support: Support | None, start: SparseWeights | None) -> SparseWeights | None:
+def start_within(support: Support | None, start: SparseWeights | None) -> SparseWeights | None:
     """Return what of a start lies on a support."""
     if start is None or support is None:
         return start
@@ -439,7 +439,7 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     ) -> Problem:
         """Return the training of this model, which has its labels and columns, and set the strengths that are "auto".
         `start` and `validation` are of the features as given; of `start` what is outside of `support` is left out."""
-        start = within(support, start)
+        start = start_within(support, start)
         objective = self._objective(features, structure, targets, item_weights, support)
         return self._posed(objective, features, targets, item_weights, start, unpenalised, validation)
 
@@ -483,7 +483,7 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     ) -> Problem:
         """Return the training on blocks; codes : of each class the target, the class itself for None; has_constant :
         whether a constant feature comes behind the others."""
-        start = within(support, start)
+        start = start_within(support, start)
 
         def make(block: Block, pool: Pool) -> ObjectiveInMemory:
             store = block.store.with_constant() if has_constant else block.store

@@ -304,10 +304,10 @@ class Writer:
                     waiting
                     and sum(run[0].n_positions for run in waiting) + positions.stop - positions.start > most
                 ):
-                    yield joined(waiting)
+                    yield block_of(waiting)
                     waiting = []
                 waiting.append((items[first:last], targets[positions], weights[first:last]))
-        yield joined(waiting)
+        yield block_of(waiting)
 
     def write_index(self, path: Path, seen: Seen, sizes: NDArray[np.int64], sums: list[str]) -> None:
         """Write labels, names and sizes."""
@@ -356,7 +356,7 @@ class Names:
         return None if self.kind is None else type(self.kind)(names, [self.starts[name] for name in names])
 
 
-def joined(runs: list[tuple[Sequences, Labels, Vector]]) -> Block:
+def block_of(runs: list[tuple[Sequences, Labels, Vector]]) -> Block:
     """Return runs of items as one block."""
     matrices = [run[0].matrix for run in runs]
     is_sparse = any(map(scipy.sparse.issparse, matrices))

@@ -34,7 +34,7 @@ from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.vocabulary import NO_COLUMNS, Vocabulary
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import AUTO
-from crfqn.estimators.base import Problem, StructuredEstimator, within
+from crfqn.estimators.base import Problem, StructuredEstimator, start_within
 from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.online import known_classes
 from crfqn.estimators.transitions import (
@@ -46,7 +46,7 @@ from crfqn.estimators.transitions import (
     take_items,
     training_data,
 )
-from crfqn.estimators.validation import check_pair, held_out, refuse_scores_of_single_labels
+from crfqn.estimators.validation import check_validation, held_out, refuse_scores_of_single_labels
 from crfqn.estimators.weights import (
     Axes,
     AxisMatch,
@@ -223,7 +223,7 @@ class ChainModel(StructuredEstimator):
         store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets)
         features, chain = SparseMap(store, pool), model._chain(store.offsets, is_training=True)
         objective = self._objective(features, chain, targets, weights, model._within_patterns())
-        return model, objective, features, within(objective.support, begin)
+        return model, objective, features, start_within(objective.support, begin)
 
     def _labelled_batch(self, X: Any, y: Any) -> tuple[Sequences, NDArray[np.object_]]:
         """Return what `refit` takes: the batch in the features that were known and its new ones, a list of labels an
@@ -293,7 +293,7 @@ class ChainModel(StructuredEstimator):
 
     def _validation_set(self, validation: Any, n_positions: int) -> ValidationSet:
         """Return validation items, encoded once for all looks; `n_positions`: those of the training."""
-        X, y = check_pair(validation)
+        X, y = check_validation(validation)
         sequences = self._encode(X)
         chain = self._chain(sequences.offsets, matrix=sparse_of(sequences).matrix)
         items: Any = EncodedItems.of(sparse_of(sequences), chain, self.bigram_columns_)

@@ -112,14 +112,14 @@ class Checkpoint:
         """Leave the result of a run that has come to its end."""
         if result.status in CUT_OFF or result.status is Status.DIVERGED:
             return
-        arrays = arrays_of(best=SparseWeights(result.coords, result.weights)) | columns_of(result.trace)
+        arrays = arrays_of(best=SparseWeights(result.coords, result.weights)) | trace_arrays(result.trace)
         numbers = {name: getattr(result, name) for name in OF_RESULT} | {"status": result.status.name}
         if result.held_out is not None:
             numbers["held_out"] = asdict(result.held_out)
         self._write_file(arrays, {"result": numbers})
 
     def _write(self, run: RunState, newest: SparseWeights) -> None:
-        arrays = arrays_of(best=run.best.weights, newest=newest) | columns_of(run.trace)
+        arrays = arrays_of(best=run.best.weights, newest=newest) | trace_arrays(run.trace)
         numbers: dict[str, Any] = {
             "n_iter": run.n_iter,
             "passes": run.passes,
@@ -161,13 +161,13 @@ def weights_of(file: ModelFile, name: str) -> SparseWeights:
     return SparseWeights(coords, file.array(f"{name}.weights", "float64", (coords.size,)))
 
 
-def columns_of(trace: Trace) -> dict[str, NDArray[Any]]:
+def trace_arrays(trace: Trace) -> dict[str, NDArray[Any]]:
     """Return the rows of a trace as arrays of a file."""
     return {f"trace.{name}": np.array([getattr(row, name) for row in trace.rows]) for name in COLUMNS}
 
 
-def rows_of(file: ModelFile) -> list[Progress]:
-    """Return the rows that `columns_of` has made arrays of."""
+def trace_rows(file: ModelFile) -> list[Progress]:
+    """Return the rows that `trace_arrays` has made arrays of."""
     rows = zip(*(file.arrays[f"trace.{name}"].tolist() for name in COLUMNS), strict=True)
     return [Progress(**dict(zip(COLUMNS, row, strict=True))) for row in rows]
 
@@ -186,7 +186,7 @@ def result_of(file: ModelFile) -> Result:
         coords=weights.coords,
         weights=weights.weights,
         status=status,
-        trace=Trace(rows_of(file)),
+        trace=Trace(trace_rows(file)),
         held_out=None if scores is None else HeldOutScores(**scores),
         **numbers,
     )
@@ -201,7 +201,7 @@ def resume(run: RunState, file: ModelFile) -> None:
     run.newest, run.best.weights = weights_of(file, "newest"), weights_of(file, "best")
     run.best.value, run.best.excess = numbers["value"], numbers["excess"]
     run.proofs.dual_value = numbers["dual_value"]
-    rows = rows_of(file)
+    rows = trace_rows(file)
     run.trace.rows[:] = rows
     scans = [row for row in rows if row.is_screening]
     if np.isnan(run.scale) and scans:

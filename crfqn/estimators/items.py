@@ -32,18 +32,18 @@ from crfqn.errors import InputError
 from crfqn.estimators.base import Problem, SparseLinearModel
 from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.callbacks import with_tasks
-from crfqn.estimators.labels import LabelSets, are_sets, check_names, check_no_rows, share_right
+from crfqn.estimators.labels import LabelSets, are_sets, check_classification, check_no_rows, share_right
 from crfqn.estimators.parameter_checks import available_if, forget_training
-from crfqn.estimators.validation import check_pair, held_out
+from crfqn.estimators.validation import check_validation, held_out
 from crfqn.estimators.weights import (
     Axes,
     FittedArray,
-    entries,
     match,
     merged,
     print_start,
     sorted_weights,
     start_model,
+    weights_of_matrix,
 )
 from crfqn.model.compiled_engine import CompiledEngine
 from crfqn.model.content import Entries, ModelContent
@@ -148,7 +148,7 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
         names, rows = self._label_names(y)
         X, names = self._checked(checked, X, names)
         classes, codes = encode_labels(names, np.arange(names.size + 1))
-        check_names(names, classes)
+        check_classification(names, classes)
         weights = item_weights(sample_weight, self.class_weight, classes, codes)
         if weights is not None and not weights.all():
             stays = weights > 0
@@ -270,7 +270,7 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
             raise InputError(
                 "validation: expected items with one label each; what sets take is learnt at the end"
             )
-        X, y = check_pair(validation)
+        X, y = check_validation(validation)
         check_consistent_length(X, y)
         X = self._checked(self, X, is_new=False)
         return held_out(copy(self), X, y, X.shape[0] / n_items)
@@ -442,10 +442,10 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
     def _weights(self) -> SparseWeights:
         n_nodes, n_features = self.coef_.shape
         if not self.fit_intercept:
-            return entries(self.coef_, n_features)
+            return weights_of_matrix(self.coef_, n_features)
         coords, nodes = intercept_coords(n_nodes, n_features + 1), np.flatnonzero(self.intercept_)
         intercepts = SparseWeights(coords[nodes], self.intercept_[nodes])
-        return merged(entries(self.coef_, n_features + 1), intercepts)
+        return merged(weights_of_matrix(self.coef_, n_features + 1), intercepts)
 
     def _settings(self) -> dict[str, Any]:
         """Return the parameters as JSON values; `class_weight` as pairs, as JSON's keys are strings, labels any."""

@@ -60,7 +60,7 @@ class LabelSets:
         names = column_or_1d(y, warn=True)
         offsets = np.arange(names.size + 1)
         classes, codes = encode_labels(names, offsets)
-        check_names(names, classes)
+        check_classification(names, classes)
         return cls(classes, make_table(codes, offsets, classes.size), ONE_LABEL)
 
     @classmethod
@@ -111,7 +111,7 @@ def make_table(codes: NDArray[np.int32], offsets: NDArray[np.int64], n_labels: i
     return table
 
 
-def check_names(names: NDArray, classes: NDArray) -> None:
+def check_classification(names: NDArray, classes: NDArray) -> None:
     """Raise ValueError for labels that scikit-learn takes for a regression's targets (its warning of too many classes
     does not concern strings). `classes` are the distinct ones, which take time to count."""
     with warnings.catch_warnings():

@@ -297,7 +297,7 @@ def item_thresholds(scores: Vector, relevant: NDArray[np.bool_], weights: Vector
 
 def fewest_errors(scores: Vector, relevant: NDArray[np.bool_]) -> Vector:
     """Return the threshold of each row with the fewest scores on the wrong side, (rows,)."""
-    ordered, is_relevant, _ = descending(scores, relevant)
+    ordered, is_relevant, _ = ranked_scores(scores, relevant)
     n_wrong_above = counts_above((~is_relevant).astype(np.float64))
     n_right_above = counts_above(is_relevant.astype(np.float64))
     n_relevant = n_right_above[:, -1:]
@@ -306,14 +306,14 @@ def fewest_errors(scores: Vector, relevant: NDArray[np.bool_]) -> Vector:
 
 def largest_f1(scores: Vector, relevant: NDArray[np.bool_], weights: Vector) -> Vector:
     """Return the threshold of each row with the largest F1 = 2 tp / (above + relevant); weights: of the columns."""
-    ordered, is_relevant, order = descending(scores, relevant)
+    ordered, is_relevant, order = ranked_scores(scores, relevant)
     counted = weights[order]
     above, right_above = counts_above(counted), counts_above(counted * is_relevant)
     both = above + right_above[:, -1:]
     return best_cuts(ordered, -2.0 * right_above / np.where(both > 0, both, 1.0))
 
 
-def descending(
+def ranked_scores(
     scores: Vector, relevant: NDArray[np.bool_]
 ) -> tuple[Vector, NDArray[np.bool_], NDArray[np.intp]]:
     """Return the scores of each row in descending order, `relevant` in the same order, and the order."""

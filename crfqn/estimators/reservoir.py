@@ -52,7 +52,7 @@ class Reservoir:
         y, weights = (
             np.concatenate(pair)[chosen] for pair in ((self.y, batch.y), (self.weights, batch.weights))
         )
-        return Reservoir(joined(self.X, batch.X)[chosen], y, weights, n_seen, random)
+        return Reservoir(stacked(self.X, batch.X)[chosen], y, weights, n_seen, random)
 
 
 def refit(model: SparseLinearModel, X: Any, y: NDArray, sample_weight: Any) -> Any:
@@ -78,7 +78,7 @@ def _train(model: SparseLinearModel, X: Any, y: NDArray, sample_weight: Vector |
     return model._solve(model.prepare(X, y, sample_weight, start))
 
 
-def joined(first: Any, second: Any) -> Any:
+def stacked(first: Any, second: Any) -> Any:
     """Return the items of both; columns that only the second has come behind the others."""
     if isinstance(second, Sequences):
         matrix = first.matrix
@@ -88,7 +88,7 @@ def joined(first: Any, second: Any) -> Any:
             matrix = scipy.sparse.csr_array((rows.data, rows.indices, rows.indptr), shape=shape)
         offsets = np.append(first.offsets, first.offsets[-1] + second.offsets[1:])
         return Sequences.from_checked(
-            joined(matrix, second.matrix), offsets, second.feature_names, second.vocabulary
+            stacked(matrix, second.matrix), offsets, second.feature_names, second.vocabulary
         )
     if scipy.sparse.issparse(first) or scipy.sparse.issparse(second):
         return scipy.sparse.vstack([scipy.sparse.csr_array(part) for part in (first, second)], format="csr")

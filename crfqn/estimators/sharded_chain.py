@@ -17,7 +17,7 @@ from crfqn.distributed.objective import DistributedObjective
 from crfqn.distributed.sources import Merged, Read, Shards, count_shard, in_columns, shard_rows
 from crfqn.distributed.workers import connected, run_tasks
 from crfqn.errors import InputError
-from crfqn.estimators.base import Problem, within
+from crfqn.estimators.base import Problem, start_within
 from crfqn.estimators.transitions import ERROR, as_transitions, find_broken, items_that_stay, refuse_bigrams
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.objective import Objective
@@ -87,7 +87,7 @@ def prepare_sharded(model: Any, X: Any, y: Any, sample_weight: Any, start: Any, 
     if client is not model.client:
         finalize(objective, client.close)
     features = objective.first.map
-    return checked._posed(objective, features, None, None, within(support, begin), validation=held)
+    return checked._posed(objective, features, None, None, start_within(support, begin), validation=held)
 
 
 def check_sharded(model: Any, y: Any, sample_weight: Any) -> None:

@@ -16,7 +16,7 @@ from crfqn.solvers.validation import ValidationSet
 OWN_SCORE = "accuracy"  # what the estimators' `score` returns
 
 
-def check_pair(validation: Any) -> tuple[Any, Any]:
+def check_validation(validation: Any) -> tuple[Any, Any]:
     """Return `validation` if it is a pair (X, y), else raise InputError."""
     if not (isinstance(validation, (tuple, list)) and len(validation) == 2):
         raise InputError(f"validation: expected a pair (X, y), got {type(validation).__name__}")

@@ -62,7 +62,7 @@ class FittedMatrix(FittedArray):
         model.model_ = replace(model.model_, **{self.field: WeightMatrix.of_sparse(matrix)})
 
 
-def entries(matrix: Any, stride: int) -> SparseWeights:
+def weights_of_matrix(matrix: Any, stride: int) -> SparseWeights:
     """Return the entries of a CSR array as sparse weights at the coordinates row * stride + column."""
     cells = matrix.tocoo()
     return SparseWeights(cells.row.astype(np.int64) * stride + cells.col, cells.data)
@@ -113,9 +113,9 @@ def start_model(start: Any, model: Any, kind: type, names: str) -> Any:
 
 def match(old: Axes, new: Axes, is_asked: bool) -> AxisMatch | None:
     """Return labels and features in common; None if features do not match, InputError if the start `is_asked` for."""
-    rows = numbers_of(old.labels, new.labels)
+    rows = new_numbers(old.labels, new.labels)
     if old.features is not None and new.features is not None:
-        return AxisMatch(rows, numbers_of(old.features, new.features))
+        return AxisMatch(rows, new_numbers(old.features, new.features))
     if old.n_features == new.n_features:
         return AxisMatch(rows, np.arange(old.n_features))
     if is_asked:
@@ -146,7 +146,7 @@ def print_start(common: AxisMatch | None, new: Axes, weights: SparseWeights | No
     print(text, file=sys.stderr, flush=True)
 
 
-def numbers_of(old: Sequence[Any], new: Sequence[Any]) -> NDArray[np.int64]:
+def new_numbers(old: Sequence[Any], new: Sequence[Any]) -> NDArray[np.int64]:
     """Return the number among the new names of each old one, int64, -1 for those that are gone."""
     number = dict(zip(new, range(len(new)), strict=True))
     return np.array([number.get(name, -1) for name in old], np.int64)

@@ -35,7 +35,7 @@ def _save(model: Any, path: StrPath, dtype: str = "float64") -> None:
 
 
 @dataclass(frozen=True)
-class Format:
+class ModelFormat:
     """A format of model files.
 
     Attributes
@@ -57,8 +57,8 @@ class Format:
 
 
 _ROWS = (
-    Format(OWN, "crfqn's model files", (".crfqn",), _is_own, load, _save),
-    Format(
+    ModelFormat(OWN, "crfqn's model files", (".crfqn",), _is_own, load, _save),
+    ModelFormat(
         crfsuite.NAME,
         "CRFsuite's binary models",
         (".crfsuite",),
@@ -66,7 +66,7 @@ _ROWS = (
         crfsuite.read,
         crfsuite.write,
     ),
-    Format(
+    ModelFormat(
         json_file.NAME,
         "JSON with all weights",
         (".json",),
@@ -74,9 +74,9 @@ _ROWS = (
         json_file.read,
         json_file.write,
     ),
-    Format(onnx_file.NAME, "ONNX, of classifiers and chains", (".onnx",), write=onnx_file.write),
-    Format(wapiti.NAME, "Wapiti's models and dumps", (".wapiti",), wapiti.begins, wapiti.read),
-    Format(
+    ModelFormat(onnx_file.NAME, "ONNX, of classifiers and chains", (".onnx",), write=onnx_file.write),
+    ModelFormat(wapiti.NAME, "Wapiti's models and dumps", (".wapiti",), wapiti.begins, wapiti.read),
+    ModelFormat(
         crfpp.NAME,
         "CRF++'s text models",
         (".crfpp",),
@@ -84,7 +84,7 @@ _ROWS = (
         crfpp.read,
     ),
 )
-FORMATS: dict[str, Format] = {row.name: row for row in _ROWS}
+FORMATS: dict[str, ModelFormat] = {row.name: row for row in _ROWS}
 
 
 def read(path: ModelSource, format: str | None = None, **options: Any) -> Any:
@@ -156,7 +156,9 @@ def convert(
     return model
 
 
-def _check_options(entry: Format, function: Callable[..., Any], options: dict[str, Any], n_own: int) -> None:
+def _check_options(
+    entry: ModelFormat, function: Callable[..., Any], options: dict[str, Any], n_own: int
+) -> None:
     """Raise InputError for options that a format's function does not have behind the first `n_own` parameters."""
     known = [*inspect.signature(function).parameters][n_own:]
     unknown = sorted(set(options) - set(known))
@@ -165,7 +167,7 @@ def _check_options(entry: Format, function: Callable[..., Any], options: dict[st
         raise InputError(f"{entry.name}: {unknown[0]}: expected {expected}")
 
 
-def _named(name: str, verb: str) -> Format:
+def _named(name: str, verb: str) -> ModelFormat:
     """Return the format of a name that can be read, or written."""
     entry = FORMATS.get(name) if isinstance(name, str) else None
     if entry is None or getattr(entry, verb) is None:
@@ -174,7 +176,7 @@ def _named(name: str, verb: str) -> Format:
     return entry
 
 
-def _recognised(source: StrPath | bytes) -> Format:
+def _recognised(source: StrPath | bytes) -> ModelFormat:
     """Return the format that a file begins like or is named as, crfqn's own for one that is empty or cannot be read,
     whose reader says so; ModelFileError for others."""
     try:
@@ -198,7 +200,7 @@ def _recognised(source: StrPath | bytes) -> Format:
     return named
 
 
-def _by_suffix(path: StrPath) -> Format:
+def _by_suffix(path: StrPath) -> ModelFormat:
     suffix = Path(path).suffix
     for entry in FORMATS.values():
         if suffix in entry.suffixes and entry.write is not None:

@@ -170,7 +170,7 @@ def write_rows(
         ends[a - first] = end
 
 
-class Rows(NamedTuple):
+class CompressedRows(NamedTuple):
     """Rows of a compressed matrix: int64 (n + 1,), int32 and float32."""
 
     indptr: np.ndarray

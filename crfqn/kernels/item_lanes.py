@@ -65,7 +65,7 @@ class Group(NamedTuple):
 
 
 @subkernel
-def new_group(longest, n_states):
+def new_lanes(longest, n_states):
     """Return the workspace for items of at most `longest` positions."""
     height = -(-n_states // TOGETHER) * TOGETHER
     size, longest = height * LANES, -(-longest // LANES) * LANES
@@ -319,7 +319,7 @@ def forward_backward_lanes(
     m, m_transposed, largest_edge, smallest_edge = padded_edges(edges)
     allowed = LARGEST_RANGE - 2 * (largest_edge - smallest_edge)
     n_states = edges.shape[0]
-    group = new_group(longest, n_states)
+    group = new_lanes(longest, n_states)
     for first in range(0, items.size, LANES):
         n_items, n_rows = fill_lanes(items, first, offsets, weights, group)
         interleave(scores, n_rows, group)

@@ -1,4 +1,4 @@
-"""Mixtures of items' distributions with their observed labels, a share for each: the loops of `solvers/certificate.py`.
+"""Mixtures of items' distributions with their observed labels, a share for each: loops of `objectives/item_bound.py`.
 
 Item i has the share s of its distribution p and 1 - s of its labels y, pi = p(y). Its part of the dual loss, the
 entropy of s p + (1 - s) delta(y), is concave in s, and where its slope is t / c,
@@ -21,7 +21,7 @@ WHOLE_LOOK = 6  # of so many looks at coordinates, one is at all of them
 NEAR = 0.05  # of its bound: how far inside a coordinate is that is looked at in between
 
 
-class Parts(NamedTuple):
+class ItemParts(NamedTuple):
     """Items' parts of gradients, compressed by coordinate.
 
     Attributes

@@ -45,7 +45,7 @@ class MarginState(NamedTuple):
 
 
 @inner
-def value_of(values, e):
+def entry_value(values, e):
     """Return the value of entry e; without values, (0,), all are 1."""
     return values[e] if values.size > 0 else 1.0
 
@@ -71,7 +71,7 @@ def task_slopes(state, begin, end, g, h, own):
     """Add half the slopes and curvatures of the multitask squared hinge (equation 13) to g, h and own."""
     for e in range(begin, end):
         i = np.uint64(state.indices[e])
-        a, x = state.margins[i], value_of(state.values, e)
+        a, x = state.margins[i], entry_value(state.values, e)
         first = state.weights[i] * x
         second = first * x
         for r in range(a.size):
@@ -87,7 +87,7 @@ def task_move(state, begin, end, step, d):
     change = 0.0
     for e in range(begin, end):
         i = np.uint64(state.indices[e])
-        a, x, y = state.margins[i], step * value_of(state.values, e), state.labels[i]
+        a, x, y = state.margins[i], step * entry_value(state.values, e), state.labels[i]
         part, own = 0.0, a[y]
         for r in range(a.size):
             old = a[r] if a[r] > 0.0 else 0.0
@@ -107,7 +107,7 @@ def logistic_slopes(state, begin, end, g, h, own):
     """Add sum c x (p_r - [r = y]) to g and own, sum c x^2 p_r (1 - p_r) to h; c the position's weight."""
     for e in range(begin, end):
         i = np.uint64(state.indices[e])
-        p, x = state.probabilities[i], value_of(state.values, e)
+        p, x = state.probabilities[i], entry_value(state.values, e)
         first = state.weights[i] * x
         second = first * x
         for r in range(p.size):
@@ -149,7 +149,7 @@ def logistic_move(state, begin, end, step, d):
         stop = min(start + BATCH, end)
         for e in range(start, stop):
             i = np.uint64(state.indices[e])
-            a, x = state.margins[i], step * value_of(state.values, e)
+            a, x = state.margins[i], step * entry_value(state.values, e)
             own = d[state.labels[i]]
             for r in range(width):
                 a[r] += x * (d[r] - own)
@@ -168,7 +168,7 @@ def ranking_slopes(state, begin, end, g, h):
     pair counts as the label and another class do in the multiclass loss (section 4.7)."""
     for e in range(begin, end):
         i = np.uint64(state.indices[e])
-        s, is_relevant, x = state.margins[i], state.relevance[i], value_of(state.values, e)
+        s, is_relevant, x = state.margins[i], state.relevance[i], entry_value(state.values, e)
         first = state.weights[i] * x
         second = first * x
         for y in range(s.size):
@@ -204,7 +204,7 @@ def ranking_move(state, begin, end, step, d):
     change = 0.0
     for e in range(begin, end):
         i = np.uint64(state.indices[e])
-        s, x = state.margins[i], step * value_of(state.values, e)
+        s, x = state.margins[i], step * entry_value(state.values, e)
         for r in range(s.size):
             s[r] += x * d[r]
         loss = ranking_loss(s, state.relevance[i])
@@ -348,7 +348,7 @@ def weighted_squares(indptr, indices, values, weights, out):
     for f in range(indptr.size - 1):
         total = 0.0
         for e in range(indptr[f], indptr[f + 1]):
-            x = value_of(values, e)
+            x = entry_value(values, e)
             total += weights[indices[e]] * x * x
         out[f] = total
 
@@ -365,7 +365,7 @@ def star_constants(indptr, indices, values, labels, weights, n_states, out):
     for f in range(indptr.size - 1):
         squares[:] = 0.0
         for e in range(indptr[f], indptr[f + 1]):
-            x = value_of(values, e)
+            x = entry_value(values, e)
             squares[labels[indices[e]]] += weights[indices[e]] * x * x
         total, norm = squares.sum(), np.sqrt((squares * squares).sum())
         out[f] = 2.0 * min(n_states * total, n_states * squares.max() + np.sqrt(n_states) * norm)
@@ -377,6 +377,6 @@ def squared_columns(first, last, states, features, indptr, indices, values, rows
     for c in range(first, last):
         row, total = rows[states[c]], 0.0
         for e in range(indptr[features[c]], indptr[features[c] + 1]):
-            x = value_of(values, e)
+            x = entry_value(values, e)
             total += x * x * row[np.uint64(indices[e])]
         out[c] = total

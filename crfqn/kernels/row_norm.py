@@ -102,7 +102,7 @@ def kkt_excess(w, g, strengths):
 
 
 @inner
-def simplex_level(v, mass):
+def level_by_michelot(v, mass):
     """Return the level with sum_i max(v_i - level, 0) = mass > 0, by Michelot's fixed-point iteration (1986): the
     values above it become fewer until they stay; rounding may bring one back that lies at the level itself."""
     level, before = -np.inf, v.size + 1
@@ -135,7 +135,7 @@ def shrink_block(v, l1, group, is_linf, sizes):
     for i in range(v.size):
         sizes[i] = abs(v[i])
         total += sizes[i]
-    level = simplex_level(sizes, group) if total > group else 0.0
+    level = level_by_michelot(sizes, group) if total > group else 0.0
     for i in range(v.size):
         if sizes[i] > level:
             v[i] = level if v[i] > 0.0 else -level
@@ -170,7 +170,7 @@ def row_violation(w, g, strengths, slope, scratch):
         if abs(w[r]) >= top:
             scratch[n] = -slope[r] if w[r] > 0.0 else slope[r]
             n += 1
-    level = simplex_level(scratch[:n], group) if group > 0.0 else np.inf
+    level = level_by_michelot(scratch[:n], group) if group > 0.0 else np.inf
     for r in range(w.size):
         if abs(w[r]) >= top:
             size = -slope[r] if w[r] > 0.0 else slope[r]

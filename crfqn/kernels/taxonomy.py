@@ -144,11 +144,11 @@ def tree_marginals(first, last, parents, is_label, scores, targets, weights, res
                 p = tile[k * width + t] * total[t]
                 residual[k, start + t] = p * weights[start + t]
         if targets.size:
-            subtract_targets(start, start + width, parents, scores, targets, weights, residual, sums)
+            subtract_tree_targets(start, start + width, parents, scores, targets, weights, residual, sums)
 
 
 @subkernel
-def subtract_targets(first, last, parents, scores, targets, weights, residual, sums):
+def subtract_tree_targets(first, last, parents, scores, targets, weights, residual, sums):
     """Subtract the observed nodes, each target with its ancestors, from the residual, and add up their scores."""
     for t in range(first, last):
         score, k = 0.0, targets[t]

@@ -24,7 +24,7 @@ from crfqn.metrics.hierarchy import (
     level_accuracy,
     tree_induced_error,
 )
-from crfqn.metrics.spans import LabelScore, SpanCounts, span_counts, sum_counts
+from crfqn.metrics.spans import LabelMetrics, SpanCounts, span_counts, sum_counts
 from crfqn.taxonomy.reading import extend_taxonomy
 from crfqn.taxonomy.tree import LabelTree
 
@@ -38,13 +38,13 @@ class ChunkScores:
     precision: float
     recall: float
     f1: float
-    types: list[LabelScore]
+    types: list[LabelMetrics]
 
     @property
-    def every(self) -> LabelScore:
+    def every(self) -> LabelMetrics:
         """The scores of all types as a row."""
         n_given = sum(row.support for row in self.types)
-        return LabelScore("all", self.precision, self.recall, self.f1, n_given)
+        return LabelMetrics("all", self.precision, self.recall, self.f1, n_given)
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Scores:
     n_positions: int | None = None
     accuracy: float
     item_accuracy: float
-    labels: list[LabelScore]
+    labels: list[LabelMetrics]
     chunks: ChunkScores | None = None
     hierarchy: HierarchyScores | None = None
 
@@ -131,7 +131,7 @@ class LabelCounts:
         chunks = None
         if self.scheme is not None:
             counts = self._spans[self.scheme.name]
-            types = [LabelScore.of(kind, count) for kind, count in sorted(counts.items())]
+            types = [LabelMetrics.of(kind, count) for kind, count in sorted(counts.items())]
             chunks = ChunkScores(*sum_counts(counts.values()).ratios, types)
         return Scores(
             n_items=self._n_items,
@@ -161,9 +161,9 @@ class _LabelTable:
         self.predicted.update(predicted)
         self.right.update(compress(given, map(eq, given, predicted)))
 
-    def scores(self) -> list[LabelScore]:
+    def scores(self) -> list[LabelMetrics]:
         return [
-            LabelScore.of(name, SpanCounts(self.given[name], self.predicted[name], self.right[name]))
+            LabelMetrics.of(name, SpanCounts(self.given[name], self.predicted[name], self.right[name]))
             for name in sorted(self.names)
         ]
 

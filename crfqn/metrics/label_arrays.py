@@ -56,11 +56,11 @@ def encode_pair(y_true: Any, y_pred: Any) -> LabelCodes:
     if not lengths.any():
         raise InputError("y_true: expected at least one label to score, got none")
     true_codes, codes = (_codes(items, numbers, int(ends[-1])) for items in (true, predicted))
-    check_pair(true, predicted, numbers)
+    check_label_pair(true, predicted, numbers)
     return LabelCodes(true_codes, codes, (ends - lengths)[lengths > 0], list(numbers))
 
 
-def check_pair(true: list[Any], predicted: list[Any], distinct: Iterable[Any]) -> None:
+def check_label_pair(true: list[Any], predicted: list[Any], distinct: Iterable[Any]) -> None:
     """Raise InputError for labels, a list an item, that are missing or of mixed kinds; `distinct`: all that occur."""
     kinds = set(map(type, distinct))
     if all(issubclass(kind, str) for kind in kinds) and "" not in distinct:

@@ -74,7 +74,7 @@ class SpanCounts:
 
 
 @dataclass(frozen=True)
-class LabelScore:
+class LabelMetrics:
     """Scores of one label or type of spans, or averages; `support`: how often it is given."""
 
     label: str
@@ -84,7 +84,7 @@ class LabelScore:
     support: int
 
     @classmethod
-    def of(cls, label: str, counts: SpanCounts) -> LabelScore:
+    def of(cls, label: str, counts: SpanCounts) -> LabelMetrics:
         """Return the ratios of counts; one without cases (0/0) is 0."""
         return cls(label, *counts.ratios, counts.n_true)
 
@@ -342,11 +342,11 @@ def span_report(
     return "\n".join(lines)
 
 
-def _report_rows(counts: dict[str, SpanCounts]) -> list[LabelScore]:
+def _report_rows(counts: dict[str, SpanCounts]) -> list[LabelMetrics]:
     support = sum(count.n_true for count in counts.values())
-    types = [LabelScore.of(name, count) for name, count in counts.items()]
-    return types + [LabelScore(f"{mean} avg", *averaged(counts, mean), support) for mean in AVERAGES]
+    types = [LabelMetrics.of(name, count) for name, count in counts.items()]
+    return types + [LabelMetrics(f"{mean} avg", *averaged(counts, mean), support) for mean in AVERAGES]
 
 
-def _cells(row: LabelScore) -> tuple[float, float, float, int]:
+def _cells(row: LabelMetrics) -> tuple[float, float, float, int]:
     return row.precision, row.recall, row.f1, row.support

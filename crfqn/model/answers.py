@@ -26,7 +26,7 @@ def scheme_of(model: Any) -> str | None:
     return None if scheme is None else scheme.name
 
 
-def has_probabilities(model: Any) -> bool:
+def gives_probabilities(model: Any) -> bool:
     """Return whether a model has probabilities: of an estimator the methods are not there without."""
     return getattr(model, "has_probabilities", hasattr(model, "decode"))
 

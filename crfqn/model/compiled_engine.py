@@ -167,7 +167,7 @@ class EncodedItems(Items):
 
 
 @dataclass(frozen=True, eq=False)
-class ScoredItems:
+class CompiledItems:
     """Sequences ready for inference: their chain, node scores (K, N), -inf where ruled out, and edge weights (E,)."""
 
     chain: Chain
@@ -270,7 +270,7 @@ class CompiledEngine:
             for scores in self.node_scores(model, X, pool):
                 yield model.labels.over(scores.shape[1]).marginals(scores, pool).T
 
-    def open(self, model: Any, X: Any, known: Any, warns: bool = True) -> ScoredItems:
+    def open(self, model: Any, X: Any, known: Any, warns: bool = True) -> CompiledItems:
         """Return new sequences with what is known of their labels; InputError for one that no labelling is left for.
         `warns` of items without a known feature: where they are labelled, once."""
         with Pool(self.n_threads) as pool:
@@ -286,7 +286,7 @@ class CompiledEngine:
             more = "" if known is None else " and what is known"
             raise InputError(f"item {impossible[0]}: no labelling keeps the rules{more}")
         scores = scores if allowed is None else np.where(allowed, scores, -np.inf)
-        return ScoredItems(chain, scores, edges, self.n_threads)
+        return CompiledItems(chain, scores, edges, self.n_threads)
 
     def _scored(self, model: Any, X: Any, pool: Pool, warns: bool) -> tuple[Chain, Vector, Vector]:
         """Return the chain over items without a dense block, the scores of its nodes, the weights of its edges."""

@@ -37,7 +37,7 @@ from crfqn.model.content import (
     read_size,
 )
 from crfqn.model.featurizers import Featurizer, Table, Words, read_featurizer
-from crfqn.model.labels import LabelSpace, TreeSpace, descend, name_array
+from crfqn.model.labels import LabelSpace, TreeSpace, descend_tree, name_array
 from crfqn.model.model import Decoding, Model, check_number, without_weights
 from crfqn.model.numpy_engine import NUMPY
 from crfqn.model.unknown_features import warn_of_unknown
@@ -149,7 +149,9 @@ class ItemModel(Model):
             raise InputError(f"threshold: expected None or a number from 0 to 1, got {threshold!r}")
         self.check_probabilities()
         tree = self.labels.tree
-        nodes = [descend(p.T, tree.parents, float(threshold)) for p in engine.node_probabilities(self, X)]
+        nodes = [
+            descend_tree(p.T, tree.parents, float(threshold)) for p in engine.node_probabilities(self, X)
+        ]
         return self.labels.as_given(name_array(tree.names)[np.concatenate(nodes)])
 
     def decode(self, X: Any, engine: Any = NUMPY) -> Decoding:

@@ -143,7 +143,7 @@ class TreeSpace(LabelSpace):
 
     def class_scores(self, scores: Vector) -> Vector:
         """Return the sum of the scores on each class's path, (items, n_classes)."""
-        return path_sums(self.tree, scores)[:, self.nodes]
+        return sums_along_paths(self.tree, scores)[:, self.nodes]
 
     def compiled_class_scores(self, scores: Vector, pool: Pool) -> Vector:
         return self.over(scores.shape[1]).path_scores(scores, pool)[self.nodes]
@@ -223,7 +223,7 @@ def name_array(names: Sequence[Hashable]) -> NDArray:
     return array if array.tolist() == list(names) else np.fromiter(names, object, len(names))
 
 
-def descend(p: NDArray[np.float64], parents: NDArray[np.int32], threshold: float) -> NDArray[np.int64]:
+def descend_tree(p: NDArray[np.float64], parents: NDArray[np.int32], threshold: float) -> NDArray[np.int64]:
     """Return the node that each item reaches from the top, int64 (n,), going on to the most probable child (`p`: (K,
     n)) if >= threshold; ties go to the lower node, and `parents` (K,) are -1 for tops."""
     reached = np.full(p.shape[1], NO_PARENT)
@@ -236,7 +236,7 @@ def descend(p: NDArray[np.float64], parents: NDArray[np.int32], threshold: float
     return reached
 
 
-def path_sums(tree: LabelTree, scores: Vector) -> Vector:
+def sums_along_paths(tree: LabelTree, scores: Vector) -> Vector:
     """Return the sums of the scores from the top to each node, (I, K)."""
     sums = scores.copy()
     for nodes in _levels_below_the_top(tree):

@@ -28,7 +28,7 @@ from crfqn.structures.span_rules import SpanRules, Spans
 BLOCK_NUMBERS = 1 << 23  # scores of a block of items: 64 MB, and a few arrays like it
 
 
-class ScoredItems(NamedTuple):
+class NumpyItems(NamedTuple):
     """Sequences ready for inference: where they begin and end, (I + 1,), and the scores of each, (T, K), -inf where the
     rules or what is known forbid."""
 
@@ -112,7 +112,7 @@ class NumpyEngine:
         encoded = encode_new(sparse_of(X), model.vocabulary_, model.n_features_in_, model.known_pairs)
         return X.beside(encoded) if model.n_dense_ else encoded
 
-    def open(self, model: Any, X: Any, known: Any, warns: bool = True) -> ScoredItems:
+    def open(self, model: Any, X: Any, known: Any, warns: bool = True) -> NumpyItems:
         """Return new sequences with what is known of their labels; `warns` of items without a known feature."""
         X = list(X) if isinstance(X, Iterator) else X
         encoded = self.encode(model, X)
@@ -129,7 +129,7 @@ class NumpyEngine:
         else:
             allowed = encode_constraints(known, encoded.offsets, model.classes_).T
             items = [chain.ruled(scores[first:last], allowed[first:last]) for first, last in pairwise(ends)]
-        return ScoredItems(chain, encoded.offsets, items, known is not None)
+        return NumpyItems(chain, encoded.offsets, items, known is not None)
 
     def node_scores(self, model: Any, X: Any, warns: bool) -> Iterator[Vector]:
         """Yield by blocks of single items the scores of the nodes, (items, K)."""

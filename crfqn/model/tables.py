@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.data.items import LARGEST_VALUE, wrong_value
-from crfqn.data.matrices import is_number
+from crfqn.data.matrices import is_numeric
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError, TextColumnWarning, warn_caller
 from crfqn.messages import describe, shorten
@@ -106,10 +106,10 @@ class Table:
         for name, texts in cells.texts.items():
             distinct = set(texts)
             known = [text for text in distinct if not is_missing(text)]
-            if known and all(map(is_number, known)):
+            if known and all(map(is_numeric, known)):
                 columns.append(_number_column(name, n_features, texts))
                 n_features += 1
-            elif 2 * sum(map(is_number, known)) > len(known):
+            elif 2 * sum(map(is_numeric, known)) > len(known):
                 raise _odd_cell(name, texts, known)
             else:
                 values = sorted(distinct - {""})
@@ -250,7 +250,7 @@ def numbers_of(name: str, cells: Sequence[Any]) -> NDArray[np.float64]:
     except (TypeError, ValueError, OverflowError):  # the search below says where
         pass
     for item, cell in enumerate(cells):
-        if not is_number(cell):
+        if not is_numeric(cell):
             got = "a missing value" if is_missing(cell) else shorten(cell)
             raise CellError(item, f"column {name!r}: expected a finite number, got {got}")
     return np.array([float(cell) for cell in cells])
@@ -268,8 +268,8 @@ def is_missing(cell: Any) -> bool:
 
 def _odd_cell(name: str, texts: list[str], known: list[str]) -> CellError:
     """Return what is wrong with a column of numbers and of texts, fewer of these."""
-    item = next(i for i, text in enumerate(texts) if not is_missing(text) and not is_number(text))
-    n_numbers = sum(map(is_number, known))
+    item = next(i for i, text in enumerate(texts) if not is_missing(text) and not is_numeric(text))
+    n_numbers = sum(map(is_numeric, known))
     return CellError(
         item,
         f"column {name!r}: expected a number, as {n_numbers} of its {len(known)} different cells are, got "

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Vector
 from crfqn.kernels.curvature import (
-    Rows,
+    CompressedRows,
     count_present,
     count_whole,
     list_members,
@@ -330,7 +330,7 @@ def sparse_model(
     )
     limits = np.sqrt(LEAST * on_sample)
     nodes = node_rows(marginals, lists, pairs, limits, block_numbers)
-    beside, among = Rows(np.zeros(split.n_nodes + 1, np.int64), *NO_BLOCK[1:]), np.empty((0, 0))
+    beside, among = CompressedRows(np.zeros(split.n_nodes + 1, np.int64), *NO_BLOCK[1:]), np.empty((0, 0))
     if split.edges.size:
         edges = EdgeModel(marginals, split.edges, lists.sampled, lists.shares)
         among = edges.with_edges()
@@ -343,7 +343,7 @@ def sparse_model(
 
 def node_rows(
     marginals: Marginals, lists: Lists, pairs: NDArray[np.int64], limits: Limits, block_numbers: int
-) -> Rows:
+) -> CompressedRows:
     """Return the model of the nodes among themselves, row by row from the diagonal on."""
     owner, split, n = marginals.objective, lists.split, lists.split.n_nodes
     bounds = np.append(np.searchsorted(split.states, lists.states), n)
@@ -360,7 +360,7 @@ def node_rows(
 
 def edge_columns(
     marginals: Marginals, lists: Lists, edges: EdgeModel, limits: Limits, least: Limits, block_numbers: int
-) -> Rows:
+) -> CompressedRows:
     """Return what nodes and edges have in common, a row for each node; least: (E',), the limits of the edges."""
     places, roots = lists.places, np.sqrt(lists.shares)
 
@@ -376,7 +376,7 @@ def edge_columns(
 
 def written(
     write: Callable[..., None], most_entries: NDArray[np.int64], block_numbers: int, pool: Pool
-) -> Rows:
+) -> CompressedRows:
     """Return rows that `write(first, last, ends, indices, data)` writes block by block."""
     tasks = row_blocks(most_entries, block_numbers)
     blocks: list[tuple[NDArray, NDArray, NDArray]] = [NO_BLOCK] * len(tasks)
@@ -390,11 +390,11 @@ def written(
 
     pool.each(len(tasks), run)
     lengths, indices, data = (np.concatenate(arrays) for arrays in zip(NO_BLOCK, *blocks, strict=True))
-    return Rows(np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]), indices, data)
+    return CompressedRows(np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]), indices, data)
 
 
 def whole(
-    nodes: Rows, beside: Rows, among: Vector, scale: NDArray[np.float32], diagonal: Vector
+    nodes: CompressedRows, beside: CompressedRows, among: Vector, scale: NDArray[np.float32], diagonal: Vector
 ) -> scipy.sparse.csr_array:
     """Return the symmetric matrix D M D with the given diagonal; parameters as `write_whole` has them."""
     n = diagonal.size

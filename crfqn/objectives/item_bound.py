@@ -25,8 +25,8 @@ import numpy as np
 
 from crfqn.arrays import Coords, Vector
 from crfqn.kernels.item_mixtures import (
+    ItemParts,
     Mixtures,
-    Parts,
     gather_edges,
     gather_parts,
     lower_shares,
@@ -74,25 +74,25 @@ class ItemMixtures:
         """A bound on the entries of the nodes' parts: an item has one, and no node more than its feature."""
         return int(np.minimum(self.owner.map.store.sizes, self.owner.n_items)[nodes.features].sum())
 
-    def parts(self, coords: Coords) -> Parts:
+    def parts(self, coords: Coords) -> ItemParts:
         """Return each item's part of the gradient by sorted coordinates, in float32: they only steer the shares, which
         are checked in float64 before anything is called proved."""
         owner = self.owner
         nodes, store = owner.split(coords), owner.map.store
         size = self._most_node_entries(nodes)
         item_of = np.repeat(np.arange(owner.n_items, dtype=np.int32), np.diff(owner.map.offsets))
-        node_parts = Parts(
+        node_parts = ItemParts(
             np.empty(nodes.n_nodes + 1, np.int64), np.empty(size, np.int32), np.empty(size, np.float32)
         )
         arrays = store.indptr, store.indices, store.values
         residual = self.point.evaluation.residual
         n = gather_parts(nodes.states, nodes.features, *arrays, item_of, residual, node_parts)
         if not nodes.edges.size:
-            return Parts(node_parts.starts, node_parts.items[:n], node_parts.values[:n])
+            return ItemParts(node_parts.starts, node_parts.items[:n], node_parts.values[:n])
         edges = self._edges(nodes.edges)[0]
         row, items = np.nonzero(edges)
         starts = n + np.searchsorted(row, np.arange(1, nodes.edges.size + 1))
-        return Parts(
+        return ItemParts(
             np.concatenate([node_parts.starts, starts]),
             np.concatenate([node_parts.items[:n], items.astype(np.int32)]),
             np.concatenate([node_parts.values[:n], edges[row, items].astype(np.float32)]),

@@ -22,7 +22,7 @@ from crfqn.arrays import Coords, Vector
 from crfqn.errors import InputError, ViewError
 from crfqn.objectives import curvature
 from crfqn.objectives.fingerprint import fingerprint
-from crfqn.objectives.linear.feature_map import FeatureMap, Split, joined, split_coords
+from crfqn.objectives.linear.feature_map import FeatureMap, Split, split_coords, with_edges
 from crfqn.objectives.linear.gram import check_width
 from crfqn.objectives.losses.intercept_bound import intercept_bound
 from crfqn.objectives.losses.score_loss import ScoreLoss
@@ -70,7 +70,7 @@ class Ranges(NamedTuple):
 
     def at(self, nodes: Split) -> Vector:
         """Return those of sorted coordinates."""
-        return joined(self.features[nodes.features], self.edges[nodes.edges])
+        return with_edges(self.features[nodes.features], self.edges[nodes.edges])
 
 
 def squared_ranges(part: Any) -> tuple[Vector, Vector]:
@@ -235,7 +235,7 @@ class BaseObjective:
     def feature_scale(self, coords: Coords) -> Vector:
         """Return the unit of each coordinate's curvature: max_t x_tf^2; 1 for edges."""
         nodes = self.split(coords)
-        return joined(self.feature_scales[nodes.features], np.ones(nodes.edges.size))
+        return with_edges(self.feature_scales[nodes.features], np.ones(nodes.edges.size))
 
     def hessian_bound(self) -> float:
         """Return at least the largest eigenvalue of the Hessian, at all weights."""
@@ -467,7 +467,7 @@ class Objective(BaseObjective):
         """Return all coordinates of some features and edges (both sorted), as far as they may have a weight."""
         first = self.map.n_features * np.arange(self.n_states)
         nodes = (first[:, None] + features).reshape(-1)
-        coords = joined(nodes, edges + self.map.n_features * self.n_states)
+        coords = with_edges(nodes, edges + self.map.n_features * self.n_states)
         return coords if self.support.is_everything else coords[self.support.contains(coords)]
 
 

@@ -20,7 +20,7 @@ from crfqn.objectives import curvature
 from crfqn.objectives.curvature import Matrix as Matrix
 from crfqn.objectives.item_bound import ItemBound as ItemBound
 from crfqn.objectives.item_bound import ItemMixtures, item_bound
-from crfqn.objectives.linear.feature_map import joined, merge_weights
+from crfqn.objectives.linear.feature_map import merge_weights, with_edges
 from crfqn.objectives.losses.score_loss import DualLoss, Evaluation
 
 NO_SCORES = np.empty((0, 0))
@@ -205,15 +205,15 @@ class Point(BasePoint):
         """Return the partial derivatives of the loss at `coords` (Zhong et al., equations 20 and 21)."""
         nodes = self.objective.split(coords)
         sums = self.objective.map.adjoint(nodes, self.evaluation.residual)
-        return joined(sums, self.evaluation.edge_residual[nodes.edges])
+        return with_edges(sums, self.evaluation.edge_residual[nodes.edges])
 
     def _screen(self, threshold: float) -> Screening:
         owner, evaluation = self.objective, self.evaluation
         nodes = owner.map.screen(evaluation.residual, threshold)
         edges = np.flatnonzero(np.abs(evaluation.edge_residual) > threshold)
-        coords = joined(nodes.coords, edges + owner.n_states * owner.map.n_features)
+        coords = with_edges(nodes.coords, edges + owner.n_states * owner.map.n_features)
         return self._within_support(
-            Screening(coords, joined(nodes.gradient, evaluation.edge_residual[edges]))
+            Screening(coords, with_edges(nodes.gradient, evaluation.edge_residual[edges]))
         )
 
     def screen_rows(self, bound: float, inside: float, order: int) -> Screening:
@@ -225,10 +225,10 @@ class Point(BasePoint):
         )
         edges = union(np.flatnonzero(np.abs(evaluation.edge_residual) > bound + inside), nodes.edges)
         first = owner.map.n_features * np.arange(owner.n_states)
-        coords = joined(
+        coords = with_edges(
             (first[:, None] + features).reshape(-1), edges + owner.n_states * owner.map.n_features
         )
-        gradient = joined(gradients.reshape(-1), evaluation.edge_residual[edges])
+        gradient = with_edges(gradients.reshape(-1), evaluation.edge_residual[edges])
         return self._within_support(Screening(coords, gradient))
 
     def _within_support(self, found: Screening) -> Screening:

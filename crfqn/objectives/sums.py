@@ -64,7 +64,7 @@ def facts_of(part: Objective) -> Facts:
     return Facts(*sizes, *part.operations[:2])
 
 
-def value_of(point: Point) -> float:
+def loss_of(point: Point) -> float:
     """Return the loss, in nats."""
     return point.value
 
@@ -79,7 +79,7 @@ def gradient_of(point: Point, coords: Coords) -> Vector:
     return point.gradient(coords)
 
 
-def squares_of(point: Point, coords: Coords) -> Vector:
+def curvature_of(point: Point, coords: Coords) -> Vector:
     """Return diagonal and majorant of the curvature, (2, coords)."""
     return np.stack(point.curvature(coords))
 
@@ -338,7 +338,7 @@ class SumPoint(BasePoint):
     @cached_property
     def value(self) -> float:  # type: ignore[override]
         """The loss, in nats."""
-        return self.opening.value if self.objective.executor.is_local else total(self.ask(value_of))
+        return self.opening.value if self.objective.executor.is_local else total(self.ask(loss_of))
 
     def dual_value(self, scale: float) -> float:
         """Return the dual loss at `scale` in (0, 1] times the point's dual variables; its gradient is scale * g."""
@@ -378,7 +378,7 @@ class SumPoint(BasePoint):
 
     def squares(self, coords: Coords) -> Vector:
         """Return diagonal and majorant, (2, coords); an edge's majorant is that of the sum of residuals."""
-        squares = total(self.ask(squares_of, coords))
+        squares = total(self.ask(curvature_of, coords))
         n_edges = self.objective.split(coords).edges.size
         if n_edges and self.objective.proves_zeros:
             squares[1, -n_edges:] = np.abs(self.gradient(coords[-n_edges:]))

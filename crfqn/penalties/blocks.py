@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Blocks:
+class Partition:
     """Partition of n coordinates: block b has those in the places order[starts[b]] ... order[starts[b + 1] - 1]; order
     : a permutation (n,), starts : (n_blocks + 1,)."""
 
@@ -17,16 +17,16 @@ class Blocks:
     starts: NDArray[np.int64]
 
     @staticmethod
-    def single(n: int) -> Blocks:
+    def single(n: int) -> Partition:
         """Make a block of each of n coordinates."""
-        return Blocks(np.arange(n), np.arange(n + 1))
+        return Partition(np.arange(n), np.arange(n + 1))
 
     @staticmethod
-    def of_names(names: NDArray[np.int64]) -> Blocks:
+    def of_names(names: NDArray[np.int64]) -> Partition:
         """Make a block of all coordinates with the same name, (n,), in the order of the names."""
         order = np.argsort(names, kind="stable")
         is_new = np.diff(names[order], prepend=-1) != 0
-        return Blocks(order, np.append(np.flatnonzero(is_new), names.size))
+        return Partition(order, np.append(np.flatnonzero(is_new), names.size))
 
     @property
     def n_blocks(self) -> int:
@@ -60,13 +60,13 @@ class Blocks:
         is_there[places] = True
         return self.largest(is_there).astype(bool)
 
-    def only(self, chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], Blocks]:
+    def only(self, chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], Partition]:
         """Return the places of the chosen blocks' coordinates, and the partition of these alone."""
         sizes = self.sizes[chosen]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         within = np.arange(starts[-1]) - np.repeat(starts[:-1], sizes)
         places = self.order[np.repeat(self.starts[chosen], sizes) + within]
-        return places, Blocks(np.arange(places.size), starts)
+        return places, Partition(np.arange(places.size), starts)
 
     def spread(self, per_block: NDArray) -> NDArray:
         """Return each block's number, of (n_blocks,), at all of its coordinates, (n,)."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS, Coords, Vector
 from crfqn.kernels.coordinate_descent import Subproblem, descend
-from crfqn.penalties.blocks import Blocks
+from crfqn.penalties.blocks import Partition
 from crfqn.penalties.penalty import NO_RIDGE, Layout, Penalty, Ridge, check_strengths
 from crfqn.threads import Pool
 
@@ -81,9 +81,9 @@ class LocalElasticNet:
     l2: Vector
 
     @property
-    def blocks(self) -> Blocks:
+    def blocks(self) -> Partition:
         """Every coordinate is a block of its own."""
-        return Blocks.single(self.l1.size)
+        return Partition.single(self.l1.size)
 
     @property
     def threshold(self) -> Vector:

@@ -27,7 +27,7 @@ from crfqn.kernels.group_descent import BlockPenalty, descend_groups
 from crfqn.kernels.row_norm import block_distances, prox_blocks
 from crfqn.kernels.sparse import found_in, union
 from crfqn.kernels.thread_group import work_together
-from crfqn.penalties.blocks import Blocks
+from crfqn.penalties.blocks import Partition
 from crfqn.penalties.elastic_net import ElasticNet
 from crfqn.penalties.penalty import (
     NO_RIDGE,
@@ -129,14 +129,14 @@ class GroupLasso(Penalty):
     def _at(self, coords: Coords) -> LocalGroupLasso:
         is_smooth = self.is_smooth(coords)
         is_alone = is_smooth | (coords >= self.n_features * self.n_states)
-        blocks = Blocks.of_names(np.where(is_alone, self.n_features + coords, coords % self.n_features))
+        blocks = Partition.of_names(np.where(is_alone, self.n_features + coords, coords % self.n_features))
         found = self._on(blocks, ~is_smooth[blocks.firsts])
         if not self.ridge.coords.size:
             return found
         of_ridge = are_members(coords, self.ridge.coords)[blocks.firsts]
         return replace(found, l2=np.where(of_ridge, self.ridge.l2, found.l2))
 
-    def _on(self, blocks: Blocks, is_penalised: NDArray[np.bool_]) -> LocalGroupLasso:
+    def _on(self, blocks: Partition, is_penalised: NDArray[np.bool_]) -> LocalGroupLasso:
         l1, group, l2 = (np.where(is_penalised, s, 0.0) for s in (self.l1, self.group_l1, self.l2))
         return LocalGroupLasso(blocks, l1, group, l2, self.norm)
 
@@ -202,9 +202,9 @@ class FeatureBlocks(GroupLasso):
         return int(self.members.sizes.max(initial=1))
 
     @cached_property
-    def members(self) -> Blocks:
+    def members(self) -> Partition:
         """The features of each block."""
-        return Blocks.of_names(self.feature_groups)
+        return Partition.of_names(self.feature_groups)
 
     @cached_property
     def _block_of(self) -> Coords:
@@ -221,7 +221,7 @@ class FeatureBlocks(GroupLasso):
         is_alone = is_unpenalised | (coords >= self.n_features * self.n_states)
         n_blocks = self.members.n_blocks * self.n_states
         nodes = np.where(is_alone, 0, coords)
-        blocks = Blocks.of_names(np.where(is_alone, n_blocks + coords, self.names(nodes)))
+        blocks = Partition.of_names(np.where(is_alone, n_blocks + coords, self.names(nodes)))
         return self._on(blocks, ~is_unpenalised[blocks.firsts])
 
     def coords_of(self, names: Coords) -> Coords:
@@ -253,7 +253,7 @@ class LocalGroupLasso:
     """The group lasso at n coordinates, their rows (`blocks`) found once; l1, group, l2 : float64 (n_blocks,); norm :
     {"l2", "linf"}."""
 
-    blocks: Blocks
+    blocks: Partition
     l1: Vector
     group: Vector
     l2: Vector

@@ -48,7 +48,7 @@ class ConfusionDisplay(ConfusionMatrixDisplay):
         """Return the display of given and predicted labels, not yet drawn; InputError if they cannot be compared."""
         if normalize not in NORMALIZED:
             raise InputError(f"normalize: expected one of {list(NORMALIZED)}, got {normalize!r}")
-        true, predicted = flat_labels(y_true), flat_labels(y_pred)
+        true, predicted = position_labels(y_true), position_labels(y_pred)
         if len(true) != len(predicted):
             raise InputError(
                 f"expected as many predicted labels as given ones, got {len(predicted)} and {len(true)}"
@@ -136,7 +136,7 @@ class ConfusionDisplay(ConfusionMatrixDisplay):
             text.set_color("white" if dark else rcParams["text.color"])
 
 
-def flat_labels(labels: Any) -> list[Any]:
+def position_labels(labels: Any) -> list[Any]:
     """Return the labels of all positions in one list, of single labels these; rows of a path's parts are joined."""
     if isinstance(labels, np.ndarray) and labels.ndim == 2:
         return ["/".join(str(part) for part in row if part) for row in labels.tolist()]

@@ -186,7 +186,7 @@ def usual_names(n: int) -> list[str]:
     return [*USUAL_NAMES, *(f"column{c}" for c in range(len(USUAL_NAMES), n))][:n]
 
 
-def columns_of(lines: Sequence[str]) -> list[str]:
+def column_names(lines: Sequence[str]) -> list[str]:
     """Return names for the columns of lines whose last one is the label, by the first of them; [] for none."""
     separator = TAB if splits_at_tabs(lines) else None
     return usual_names(len(fields_of(lines[0], separator)) - 1 if lines else 0)

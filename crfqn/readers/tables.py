@@ -20,7 +20,7 @@ import numpy as np
 
 from crfqn.data.file_parts import Cut
 from crfqn.data.files import RETURN_WITHIN, Readable, is_blank, read_bytes, shown_name, text_lines
-from crfqn.data.matrices import is_number
+from crfqn.data.matrices import is_numeric
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError
 from crfqn.readers.format import DOCUMENTS, ROWS, SEQUENCES, Format
@@ -35,7 +35,7 @@ TEXTS = ("text",)
 
 
 @dataclass
-class Table:
+class TextTable:
     """Rows of texts below a header, with the line of each, and the rows that a blank line goes before; `texts` are the
     columns whose cells are texts by type, not by looks."""
 
@@ -54,7 +54,7 @@ class Table:
         something else, though they may have a usual name."""
         if name is not None:
             if name not in self.header:
-                lacks = any(map(is_number, self.header)) and not name.isdecimal()
+                lacks = any(map(is_numeric, self.header)) and not name.isdecimal()
                 hint = "; its first line has to name the columns, and has numbers" if lacks else ""
                 raise DataError(
                     f"{self.shown}: expected a column {name!r} ({what}); there are: {', '.join(self.header)}{hint}"
@@ -181,7 +181,7 @@ def from_frame(
     return _assembled(table, Wanted(sentence, label, text, columns, needs_named, rows, drop=drop))
 
 
-def _read(path: Readable, delimiter: str, wanted: Wanted) -> Table:
+def _read(path: Readable, delimiter: str, wanted: Wanted) -> TextTable:
     shown = shown_name(path)
     numbers: list[int] = []  # of the lines that have been read
 
@@ -195,7 +195,7 @@ def _read(path: Readable, delimiter: str, wanted: Wanted) -> Table:
     delimiter = _delimiter(first_line, delimiter)
     n_blank = len(numbers) - 1
     reader = csv.reader(itertools.chain([first_line], numbered), delimiter=delimiter, strict=True)
-    table: Table | None = None
+    table: TextTable | None = None
     before = n_blank
     try:
         for row in reader:
@@ -205,7 +205,7 @@ def _read(path: Readable, delimiter: str, wanted: Wanted) -> Table:
                     table.breaks.add(len(table.rows))
                 continue
             if table is None:
-                table = Table(shown, wanted.names(row, f"{shown}, line {first}"), delimiter=delimiter)
+                table = TextTable(shown, wanted.names(row, f"{shown}, line {first}"), delimiter=delimiter)
                 if wanted.header:
                     continue
             if len(row) != len(table.header):
@@ -225,12 +225,12 @@ def _read(path: Readable, delimiter: str, wanted: Wanted) -> Table:
     return table
 
 
-def _of_columns(columns: dict[str, list[Any]], shown: str) -> Table:
+def _of_columns(columns: dict[str, list[Any]], shown: str) -> TextTable:
     """Return a table of columns of any values; what is missing is an empty text, and a row's number is its line."""
     texts = [["" if _is_missing(value) else str(value) for value in column] for column in columns.values()]
     rows = list(zip(*texts, strict=True))
     are_texts = {name for name, column in columns.items() if any(isinstance(cell, str) for cell in column)}
-    return Table(shown, list(columns), list(rows), list(range(1, len(rows) + 1)), texts=are_texts)
+    return TextTable(shown, list(columns), list(rows), list(range(1, len(rows) + 1)), texts=are_texts)
 
 
 def _is_missing(value: Any) -> bool:
@@ -240,7 +240,7 @@ def _is_missing(value: Any) -> bool:
         return True
 
 
-def _assembled(table: Table, wanted: Wanted) -> Labeled | Documents:
+def _assembled(table: TextTable, wanted: Wanted) -> Labeled | Documents:
     if not table.rows:
         raise EmptyDataError(f"{table.shown}: no rows below the names of the columns")
     missing = [name for name in wanted.drop if name not in table.header] if wanted.needs_named else []
@@ -277,7 +277,7 @@ def _assembled(table: Table, wanted: Wanted) -> Labeled | Documents:
     )
 
 
-def _parts_of(table: Table, wanted: Wanted) -> tuple[int | None, int | None, int | None]:
+def _parts_of(table: TextTable, wanted: Wanted) -> tuple[int | None, int | None, int | None]:
     """Return the numbers of the columns of labels, of items and of documents' texts, None where there is none."""
     of_label, of_sentence = (
         table.column(name, usual, what, wanted.columns or ())
@@ -301,17 +301,17 @@ def cut_table(*, delimiter: str = ",", **options: Any) -> Cut:
     def cut(lines: Sequence[str]) -> tuple[int, int]:
         first_line = next((line for line in lines if not is_blank(line)), "")
         reader = csv.reader(lines, delimiter=_delimiter(first_line, delimiter), strict=True)
-        table: Table | None = None
+        table: TextTable | None = None
         n_head = n_whole = before = 0
         of_sentence = of_text = current = None
         try:
             for row in reader:
                 if table is None and (wanted.rows or not wanted.header):
-                    table, n_head = Table("", row), reader.line_num * wanted.header
+                    table, n_head = TextTable("", row), reader.line_num * wanted.header
                     n_whole, of_text = reader.line_num, 0
                 elif table is None:
                     if row:
-                        table, n_head = Table("", row), reader.line_num
+                        table, n_head = TextTable("", row), reader.line_num
                         _, of_sentence, of_text = _parts_of(table, wanted)
                 elif of_text is not None or len(row) not in (0, len(table.header)):
                     n_whole = reader.line_num
@@ -330,7 +330,7 @@ def cut_table(*, delimiter: str = ",", **options: Any) -> Cut:
     return cut
 
 
-def _starts(table: Table, of_sentence: int | None) -> list[int]:
+def _starts(table: TextTable, of_sentence: int | None) -> list[int]:
     """Return the rows that begin an item."""
     if of_sentence is None:
         return sorted({0, *(row for row in table.breaks if row < len(table.rows))})
@@ -365,7 +365,7 @@ def _begins(lines: Sequence[str], delimiter: str) -> bool:
     if first & {*LABELS, *SENTENCES, *TEXTS}:
         return True
     cells = [cell for row in rows[1:] for cell in row]
-    return len(rows) > 1 and (delimiter != "\t" or 2 * sum(map(is_number, cells)) > len(cells))
+    return len(rows) > 1 and (delimiter != "\t" or 2 * sum(map(is_numeric, cells)) > len(cells))
 
 
 def has_header(lines: Sequence[str], delimiter: str = ",") -> bool:
@@ -374,7 +374,7 @@ def has_header(lines: Sequence[str], delimiter: str = ",") -> bool:
     row = titles(lines, delimiter)
     if {cell.lower() for cell in row} & {*OF_ROWS}:
         return True
-    if len(set(row)) < len(row) or any(is_number(with_point(cell)) or not cell.strip() for cell in row):
+    if len(set(row)) < len(row) or any(is_numeric(with_point(cell)) or not cell.strip() for cell in row):
         return False
     others = (other for other in _rows_below(lines, delimiter, len(row)) if other != row)
     return not any(first == cell for other in others for first, cell in zip(row, other, strict=True))
@@ -392,7 +392,7 @@ def are_texts(lines: Sequence[str], delimiter: str, names: Sequence[str], among:
     return [
         name
         for name in among
-        if not rows or any(not is_number(with_point(row[names.index(name)] or "0")) for row in rows)
+        if not rows or any(not is_numeric(with_point(row[names.index(name)] or "0")) for row in rows)
     ]
 
 
@@ -415,7 +415,7 @@ def _delimiter(line: str, delimiter: str) -> str:
 def with_point(cell: str) -> str:
     """Return a number that has a decimal comma with a point, any other cell as it is."""
     changed = cell.replace(",", ".")
-    return changed if cell.count(",") == 1 and is_number(changed) else cell
+    return changed if cell.count(",") == 1 and is_numeric(changed) else cell
 
 
 FORMATS = (

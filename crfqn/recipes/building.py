@@ -11,7 +11,7 @@ from crfqn.errors import InputError, RecipeError
 from crfqn.model.featurizers import Featurizer
 from crfqn.parameters import OPTIONS, Parameter
 from crfqn.recipes.documents import observe_documents, prepare_documents
-from crfqn.recipes.schema import KINDS, Recipe, check_names, shown
+from crfqn.recipes.schema import KINDS, Recipe, check_keys, shown
 from crfqn.recipes.sequences import observe_sequences, prepare_sequences
 from crfqn.recipes.sources import Observed, Origin, Prepared
 
@@ -110,7 +110,7 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseLinearModel":
 
 def _changed(part: Any, changes: Mapping[str, Any], source: str, where: str) -> Any:
     """Return a solver, or a part of one, with the fields of a table in the place of its own."""
-    check_names(source, where, changes, tuple(rule.name for rule in fields(part)))
+    check_keys(source, where, changes, tuple(rule.name for rule in fields(part)))
     values = {}
     for name, value in changes.items():
         default = getattr(part, name)

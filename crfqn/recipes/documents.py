@@ -16,7 +16,7 @@ import numpy as np
 
 from crfqn.data.files import check_regular
 from crfqn.data.labels import target_reader
-from crfqn.data.matrices import is_number
+from crfqn.data.matrices import is_numeric
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, InputError, RecipeError
 from crfqn.messages import shorten
@@ -145,7 +145,7 @@ def _check_classes(recipe: Recipe, documents: Documents, labels: list[str]) -> N
     if len(distinct) == 1:
         names = ", ".join(recipe.data.names("train"))
         raise DataError(f"{names}: expected at least two labels, all items have {shorten(labels[0])}{remedy}")
-    numbers = [float(with_point(label)) for label in distinct if is_number(with_point(label))]
+    numbers = [float(with_point(label)) for label in distinct if is_numeric(with_point(label))]
     is_whole = all(number.is_integer() for number in numbers)
     if 2 * len(distinct) > len(labels) and len(numbers) == len(distinct) and not is_whole:
         odd = next(label for label in labels if not float(with_point(label)).is_integer())

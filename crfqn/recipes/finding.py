@@ -15,7 +15,7 @@ from crfqn.data.files import STANDARD_INPUT, check_whole, is_blank, shown_name
 from crfqn.data_options import DATA_OPTIONS, FEATURES_OF, SECTIONS, SOURCE, keys_in
 from crfqn.datasets.registry import bundled
 from crfqn.errors import InputError, RecipeError
-from crfqn.readers.conll import TAB, columns_of, splits_at_tabs
+from crfqn.readers.conll import TAB, column_names, splits_at_tabs
 from crfqn.readers.format import DOCUMENTS, SEQUENCES, Format
 from crfqn.readers.json_lines import kind_of_lines
 from crfqn.readers.registry import FORMATS, find_format, first_lines, sniff
@@ -176,13 +176,13 @@ def _infer_features(
         features["kind"] = _kind_of_templates(templates) if templates else of_format
     kind = features["kind"]
     if format.name == "conll" and "columns" not in features:
-        if lines and not any(columns_of([line]) for line in lines if not is_blank(line)):
+        if lines and not any(column_names([line]) for line in lines if not is_blank(line)):
             raise InputError(
                 f"{shown_name(data)}: one column, {lines[0].strip()[:60]!r}; expected words and, in the last one, "
                 "labels"
             )
         if kind == "windows":
-            features["columns"] = " ".join(columns_of(lines))
+            features["columns"] = " ".join(column_names(lines))
     if kind == "table" and structure != "chain" and not is_table:
         raise InputError(
             f"--features table: expected a file in format {', '.join(TABLES)}, and {data} is {format.name}"

@@ -64,7 +64,7 @@ class Recipe:
 def parse_recipe(table: Mapping[str, Any], source: str | Path = "recipe") -> Recipe:
     """Return the checked `Recipe` of a table read from TOML or a model file; RecipeError names `source`, the section
     and the key, what came and what is allowed."""
-    check_names(source, "the recipe", table, ("name", "title", *SECTIONS))
+    check_keys(source, "the recipe", table, ("name", "title", *SECTIONS))
     for name in ("name", "title"):
         if not isinstance(table.get(name), str) or not table[name]:
             raise RecipeError(
@@ -89,7 +89,7 @@ def parse_recipe(table: Mapping[str, Any], source: str | Path = "recipe") -> Rec
     for name, allowed in keys_of(structure, features.kind).items():
         kind = f'kind = "{features.kind if name == "features" else structure}"'
         owner = "[structure] " if name == "objective" else ""
-        check_names(source, f"[{name}] with {owner}{kind}", parts[name], allowed)
+        check_keys(source, f"[{name}] with {owner}{kind}", parts[name], allowed)
     if features.kind == "windows":
         try:
             WindowFeatures.parse(features.templates, features.column_names)
@@ -124,7 +124,7 @@ def _read_section(
 ) -> Section:
     """Return a section as a dataclass, read from its table; `values` are fields that have been read before."""
     declared = keys_in(cls)
-    check_names(source, where, table, tuple(declared))
+    check_keys(source, where, table, tuple(declared))
     for name, key in declared.items():
         rule = key.rule
         if rule.choices:
@@ -149,7 +149,7 @@ def _read_table(source: str | Path, where: str, value: Any) -> dict[str, Any]:
     return dict(value)
 
 
-def check_names(source: str | Path, where: str, table: Mapping[str, Any], allowed: tuple[str, ...]) -> None:
+def check_keys(source: str | Path, where: str, table: Mapping[str, Any], allowed: tuple[str, ...]) -> None:
     """Raise RecipeError for keys that are not among the allowed ones."""
     for name, value in table.items():
         if name not in allowed:

@@ -28,7 +28,7 @@ from crfqn.metrics.evaluation import (
 )
 from crfqn.model.items import ItemModel
 from crfqn.model.model import INTERCEPT, Model
-from crfqn.plot.matrices import ConfusionDisplay, flat_labels
+from crfqn.plot.matrices import ConfusionDisplay, position_labels
 from crfqn.report.facts import feature_text
 from crfqn.report.images import Pixels, ink_of
 
@@ -68,8 +68,8 @@ class EvaluationSection:
             predicted = [[*map(label_text, labels)] for labels in model.predict_sets(X)]
             true = [*map(texts, y)]
         else:
-            predicted = [label_text(label) for label in flat_labels(model.predict(X))]
-            true = [*map(texts, flat_labels(y))]
+            predicted = [label_text(label) for label in position_labels(model.predict(X))]
+            true = [*map(texts, position_labels(y))]
         _check(true, predicted, model.LABELS_SEQUENCES)
         if model.LABELS_SEQUENCES:
             counts = LabelCounts(model.scheme)
@@ -82,7 +82,7 @@ class EvaluationSection:
     @cached_property
     def flat(self) -> tuple[list[str], list[str]]:
         """Given and predicted labels position by position, or item by item."""
-        return flat_labels(self.given), flat_labels(self.predicted)
+        return position_labels(self.given), position_labels(self.predicted)
 
     def mistakes(self) -> list[dict[str, Any]]:
         """Return which label was taken for which and how often, the most frequent first, and which share of its
@@ -138,7 +138,7 @@ def _check(given: list[Any], predicted: list[Any], is_sequence: bool) -> None:
         raise InputError(
             f"data: expected as many labels as items, got {len(given)} labels for {len(predicted)} items"
         )
-    if not flat_labels(given):
+    if not position_labels(given):
         raise InputError("data: expected at least one labelled item, got none")
     for number, (item, labels) in enumerate(zip(given, predicted, strict=True)):
         if is_sequence and len(item) != len(labels):

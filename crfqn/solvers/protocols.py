@@ -18,12 +18,26 @@ from crfqn.objectives.objective import BaseObjective as Objective
 from crfqn.objectives.objective import MethodState
 from crfqn.objectives.point import BasePoint as Point
 from crfqn.objectives.point import Matrix, Ray
-from crfqn.penalties.blocks import Blocks
+from crfqn.penalties.blocks import Partition
 from crfqn.penalties.penalty import Penalty
 
 __all__ = [
-    "Blocks", "Coords", "Matrix", "Memory", "Objective", "Penalty", "Point", "Ray", "Requirements",
-    "Screening", "Solver", "SparseWeights", "State", "Vector", "check_requirements", "requirements",
+    "Coords",
+    "Matrix",
+    "Memory",
+    "Objective",
+    "Partition",
+    "Penalty",
+    "Point",
+    "Ray",
+    "Requirements",
+    "Screening",
+    "Solver",
+    "SparseWeights",
+    "State",
+    "Vector",
+    "check_requirements",
+    "requirements",
 ]  # fmt: skip
 
 
@@ -161,11 +175,6 @@ def check_least_strength(objective: Objective, penalty: Penalty) -> None:
         )
 
 
-def is_number(setting: object) -> bool:
-    """Return whether a setting is a real number, and not a boolean."""
-    return isinstance(setting, Real) and not isinstance(setting, bool)
-
-
 def check_integers(settings: object, least: int, *names: str) -> None:
     """Raise InputError unless the named settings are integers >= `least`."""
     _check(settings, names, f"an integer >= {least}", lambda x: isinstance(x, Integral) and int(x) >= least)
@@ -191,5 +200,6 @@ def check_shares(settings: object, *names: str) -> None:
 def _check(settings: object, names: tuple[str, ...], what: str, is_allowed: Callable[..., bool]) -> None:
     for name in names:
         setting = getattr(settings, name)
-        if not (is_number(setting) and is_allowed(setting)):
+        is_number = isinstance(setting, Real) and not isinstance(setting, bool)
+        if not (is_number and is_allowed(setting)):
             raise InputError(f"{name}: expected {what}, got {setting!r}")

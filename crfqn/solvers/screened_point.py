@@ -151,7 +151,7 @@ def aligned(*vectors: tuple[Coords, Vector]) -> tuple[Coords, list[Vector]]:
     return everything, dense
 
 
-def entries(coords: Coords, vector: tuple[Coords, Vector]) -> Vector:
+def entries_at(coords: Coords, vector: tuple[Coords, Vector]) -> Vector:
     """Return the entries of a sparse vector at sorted `coords`."""
     out = np.zeros(coords.size)
     place, is_there = found_in(vector[0], coords)

@@ -51,8 +51,8 @@ def solve_unpenalised(point: Point, unpenalised: Coords) -> Point:
     for _ in range(MOST_STEPS):
         if hoped_gain(point, unpenalised) <= SOLVED * abs(point.value):
             break
-        d = -newton_direction(point, unpenalised, g, pairs)
-        step = search(point, unpenalised, g, d)
+        d = -unpenalised_direction(point, unpenalised, g, pairs)
+        step = search_unpenalised(point, unpenalised, g, d)
         if step is None and pairs:
             pairs.clear()
             continue
@@ -66,7 +66,7 @@ def solve_unpenalised(point: Point, unpenalised: Coords) -> Point:
     return point
 
 
-def newton_direction(
+def unpenalised_direction(
     point: Point, unpenalised: Coords, g: Vector, pairs: deque[tuple[Vector, Vector]]
 ) -> Vector:
     """Return H^-1 g, no entry longer than `LONGEST` by its own curvature."""
@@ -96,7 +96,9 @@ def inverse_times(pairs: deque[tuple[Vector, Vector]], g: Vector, diagonal: Vect
     return out
 
 
-def search(point: Point, unpenalised: Coords, g: Vector, d: Vector) -> tuple[Point, float, Vector] | None:
+def search_unpenalised(
+    point: Point, unpenalised: Coords, g: Vector, d: Vector
+) -> tuple[Point, float, Vector] | None:
     """Return the first of the steps 1, 1/2, 1/4, ... that wins enough, with its length and the gradient there.
 
     Where rounding hides what is to be won, the first that makes the slope along the direction smaller.

@@ -13,7 +13,7 @@ from crfqn.data.schemes import (
     BORDER,
     SCHEMES,
     Span,
-    convert,
+    convert_labels,
     find_scheme,
     labels_of,
     recognise_scheme,
@@ -99,9 +99,9 @@ def items(draw):
 def test_conversion_keeps_the_spans(item, source, target):
     spans, length = item
     labels = labels_of(spans, length, source)
-    converted = convert(labels, source, target)
+    converted = convert_labels(labels, source, target)
     assert spans_of(converted, target) == spans
-    assert convert(converted, target, source) == labels
+    assert convert_labels(converted, target, source) == labels
 
 
 def test_labels_out_of_scheme_read_as_conlleval_does():
@@ -111,16 +111,16 @@ def test_labels_out_of_scheme_read_as_conlleval_does():
 
 def test_known_conversions():
     labels = ["I-x", "I-x", "B-x", "O", "I-y"]
-    assert convert(labels, "IOB1", "BIO") == ["B-x", "I-x", "B-x", "O", "B-y"]
-    assert convert(labels, "IOB1", "IOE2") == ["I-x", "E-x", "E-x", "O", "E-y"]
-    assert convert(labels, "IOB1", "IOE1") == ["I-x", "E-x", "I-x", "O", "I-y"]
-    assert convert(labels, "IOB1", "bilou") == ["B-x", "L-x", "U-x", "O", "U-y"]
-    assert convert(labels, "IOB1", "BMES") == ["B-x", "E-x", "S-x", "O", "S-y"]
+    assert convert_labels(labels, "IOB1", "BIO") == ["B-x", "I-x", "B-x", "O", "B-y"]
+    assert convert_labels(labels, "IOB1", "IOE2") == ["I-x", "E-x", "E-x", "O", "E-y"]
+    assert convert_labels(labels, "IOB1", "IOE1") == ["I-x", "E-x", "I-x", "O", "I-y"]
+    assert convert_labels(labels, "IOB1", "bilou") == ["B-x", "L-x", "U-x", "O", "U-y"]
+    assert convert_labels(labels, "IOB1", "BMES") == ["B-x", "E-x", "S-x", "O", "S-y"]
 
 
 def test_types_may_have_hyphens_or_be_missing():
     assert spans_of(["B-a-b", "I-a-b"], "IOB2") == [(0, 2, "a-b")]
-    assert convert(["B", "I", "O"], "IOB2", "BIOES") == ["B", "E", "O"]
+    assert convert_labels(["B", "I", "O"], "IOB2", "BIOES") == ["B", "E", "O"]
     assert spans_of([], "IOB2") == []
 
 

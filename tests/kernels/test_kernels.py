@@ -9,7 +9,7 @@ from crfqn.data.features import FeatureStore
 from crfqn.kernels.coordinate_descent import soft_threshold
 from crfqn.kernels.curvature import (
     FAINT,
-    Rows,
+    CompressedRows,
     count_members,
     count_present,
     count_whole,
@@ -384,7 +384,9 @@ def test_lists_of_what_positions_have(store):
 
 def compressed(matrix):
     found = sp.csr_array(matrix)
-    return Rows(found.indptr.astype(np.int64), found.indices.astype(np.int32), found.data.astype(np.float32))
+    return CompressedRows(
+        found.indptr.astype(np.int64), found.indices.astype(np.int32), found.data.astype(np.float32)
+    )
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 40])

@@ -16,7 +16,7 @@ import pytest
 
 from crfqn import ChainCRF, MulticlassCRF, Tagger, TaxonomyCRF, Templates, TokenColumns, interchange, load
 from crfqn.compat import CRF
-from crfqn.compat.tagger import Tagger as CompatTagger
+from crfqn.compat.tagger import CrfsuiteTagger as CompatTagger
 from crfqn.errors import InputError, ModelFileError
 
 X = [

@@ -22,7 +22,7 @@ from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import Point
 from crfqn.objectives.sums import Sum
 from crfqn.papers.zhong2014.feature_bcd import BlockState, FeatureBCD
-from crfqn.papers.zhong2014.feature_bcd_kernels import SweepRule, newton_direction, search
+from crfqn.papers.zhong2014.feature_bcd_kernels import SweepRule, newton_direction, search_length
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
@@ -295,7 +295,7 @@ class TestSearch:
             w, d, zero = loss.weights_of(2), np.full(size, 900.0), np.zeros(size)
             before = w.copy()
             d[0] = -900.0
-            change = from_python(search)(
+            change = from_python(search_length)(
                 loss.chain, loss.tree, 2, w, d, -1e9, zero, zero, RULE._replace(armijo=0.9)
             )  # no slope is that steep
             assert change == 0.0
@@ -309,7 +309,7 @@ class TestSearch:
         d = -g / 1e-3
         value, w = loss.value, loss.weights_of(0)
         before = w.copy()
-        change = from_python(search)(None, loss.tree, 0, w, d, float(g @ d), zero, zero, RULE)
+        change = from_python(search_length)(None, loss.tree, 0, w, d, float(g @ d), zero, zero, RULE)
         step = (w - before)[np.abs(d).argmax()] / d[np.abs(d).argmax()]
         assert 0 < step < 1
         assert np.log2(step) == pytest.approx(round(np.log2(step)), abs=1e-9)

@@ -448,3 +448,11 @@ def test_ctrl_c_at_every_moment_leaves_the_stages_so_far(model):
             break
     assert len(statuses) > 20
     assert set(statuses[:-1]) == {"INTERRUPTED"}
+
+
+@pytest.mark.parametrize("name", ["patience", "checkpoint", "checkpoint_every"])
+def test_a_model_of_stages_has_no_parameters_of_runs(name):
+    model = StagewiseRegression()
+    assert name not in model.get_params()
+    with pytest.raises(AttributeError, match=f"no parameter '{name}'"):
+        getattr(model, name)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from crfqn.penalties.blocks import Blocks
+from crfqn.penalties.blocks import Partition
 from crfqn.solvers.prox_qn import Constants
 from crfqn.solvers.prox_qn.step import Damping, TriedStep
 
@@ -16,7 +16,7 @@ D, MODEL_D = np.array([2.0, -1.0, 0.0]), np.array([4.0, -3.0, 1.0])
 
 def met(y, blocks=None) -> TriedStep:
     """The trial w + D, whose gradient has changed by y."""
-    return TriedStep(D, np.asarray(y, float), MODEL_D, blocks or Blocks.single(3))
+    return TriedStep(D, np.asarray(y, float), MODEL_D, blocks or Partition.single(3))
 
 
 AS_MODELLED = met(MODEL_D)
@@ -146,7 +146,7 @@ def test_an_epoch_begins_without_scale_and_uses_majorant_again_where_coordinates
 class TestExcessCurvature:
     def test_is_one_number_for_weights_that_leave_zero_together(self):
         """d'(y - B d) / d'd: a weight that has hardly moved must not stop its whole row."""
-        together = Blocks.of_names(np.array([7, 7, 9]))
+        together = Partition.of_names(np.array([7, 7, 9]))
         stiffness = met([10.0, -3.5, 50.0], together).excess_curvature(CONSTANTS.noticeable)
         np.testing.assert_allclose(stiffness, [2.5, 2.5, 0.0])  # (2 * 6 + 1 * 0.5) / (4 + 1)
 
@@ -155,12 +155,14 @@ class TestExcessCurvature:
 
     def test_is_no_rounding_divided_by_next_to_nothing(self):
         d, model_d = np.array([1.0, 1e-14]), np.array([1.0, 1.0])
-        trial = TriedStep(d, model_d + np.array([3.0, 1e-7]), model_d, Blocks.single(2))
+        trial = TriedStep(d, model_d + np.array([3.0, 1e-7]), model_d, Partition.single(2))
         assert trial.excess_curvature(CONSTANTS.noticeable).tolist() == [3.0, 0.0]
 
     def test_of_no_coordinates(self):
         nothing = np.empty(0)
         assert (
-            TriedStep(nothing, nothing, nothing, Blocks.single(0)).excess_curvature(CONSTANTS.noticeable).size
+            TriedStep(nothing, nothing, nothing, Partition.single(0))
+            .excess_curvature(CONSTANTS.noticeable)
+            .size
             == 0
         )

@@ -29,7 +29,7 @@ from crfqn.solvers.quasi_newton import lbfgs
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN, pseudo_gradient
 from crfqn.solvers.quasi_newton.secant_pairs import SecantPairs
-from crfqn.solvers.screened_point import entries, screen_point
+from crfqn.solvers.screened_point import entries_at, screen_point
 from crfqn.solvers.sparsa import SpaRSA
 from crfqn.solvers.stopping import Estimated
 
@@ -241,7 +241,7 @@ class TestOWLQN:
         used = np.flatnonzero(w)
         view = screen_point(penalty, problem.objective().at(used, w[used]))
         expected = brute_force_slopes(w, problem.evaluate(w)[1], penalty)
-        found = entries(np.arange(problem.n_coords), (view.coords, pseudo_gradient(view)))
+        found = entries_at(np.arange(problem.n_coords), (view.coords, pseudo_gradient(view)))
         np.testing.assert_allclose(found, expected, atol=1e-10)
 
     def test_dense_vectors_take_no_fewer_passes(self):

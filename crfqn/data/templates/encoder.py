@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.sequences import Sequences, check_names
+from crfqn.data.sequences import Sequences, check_feature_names
 from crfqn.data.templates.batch import (
     NONE,
     Combinations,
@@ -131,7 +131,7 @@ class Encoder:
     def from_names(cls, settings: Settings, names: Sequence[str]) -> Encoder:
         """Return the encoder whose column f is the feature names[f], as a model file keeps it; InputError for a name
         that no pattern has, or that comes twice."""
-        check_names(names, len(names))
+        check_feature_names(names, len(names))
         value_number: dict[View, dict[str, int]] = {view: {} for view in settings.views}
         columns: list[list[int]] = [[] for _ in settings.patterns]
         by_start: dict[str, list[int]] = {}

@@ -66,7 +66,7 @@ def split_coords(coords: NDArray[np.int64], n_states: int, n_features: int) -> S
     return Split(states, features, coords[n_nodes:] - n_node_coords)
 
 
-def joined(nodes: NDArray, edges: NDArray) -> NDArray:
+def with_edges(nodes: NDArray, edges: NDArray) -> NDArray:
     """Concatenate values of nodes and of edges; the nodes' array itself where there are no edges."""
     return np.concatenate([nodes, edges]) if edges.size else nodes
 

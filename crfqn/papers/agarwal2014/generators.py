@@ -47,7 +47,7 @@ class Batch(ABC):
         """Return some of the features of some rows, (rows, columns); columns: a slice or an array of numbers."""
 
 
-class Source(ABC):
+class FeatureSource(ABC):
     """Source of batches: a generator fitted to rows of d numbers (`n_inputs`); KIND names it in model files."""
 
     KIND: ClassVar[str]
@@ -67,7 +67,7 @@ class Source(ABC):
         return vars(self).copy(), {}
 
     @classmethod
-    def restored(cls, table: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> Source:
+    def restored(cls, table: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> FeatureSource:
         """Return what `content` describes; KeyError or ValueError for anything else."""
         for name in ("n_inputs", "seed"):
             if type(table[name]) is not int or not 0 <= table[name] < 2**32:
@@ -148,7 +148,7 @@ class ProjectionBatch(Batch):
 
 
 @dataclass(frozen=True)
-class Projections(Source):
+class Projections(FeatureSource):
     """Source of random projections of rows of d numbers; spread: the standard deviation of the entries of omega."""
 
     KIND: ClassVar[str] = "projections"
@@ -166,7 +166,7 @@ class Projections(Source):
         return ProjectionBatch(omega, shifts, self.nonlinearity)
 
     @classmethod
-    def restored(cls, table: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> Source:
+    def restored(cls, table: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> FeatureSource:
         nonlinearity, spread = table["nonlinearity"], table["spread"]
         if nonlinearity not in NONLINEARITIES:
             raise ValueError(f"nonlinearity: expected one of {[*NONLINEARITIES]}, got {nonlinearity!r}")
@@ -231,7 +231,7 @@ class ChosenBatch(Batch):
         return dense(rows[:, self.chosen[columns]]).astype(result_dtype(rows))
 
 
-class InTurn(Source):
+class InTurn(FeatureSource):
     """Base class of the sources that take every given feature once before any comes again, in rounds."""
 
     @abstractmethod
@@ -319,7 +319,7 @@ class TransformedBatch(Batch):
 
 
 @dataclass(eq=False)
-class Transformed(Source):
+class Transformed(FeatureSource):
     """Generator, and once it has `rows` source, of batches by clones of a scikit-learn transformer, fitted to the first
     block of rows, each with its own seed."""
 
@@ -360,7 +360,7 @@ GENERATORS: Mapping[str, Any] = {
     "frequency": ByFrequency(),
 }
 KINDS = {type(generator).__name__: type(generator) for generator in GENERATORS.values()}
-SOURCES: Mapping[str, type[Source]] = {kind.KIND: kind for kind in (Projections, Shuffled, Ordered)}
+SOURCES: Mapping[str, type[FeatureSource]] = {kind.KIND: kind for kind in (Projections, Shuffled, Ordered)}
 
 
 def as_generator(generator: Any) -> Any:
@@ -391,7 +391,7 @@ def restored_generator(stored: Any) -> Any:
     return stored
 
 
-def restored_source(table: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> Source:
+def restored_source(table: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> FeatureSource:
     """Return the source that a model file describes; KeyError or ValueError for anything else."""
     kind = table["kind"]
     if kind not in SOURCES:

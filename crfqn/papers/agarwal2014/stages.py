@@ -336,15 +336,24 @@ class Monitor:
 StagesT = TypeVar("StagesT", bound=StageList)
 
 
+def no_parameter(name: str) -> property:
+    """Return an attribute that is not there: a parameter of the base class that a model of stages does not have."""
+
+    def refuse(model: Any) -> Any:
+        raise AttributeError(f"{type(model).__name__} has no parameter {name!r}")
+
+    return property(refuse)
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
 class StagedModel(LeastSquaresModel, Generic[StagesT]):
     """Base of the estimators whose predictions are corrected stage by stage."""
 
-    solver: Any = field(default="auto", init=False)
-    scoring: Any = field(default=None, init=False)
-    patience: int = field(default=10, init=False)
-    checkpoint: Any = field(default=None, init=False)
-    checkpoint_every: Any = field(default="30s", init=False)
+    solver: ClassVar[str] = AUTO  # type: ignore[misc]  # stages are learnt one way alone, and scored by accuracy
+    scoring: ClassVar[None] = None  # type: ignore[misc]
+    patience: ClassVar[Any] = no_parameter("patience")  # type: ignore[misc]
+    checkpoint: ClassVar[Any] = no_parameter("checkpoint")  # type: ignore[misc]
+    checkpoint_every: ClassVar[Any] = no_parameter("checkpoint_every")  # type: ignore[misc]
     early_stopping: bool | str = False
     validation_fraction: float = 0.1
     n_iter_no_change: int = 5

@@ -38,8 +38,8 @@ from crfqn.papers.agarwal2014.generalized import LINK_OF, clipped
 from crfqn.papers.agarwal2014.generators import (
     Batch,
     ChosenBatch,
+    FeatureSource,
     GeneratedMap,
-    Source,
     as_generator,
     restored_generator,
     restored_source,
@@ -69,7 +69,7 @@ class Stages(StageList):
 
     TABLES: ClassVar[dict[str, str]] = {"stage": "weights"}
 
-    source: Source
+    source: FeatureSource
     update: str
     batch_size: int
     most_steps: int
@@ -276,7 +276,7 @@ class StagewiseRegression(StagedModel[Stages]):
     def _new_stages(self, blocks: Iterable[Any], is_exclusive: bool) -> Stages:
         return self._stages_of(as_generator(self.generator).fit(blocks, self._seed), is_exclusive)
 
-    def _stages_of(self, source: Source, is_exclusive: bool) -> Stages:
+    def _stages_of(self, source: FeatureSource, is_exclusive: bool) -> Stages:
         return Stages(
             **self._stage_settings,
             is_exclusive=is_exclusive,

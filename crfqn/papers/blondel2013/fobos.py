@@ -23,7 +23,7 @@ from crfqn.papers.blondel2013.fobos_kernels import (
     ETA0,
     RowData,
     ShrunkRows,
-    apply_lazy_penalty_to_rows,
+    apply_accrued_penalty,
     learn_rows,
 )
 from crfqn.solvers.protocols import (
@@ -39,7 +39,7 @@ from crfqn.solvers.protocols import (
     check_shares,
 )
 from crfqn.solvers.screened_point import screen_point
-from crfqn.solvers.stochastic.sgd import screen_unless_lost, value_at
+from crfqn.solvers.stochastic.sgd import finite_value, screen_unless_lost
 from crfqn.solvers.stochastic.state import LearnedRows, untouched_rows
 
 RATES = tuple(10.0**power for power in range(-3, 4))
@@ -96,7 +96,7 @@ class FobosState(LearnedRows):
         data = RowData(indptr, features, values, loss.labels, starts, sets, owner.weights)
         while others.size:
             others = others[learn_rows(loss.code, others, data, self.n_states, self.rows) :]
-            apply_lazy_penalty_to_rows(self.rows)
+            apply_accrued_penalty(self.rows)
         owner.n_passes += order.size / self.n_items
 
     def weights(self) -> tuple[Coords, Vector]:
@@ -185,7 +185,7 @@ class FOBOS(Solver):
             order = np.random.default_rng(self.random_state).permutation(learner.n_items)
             learner.learn(order, eta0)
             point = held.at(*learner.weights())
-            values.append(value_at(penalty.scaled(share), point))
+            values.append(finite_value(penalty.scaled(share), point))
             n_passes = seen_share * others.n_passes + share * held.n_passes
             objective.n_passes += n_passes - n_known
             n_known = n_passes

@@ -25,8 +25,8 @@ from crfqn.kernels.margins import (
     RANKING,
     MarginState,
     add_probabilities,
+    entry_value,
     slopes,
-    value_of,
 )
 from crfqn.kernels.numba_internals import prefetch
 from crfqn.kernels.row_norm import shrink_block
@@ -85,7 +85,7 @@ def apply_accrued(f, rows, workspace):
 
 
 @kernel
-def apply_lazy_penalty_to_rows(rows):
+def apply_accrued_penalty(rows):
     """Apply the accrued penalty to all rows, and start the sum and the scale anew; rows : ShrunkRows."""
     workspace = np.empty(rows.table.shape[1])
     for f in range(rows.table.shape[0]):
@@ -147,7 +147,7 @@ def learn_rows(loss, order, data, n_states, rows):
             relevance[:] = 0.0
         eta = rates[ETA0] / np.sqrt(counters[STEPS] + 1.0)
         for e in range(begin, end):
-            size = eta * weights[i] * value_of(values, e)
+            size = eta * weights[i] * entry_value(values, e)
             row = table[features[e]]
             for r in range(n_states):
                 row[r] -= size * g[r]

@@ -22,11 +22,11 @@ from crfqn.kernels.projection import (
 from crfqn.solvers.dual.decomposition_kernels import (
     DECREASE,
     UPDATES,
+    augment_scores,
     move_weights,
     note,
     optimality,
     project,
-    scores_of,
     take_step,
 )
 
@@ -56,7 +56,7 @@ def project_by_bisection(g, b, c, square, tol, after, workspace):
 
 
 @inner
-def exchange(g, b, square, best, cursor, after):
+def move_mass(g, b, square, best, cursor, after):
     """after <- b with mass moved to the best state from the next positive one (supplement A); returns that one."""
     q = cursor
     for _ in range(b.size):
@@ -90,7 +90,7 @@ def step_to_vertex(g, b, c, square, best, after):
 def solve_block(g, b, c, square, best, cursor, solver, after, workspace):
     """after <- the next b of an item; returns the cursor of the exchanges. square : ||x||^2."""
     if solver.method == SMO:
-        return exchange(g, b, square, best, cursor, after)
+        return move_mass(g, b, square, best, cursor, after)
     if solver.method == FRANK_WOLFE or square == 0.0:  # without curvature the vertex itself is the solution
         step_to_vertex(g, b, c, square, best, after)
     elif solver.method == BISECTION:
@@ -116,7 +116,7 @@ def sweep_items_by(order, rows, gram, squares, items, table, solver, least, slac
         i = order[t]
         b, c, square = items.b[i], items.masses[i], squares[i]
         if rows is not None:
-            scores_of(i, rows, table, items, g)
+            augment_scores(i, rows, table, items, g)
         if gram is not None:
             offset = items.offsets[i if items.offsets.shape[0] > 1 else 0]
             for m in range(n):

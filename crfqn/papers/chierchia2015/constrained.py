@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from crfqn.papers.chierchia2015.regularised import Iterate, Run, StepSizes, forward_backward
+from crfqn.papers.chierchia2015.regularised import Iterate, Run, StepSizes, forward_backward_step
 from crfqn.papers.chierchia2015.splitting_state import BoundedSplitting
 from crfqn.solvers.protocols import (
     Objective,
@@ -91,7 +91,7 @@ class ConstrainedFBPD(Solver):
         tau, sigma = size.tau, size.sigma
         tau_zeta = 1.0 / sigma if self.restarts else tau
         (x, (Tx_before, zeta_before), (y, xi)) = z
-        x = forward_backward(penalty, h.point(x, y), tau)
+        x = forward_backward_step(penalty, h.point(x, y), tau)
         zeta = h.objective.budget.project(zeta_before - tau_zeta * xi, h.weights)
         Tx = h.image(x.coords, x.weights)
         y_hat = y + sigma * (2.0 * Tx - Tx_before)

@@ -37,7 +37,7 @@ from crfqn.solvers.screened_point import aligned, may_move, screen_point
 ENOUGH, SOME, LONGEST = 0.2, 0.8, 0.36
 
 
-def forward_backward(penalty: Penalty, point: Point, tau: float) -> SparseWeights:
+def forward_backward_step(penalty: Penalty, point: Point, tau: float) -> SparseWeights:
     """Return prox_(tau g)(x - tau T'y), x being the point and T'y its gradient; zeros that stay are not looked at."""
     coords, w, slope = may_move(penalty, point, penalty.screen(point), penalty.unpenalised)
     moved = penalty.prox(coords, w - tau * slope, tau)
@@ -206,7 +206,7 @@ class FBPD(Solver):
     def step(self, h: HingeSplitting, penalty: Penalty, z: Iterate, size: StepSizes) -> Iterate:
         """Return what a step of Algorithm 1 leads to."""
         (x, (Tx_before,), (y,)) = z
-        x = forward_backward(penalty, h.point(x, y), size.tau)
+        x = forward_backward_step(penalty, h.point(x, y), size.tau)
         Tx = h.image(x.coords, x.weights)
         y = h.project(y + size.sigma * (2.0 * Tx - Tx_before) + size.sigma * h.margins)
         return Iterate(x, (Tx,), (y,))

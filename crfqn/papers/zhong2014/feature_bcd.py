@@ -35,12 +35,13 @@ from crfqn.papers.zhong2014.feature_bcd_kernels import (
     SweepRule,
     TreeState,
     accept_block,
+    block_slopes,
     load_chains,
     load_trees,
-    slopes,
     sweep,
     try_block,
 )
+from crfqn.parameters import is_number
 from crfqn.solvers.coordinate.row_kernels import list_weights
 from crfqn.solvers.line_search import ROUNDING, Trial, backtracking, falls_enough
 from crfqn.solvers.protocols import (
@@ -53,7 +54,6 @@ from crfqn.solvers.protocols import (
     check_integers,
     check_positive,
     check_shares,
-    is_number,
 )
 from crfqn.solvers.screened_point import screen_point
 from crfqn.structures.chain import Chain
@@ -188,7 +188,7 @@ class BlockState(MethodState):
         """
         coords = self.coords(np.array([block]))
         g, h = np.empty((2, coords.size))
-        slopes(self.chain, self.tree, block, g, h)
+        block_slopes(self.chain, self.tree, block, g, h)
         self._count()
         return np.where(self.are_possible(coords), g, 0.0), h
 

@@ -25,6 +25,7 @@ from crfqn.kernels import inner, kernel, subkernel
 from crfqn.kernels.coordinate_descent import soft_threshold
 from crfqn.kernels.forward_backward import LARGEST_RANGE, padded_edges
 from crfqn.kernels.logarithms import log_pairs, log_sum_exp, normalise
+from crfqn.kernels.margins import entry_value
 from crfqn.kernels.rows import UNDERFLOW, add_products, copy_rows, exp_in_place
 
 MOST_TRIALS = 80  # halvings: where the curvature is at its floor, the first step is 1e10 times the gradient
@@ -102,12 +103,6 @@ class SweepRule(NamedTuple):
     shrink_share: float
     shrink_slack: float
     noise: float
-
-
-@inner
-def value_at(s, e):
-    """Return the value of an entry of the feature store."""
-    return s.values[e] if s.values.size > 0 else 1.0
 
 
 @inner
@@ -259,7 +254,7 @@ def choose_form(s, i):
 
 
 @subkernel
-def load_edges(s):
+def load_trial_edges(s):
     """Write M and its transpose, and the largest and the smallest edge, of those tried last."""
     edges, factors = s.edges[TRIED], s.factors
     m, m_transposed, factors[LIMITS, 0, 0], factors[LIMITS, 0, 1] = padded_edges(edges)
@@ -272,7 +267,7 @@ def load_edges(s):
 @kernel
 def load_chains(s):
     """Load the known scores and edges; messages are computed when they are needed."""
-    load_edges(s)
+    load_trial_edges(s)
     still = np.zeros(s.edges.shape[1])
     for t in range(s.rows.shape[1]):
         load_row(s, t, still, 0.0, True)
@@ -302,7 +297,7 @@ def node_slopes(s, feature, g, h):
         extend_messages(s, i, np.int64(s.indices[e]), np.int64(s.indices[stop - 1]))
         weight, is_log = s.items[WEIGHT, i], s.marks[IS_LOG, i] != 0
         for c in range(e, stop):
-            t, x, total = s.indices[c], value_at(s, c), 0.0
+            t, x, total = s.indices[c], entry_value(s.values, c), 0.0
             a, b = s.rows[FORWARD, t], s.rows[BACKWARD, t]
             if is_log:
                 for k in range(n_states):
@@ -330,7 +325,7 @@ def node_slopes(s, feature, g, h):
 def load_entries(s, e, stop, delta, step, is_log):
     """Load the scores of an item's entries, moved by step x delta."""
     for c in range(e, stop):
-        load_row(s, np.int64(s.indices[c]), delta, step * value_at(s, c), is_log)
+        load_row(s, np.int64(s.indices[c]), delta, step * entry_value(s.values, c), is_log)
 
 
 @subkernel
@@ -354,7 +349,7 @@ def try_nodes(s, feature, delta, step):
         s.marks[FRONT, i], s.marks[BACK, i] = first - 1, last
         extend_messages(s, i, last, last)
         for c in range(e, stop):
-            gain += step * value_at(s, c) * delta[s.targets[s.indices[c]]]
+            gain += step * entry_value(s.values, c) * delta[s.targets[s.indices[c]]]
         change += weigh_trial(s, i, outside + log_z_within(s, i, first, last), gain)
         e = stop
     return change
@@ -399,7 +394,7 @@ def try_edges(s, delta, step):
     tried, known = s.edges[TRIED].reshape(delta.size), s.edges[KNOWN].reshape(delta.size)
     for e in range(delta.size):
         tried[e] = known[e] + step * delta[e]
-    load_edges(s)
+    load_trial_edges(s)
     for i in range(s.items.shape[1]):
         start, stop, gain, log_z = s.offsets[i], s.offsets[i + 1], 0.0, s.items[LOG_Z, i]
         if start < stop:
@@ -470,12 +465,12 @@ def load_trees(s):
 
 
 @kernel
-def slopes(chain, tree, block, g, h):
+def block_slopes(chain, tree, block, g, h):
     """Write gradient and curvature of a block's weights."""
     if tree is not None:
         g[:], h[:] = 0.0, 0.0
         for c in range(tree.indptr[block], tree.indptr[block + 1]):
-            t, x = tree.indices[c], value_at(tree, c)
+            t, x = tree.indices[c], entry_value(tree.values, c)
             p, k, slope = tree.rows[P, t], tree.targets[t], tree.items[WEIGHT, t] * x
             for j in range(p.size):
                 g[j] += slope * p[j]
@@ -497,7 +492,7 @@ def try_block(chain, tree, block, delta, step):
     if tree is not None:
         sum_paths(tree.parents, delta, tree.paths)
         for c in range(tree.indptr[block], tree.indptr[block + 1]):
-            t, size = np.int64(tree.indices[c]), step * value_at(tree, c)
+            t, size = np.int64(tree.indices[c]), step * entry_value(tree.values, c)
             gain = size * tree.paths[tree.targets[t]]
             change += weigh_trial(tree, t, go_down(tree, t, size), gain)
     if chain is not None:
@@ -511,7 +506,7 @@ def accept_block(chain, tree, block, delta, step, w):
     """Accept the move of a block that was tried last, and change its weights w; of step 0, forget it."""
     if tree is not None:
         for c in range(tree.indptr[block], tree.indptr[block + 1]):
-            t, size = np.int64(tree.indices[c]), step * value_at(tree, c)
+            t, size = np.int64(tree.indices[c]), step * entry_value(tree.values, c)
             for k in range(tree.paths.size):
                 tree.rows[SUMS, t, k] += size * tree.paths[k]
             go_up(tree, t)
@@ -519,7 +514,7 @@ def accept_block(chain, tree, block, delta, step, w):
     if chain is not None:
         if block + 1 < chain.indptr.size:
             for c in range(chain.indptr[block], chain.indptr[block + 1]):
-                t, size = chain.indices[c], step * value_at(chain, c)
+                t, size = chain.indices[c], step * entry_value(chain.values, c)
                 for k in range(chain.edges.shape[1]):
                     chain.rows[SCORES, t, k] += size * delta[k]
                 accept_trial(chain, chain.item_of[t])
@@ -571,7 +566,7 @@ def penalty_change(w, d, step, l1, l2):
 
 
 @subkernel
-def search(chain, tree, block, w, d, slope, l1, l2, rule):
+def search_length(chain, tree, block, w, d, slope, l1, l2, rule):
     """Search along d by Armijo's rule; moves w and the loss; returns the change of the objective, 0 for a failure.
 
     It gives up where rounding would hide the predicted decrease; the last trial, of step 0, restores what was before.
@@ -609,14 +604,14 @@ def sweep(chain, tree, blocks, places, nodes, edges, l1, l2, rule, violations, i
         g, h, d = workspace[0, :n], workspace[1, :n], workspace[2, :n]
         a, b = l1[first : first + n], l2[first : first + n]
         first += n
-        slopes(chain, tree, block, g, h)
+        block_slopes(chain, tree, block, g, h)
         violations[i], is_kept[i] = block_violation(w, g, a, b, rule.shrink_share, rule.shrink_slack)
         if not is_kept[i]:
             continue
         slope = newton_direction(w, g, h, a, b, rule.floor, d)
         if -slope <= rule.noise:
             continue
-        if search(chain, tree, block, w, d, slope, a, b, rule) < 0:
+        if search_length(chain, tree, block, w, d, slope, a, b, rule) < 0:
             n_moved += 1
         else:
             n_failed += 1

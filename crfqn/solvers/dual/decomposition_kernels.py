@@ -152,7 +152,7 @@ class DualItemArrays(NamedTuple):
 
 
 @inner
-def scores_of(i, rows, weights, items, g):
+def augment_scores(i, rows, weights, items, g):
     """g[:K] <- equation 4 of item i: its scores with the offset, and 1 for every state but its label."""
     n = items.b.shape[1]
     g[:] = 0.0
@@ -223,7 +223,7 @@ def sweep_items(order, rows, items, weights, method, random, least, slacks, find
     for t in range(order.size):
         i = order[t]
         b, c, square = items.b[i], items.masses[i], rows.squares[i]
-        scores_of(i, rows, weights, items, g)
+        augment_scores(i, rows, weights, items, g)
         if is_of_pairs:
             seen = optimality_of_pairs(g[:n], b, items.labels[i], items.damping[i])
         else:

@@ -137,7 +137,7 @@ def observed_planes(part: Objective) -> Planes:
     shares[first[:-1]] = 1.0
     heads = FEWEST_PLACES * part.map.offsets[:-1].astype(np.int64)
     labels = np.zeros(FEWEST_PLACES * part.n_positions, np.int32)
-    labels[within(heads, lengths)] = hinge_of(part).targets
+    labels[ranges_of(heads, lengths)] = hinge_of(part).targets
     return Planes(first, np.ones(part.n_items, np.int64), shares, losses, heads, labels)
 
 
@@ -151,7 +151,7 @@ def item_of(planes: Planes) -> NDArray[np.intp]:
     return np.repeat(np.arange(planes.n_used.size), np.diff(planes.first))
 
 
-def within(begins: NDArray[np.integer], lengths: NDArray[np.integer]) -> NDArray[np.intp]:
+def ranges_of(begins: NDArray[np.integer], lengths: NDArray[np.integer]) -> NDArray[np.intp]:
     """Return the indices begins[i] ... begins[i] + lengths[i] - 1 of all i."""
     ends = np.cumsum(lengths)
     return np.arange(ends[-1] if ends.size else 0) + np.repeat(begins - ends + lengths, lengths)
@@ -164,9 +164,9 @@ def roomier(planes: Planes, lengths: NDArray[np.integer]) -> Planes:
     heads = np.concatenate([[0], np.cumsum(np.diff(first) * lengths)])
     shares, losses = np.zeros((2, first[-1]))
     labels = np.zeros(heads[-1], np.int32)
-    at = within(first[:-1], places)
+    at = ranges_of(first[:-1], places)
     shares[at], losses[at] = planes.shares, planes.losses
-    labels[within(heads[:-1], places * lengths)] = planes.labels
+    labels[ranges_of(heads[:-1], places * lengths)] = planes.labels
     return Planes(first, planes.n_used, shares, losses, heads[:-1], labels)
 
 

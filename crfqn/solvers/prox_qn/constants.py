@@ -9,7 +9,7 @@ from crfqn.objectives.operations import OVERHEAD
 
 @dataclass(frozen=True)
 class Constants:
-    """Constants of an epoch, of the metric, of the damping and of the start; docs/numerics.md tables what they gain.
+    """Constants of an epoch, of the metric, of the damping and of the start; docs/benchmarks.md measures each.
 
     exhausted : of an epoch's largest gain: where others wait to come in, a step that wins less ends it
     progress : an epoch that has brought its violation to this share ends where its metric would be renewed

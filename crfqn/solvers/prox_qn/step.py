@@ -35,7 +35,7 @@ from crfqn.solvers.line_search import (  # fmt: skip
     falls_enough,
     is_hidden,
 )
-from crfqn.solvers.protocols import Blocks, Point, Vector, check_numbers, check_shares
+from crfqn.solvers.protocols import Partition, Point, Vector, check_numbers, check_shares
 from crfqn.solvers.prox_qn.constants import Constants
 from crfqn.solvers.prox_qn.metric import CompactBFGS, Metric, least_scale
 from crfqn.solvers.screened_point import ScreenedPoint
@@ -253,7 +253,7 @@ class TriedStep(NamedTuple):
     d: Vector
     y: Vector
     model_d: Vector
-    blocks: Blocks
+    blocks: Partition
 
     def excess_curvature(self, noticeable: float) -> Vector:
         """Return the curvature beyond the model, one number for each block, spread over its coordinates (n,)."""

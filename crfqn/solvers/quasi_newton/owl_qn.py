@@ -97,7 +97,7 @@ class OWLQN(Solver):
             slope = float(slopes @ (w_new - w))
             if is_hidden(-slope, value):
                 return None
-            trial = evaluate(objective, here, w_new)
+            trial = point_at(objective, here, w_new)
             decrease = here.point.value - trial.value + penalty_value - penalty.value(coords, w_new)
             return Trial(trial, falls_enough(decrease, slope, self.armijo))
 
@@ -124,7 +124,7 @@ def pseudo_gradient(view: ScreenedPoint) -> Vector:
     return np.where(view.w != 0, smooth + np.sign(view.w) * l1, at_zero)
 
 
-def evaluate(objective: Objective, here: ScreenedPoint, w: Vector) -> Point:
+def point_at(objective: Objective, here: ScreenedPoint, w: Vector) -> Point:
     """Return the point at w: from scratch, or from where we are if fewer weights have moved than are not zero."""
     if np.count_nonzero(w != here.w) < np.count_nonzero(w):
         return here.way_to(w).at(1.0)

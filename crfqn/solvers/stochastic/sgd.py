@@ -128,7 +128,11 @@ class SGDL1(Solver):
         online.learn(np.random.default_rng(self.random_state).permutation(online.n_items), eta0)
         point = sample.at(*online.weights())
         return State(
-            point, value_at(penalty.scaled(share), point), np.nan, point.coords.size, sample_fraction=share
+            point,
+            finite_value(penalty.scaled(share), point),
+            np.nan,
+            point.coords.size,
+            sample_fraction=share,
         )
 
 
@@ -166,12 +170,12 @@ def start_online(
 
 def screen_unless_lost(penalty: Penalty, point: Point) -> State:
     """Return the state at a point, of a full gradient scan unless the weights have run away."""
-    if not np.isfinite(value_at(penalty, point)):
+    if not np.isfinite(finite_value(penalty, point)):
         return State(point, np.inf, np.inf, point.coords.size, is_step=True)
     return screen_point(penalty, point).state(is_step=True)
 
 
-def value_at(penalty: Penalty, point: Point) -> float:
+def finite_value(penalty: Penalty, point: Point) -> float:
     """Return the objective; infinite where weights have run away, which no rate worth having does."""
     if not np.isfinite(point.weights).all():
         return np.inf

@@ -161,7 +161,9 @@ class TestOneSentence:
     def test_nor_do_names_need_another_check(self, monkeypatch):
         model = ChainCRF(l1=0.5).fit(dicts(PROBLEM), PROBLEM.targets)
         checked = []
-        monkeypatch.setattr("crfqn.data.sequences.check_names", lambda *arguments: checked.append(arguments))
+        monkeypatch.setattr(
+            "crfqn.data.sequences.check_feature_names", lambda *arguments: checked.append(arguments)
+        )
         model.predict(dicts(PROBLEM)[:1])
         assert checked == []
 

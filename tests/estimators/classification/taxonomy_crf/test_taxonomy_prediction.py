@@ -14,7 +14,7 @@ from taxonomy_items import ANY, LEAVES, PADDED, PARENTS, X, Y, class_scores, fit
 import crfqn
 from crfqn import TaxonomyCRF
 from crfqn.estimators import taxonomy as taxonomy_module
-from crfqn.model.labels import TreeSpace, descend, name_array
+from crfqn.model.labels import TreeSpace, descend_tree, name_array
 from crfqn.taxonomy.tree import LabelTree
 
 
@@ -115,7 +115,7 @@ def test_descend_by_hand():
     parents = np.array([-1, -1, 0, 0, 1, 2, 2], np.int32)
     p = np.array([[0.6, 0.4, 0.35, 0.25, 0.4, 0.3, 0.05], [0.5, 0.5, 0.5, 0.0, 0.5, 0.2, 0.3]]).T
     for threshold, expected in [(0.0, [5, 6]), (0.3, [5, 6]), (0.33, [2, 2]), (0.5, [0, 2]), (0.7, [0, 0])]:
-        assert descend(p, parents, threshold).tolist() == expected
+        assert descend_tree(p, parents, threshold).tolist() == expected
 
 
 @pytest.mark.parametrize(
