@@ -195,6 +195,10 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType({
     "constraints": Parameter("other rules on neighbouring labels", expects="Transitions or 'seen'", **_OPTIONAL,
         details="`crfqn.Transitions`, or \"seen\" for the pairs that the training data have; with `scheme` both hold. "
         "A labelling that breaks a rule has the probability 0: it is not in Z."),
+    "once": Parameter("labels that form at most one run in an item each", **_OPTIONAL, expects="a collection of labels",
+        accepts=lambda value: isinstance(value, (list, tuple, set, frozenset)),
+        details='As "City" in an address; with a scheme the name of a type stands for its spans. The rule holds for '
+        "predictions: training and marginals do not know it. `predict(X, once=...)` replaces it."),
     "constrain": Parameter("whether rules hold in training, too", str, ("both", "decoding"),
         details='"decoding" trains as without rules.'),
     "on_violation": Parameter("what becomes of training items that break a rule", str, ("error", "drop"),
@@ -296,7 +300,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType({
         "loss", "penalty", "group_l1", "group_norm", "dense_l2", "feature_groups", "constraint", "margin", "link",
         "all_possible_states", "all_possible_transitions", "fit_intercept", "penalize_intercept", "class_weight",
         "threshold", "cv"),
-    "Rules of a chain's labels": ("scheme", "constraints", "constrain", "on_violation"),
+    "Rules of a chain's labels": ("scheme", "constraints", "once", "constrain", "on_violation"),
     "Solver": ("solver", "tol", "stop", "max_iter", "random_state", "checkpoint", "checkpoint_every"),
     "Stages of least squares": (
         "early_stopping", "validation_fraction", "n_iter_no_change", "basis", "generator", "batch_size", "update",

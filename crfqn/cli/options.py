@@ -40,6 +40,7 @@ MORE = {  # what the help says of a parameter besides what the table does
     "penalty": ", of flat and ranking recipes; strengths of the recipe that it does not have are left out",
     "tol": "; auto: what predictions need",
     "scheme": ": IOB2, IOBES and others",
+    "once": ", as City,State; with a scheme types of spans",
     "constraints": ": seen, those that neighbours in the training data keep",
     "solver": "; others: prox-qn, owl-qn, l-bfgs, sgd and those of the manual's page on training",
     "basis": ": powers, as 1,2,3",
@@ -78,7 +79,8 @@ def option(help: str, *names: str, default: Any = None, **limits: Any) -> Any:
 def parse_value(rule: Parameter, text: str) -> Any:
     """Return the value that a text of the command line stands for: a number, numbers, true or false, or itself;
     typer.BadParameter where the parameter may have none of these."""
-    readers = (int, float, lambda text: tuple(map(int, text.split(","))), WORDS.__getitem__, str)
+    numbers, texts = (lambda text: tuple(map(int, text.split(","))), lambda text: tuple(text.split(",")))
+    readers = (int, float, numbers, WORDS.__getitem__, str, texts)
     for read in readers[rule.kind is float :]:
         with suppress(ValueError, KeyError):
             if rule.allows(value := read(text)):
@@ -186,6 +188,8 @@ class PredictOptions:
     top: int | None = option("So many labels of a document with their probabilities, the most probable first.", min=1)
     n_best: int | None = option("So many labellings of a sequence, the most probable first: before each of them "
         "@probability TAB number, or what --to crfpp or wapiti has there.", "--n-best", min=1)
+    once: str | None = option("Labels that form at most one run in a sequence each, as City,State; with a scheme types "
+        "of spans. Default: those of the training; with an empty text none.")
     threshold: float | None = option("In a taxonomy: go down from the most probable top node as long as the most "
         "probable child has this probability, and print where that ends.", min=0, max=1)
     with_score: bool = option("The log-probability of the labels in nats: before a sequence as @log-probability TAB "

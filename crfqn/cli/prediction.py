@@ -35,7 +35,7 @@ MOST_LABELS = 10  # with their probabilities, unless the user says how many
 
 def predict(path: Path, source: str, output: Path | None, options: PredictOptions) -> None:
     """Write a label a line for the items of `source`, to `output` or stdout, as they come."""
-    labeller = Labeller(path)
+    labeller = Labeller(path, None if options.once is None else [*filter(None, options.once.split(","))])
     model = labeller.model
     _check(model, path, options)
     if source == STANDARD_INPUT and sys.stdin is not None and sys.stdin.isatty():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, NamedTuple, Self
@@ -181,7 +182,9 @@ class ChainCRF(ChainModel):
         with Pool(self.n_threads) as pool:
             return learn_online(self, *self._prepare_batch(X, y, classes, sample_weight, pool))
 
-    def predict(self, X: Any, known: Any = None) -> NDArray[np.object_]:
+    def predict(
+        self, X: Any, known: Any = None, *, once: Collection[Any] | None = None
+    ) -> NDArray[np.object_]:
         """Return the most probable label sequence of each item (Viterbi).
 
         Parameters
@@ -190,6 +193,10 @@ class ChainCRF(ChainModel):
         known : list, one entry an item, optional
             What is known of the labels: None for an item of which nothing is, or a list with a label, a set of possible
             ones or None for each position.
+        once : collection of labels, optional
+            Labels that form at most one run of neighbouring positions in an item each; with a scheme the name of a type
+            stands for its spans. The labelling is the most probable one of those that keep this rule. By default those
+            of `Transitions(once=...)` in `constraints`; an empty list lifts them.
 
         Returns
         -------
@@ -204,12 +211,13 @@ class ChainCRF(ChainModel):
             left for.
         """
         refuse_scores_of_single_labels()
-        return self._fitted.predict(X, known, self._engine)
+        return self._fitted.predict(X, known, self._engine, once=once)
 
     @available_if(has_probabilities)
-    def decode(self, X: Any, known: Any = None) -> Decoding:
-        """Return the most probable label sequence of each item, with log P(y | x, known); others as in `predict`."""
-        return self._fitted.decode(X, known, self._engine)
+    def decode(self, X: Any, known: Any = None, *, once: Collection[Any] | None = None) -> Decoding:
+        """Return the most probable label sequence of each item, with log P(y | x, known); others as in `predict`. With
+        `once` the probability is among all labellings, also those that break this rule."""
+        return self._fitted.decode(X, known, self._engine, once=once)
 
     @available_if(has_probabilities)
     def predict_marginals(self, X: Any, known: Any = None, pairs: bool = False) -> list[NDArray[np.float64]]:
@@ -254,7 +262,9 @@ class ChainCRF(ChainModel):
         return self._fitted.log_likelihood(X, y, self._engine)
 
     @available_if(has_probabilities)
-    def predict_nbest(self, X: Any, n: int = 5, known: Any = None) -> list[list[tuple[list, float]]]:
+    def predict_nbest(
+        self, X: Any, n: int = 5, known: Any = None, *, once: Collection[Any] | None = None
+    ) -> list[list[tuple[list, float]]]:
         """Return the n most probable labellings of each item, with their probabilities.
 
         The recursion of Viterbi with lists of n in the place of single numbers, exact; P(y | x) = exp(score(y)) / Z, Z
@@ -262,7 +272,7 @@ class ChainCRF(ChainModel):
 
         Parameters
         ----------
-        X, known : as in `predict`
+        X, known, once : as in `predict`
         n : int >= 1, default 5
 
         Returns
@@ -277,10 +287,12 @@ class ChainCRF(ChainModel):
         InputError
             As in `predict`; also for n below 1, or so large that memory for the labellings would exceed 8 GB.
         """
-        return self._fitted.predict_nbest(X, n, known, self._engine)
+        return self._fitted.predict_nbest(X, n, known, self._engine, once=once)
 
     @available_if(has_probabilities)
-    def predict_spans(self, X: Any, known: Any = None, scheme: str | None = None) -> list[list[LabelSpan]]:
+    def predict_spans(
+        self, X: Any, known: Any = None, scheme: str | None = None, *, once: Collection[Any] | None = None
+    ) -> list[list[LabelSpan]]:
         """Return the spans of each item's most probable labelling, with the probability that they are right.
 
         The probability of a span is that of all labellings that have exactly it: with its type, beginning and ending
@@ -289,7 +301,7 @@ class ChainCRF(ChainModel):
 
         Parameters
         ----------
-        X, known : as in `predict`
+        X, known, once : as in `predict`
         scheme : str, optional
             What makes labels a span: by default the estimator's own scheme.
 
@@ -307,7 +319,7 @@ class ChainCRF(ChainModel):
         ----------
         Culotta, McCallum: Confidence estimation for information extraction. HLT-NAACL 2004.
         """
-        return self._fitted.predict_spans(X, known, scheme, self._engine)
+        return self._fitted.predict_spans(X, known, scheme, self._engine, once=once)
 
     def predict_single(self, x: Any) -> list:
         """Return the labels of one item; x is an item as in `predict`, whose errors it has."""

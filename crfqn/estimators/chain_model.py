@@ -6,6 +6,7 @@ those of B bigram features (B, K, K).
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
@@ -32,7 +33,7 @@ from crfqn.data.model_file import ModelFile
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.vocabulary import NO_COLUMNS, Vocabulary
-from crfqn.errors import InputError
+from crfqn.errors import InputError, warn_caller
 from crfqn.estimators.automatic import AUTO
 from crfqn.estimators.base import Problem, StructuredEstimator, start_within
 from crfqn.estimators.blocks import Blocks, check_alone
@@ -56,9 +57,10 @@ from crfqn.estimators.weights import (
     sorted_weights,
     start_model,
 )
+from crfqn.messages import shorten
 from crfqn.model.compiled_engine import EncodedItems
 from crfqn.model.content import Entries, ModelContent
-from crfqn.model.sequences import SequenceModel
+from crfqn.model.sequences import SequenceModel, single_run_rules
 from crfqn.model.weights import WeightMatrix
 from crfqn.objectives.linear.dense_map import DenseMap, Joined
 from crfqn.objectives.linear.sparse_map import SparseMap
@@ -85,6 +87,7 @@ class ChainModel(StructuredEstimator):
     all_possible_transitions: bool = True
     scheme: str | None = None
     constraints: Transitions | str | None = None
+    once: Collection[Any] | None = None
     constrain: str = "both"
     on_violation: str = "error"
     client: Any = None
@@ -138,7 +141,7 @@ class ChainModel(StructuredEstimator):
         sequences: Any = X.beside(encoded) if isinstance(X, Features) else encoded
         del X  # so that a caller who does not keep it gets its memory back once the store is built
         weights = check_item_weights(sample_weight, len(sequences))
-        transitions = as_transitions(self.constraints, self.scheme)
+        transitions = self._transitions
         sequences, labels, weights, rules = training_data(
             sequences, y, weights, transitions, self._trains_rules, self.on_violation
         )
@@ -173,7 +176,7 @@ class ChainModel(StructuredEstimator):
         """Return the training on blocks."""
         blocks.check_kind(is_of_sequences=True)
         refuse_bigrams(blocks.vocabulary, "blocks")
-        transitions, rules = as_transitions(self.constraints, self.scheme), None
+        transitions, rules = self._transitions, None
         self._check_batches("blocks expect True, as none has all that occurs")
         if not transitions.is_empty:
             rules = transitions.rules(blocks.classes, np.empty(0, np.int32), np.zeros(1, np.int64))
@@ -205,7 +208,7 @@ class ChainModel(StructuredEstimator):
         labels = known_classes(self, classes)
         sequences, vocabulary = self._grown(X)
         refuse_bigrams(vocabulary, "partial_fit")
-        transitions, rules = as_transitions(self.constraints, self.scheme), None
+        transitions, rules = self._transitions, None
         if not transitions.is_empty:
             rules = transitions.rules(labels, np.empty(0, np.int32), np.zeros(1, np.int64))
         targets: Any = encode_known_labels(y, sequences.offsets, labels)
@@ -242,7 +245,7 @@ class ChainModel(StructuredEstimator):
         for name in ("all_possible_states", "all_possible_transitions"):
             if not getattr(self, name):
                 raise InputError(f"{name}: {reason}, got False")
-        if as_transitions(self.constraints, self.scheme).seen:
+        if self._transitions.seen:
             raise InputError(
                 'constraints: "seen" needs all data at once, which batches and blocks never have'
             )
@@ -263,7 +266,13 @@ class ChainModel(StructuredEstimator):
     def _with_data(
         self, classes: NDArray, n_features: int, vocabulary: Vocabulary | None, rules: TransitionRules | None
     ) -> Self:
-        """Return a copy with the labels, features and rules of a training."""
+        """Return a copy with the labels, features and rules of a training, with a warning of rules of other labels."""
+        _, unknown = single_run_rules(self._transitions.once or (), classes.tolist(), self._span_scheme)
+        if unknown:
+            warn_caller(
+                f"once: labels that the training data do not have are ignored: {shorten(unknown)}",
+                UserWarning,
+            )
         model = copy(self)
         model.classes_, model.n_features_in_ = classes, n_features
         model.vocabulary_, model.rules_, model.n_dense_ = vocabulary, rules, 0
@@ -303,9 +312,14 @@ class ChainModel(StructuredEstimator):
         return held_out(copy(self), items, labels, sequences.n_positions / n_positions)
 
     @property
+    def _transitions(self) -> Transitions:
+        """All rules on the labels, of the parameters that give some; InputError for anything else."""
+        return as_transitions(self.constraints, self.scheme, self.once)
+
+    @property
     def _span_scheme(self) -> str | None:
         """Scheme of the labels, None without any."""
-        return as_transitions(self.constraints, self.scheme).scheme
+        return self._transitions.scheme
 
     @property
     def _default_scoring(self) -> str:
@@ -338,7 +352,7 @@ class ChainModel(StructuredEstimator):
     def _check_parameters(self) -> None:
         refuse_scores_of_single_labels()
         super()._check_parameters()
-        as_transitions(self.constraints, self.scheme)
+        as_transitions(self.constraints, self.scheme, self.once)
 
     def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
         if targets.ndim == 2:
@@ -413,6 +427,7 @@ class ChainModel(StructuredEstimator):
             edges=WeightMatrix.of(edges, (n_states, n_states)),
             bigrams=bigrams,
             scheme=self._span_scheme,
+            once=tuple(self._transitions.once or ()),
         )
 
     def _weights(self) -> SparseWeights:

@@ -18,7 +18,7 @@ from crfqn.distributed.sources import Merged, Read, Shards, count_shard, in_colu
 from crfqn.distributed.workers import connected, run_tasks
 from crfqn.errors import InputError
 from crfqn.estimators.base import Problem, start_within
-from crfqn.estimators.transitions import ERROR, as_transitions, find_broken, items_that_stay, refuse_bigrams
+from crfqn.estimators.transitions import ERROR, find_broken, items_that_stay, refuse_bigrams
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.support import Support
@@ -71,7 +71,7 @@ def prepare_sharded(model: Any, X: Any, y: Any, sample_weight: Any, start: Any, 
         run_tasks(client, "crfqn-names", count_shard, count), getattr(shards.templates, "min_count", 1)
     )
     refuse_bigrams(merged.vocabulary, "client")
-    constraints, rules = as_transitions(model.constraints, model.scheme), None
+    constraints, rules = model._transitions, None
     if not constraints.is_empty:
         rules = constraints.rules(merged.classes, np.empty(0, np.int32), np.zeros(1, np.int64))
     checked = model._with_data(merged.classes, merged.n_features, merged.vocabulary, rules)
@@ -98,7 +98,7 @@ def check_sharded(model: Any, y: Any, sample_weight: Any) -> None:
         )
     if model.on_violation != ERROR:
         raise InputError(f"on_violation: with a client expected {ERROR!r}, got {model.on_violation!r}")
-    if as_transitions(model.constraints, model.scheme).seen:
+    if model._transitions.seen:
         raise InputError("constraints: with a client they cannot be what was seen, as no shard has all of it")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,6 +41,10 @@ class Transitions:
         Scheme of labels for spans: "IOB1", "IOB2" ("BIO"), "IOE1", "IOE2", "BIOES" ("IOBES"), "BILOU", "BMES".
     seen : bool, default False
         Allow only what occurs in the training data: transitions, first labels, last labels.
+    once : collection of labels, optional
+        Labels that form at most one run of neighbouring positions in an item each, as "City" in an address. With a
+        scheme the name of a type, such as "LOC", stands for its spans. The rule holds where labels are predicted, not
+        in training; `predict(X, once=...)` replaces it.
 
     Notes
     -----
@@ -62,6 +66,7 @@ class Transitions:
     end: Collection[Any] | str | None = None
     scheme: str | None = None
     seen: bool = False
+    once: Collection[Any] | None = None
 
     def __post_init__(self) -> None:
         for name in ("allowed", "forbidden"):
@@ -71,6 +76,8 @@ class Transitions:
             labels = getattr(self, name)
             if labels is not None and labels != ANY:
                 object.__setattr__(self, name, _as_labels(name, labels))
+        if self.once is not None:
+            object.__setattr__(self, "once", _as_labels("once", self.once))
         if self.scheme is not None:
             object.__setattr__(self, "scheme", find_scheme(self.scheme).name)
         if not isinstance(self.seen, (bool, np.bool_)):
@@ -78,8 +85,8 @@ class Transitions:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no rule is given."""
-        return self == Transitions()
+        """Whether there is no rule on neighbouring labels."""
+        return replace(self, once=None) == Transitions()
 
     def rules(self, classes: NDArray, targets: Labels, offsets: NDArray[np.int64]) -> TransitionRules:
         """Return the rules over the states of some labels.
@@ -148,19 +155,24 @@ class Transitions:
         return cls(**saved)
 
 
-def as_transitions(constraints: Any, scheme: str | None) -> Transitions:
-    """Return the rules that an estimator's two parameters stand for; InputError for anything else."""
+def as_transitions(constraints: Any, scheme: str | None, once: Any = None) -> Transitions:
+    """Return the rules that an estimator's three parameters stand for; InputError for anything else."""
     if constraints is None or constraints == SEEN:
-        return Transitions(scheme=scheme, seen=constraints == SEEN)
-    if not isinstance(constraints, Transitions):
+        rules = Transitions(seen=constraints == SEEN)
+    elif isinstance(constraints, Transitions):
+        rules = constraints
+    else:
         raise InputError(
             f"constraints: expected a crfqn.Transitions, {SEEN!r} or None, got {describe(constraints)}"
         )
-    if scheme is None or constraints.scheme in (None, find_scheme(scheme).name):
-        return Transitions(**{**constraints.__dict__, "scheme": scheme or constraints.scheme})
-    raise InputError(
-        f"expected one scheme, got scheme={scheme!r} and constraints of scheme {constraints.scheme!r}"
-    )
+    if scheme is not None and rules.scheme not in (None, find_scheme(scheme).name):
+        raise InputError(
+            f"expected one scheme, got scheme={scheme!r} and constraints of scheme {rules.scheme!r}"
+        )
+    if once is not None and rules.once is not None:
+        raise InputError("once: expected it as a parameter or in constraints, got both")
+    once = rules.once if once is None else once
+    return replace(rules, scheme=rules.scheme if scheme is None else scheme, once=once)
 
 
 def _as_pairs(name: str, pairs: Any) -> tuple[tuple[Any, Any], ...]:

@@ -220,6 +220,17 @@ class CompiledItems:
             for i in range(self.chain.n_items)
         ]
 
+    @cached_property
+    def _ruled(self) -> tuple[Vector, Vector]:
+        scores, tables = self.chain.ruled(self.scores, self.edges)
+        return scores, tables.reshape(-1, self.chain.n_states, self.chain.n_states)
+
+    def item(self, i: int) -> tuple[Vector, list[Vector]]:
+        """Return the scores of an item's nodes, (T, K), and of the transitions to each position, T matrices (K, K)."""
+        (scores, tables), (first, last) = self._ruled, self.offsets[i : i + 2].tolist()
+        table_of = self.chain.table_of[first:last].tolist() or [0] * (last - first)
+        return scores[:, first:last].T, [tables[table] for table in table_of]
+
     def span_probabilities(self, spans: Spans, rules: SpanRules) -> Vector:
         """Return the probability that each span stands where it does, (S,)."""
         with Pool(self.n_threads) as pool:

@@ -69,6 +69,10 @@ class NumpyItems(NamedTuple):
         """Return the n best labellings of each item, fewer where there are fewer."""
         return [self.chain.n_best(scores, n) for scores in self.scores]
 
+    def item(self, i: int) -> tuple[Vector, list[Vector]]:
+        """Return the scores of an item's nodes, (T, K), and of the transitions to each position, T matrices (K, K)."""
+        return self.chain.tables(self.scores[i])
+
     def span_probabilities(self, spans: Spans, rules: SpanRules) -> Vector:
         """Return the probability that each span stands where it does, (S,)."""
         probabilities: list[float] = []

@@ -5,6 +5,7 @@ Shapes: I items, N positions, F features, K labels.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -19,12 +20,14 @@ from crfqn.data.labels import (
     encode_known_labels,
     flat_partial_labels,
     is_partial,
+    label_text,
     split_by_item,
 )
 from crfqn.data.model_file import ModelFile, narrowed
 from crfqn.data.schemes import LabelSpan, find_scheme
 from crfqn.data.vocabulary import Pairs, Vocabulary
 from crfqn.errors import InputError, ModelFileError
+from crfqn.messages import describe, shorten
 from crfqn.metrics.label_arrays import span_rules
 from crfqn.model.content import (
     BIGRAMS,
@@ -50,7 +53,9 @@ from crfqn.model.model import Decoding, Model, WeightsByName, check_number, with
 from crfqn.model.numpy_engine import NUMPY, rows_of
 from crfqn.model.weights import WeightMatrix
 from crfqn.structures.edge_layout import EdgeLayout
-from crfqn.structures.item_chain import ItemChain
+from crfqn.structures.item_chain import BestPath, ItemChain
+from crfqn.structures.single_runs import best_of_single_runs, repeats
+from crfqn.structures.span_rules import SpanRules
 from crfqn.structures.transition_rules import TransitionRules
 
 
@@ -69,6 +74,7 @@ class SequenceModel(Model):
     edges : WeightMatrix (K, K), from label to label
     bigrams : WeightMatrix (K K, F), weights of pairs of labels with features of the second, or None
     scheme : str, of the labels of spans, or None
+    once : labels, or with a scheme types of spans, that form at most one run in an item each
     """
 
     LABELS_SEQUENCES: ClassVar[bool] = True
@@ -78,6 +84,7 @@ class SequenceModel(Model):
     edges: WeightMatrix
     bigrams: WeightMatrix | None = None
     scheme: str | None = None
+    once: Sequence[Any] = ()
 
     @classmethod
     def of_file(cls, file: ModelFile) -> Self:
@@ -106,6 +113,7 @@ class SequenceModel(Model):
             if f"{BIGRAMS}_weight" in file.arrays
             else None,
             scheme=settings.get("scheme"),
+            once=_stored_once(file, settings),
         )
 
     def add_to(self, content: ModelContent) -> None:
@@ -126,26 +134,73 @@ class SequenceModel(Model):
                 content.arrays[name] = narrowed(np.searchsorted(used, content.arrays[name]))
             content.metadata["n_features"] = used.size
 
+    def with_once(self, once: Collection[Any] | None) -> Self:
+        """Return the model with other labels that form at most one run in an item each, itself for None.
+
+        Raises
+        ------
+        InputError
+            A name that is neither one of the labels nor, of a model with a scheme, a type of spans.
+        """
+        if once is None:
+            return self
+        if isinstance(once, (str, bytes)) or not isinstance(once, Collection):
+            raise InputError(f"once: expected a collection of labels, got {describe(once)}")
+        _, unknown = single_run_rules(once, self._labels, self.scheme)
+        if unknown:
+            types = "" if self.scheme is None else " or types of spans"
+            raise InputError(f"once: expected labels{types} of the model, got {shorten(unknown)}")
+        model = object.__new__(type(self))
+        model.__dict__.update({**self.__dict__, "once": tuple(once)})
+        model.__dict__.pop("_single_runs", None)
+        return model
+
+    @cached_property
+    def _single_runs(self) -> SpanRules | None:
+        """Which labels form at most one run, None where none has to."""
+        return single_run_rules(self.once, self._labels, self.scheme)[0] if self.once else None
+
+    def _best(self, items: Any) -> tuple[Labels, Vector]:
+        """Return the best label's number at each position, (N,), and the scores of the labellings, (I,), of those that
+        keep the rule of single runs."""
+        states, scores = items.best()
+        rules = self._single_runs
+        repeated = {} if rules is None else repeats(states, items.offsets, rules)
+        if repeated:
+            states, scores = states.copy(), scores.copy()
+        for item, groups in repeated.items():
+            paths = self._best_of_single_runs(items, item, groups, 1)
+            if not paths:
+                raise InputError(
+                    f"item {item}: no labelling keeps the rules, once={shorten(list(self.once))} and what is known"
+                )
+            states[items.offsets[item] : items.offsets[item + 1]], scores[item] = paths[0]
+        return states, scores
+
     def best_states(self, X: Any, known: Any = None, engine: Any = NUMPY) -> tuple[Labels, NDArray[np.int64]]:
         """Return the number of the best label at each position of all items, (N,), and where the items begin and end,
         (I + 1,)."""
         items = engine.open(self, X, known)
-        return items.best()[0], items.offsets
+        return self._best(items)[0], items.offsets
 
-    def predict(self, X: Any, known: Any = None, engine: Any = NUMPY) -> NDArray[np.object_]:
+    def predict(
+        self, X: Any, known: Any = None, engine: Any = NUMPY, *, once: Collection[Any] | None = None
+    ) -> NDArray[np.object_]:
         """Return the most probable label sequence of each item (Viterbi): an array (I,) of lists."""
-        states, offsets = self.best_states(X, known, engine)
+        states, offsets = self.with_once(once).best_states(X, known, engine)
         labels, cuts = [*map(self._labels.__getitem__, states.tolist())], offsets.tolist()
         lists = np.empty(len(cuts) - 1, object)
         for i, (start, stop) in enumerate(pairwise(cuts)):
             lists[i] = labels[start:stop]
         return lists
 
-    def decode(self, X: Any, known: Any = None, engine: Any = NUMPY) -> Decoding:
+    def decode(
+        self, X: Any, known: Any = None, engine: Any = NUMPY, *, once: Collection[Any] | None = None
+    ) -> Decoding:
         """Return the most probable label sequence of each item, with log P(y | x, known)."""
         self.check_probabilities()
-        items = engine.open(self, X, known)
-        states, score = items.best()
+        model, items = self.with_once(once), engine.open(self, X, known)
+        states, score = model._best(items)
         return Decoding(split_by_item(self.classes_[states], items.offsets), score - items.log_partition())
 
     def predict_marginals(
@@ -158,24 +213,59 @@ class SequenceModel(Model):
         return items.pairs() if pairs else items.marginals()
 
     def predict_nbest(
-        self, X: Any, n: int = 5, known: Any = None, engine: Any = NUMPY
+        self,
+        X: Any,
+        n: int = 5,
+        known: Any = None,
+        engine: Any = NUMPY,
+        *,
+        once: Collection[Any] | None = None,
     ) -> list[list[tuple[list, float]]]:
         """Return the n most probable labellings of each item with their probabilities, the most probable first, as
         `ChainCRF.predict_nbest`."""
         self.check_probabilities()
         n, labels = check_number(n), self.classes_.tolist()
-        items = engine.open(self, X, known)
+        model, items = self.with_once(once), engine.open(self, X, known)
         log_partition = items.log_partition().tolist()
         return [
             [
                 ([*map(labels.__getitem__, states)], float(np.exp(min(score - total, 0.0))))
                 for states, score in paths
             ]
-            for paths, total in zip(items.n_best(n), log_partition, strict=True)
+            for paths, total in zip(model._n_best(items, n), log_partition, strict=True)
         ]
 
+    def _n_best(self, items: Any, n: int) -> list[list[BestPath]]:
+        """Return the n best labellings of each item that keep the rule of single runs, fewer where there are fewer."""
+        best, rules = items.n_best(n), self._single_runs
+        if rules is None:
+            return best
+        for item, paths in enumerate(best):
+            states = np.array([state for path in paths for state in path[0]], np.intp)
+            ends = np.cumsum([0, *(len(path[0]) for path in paths)], dtype=np.int64)
+            repeated = repeats(states, ends, rules)
+            if repeated:
+                groups = set().union(*repeated.values())
+                best[item] = self._best_of_single_runs(items, item, groups, n)
+        return best
+
+    def _best_of_single_runs(self, items: Any, item: int, groups: set[int], n: int) -> list[BestPath]:
+        """Return an item's n best labellings in which labels form at most one run; InputError with its place."""
+        assert self._single_runs is not None
+        try:
+            nodes, tables = items.item(item)
+            return best_of_single_runs(nodes, tables, self._single_runs, groups, n)
+        except InputError as error:
+            raise InputError(f"item {item}: {error}") from None
+
     def predict_spans(
-        self, X: Any, known: Any = None, scheme: str | None = None, engine: Any = NUMPY
+        self,
+        X: Any,
+        known: Any = None,
+        scheme: str | None = None,
+        engine: Any = NUMPY,
+        *,
+        once: Collection[Any] | None = None,
     ) -> list[list[LabelSpan]]:
         """Return the spans of each item's most probable labelling, with the probability that they are right, as
         `ChainCRF.predict_spans`."""
@@ -185,9 +275,9 @@ class SequenceModel(Model):
             raise InputError(
                 'scheme: spans need one, such as predict_spans(X, scheme="IOB2"), and the model has none'
             )
-        items = engine.open(self, X, known)
+        model, items = self.with_once(once), engine.open(self, X, known)
         rules, types = span_rules(find_scheme(name), self.classes_.tolist())
-        spans = rules.find(items.best()[0], items.offsets)
+        spans = rules.find(model._best(items)[0], items.offsets)
         probabilities = items.span_probabilities(spans, rules)
         of_items: list[list[LabelSpan]] = [[] for _ in range(items.offsets.size - 1)]
         item_of = np.searchsorted(items.offsets, spans.starts, side="right") - 1
@@ -216,7 +306,7 @@ class SequenceModel(Model):
         names (or columns) and weights times values, the largest in size first."""
         n, encoded = check_number(n), NUMPY.encode(self, X)
         rows, offsets = rows_of(encoded), encoded.offsets.tolist()
-        states = NUMPY.open(self, X, known, warns=False).best()[0].tolist()
+        states = self._best(NUMPY.open(self, X, known, warns=False))[0].tolist()
         return [
             [self._strongest(rows, t, [states[t]], n) for t in range(first, last)]
             for first, last in pairwise(offsets)
@@ -301,3 +391,38 @@ def _largest(weights: dict[Any, float], n: int, label: Any) -> list[tuple[Any, f
     """Return the n largest weights, in size, whose names end in a pair of labels with `label` among them, if given."""
     entries = [entry for entry in weights.items() if label is None or label in entry[0][-2:]]
     return sorted(entries, key=lambda entry: -abs(entry[1]))[:n]
+
+
+def single_run_rules(
+    once: Collection[Any], labels: list[Any], scheme: str | None
+) -> tuple[SpanRules, list[Any]]:
+    """Return the groups of labels that form at most one run each, and the names that are neither a label nor, with a
+    scheme, a type of spans; InputError for a label in two groups. Labels that are no strings may be named by text."""
+    by_scheme, types = (None, []) if scheme is None else span_rules(find_scheme(scheme), labels)
+    texts = [*map(label_text, labels)]
+    type_of, continues = np.full(len(labels), -1), np.zeros((len(labels), len(labels)), bool)
+    unknown: list[Any] = []
+    for group, name in enumerate(once):
+        if name in labels or name in texts:
+            states = np.array([(labels if name in labels else texts).index(name)])
+            joined: Any = True
+        elif by_scheme is not None and name in types:
+            states = np.flatnonzero(by_scheme.type_of == types.index(name))
+            joined = by_scheme.continues[np.ix_(states, states)]
+        else:
+            unknown.append(name)
+            continue
+        if (type_of[states] >= 0).any():
+            raise InputError(f"once: expected each label once, got {shorten(list(once))}")
+        type_of[states], continues[np.ix_(states, states)] = group, joined
+    return SpanRules(type_of, continues), unknown
+
+
+def _stored_once(file: ModelFile, settings: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the labels of single runs that a training was given; ModelFileError for what is no list."""
+    once, constraints = settings.get("once"), settings.get("constraints")
+    if once is None and isinstance(constraints, dict):
+        once = constraints.get("once")
+    if once is not None and not isinstance(once, list):
+        raise ModelFileError(f"{file.path}: once: expected a list of labels, got {describe(once)}")
+    return tuple(once or ())

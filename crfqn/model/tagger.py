@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import nullcontext
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
@@ -137,7 +137,7 @@ class Tagger:
         self._own.item = list(xseq) if isinstance(xseq, Iterator) else xseq
         self._own.marginals = None
 
-    def tag(self, xseq: Any = None, known: Any = None) -> Any:
+    def tag(self, xseq: Any = None, known: Any = None, *, once: Collection[Any] | None = None) -> Any:
         """Return the best labels of a sequence: a list; of a single item its label.
 
         Parameters
@@ -149,17 +149,19 @@ class Tagger:
             one that was `set`.
         known : list, optional
             What is known of a sequence's labels: a label, a set of possible ones or None for each position.
+        once : collection of labels, optional
+            Labels that form at most one run in the sequence each, as of `ChainCRF.predict`.
 
         Raises
         ------
         InputError
             As of the estimators' `predict`.
         """
-        return _as_list(self._model.predict(self._item(xseq), **self._known(known)))[0]
+        return _as_list(self._model.predict(self._item(xseq), **self._known(known, once=once)))[0]
 
-    def tag_items(self, X: Any, known: Any = None) -> list:
+    def tag_items(self, X: Any, known: Any = None, *, once: Collection[Any] | None = None) -> list:
         """Return the best labels of many items; parameters and errors as of the estimators' `predict`."""
-        return _as_list(self._model.predict(X, **self._known(known, is_of_one=False)))
+        return _as_list(self._model.predict(X, **self._known(known, is_of_one=False, once=once)))
 
     def probability(self, yseq: Any, xseq: Any = None) -> float:
         """Return the probability of labels of a sequence (None stands for any label, a set for one of some), or of the
@@ -183,9 +185,11 @@ class Tagger:
         as of `tag`."""
         return self._model.predict_marginals(self._item(xseq), **self._known(known))[0]
 
-    def nbest(self, xseq: Any = None, n: int = 5, known: Any = None) -> list[tuple[Any, float]]:
+    def nbest(
+        self, xseq: Any = None, n: int = 5, known: Any = None, *, once: Collection[Any] | None = None
+    ) -> list[tuple[Any, float]]:
         """Return the n most probable labellings with their probabilities, as `ChainCRF.predict_nbest`."""
-        return self._model.predict_nbest(self._item(xseq), n, **self._known(known))[0]
+        return self._model.predict_nbest(self._item(xseq), n, **self._known(known, once=once))[0]
 
     def strongest_features(self, xseq: Any = None, n: int = 5, known: Any = None) -> list:
         """Return the n features that say most for or against the best label, at each position of a sequence.
@@ -241,13 +245,16 @@ class Tagger:
             item = cut_text(self._model, item)
         return item if hasattr(item, "tocsr") and not self._model.LABELS_SEQUENCES else [item]
 
-    def _known(self, known: Any, is_of_one: bool = True) -> dict[str, Any]:
-        """Return what is known of one item as of many, where anything is."""
-        if known is None:
-            return {}
+    def _known(
+        self, known: Any, is_of_one: bool = True, once: Collection[Any] | None = None
+    ) -> dict[str, Any]:
+        """Return what is asked for of the labels, as arguments: what is known of one item as of many, single runs."""
         if not self._model.LABELS_SEQUENCES:
-            raise InputError("known: expected None, as the model labels no sequences")
-        return {"known": [known] if is_of_one else known}
+            for name, value in (("known", known), ("once", once)):
+                if value is not None:
+                    raise InputError(f"{name}: expected None, as the model labels no sequences")
+        arguments: dict[str, Any] = {} if once is None else {"once": once}
+        return arguments if known is None else arguments | {"known": [known] if is_of_one else known}
 
 
 def _as_list(labels: Any) -> list:

@@ -55,6 +55,7 @@ REQUEST = _object(
     known=_list(
         {}, "For each position of a sequence its label, a list of possible ones, or null; of items, lists."
     ),
+    once=_list({}, "Labels that form at most one run in a sequence each, instead of those of the training."),
     probabilities=_described(FLAG, "Of the labels together, and of each at its position."),
     marginals=_described(FLAG, "Of all labels at each position, or of a single item."),
     spans=_described(FLAG, "Spans of labels of a scheme, such as IOB2."),

@@ -47,6 +47,7 @@ class LabelRequest:
     item: Any = None
     items: list | None = None
     known: list | None = None
+    once: list | None = None
     probabilities: bool = False
     marginals: bool = False
     spans: bool = False
@@ -72,7 +73,7 @@ class LabelRequest:
         items, known = request.items, request.known
         if items is None and request.item is None:
             raise InputError("expected an item to label, got null")
-        for name, value in (("items", items), ("known", known)):
+        for name, value in (("items", items), ("known", known), ("once", request.once)):
             if value is not None and not isinstance(value, list):
                 raise InputError(f"{name}: expected a list, got {describe(value)}")
         if items is not None and known is not None and len(known) != len(items):
@@ -89,7 +90,8 @@ class LabelRequest:
     @property
     def options(self) -> tuple:
         """What is asked for."""
-        return self.probabilities, self.marginals, self.spans, self.nbest, self.features
+        once = None if self.once is None else json.dumps(self.once)
+        return self.probabilities, self.marginals, self.spans, self.nbest, self.features, once
 
 
 class Answer(NamedTuple):
@@ -203,8 +205,11 @@ class LabelService:
             if not self.labels_sequences:
                 raise InputError("known: expected null, as the model labels no sequences")
             allowed["known"] = [_allowed(i, one) for i, one in enumerate(known)]
+        if request.once is not None and not self.labels_sequences:
+            raise InputError("once: expected null, as the model labels no sequences")
+        model = self.model if request.once is None else self.model.with_once(request.once)
         parts = answer_parts(
-            self.model,
+            model,
             probabilities=request.probabilities,
             marginals=request.marginals,
             n_best=request.nbest,

@@ -187,6 +187,10 @@ class ItemChain:
             messages[t] = message - message.max()
         return messages
 
+    def tables(self, scores: Vector) -> tuple[Vector, list[Vector]]:
+        """Return the scores of an item's nodes, (T, K), and of the transitions to each position, T matrices (K, K)."""
+        return self._nodes(scores), [self._table(scores, t) for t in range(len(scores))]
+
     def _nodes(self, scores: Vector) -> Vector:
         """Return the scores of an item's nodes, (T, K)."""
         return scores[:, : self.n_states]

@@ -294,7 +294,9 @@ def test_the_description_is_of_what_there_is(client):
         "nbest": 2,
         "features": 2,
     }
-    assert schemas["Request"] == {*request, "items", "known"}
+    assert schemas["Request"] == {*request, "items", "known", "once"}
+    assert ask(own, item="Ann Lee", once=[], nbest=1)["nbest"] == ask(own, item="Ann Lee", nbest=1)["nbest"]
+    assert own.post("/label", json={"item": "Ann Lee", "once": ["q"]}).status_code == 422
     assert schemas["Item"] == {*ask(own, **request), "label"}
     assert schemas["Model"] == {*own.get("/model").json()}
     assert schemas["Error"] == {*own.post("/label", content=b"").json()}
