@@ -18,7 +18,7 @@ from crfqn.cli.options import ClusterOptions
 from crfqn.cli.output import say, to_json
 from crfqn.data.hybrid import sparse_of
 from crfqn.data.labels import labels_like
-from crfqn.data.tokens import UNICODE
+from crfqn.data.tokenizers import UNICODE
 from crfqn.datasets import dataset
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError
 from crfqn.model.texts import tokenizer_of

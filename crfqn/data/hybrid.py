@@ -6,7 +6,7 @@ index arrays, masks); it needs numpy alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, Self
 
@@ -115,21 +115,22 @@ class Features(Items):
         """D."""
         return int(self.dense.shape[1])
 
-    def __iter__(self) -> Iterator[tuple[Any, Any]]:
-        return (self[i] for i in range(len(self)))
+    def _item(self, i: int) -> tuple[Any, Any]:
+        first, last = self.offsets[i : i + 2]
+        rows = self.dense[first:last] if self.has_positions else self.dense[first]
+        sparse = self.sparse
+        if hasattr(sparse, "iloc"):
+            return rows, sparse.iloc[i]
+        return rows, sparse[i : i + 1] if hasattr(sparse, "tocsr") else sparse[i]
 
-    def __getitem__(self, key: Any) -> Any:
-        """Return one item as a pair (dense, sparse) for an integer, some items as `Features` otherwise: a slice,
-        integers or a mask; IndexError out of range."""
-        items = np.arange(len(self))[key]
-        if items.ndim == 0:
-            first, last = self.offsets[items : items + 2]
-            rows = self.dense[first:last] if self.has_positions else self.dense[first]
-            return rows, _taken(
-                self.sparse, slice(items, items + 1) if hasattr(self.sparse, "tocsr") else items
-            )
+    def _take(self, items: NDArray[np.integer]) -> Self:
         rows, offsets = positions_of(self.offsets, items)
-        return self._with(self.dense[rows], offsets, _taken(self.sparse, items))
+        sparse = self.sparse
+        if hasattr(sparse, "iloc"):
+            sparse = sparse.iloc[items]
+        else:
+            sparse = sparse[items] if hasattr(sparse, "shape") else [sparse[i] for i in items.tolist()]
+        return self._with(self.dense[rows], offsets, sparse)
 
     def __repr__(self) -> str:
         positions = f", {self.n_positions} positions" if self.has_positions else ""
@@ -207,11 +208,3 @@ def _stacked(arrays: Any) -> NDArray[Any]:
                 f"item {i}: dense: expected {filled[0].shape[1]} columns, got {np.shape(rows)[1]}"
             )
     return np.concatenate(filled)
-
-
-def _taken(sparse: Any, items: Any) -> Any:
-    if hasattr(sparse, "iloc"):
-        return sparse.iloc[items]
-    if hasattr(sparse, "shape") or np.ndim(items) == 0:
-        return sparse[items]
-    return [sparse[i] for i in items.tolist()]

@@ -6,7 +6,8 @@ Shapes: I items, N positions, K classes; `offsets` (I + 1,) cut the positions in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Callable, Iterator, Mapping
 from numbers import Real
 from typing import Any
 
@@ -21,9 +22,15 @@ LARGEST_VALUE = 1e12  # of its size; sums of squares neither overflow nor lose a
 
 
 class Items:
-    """Base of lists of items that are stored by position: item i is offsets[i] ... offsets[i + 1] - 1."""
+    """Base of lists of items that are stored by position: item i is offsets[i] ... offsets[i + 1] - 1.
+
+    A list that is indexed has `_item(i)`, an item by its number from 0, and `_take(items)`, a list of the numbered
+    items.
+    """
 
     offsets: NDArray[np.int64]
+    _item: Callable[[int], Any]
+    _take: Callable[[NDArray[np.integer]], Any]
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -37,6 +44,52 @@ class Items:
 
     def __len__(self) -> int:
         return self.offsets.size - 1
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self._item(i) for i in range(len(self)))
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return one item (integer), or a list of some items (slice, integers, mask).
+
+        `[key, ...]` is the same as `[key]`. Indices count from the end when negative and may repeat.
+
+        Raises
+        ------
+        IndexError
+            Out of range, a mask of another length, or a key of another kind.
+        """
+        n = len(self)
+        if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
+            key = key[0]
+        if isinstance(key, slice):
+            return self._take(np.arange(n)[key])
+        if isinstance(key, tuple) or key is None or isinstance(key, (bool, np.bool_, str)):
+            raise IndexError(f"items are indexed by integers, slices, integer arrays or masks, got {key!r}")
+        try:
+            index = operator.index(key)
+        except TypeError:
+            return self._take(_chosen(np.asarray(key), n))
+        if not -n <= index < n:
+            raise IndexError(f"item {index} is out of range for {n} items")
+        return self._item(index % n)
+
+
+def _chosen(key: NDArray, n: int) -> NDArray[np.integer]:
+    """Return an array key as numbers of items from 0, for n items."""
+    if key.ndim != 1 or (key.size and key.dtype.kind not in "biu"):
+        raise IndexError(
+            "items are indexed by integers, slices, 1-D integer arrays or masks, "
+            f"got shape {key.shape} and dtype {key.dtype}"
+        )
+    if key.dtype.kind == "b":
+        if key.size != n:
+            raise IndexError(f"a mask must have one entry for each of the {n} items, got {key.size}")
+        return np.flatnonzero(key)
+    items = key.astype(np.int64)
+    is_outside = (items < -n) | (items >= n)
+    if is_outside.any():
+        raise IndexError(f"item {items[is_outside][0]} is out of range for {n} items")
+    return np.where(items < 0, items + n, items)
 
 
 def check_offsets(offsets: ArrayLike, n_positions: int) -> NDArray[np.int64]:

@@ -4,9 +4,8 @@ For users and estimators: like a list of items (length, slices, index arrays, ma
 searches index theirs. CSR matrices and arrays are not copied. Shapes: I items, N positions, F features.
 """
 
-import operator
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -92,37 +91,6 @@ class Sequences(Items):
     def n_features(self) -> int:
         return int(self.matrix.shape[1])
 
-    def __iter__(self) -> Iterator[Any]:
-        return (self._item(i) for i in range(len(self)))
-
-    def __getitem__(self, key: Any) -> Any:
-        """Return one item as a 2-D matrix (integer), or some items as Sequences (slice, integers, mask).
-
-        `[key, ...]` is the same as `[key]`. Indices count from the end when negative and may repeat.
-
-        Raises
-        ------
-        IndexError
-            Out of range, a mask of another length, or a key of another kind.
-        """
-        if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
-            key = key[0]
-        if isinstance(key, slice):
-            start, stop, step = key.indices(len(self))
-            if step != 1:
-                return self._take(np.arange(start, stop, step))
-            cuts = self.offsets[start : max(start, stop) + 1]
-            return self._with(self.matrix[cuts[0] : cuts[-1]], cuts - cuts[0])
-        if isinstance(key, tuple) or key is None or isinstance(key, (bool, np.bool_, str)):
-            raise IndexError(f"items are indexed by integers, slices, integer arrays or masks, got {key!r}")
-        try:
-            index = operator.index(key)
-        except TypeError:
-            return self._take(self._chosen(np.asarray(key)))
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"item {index} is out of range for {len(self)} items")
-        return self._item(index % len(self))
-
     def __repr__(self) -> str:
         if isinstance(self.matrix, np.ndarray):
             storage = f"dense {self.matrix.dtype}"
@@ -156,30 +124,14 @@ class Sequences(Items):
         return self.matrix[self.offsets[i] : self.offsets[i + 1]]
 
     def _take(self, items: NDArray[np.integer]) -> "Sequences":
-        rows, cuts = positions_of(self.offsets, items)
-        return self._with(self.matrix[rows], cuts)
-
-    def _with(self, matrix: Any, offsets: NDArray[np.int64]) -> "Sequences":
+        rows: slice | NDArray[np.int64]
+        if items.size and items[-1] - items[0] == items.size - 1 and (np.diff(items) == 1).all():
+            cuts = self.offsets[items[0] : items[-1] + 2]
+            rows, cuts = slice(cuts[0], cuts[-1]), cuts - cuts[0]
+        else:
+            rows, cuts = positions_of(self.offsets, items)
         # The names are shared, because they may be millions.
-        return self.from_checked(matrix, offsets, self._names, self.vocabulary)
-
-    def _chosen(self, key: NDArray) -> NDArray[np.integer]:
-        """Return an array key as item numbers from 0."""
-        n = len(self)
-        if key.ndim != 1 or (key.size and key.dtype.kind not in "biu"):
-            raise IndexError(
-                "items are indexed by integers, slices, 1-D integer arrays or masks, "
-                f"got shape {key.shape} and dtype {key.dtype}"
-            )
-        if key.dtype.kind == "b":
-            if key.size != n:
-                raise IndexError(f"a mask must have one entry for each of the {n} items, got {key.size}")
-            return np.flatnonzero(key)
-        items = key.astype(np.int64)
-        is_outside = (items < -n) | (items >= n)
-        if is_outside.any():
-            raise IndexError(f"item {items[is_outside][0]} is out of range for {n} items")
-        return np.where(items < 0, items + n, items)
+        return self.from_checked(self.matrix[rows], cuts, self._names, self.vocabulary)
 
 
 def check_feature_names(names: Sequence[str], n_features: int) -> list[str]:

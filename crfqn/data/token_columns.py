@@ -6,7 +6,7 @@ numbers, slices, arrays and masks; a corpus needs no dict a token. Shapes: I ite
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import Any
 
@@ -139,22 +139,6 @@ class TokenColumns(Items, Sequence[Any]):
             return None
         return [self.blanks[begin:end] for begin, end in pairwise(self.offsets.tolist())]
 
-    def __iter__(self) -> Iterator[list[dict[str, str]]]:
-        return (self._item(i) for i in range(len(self)))
-
-    def __getitem__(self, key: Any) -> Any:
-        """Return one item as a list of dicts (integer), or some items as TokenColumns (slice, integers, mask)."""
-        if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
-            if not -len(self) <= key < len(self):
-                raise IndexError(f"item {key} is out of range for {len(self)} items")
-            return self._item(int(key) % len(self))
-        positions, offsets = positions_of(self.offsets, np.arange(len(self))[key])
-        rows = positions.tolist()
-        texts = {name: [column[row] for row in rows] for name, column in self.texts.items()}
-        columns = self._made(texts, offsets)
-        columns.blanks = None if self.blanks is None else [self.blanks[row] for row in rows]
-        return columns
-
     def __add__(self, other: Any) -> TokenColumns:
         if not isinstance(other, TokenColumns):
             return NotImplemented
@@ -186,6 +170,14 @@ class TokenColumns(Items, Sequence[Any]):
         """Return columns of parts known to fit, without the checks."""
         columns = object.__new__(cls)
         columns.texts, columns.offsets = texts, offsets
+        return columns
+
+    def _take(self, items: NDArray[np.integer]) -> TokenColumns:
+        positions, offsets = positions_of(self.offsets, items)
+        rows = positions.tolist()
+        texts = {name: [column[row] for row in rows] for name, column in self.texts.items()}
+        columns = self._made(texts, offsets)
+        columns.blanks = None if self.blanks is None else [self.blanks[row] for row in rows]
         return columns
 
     def _item(self, i: int) -> list[dict[str, str]]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, chain
 from numbers import Real
 from operator import getitem
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 
 TOGETHER = 256  # items that are looked up at a time
+STRETCH = 1 << 16  # entries scored at a time: some MB
 DICTS, LISTS = frozenset([dict]), frozenset([list, tuple])
 STRINGS = LISTS | {set, frozenset}
 ONE = frozenset([1])
@@ -31,24 +33,53 @@ COLLECTIONS = (list, tuple, set, frozenset, Mapping)
 PLAIN_TYPES = frozenset([str, bool, int, float])
 
 
-class TokenRows(Items):
-    """Entries of positions in the order listed: columns in any order, and twice. Position t has the entries row_ends[t]
-    ... row_ends[t + 1] - 1 of `columns`, int32, UNSEEN for none, and of `values`, float64, (0,) where all are 1."""
+class Rows(NamedTuple):
+    """Entries of positions (or of single items), in any order, a column perhaps twice: position t has the entries
+    row_ends[t] ... row_ends[t + 1] - 1."""
 
-    def __init__(
-        self,
-        columns: NDArray[np.int32],
-        row_ends: NDArray[np.int64],
-        offsets: NDArray[np.int64],
-        values: NDArray[np.float64],
-        n_features: int,
-    ) -> None:
-        self.columns, self.row_ends, self.offsets = columns, row_ends, offsets
-        self.values, self.n_features = values, n_features
+    row_ends: NDArray[np.int64]  # (N + 1,)
+    columns: NDArray[np.integer]  # UNSEEN for none
+    values: NDArray[np.float64]  # (0,) where all are 1
+
+    @classmethod
+    def of(cls, items: Any) -> Rows:
+        """Return the entries of `TokenRows`, or of a checked 2-D array or sparse matrix."""
+        if isinstance(items, TokenRows):
+            return items.rows
+        if hasattr(items, "tocsr"):
+            matrix = items.tocsr()
+            return cls(matrix.indptr.astype(np.int64), matrix.indices, matrix.data.astype(np.float64))
+        positions, columns = np.nonzero(items)
+        row_ends = np.searchsorted(positions, np.arange(len(items) + 1))
+        return cls(row_ends, columns, items[positions, columns].astype(np.float64))
+
+    def stretches(self) -> Iterator[Rows]:
+        """Yield the rows by some at a time, of about STRETCH entries."""
+        n_rows, first = self.row_ends.size - 1, 0
+        while first < n_rows:
+            goal = self.row_ends[first] + STRETCH
+            last = max(first + 1, int(np.searchsorted(self.row_ends, goal, side="right")) - 1)
+            yield self.cut(first, last)
+            first = last
+
+    def cut(self, first: int, last: int) -> Rows:
+        """Return the positions first ... last - 1."""
+        begin, end = self.row_ends[first], self.row_ends[last]
+        values = self.values[begin:end] if self.values.size else self.values
+        return Rows(self.row_ends[first : last + 1] - begin, self.columns[begin:end], values)
+
+
+@dataclass(eq=False)
+class TokenRows(Items):
+    """Rows of features as users list them, cut into items."""
+
+    rows: Rows
+    offsets: NDArray[np.int64]
+    n_features: int
 
     @property
     def n_positions(self) -> int:
-        return self.row_ends.size - 1
+        return self.rows.row_ends.size - 1
 
     def matrix(self) -> Any:
         """Return the entries as a canonical CSR matrix (N, F), float64, or float32 where all values are 1.
@@ -57,8 +88,8 @@ class TokenRows(Items):
         """
         import scipy.sparse
 
-        columns, row_ends = self.columns, self.row_ends
-        values = self.values if self.values.size else np.ones(columns.size, np.float32)
+        row_ends, columns, values = self.rows
+        values = values if values.size else np.ones(columns.size, np.float32)
         is_seen = columns != UNSEEN
         if not is_seen.all():
             row_ends = np.concatenate([[0], np.cumsum(is_seen)])[row_ends]
@@ -84,8 +115,9 @@ def growing_rows(items: Sequence[Any], separator: str = "=") -> tuple[TokenRows,
     rows = _Buffers(pairs).filled(items, 0)
     places, vocabulary = pairs.sorted_names(separator)
     rows.n_features = len(vocabulary)
-    for start in range(0, rows.columns.size, BLOCK):
-        rows.columns[start : start + BLOCK] = places[rows.columns[start : start + BLOCK]]
+    columns = rows.rows.columns
+    for start in range(0, columns.size, BLOCK):
+        columns[start : start + BLOCK] = places[columns[start : start + BLOCK]]
     return rows, vocabulary
 
 
@@ -109,7 +141,7 @@ class _Buffers:
         if self.other_at:
             values[np.frombuffer(self.other_at, np.int64)] = np.frombuffer(self.other_values)
         row_ends, offsets = np.frombuffer(self.row_ends, np.int64), np.array(self.offsets, np.int64)
-        return TokenRows(columns, row_ends, offsets, values, n_features)
+        return TokenRows(Rows(row_ends, columns, values), offsets, n_features)
 
     def _add_items(self, items: Sequence[Any], first: int) -> None:
         """Append items, of which `first` come before; InputError names the malformed position."""

@@ -1,4 +1,12 @@
-"""How raw text is cut into the tokens that a model was trained on: the tokenizers there are, and the choice of one.
+"""How raw text is cut: words and punctuation, the tokenizers that there are, and the choice of one for a training set.
+
+"unicode" follows Unicode's word boundaries (UAX 29): marks, joiners and format characters belong to what they follow,
+so that a word of Hindi, of Arabic with vowels or in decomposed form stays whole, and so does an emoji of several
+characters. As no dictionary is at hand, each letter of a script that is written without blanks (Chinese characters,
+hiragana, Thai, Lao, Khmer, Myanmar) is a word, and a run of katakana. Where the usual corpora differ from the standard,
+so do these rules: `well-known`, `U.S.`, `e.g.` are one token, and points stand within a word between digits only
+(`3.14`, `1,000`). A text is matched by the kinds of its characters, a letter each, which `unicodedata` tells; ASCII by
+itself.
 
 A tokenizer is chosen by what it gets right of the training data. Where the data tells which tokens a blank follows
 (CoNLL-U: `SpaceAfter=No`, multiword tokens), their text is known; otherwise it is written as usual: closing marks and
@@ -7,6 +15,7 @@ side. A token is right if it begins and ends where it does in the training data.
 
 References
 ----------
+Davis, Chapman (eds.): Unicode Standard Annex #29, Unicode Text Segmentation, section 4.
 Marcus, Santorini, Marcinkiewicz: Building a large annotated corpus of English: the Penn Treebank. Computational
 Linguistics 19, 1993; its tokenization is described by MacIntyre, 1995.
 """
@@ -20,9 +29,104 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from crfqn.data.tokens import BLANKS, KINDS, LETTERS, TOKEN, UNICODE, token_spans
+from crfqn.choices import BLANKS as BLANKS
+from crfqn.choices import LETTERS as LETTERS
+from crfqn.choices import UNICODE as UNICODE
 from crfqn.errors import InputError
 from crfqn.messages import describe
+
+# All of ASCII, and the rules of models that were trained before there were Unicode's (LETTERS).
+TOKEN = re.compile(r"(?<!\w)(?:[^\W\d_]\.){2,}(?!\w)|\w+(?:[-'\u2019]\w+|(?<=\d)[.,:](?=\d)\w+)*|[^\w\s]")
+WORD = re.compile(r"\b\w\w+\b")
+
+# Names of letters, of which each is a word: ideographs, hiragana, and scripts whose words only a dictionary tells.
+ALONE = (
+    *("CJK ", "IDEOGRAPHIC ", "TANGUT ", "NUSHU ", "KHITAN ", "HIRAGANA ", "HENTAIGANA "),
+    *("THAI ", "LAO ", "KHMER ", "MYANMAR ", "TAI LE ", "NEW TAI LUE ", "TAI THAM ", "TAI VIET ", "AHOM "),
+)
+NAMED = {
+    "i": ALONE,
+    "k": ("KATAKANA", "HALFWIDTH KATAKANA"),
+    "h": ("HEBREW",),
+}  # kinds by beginnings of names
+ZERO_WIDTH_SPACE = "\u200b"
+SPECIAL = {
+    "z": "\u200d",
+    "w": "\u200c",
+    "q": "\u00b7\u0387\u055f\u05f4\u2018\u2019\u2027\uff07",  # MidLetter and MidNumLet, less the full stops
+    "p": "\u066b\u066c\u2044\uff0c\uff0e\uff1a",
+}
+
+
+class _Kinds(dict[int, str]):
+    """Kind of a character by its number: `a` letter, `h` Hebrew letter, `k` katakana, `i` letter that is a word, `d`
+    digit, `n` another number, `m` mark, `z` joiner, `w` non-joiner, `f` other format character, `r` half of a flag, `q`
+    and `p` what stands within words and numbers, blank for white space, `_-'".,:` themselves, `s` all else."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        category = unicodedata.category(character)
+        name = unicodedata.name(character, "")
+        is_tag = "\U000e0020" <= character <= "\U000e007f"  # of flags of regions
+        kind = "f" if category == "Cf" else "s"
+        if character.isspace() or character == ZERO_WIDTH_SPACE:
+            kind = " "
+        elif character in "_-'\".,:":
+            kind = character
+        elif special := [k for k, members in SPECIAL.items() if character in members]:
+            kind = special[0]
+        elif character.isalnum() and category == "Nd":
+            kind = "d"
+        elif character.isalnum():
+            named = [k for k, beginnings in NAMED.items() if name.startswith(beginnings)]
+            kind = named[0] if named else "a" if category[0] == "L" else "n"
+        elif category[0] == "M" or is_tag or "\U0001f3fb" <= character <= "\U0001f3ff":  # skin tones
+            kind = "m"
+        elif "\U0001f1e6" <= character <= "\U0001f1ff":
+            kind = "r"
+        self[code] = kind
+        return kind
+
+
+KINDS = _Kinds()
+_MARKS = "(?:f*[mwz])*"
+_RUN = f"[ahdn_]{_MARKS}(?:f*[ahdn_]{_MARKS})*"
+_LETTERS_WITHOUT_BLANKS = f"k{_MARKS}(?:f*k{_MARKS})*|i{_MARKS}"
+TOKEN_KINDS = re.compile(
+    rf"(?<![ahdn_ikmwzf])(?:[ahnik]{_MARKS}\.){{2,}}(?![ahdn_ik])"
+    rf"|{_RUN}(?:[-'q]{_RUN}|(?<=d)[.,:p](?=d){_RUN}|(?<=h)\"(?=h){_RUN}|(?<=h)')*"
+    rf"|{_LETTERS_WITHOUT_BLANKS}"
+    rf"|r{_MARKS}(?:r{_MARKS})?"
+    rf"|[^ fwz]{_MARKS}(?:(?<=z)s{_MARKS})*"
+)
+WORD_KINDS = re.compile(rf"[ahdn_](?:f*[ahdn_mwz])+|k[mwz]*(?:f*k{_MARKS})+|i{_MARKS}")
+
+
+def token_spans(text: str, rules: str = UNICODE) -> list[tuple[int, int]]:
+    """Return where the tokens of a text begin and end, in characters; `rules`: UNICODE or LETTERS."""
+    if rules == LETTERS or text.isascii():
+        return [match.span() for match in TOKEN.finditer(text)]
+    return [match.span() for match in TOKEN_KINDS.finditer(text.translate(KINDS))]
+
+
+def find_words(text: str, rules: str = UNICODE) -> list[str]:
+    """Return the words of a text that features count, in small letters: those of two or more letters, digits and marks,
+    and each letter of a script without blanks; composed (NFC), without format characters such as soft hyphens.
+
+    rules : "unicode", "letters" as of `crfqn.tokenize`, or "blanks": what blanks part and has a letter or digit in it
+    """
+    text = text.lower()
+    if rules == BLANKS:
+        return [word for word in text.split() if any(map(str.isalnum, word))]
+    if rules == LETTERS or text.isascii():
+        return WORD.findall(text)
+    text = unicodedata.normalize("NFC", text)
+    kinds = text.translate(KINDS)
+    if "f" in kinds:
+        text = "".join(character for character, kind in zip(text, kinds, strict=True) if kind != "f")
+        kinds = kinds.replace("f", "")
+    return [text[match.start() : match.end()] for match in WORD_KINDS.finditer(kinds)]
+
 
 PENN, CHARACTERS = "penn", "characters"
 ENOUGH = 10_000  # tokens that a choice looks at
@@ -45,24 +149,24 @@ TWO_WORDS = dict.fromkeys(("cannot", "gonna", "gotta", "wanna", "gimme", "lemme"
 TWO_WORDS |= dict.fromkeys(("'tis", "'twas", "d'ye"), 2)
 # Of English: one of them counts unless the training data have it without its full stop as often.
 USUAL_ABBREVIATIONS = (
-    *("Mr.", "Mrs.", "Ms.", "Dr.", "Prof.", "Rev.", "Hon.", "Gen.", "Col.", "Lt.", "Capt.", "Sgt.", "Sen."),
+    *("Mr.", "Mrs.", "Ms.", "Dr.", "Prof.", "Rev.", "Hon.", "Gen.", "Col.", "Lt.", "Capt."),
+    *("Sgt.", "Sen.", "Rep.", "Ph.D.", "Gov.", "St.", "Mt.", "Jr.", "Sr.", "Inc.", "Ltd."),
     *(
-        "Rep.",
-        "Ph.D.",
-        "Gov.",
-        "St.",
-        "Mt.",
-        "Jr.",
-        "Sr.",
-        "Inc.",
-        "Ltd.",
         "Co.",
         "Corp.",
         "Bros.",
         "vs.",
         "etc.",
+        "Jan.",
+        "Feb.",
+        "Mar.",
+        "Apr.",
+        "Aug.",
+        "Sept.",
+        "Oct.",
+        "Nov.",
+        "Dec.",
     ),
-    *("Jan.", "Feb.", "Mar.", "Apr.", "Aug.", "Sept.", "Oct.", "Nov.", "Dec."),
 )
 INITIALS = re.compile(r"(?:[^\W\d_]\.)+")
 LETTER_OR_DIGIT = re.compile(r"[^\W_]")
@@ -90,7 +194,7 @@ class Tokenizer(NamedTuple):
     Attributes
     ----------
     name : {"unicode", "letters", "blanks", "penn", "characters"}
-        "unicode" and "letters": as of `crfqn.data.tokens`; "blanks": at white space; "penn": as the Penn Treebank,
+        "unicode" and "letters": as described above; "blanks": at white space; "penn": as the Penn Treebank,
         where `n't`, `'s` and other contractions and all punctuation are tokens, and a full stop is one unless it
         belongs to initials (`U.S.`) or one of the `abbreviations`; "characters": each character but white space.
     share : float, or None if not known: of the training tokens those that it gets right

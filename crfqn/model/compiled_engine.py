@@ -28,7 +28,7 @@ from crfqn.data.items import Items
 from crfqn.data.labels import encode_constraints, split_by_item
 from crfqn.data.matrices import is_plain_array
 from crfqn.data.sequences import Sequences
-from crfqn.data.token_rows import TokenRows
+from crfqn.data.token_rows import Rows, TokenRows
 from crfqn.data.vocabulary import NO_COLUMNS
 from crfqn.errors import InputError
 from crfqn.kernels.sparse import score_entries
@@ -67,9 +67,7 @@ class Scorer(NamedTuple):
         """Return the scores of `TokenRows`, or of a matrix (CSR or array) where that is little work; None for what goes
         with a store, such as other forms and what needs checks that name what is wrong."""
         coef = self.coef
-        arrays = (
-            (rows.row_ends, rows.columns, rows.values) if isinstance(rows, TokenRows) else _rows(rows, coef)
-        )
+        arrays = rows.rows if isinstance(rows, TokenRows) else _rows(rows, coef)
         if arrays is None:
             return None
         row_ends, columns, _ = arrays
@@ -327,8 +325,8 @@ def edge_scores(model: Any, columns: NDArray[np.int64]) -> Vector:
     return np.vstack([edges.reshape(1, -1), model.bigrams.csr[:, columns].toarray().T])
 
 
-def _rows(matrix: Any, coef: Any) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]] | None:
-    """Return a matrix's rows as `TokenRows` has them; None for other forms and damage, FEWEST_OPERATIONS or more."""
+def _rows(matrix: Any, coef: Any) -> Rows | None:
+    """Return a matrix's rows; None for other forms and damage, FEWEST_OPERATIONS or more."""
     is_sparse = hasattr(matrix, "tocsr")
     if is_sparse and matrix.format != "csr":
         return None
@@ -348,7 +346,7 @@ def _rows(matrix: Any, coef: Any) -> tuple[NDArray[np.int64], NDArray[np.int32],
     else:
         positions, columns = np.nonzero(matrix)
         row_ends, values = np.searchsorted(positions, np.arange(len(matrix) + 1)), matrix[positions, columns]
-    return (
+    return Rows(
         np.require(row_ends, np.int64, ["C", "W"]),
         np.require(columns, np.int32, ["C", "W"]),
         np.require(values, np.float64, ["C", "W"]),

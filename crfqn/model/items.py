@@ -21,6 +21,7 @@ from crfqn.data.items import LARGEST_VALUE, check_values, wrong_value
 from crfqn.data.labels import encode_known_labels
 from crfqn.data.matrices import canonical
 from crfqn.data.model_file import ModelFile
+from crfqn.data.token_rows import Rows
 from crfqn.errors import InputError, ModelFileError
 from crfqn.messages import describe, shorten
 from crfqn.model.content import (
@@ -41,7 +42,7 @@ from crfqn.model.labels import LabelSpace, TreeSpace, descend_tree, name_array
 from crfqn.model.model import Decoding, Model, check_number, without_weights
 from crfqn.model.numpy_engine import NUMPY
 from crfqn.model.unknown_features import warn_of_unknown
-from crfqn.model.weights import Rows, WeightMatrix
+from crfqn.model.weights import WeightMatrix
 from crfqn.taxonomy.tree import NO_PARENT, LabelTree
 
 

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from crfqn.arrays import NO_WEIGHTS, Vector
 from crfqn.atomic_write import StrPath
 from crfqn.data.model_file import ModelFile, ModelSource, write_model
+from crfqn.data.token_rows import Rows
 from crfqn.errors import InputError
 from crfqn.model.content import ModelContent, narrow_weights
 from crfqn.model.results import read_result
-from crfqn.model.weights import Rows, WeightMatrix
+from crfqn.model.weights import WeightMatrix
 from crfqn.result import Result
 
 INTERCEPT = "(intercept)"

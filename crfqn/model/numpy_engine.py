@@ -17,11 +17,10 @@ from crfqn.arrays import Labels, Vector
 from crfqn.data.encoding import encode_new
 from crfqn.data.hybrid import check_dense, sparse_of
 from crfqn.data.labels import encode_constraints
-from crfqn.data.token_rows import TokenRows
+from crfqn.data.token_rows import Rows, TokenRows
 from crfqn.errors import InputError
 from crfqn.model.labels import sum_up
 from crfqn.model.unknown_features import warn_of_unknown_names
-from crfqn.model.weights import Rows
 from crfqn.structures.item_chain import BestPath, ItemChain
 from crfqn.structures.span_rules import SpanRules, Spans
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from crfqn.data.items import LARGEST_VALUE, wrong_value
 from crfqn.data.matrices import is_numeric
 from crfqn.data.token_columns import TokenColumns
+from crfqn.data.token_rows import Rows
 from crfqn.errors import InputError, TextColumnWarning, warn_caller
 from crfqn.messages import describe, shorten
-from crfqn.model.weights import Rows
 
 MISSING = ("", "na", "n/a", "nan", "null", "none", "?")  # in small letters, of a column of numbers
 LARGEST = 1e150  # number of a column, whose squares can be summed

@@ -1,6 +1,6 @@
 """Weighted counts of the words of texts: scikit-learn's TfidfVectorizer, number by number, without scikit-learn.
 
-Words are those of `crfqn.data.tokens.find_words`. Shapes: I texts, W words, F columns.
+Words are those of `crfqn.data.tokenizers.find_words`. Shapes: I texts, W words, F columns.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.data.templates.vocabulary import TemplateVocabulary
-from crfqn.data.tokenizers import Tokenizer
-from crfqn.data.tokens import BLANKS, LETTERS, UNICODE, find_words
+from crfqn.data.token_rows import Rows
+from crfqn.data.tokenizers import BLANKS, LETTERS, UNICODE, Tokenizer, find_words
 from crfqn.errors import InputError, TokenWarning, warn_caller
 from crfqn.messages import describe
-from crfqn.model.weights import Rows
 
 LARGEST_IDF = 1e12
 

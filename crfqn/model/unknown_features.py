@@ -41,12 +41,14 @@ def warn_of_unknown_names(encoded: Items, items: Any, vocabulary: Vocabulary | N
     if (
         isinstance(encoded, TokenRows)
         and encoded.offsets.size == 2
-        and encoded.columns.max(initial=UNSEEN) >= 0
+        and encoded.rows.columns.max(initial=UNSEEN) >= 0
     ):
         return  # of one sentence it is soonest told
     n_positions = np.diff(encoded.offsets)
     if isinstance(encoded, TokenRows) and vocabulary is not None and vocabulary.encodes_items:
-        warn_of_unknown(np.diff(encoded.row_ends[encoded.offsets]), n_positions)  # unknown ones have no entry
+        warn_of_unknown(
+            np.diff(encoded.rows.row_ends[encoded.offsets]), n_positions
+        )  # unknown ones have no entry
         return
     if not isinstance(encoded, TokenRows):
         matrix = encoded.matrix  # type: ignore[attr-defined]
@@ -54,7 +56,7 @@ def warn_of_unknown_names(encoded: Items, items: Any, vocabulary: Vocabulary | N
             warn_of_unknown(np.diff(matrix.indptr[encoded.offsets]), n_positions)
         return
     counts = known_entries(encoded)
-    suspects = np.flatnonzero((counts == 0) & (np.diff(encoded.row_ends[encoded.offsets]) > 0))
+    suspects = np.flatnonzero((counts == 0) & (np.diff(encoded.rows.row_ends[encoded.offsets]) > 0))
     counts[counts == 0] = 1  # positions without any feature were not misnamed
     if suspects.size and vocabulary is not None:
         sequences = items if isinstance(items, (list, tuple)) else list(items)
@@ -65,5 +67,5 @@ def warn_of_unknown_names(encoded: Items, items: Any, vocabulary: Vocabulary | N
 
 def known_entries(rows: TokenRows) -> NDArray[np.int64]:
     """Return how many entries of each item have a column, (I,)."""
-    n_before = np.concatenate([[0], np.cumsum(rows.columns != UNSEEN)])
-    return np.diff(n_before[rows.row_ends[rows.offsets]])
+    n_before = np.concatenate([[0], np.cumsum(rows.rows.columns != UNSEEN)])
+    return np.diff(n_before[rows.rows.row_ends[rows.offsets]])

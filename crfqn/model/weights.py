@@ -7,7 +7,6 @@ are the same, bit by bit. Shapes: N positions, F features, K states (labels, or 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -16,50 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
-from crfqn.data.token_rows import TokenRows
+from crfqn.data.token_rows import STRETCH, Rows
 from crfqn.errors import InputError
 from crfqn.model.content import Entries
 
 LOW = 32  # bits of a key that hold the feature; the position stands above
 FEATURE = (1 << LOW) - 1
-STRETCH = 1 << 16  # entries scored at a time: some MB
 DENSE = 0.1  # share of the weights of used features: from there on a product with all of them is sooner done
 MOSTLY = 0.5  # share of the features: from there on all columns are multiplied as they lie, instead of a copy of some
-
-
-class Rows(NamedTuple):
-    """Entries of positions, as `TokenRows` has them: row_ends int64 (N + 1,), columns, values float64, (0,): ones."""
-
-    row_ends: NDArray[np.int64]
-    columns: NDArray[np.integer]
-    values: Vector
-
-    @classmethod
-    def of(cls, items: Any) -> Rows:
-        """Return the entries of `TokenRows`, or of a checked 2-D array or sparse matrix."""
-        if isinstance(items, TokenRows):
-            return cls(items.row_ends, items.columns, items.values)
-        if hasattr(items, "tocsr"):
-            matrix = items.tocsr()
-            return cls(matrix.indptr.astype(np.int64), matrix.indices, matrix.data.astype(np.float64))
-        positions, columns = np.nonzero(items)
-        row_ends = np.searchsorted(positions, np.arange(len(items) + 1))
-        return cls(row_ends, columns, items[positions, columns].astype(np.float64))
-
-    def stretches(self) -> Iterator[Rows]:
-        """Yield the rows by some at a time, of about STRETCH entries."""
-        n_rows, first = self.row_ends.size - 1, 0
-        while first < n_rows:
-            goal = self.row_ends[first] + STRETCH
-            last = max(first + 1, int(np.searchsorted(self.row_ends, goal, side="right")) - 1)
-            yield self.cut(first, last)
-            first = last
-
-    def cut(self, first: int, last: int) -> Rows:
-        """Return the positions first ... last - 1."""
-        begin, end = self.row_ends[first], self.row_ends[last]
-        values = self.values[begin:end] if self.values.size else self.values
-        return Rows(self.row_ends[first : last + 1] - begin, self.columns[begin:end], values)
 
 
 class ByFeature(NamedTuple):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import crfqn
 from crfqn import Tagger, tokenize
 from crfqn.data.model_file import read_model, write_model
-from crfqn.data.tokens import find_words
+from crfqn.data.tokenizers import find_words
 from crfqn.errors import InputError, UnknownFeaturesWarning
 
 OF_LETTERS = re.compile(

@@ -21,9 +21,8 @@ from crfqn.data.templates.encoder import Encoder, Settings
 from crfqn.data.templates.patterns import BIGRAM, BOTH, CRFPP, UNIGRAM, Pattern, parse_patterns
 from crfqn.data.templates.windows import parse_windows, word_patterns, word_shapes
 from crfqn.data.token_columns import TokenColumns
-from crfqn.data.token_rows import TokenRows
-from crfqn.data.tokenizers import BLANK, NAMES, STOP, Tokenizer, choose_tokenizer
-from crfqn.data.tokens import LETTERS, UNICODE
+from crfqn.data.token_rows import Rows, TokenRows
+from crfqn.data.tokenizers import BLANK, LETTERS, NAMES, STOP, UNICODE, Tokenizer, choose_tokenizer
 from crfqn.data.vocabulary import NO_VALUE, Vocabulary
 from crfqn.errors import InputError, TokenWarning, warn_caller
 from crfqn.messages import describe, shorten
@@ -89,7 +88,7 @@ class TemplateVocabulary(Vocabulary):
             return self.encode(items)
         columns = self._columns(items)
         indices, indptr = self.encoder.rows(columns)
-        return TokenRows(indices, indptr, columns.offsets, np.empty(0), len(self))
+        return TokenRows(Rows(indptr, indices, np.empty(0)), columns.offsets, len(self))
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
