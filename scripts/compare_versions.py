@@ -64,13 +64,9 @@ class Version:
 
     def __init__(self, tree: Path) -> None:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", WORKER, str(tree.resolve())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
+        command = [sys.executable, "-c", WORKER, str(tree.resolve())]
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        self.process = subprocess.Popen(command, env=environment, **pipes)
 
     def fit(self, name: str, settings: dict[str, Any] | None) -> dict[str, Any]:
         """Train on a set; None: on few of its items, to compile."""
@@ -88,11 +84,11 @@ class Version:
 
 def compare(versions: list[Version], name: str, tol: float, turns: int) -> tuple[list[dict[str, Any]], float]:
     """Return what the versions say of a fit, with the median of their seconds, and the ratio of these, new to old."""
-    found: list[list[dict[str, Any]]] = [[] for _ in versions]
+    fits: list[list[dict[str, Any]]] = [[] for _ in versions]
     for _ in range(turns):
-        for runs, version in zip(found, versions, strict=True):
+        for runs, version in zip(fits, versions, strict=True):
             runs.append(version.fit(name, {"tol": tol}))
-    old, new = (runs[0] | {"seconds": median(run["seconds"] for run in runs)} for runs in found)
+    old, new = (runs[0] | {"seconds": median(run["seconds"] for run in runs)} for runs in fits)
     return [old, new], new["seconds"] / max(old["seconds"], 1e-9)
 
 
@@ -107,9 +103,7 @@ def main(
     before: Annotated[Path, typer.Argument(help="A checkout of the version before.")],
     after: Annotated[Path, typer.Argument(help="A checkout of the version after.")],
     data: Annotated[list[str] | None, some_of([*SETS, *MULTILABEL, *QUICK])] = None,
-    tol: Annotated[
-        list[float] | None, typer.Option(help="A tolerance; default: 3e-2, 1e-3 and 1e-4.")
-    ] = None,
+    tol: Annotated[list[float] | None, typer.Option(help="Default: 3e-2, 1e-3 and 1e-4.")] = None,
     turns: Annotated[int, typer.Option(min=1, help="Fits of each version.")] = 3,
 ) -> None:
     """Print the table, a set and tolerance a row."""

@@ -4,28 +4,24 @@
     python scripts/large.py --positions 20000000 --words 95 --steps 2        # a store of some 6 GB
 
 Every size runs in a process of its own: seconds and memory of writing, seconds a pass, peak memory of the training
-(`ru_maxrss`, all that was ever resident) beside the size of the blocks, and in the end slope and R^2 of the seconds a
+(all that was ever resident) beside the size of the blocks, and in the end slope and R^2 of the seconds a
 pass over the positions.
 """
 
 from __future__ import annotations
 
-import json
-import resource
-import subprocess
-import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse
 import typer
+from harness.measuring import peak_memory, quietly, run_alone
 from harness.options import SEVERAL, command
+from harness.report import Record
 
 from crfqn import Blocks, ChainCRF, Sequences
 
@@ -45,10 +41,9 @@ def batches(
         labels = random.integers(0, n_labels, BATCH)
         labels = labels[np.maximum.accumulate(np.where(stay, 0, np.arange(BATCH)))]  # runs of a label
         ranks = np.minimum(random.zipf(1.3, (BATCH, n_words)) - 1, n_features // n_labels - 1)
-        told = random.random((BATCH, n_words)) < 0.5
-        columns = np.where(
-            told, ranks * n_labels + labels[:, None], random.integers(0, n_features, ranks.shape)
-        )
+        is_telling = random.random((BATCH, n_words)) < 0.5
+        telling = ranks * n_labels + labels[:, None]
+        columns = np.where(is_telling, telling, random.integers(0, n_features, ranks.shape))
         indptr = np.arange(0, columns.size + 1, n_words)
         matrix = scipy.sparse.csr_array(
             (np.ones(columns.size, np.float32), columns.ravel().astype(np.int32), indptr), (BATCH, n_features)
@@ -58,42 +53,33 @@ def batches(
         yield Sequences(matrix, offsets), [f"L{label:02}" for label in labels.tolist()]
 
 
-def peak() -> float:
-    """Return the most that was ever resident, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
-
-
-def measure(options: SimpleNamespace, n_positions: int) -> dict[str, Any]:
-    """Write, train and return the figures of a size."""
-    sizes = n_positions, options.words, options.features, options.labels
-    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+def measure(
+    n_positions: int, words: int, features: int, labels: int, folder: str | None, **settings: Any
+) -> Record:
+    """Write, train and return the figures of a size; run in a process of its own, whose peak of memory is read."""
+    with tempfile.TemporaryDirectory(dir=folder) as name:
         started, spent = time.perf_counter(), time.process_time()
-        blocks = Blocks.write(Path(folder) / "blocks", lambda: batches(*sizes))
-        found: dict[str, Any] = {
+        blocks = Blocks.write(Path(name) / "blocks", lambda: batches(n_positions, words, features, labels))
+        figures: Record = {
             "positions": int(blocks.n_positions.sum()),
             "store_bytes": int(blocks.n_bytes.sum()),
             "write_seconds": time.perf_counter() - started,
             "write_processor": time.process_time() - spent,
-            "write_peak": peak(),
+            "write_peak": peak_memory(),
         }
-        model = ChainCRF(l1=options.l1, max_iter=options.steps, n_threads=options.threads)
         started, spent = time.perf_counter(), time.process_time()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # so few steps end nowhere
-            model.fit(blocks)
-        result = model.result_
-        rows = result.trace.rows
-        passes, seconds = rows[-1].passes - rows[0].passes, rows[-1].seconds - rows[0].seconds
-        found |= {
+        with quietly():  # so few steps end nowhere
+            result = ChainCRF(**settings).fit(blocks).result_
+        first, last = result.trace.rows[0], result.trace.rows[-1]
+        return figures | {
             "fit_seconds": time.perf_counter() - started,
             "fit_processor": time.process_time() - spent,
             "passes": result.passes,
-            "seconds_a_pass": seconds / passes,
-            "peak": peak(),
+            "seconds_a_pass": (last.seconds - first.seconds) / (last.passes - first.passes),
+            "peak": peak_memory(),
             "value": result.value,
             "n_nonzero": result.n_nonzero,
         }
-        return found
 
 
 @app.command()
@@ -109,20 +95,13 @@ def main(
         str | None,
         typer.Option(help="Where the blocks are written; by default the system's temporary folder."),
     ] = None,
-    one: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Measure all sizes, each in a process of its own."""
-    options = SimpleNamespace(
-        words=words, features=features, labels=labels, l1=l1, steps=steps, threads=threads, folder=folder
-    )
-    if one:
-        print(json.dumps(measure(options, one)))
-        return
+    settings: Record = {"l1": l1, "max_iter": steps, "n_threads": threads}
     rows = []
     for size in positions:
-        command = [sys.executable, __file__, *sys.argv[1:], "--one", str(size)]
-        rows.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
-        row = rows[-1]
+        row = run_alone(measure, size, words, features, labels, folder, **settings)
+        rows.append(row)
         print(
             f"{row['positions']:>12,} positions, {row['store_bytes'] / 1e9:.2f} GB: "
             f"written in {row['write_seconds']:.0f} s (peak {row['write_peak'] / 1e9:.2f} GB), "

@@ -41,8 +41,9 @@ def main(
     factor: Annotated[list[float] | None, typer.Option(help="Strengths, times the recipe's.")] = None,
 ) -> None:
     """Print a table of the true distance at the end of each run, in units of the tolerance."""
+    line = "| {} |"
     head = ["data", "l1", "l2", *(f"true distance / tol (steps) at {tol:g}" for tol in TOLERANCES)]
-    print(row_of(head), row_of(["---"] * len(head)), sep="\n", flush=True)
+    print(line.format(" | ".join(head)), line.format(" | ".join(["---"] * len(head))), sep="\n", flush=True)
     worst: list[float] = []
     unfinished: list[str] = []
     runs = [*product(recipes, factor or FACTORS, KINDS)]
@@ -60,7 +61,9 @@ def main(
             worst.append((end.value / optimum.value - 1.0) / tol)
             unfinished += [] if end.status.is_success else [f"{name} {settings}"]
             cells.append(f"{worst[-1]:.2f} ({end.n_iter})")
-        print(row_of([name, *(f"{each:g}" for each in settings.values()), *cells]), flush=True)
+        print(
+            line.format(" | ".join([name, *(f"{each:g}" for each in settings.values()), *cells])), flush=True
+        )
     print(f"\nended by a limit: {'; '.join(unfinished) or 'none'}")
     print(
         f"{len(runs)} runs, {len(worst)} ends; true distance / tol: largest {max(worst, default=np.nan):.2f}, "
@@ -82,14 +85,9 @@ def loaded(name: str) -> tuple[Any, tuple[Any, Any], Any]:
 
 
 def trained(
-    recipe: Any,
-    data: tuple[Any, Any],
-    taxonomy: Any,
-    strengths: dict[str, float],
-    seconds: float,
-    stop: str,
+    recipe: Any, data: tuple[Any, Any], taxonomy: Any, strengths: dict[str, float], seconds: float, stop: str,
     tol: float,
-) -> Result:
+) -> Result:  # fmt: skip
     """The run to its end, or to the limit."""
     began = process_time()
     settings: dict[str, Any] = {**strengths, "stop": stop, "tol": tol, "taxonomy": taxonomy}
@@ -100,23 +98,13 @@ def trained(
 
 def is_known(optimum: Result, tol: float) -> bool:
     """Whether a run has come near enough to the optimum to measure the distance at this tolerance."""
-    steps = by_step(optimum)
-    last_tenth = 1.0 - optimum.value / steps[int(0.9 * (len(steps) - 1))]
-    return bool(optimum.gap <= 0.1 * tol or abs(last_tenth) < 0.01 * tol)
-
-
-def row_of(cells: list[str]) -> str:
-    """A line of a Markdown table."""
-    return "| " + " | ".join(cells) + " |"
-
-
-def by_step(result: Result) -> list[float]:
-    """The least objective after each step."""
-    values: dict[int, float] = {}
-    for row in result.trace.rows:
+    values: dict[int, float] = {}  # after each step
+    for row in optimum.trace.rows:
         if row.iteration > 0:
             values[row.iteration] = row.value
-    return np.minimum.accumulate(list(values.values())).tolist() or [result.value]
+    steps = np.minimum.accumulate(list(values.values())).tolist() or [optimum.value]
+    last_tenth = 1.0 - optimum.value / steps[int(0.9 * (len(steps) - 1))]
+    return bool(optimum.gap <= 0.1 * tol or abs(last_tenth) < 0.01 * tol)
 
 
 if __name__ == "__main__":

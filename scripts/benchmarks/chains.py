@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from harness.judging import Judged, best_labels, chunk_f1, judge_run
+from harness.judging import Judged, best_labels, judge_run
 from harness.measuring import run_alone, say
 from harness.options import Output, OwnLimit, Penalties, Repeats, Threads, some_of
 from harness.problems import Problem, stored
@@ -207,13 +207,15 @@ def conll2000(
     output: Output = None,
 ) -> None:
     """Chunking (22 labels, 335,674 features), L1 and L2: crfqn against CRFsuite."""
+    from seqeval.metrics import f1_score  # as conlleval has it: a chunk is right if its ends and its type are
+
     n_iterations = iterations_of_peer(crfsuite_iterations)
     problem = Problem.of_recipe("conll2000")
     report = Report("conll2000", f"CoNLL-2000: {problem.describe_chains('sentences', 'words')}", LIBRARIES)
     report.data["conll2000"] = problem.fingerprint
 
     def f1(side: Judged) -> float:
-        return chunk_f1(problem.y_test, best_labels(problem, side.run.weights, side.run.edges))
+        return float(f1_score(problem.y_test, best_labels(problem, side.run.weights, side.run.edges)))
 
     with stored(problem) as path:
         for name in penalty or SETTINGS:

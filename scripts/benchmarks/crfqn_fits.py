@@ -186,8 +186,6 @@ def _excess(path: str, l1: float, n_threads: int | None) -> float:
 def import_seconds(statement: str, repeats: int = 5) -> float:
     """The median time of an import statement in fresh interpreters, their own start not included."""
     program = f"from time import perf_counter as now; begin = now(); {statement}; print(now() - begin)"
-    outputs = [
-        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-        for _ in range(repeats)
-    ]
-    return float(np.median([float(output) for output in outputs]))
+    command = [sys.executable, "-c", program]
+    runs = [subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(repeats)]
+    return float(np.median([float(run.stdout) for run in runs]))

@@ -159,16 +159,8 @@ def measured(blocks: Blocks) -> list[list[Any]]:
         accuracy = model.score(blocks.part(1, which), blocks.labels[1])
         dense = np.count_nonzero(model.dense_coef_) if which == "both" else 0
         n_weights = f"{model.result_.n_nonzero:,}"
-        rows.append(
-            [
-                f"crfqn, {which}",
-                f"{accuracy:.4f}",
-                n_weights,
-                f"{dense:,}",
-                f"{model.result_.gap:.1e}",
-                seconds,
-            ]
-        )
+        cells = [f"{accuracy:.4f}", n_weights, f"{dense:,}", f"{model.result_.gap:.1e}"]
+        rows.append([f"crfqn, {which}", *cells, seconds])
     X, y = blocks.stacked(0)
     peer = LogisticRegression(max_iter=1000)
     seconds = fitted(peer, X, y)

@@ -55,18 +55,12 @@ class Fit(NamedTuple):
 
 def load(name: str) -> Items:
     """A set by its name in `SETS`, or the made-up one."""
-    if name == "ocr":
-        return from_columns(Problem.of_recipe("ocr"))
-    if name == "units":
-        return from_columns(units())
+    if name in ("ocr", "units"):
+        problem = units() if name == "units" else Problem.of_recipe("ocr")
+        X, X_test = (list(crfsuite.strings(each)) for each in (problem.X_train, problem.X_test))
+        return Items(X, problem.y_train, X_test, problem.y_test)
     texts = entity_texts() if name == "entities" else made_up() if name == MADE_UP else Texts.load(name)
     return Items(texts.dicts[0], texts.y_train, texts.dicts[1], texts.y_test)
-
-
-def from_columns(problem: Problem) -> Items:
-    """The names of the features of each position."""
-    X, X_test = (list(crfsuite.strings(each)) for each in (problem.X_train, problem.X_test))
-    return Items(X, problem.y_train, X_test, problem.y_test)
 
 
 def units() -> Problem:
@@ -91,9 +85,8 @@ def train(path: str, library: str, n_iterations: int, is_chunked: bool) -> Fit:
     CRF = import_module("crfqn.compat" if library == "crfqn" else "sklearn_crfsuite").CRF
     items: Items = read_stored(path)
     with quietly():
-        CRF(**TUTORIAL, max_iterations=n_iterations).fit(items.X[:FEW], items.y[:FEW]).predict(
-            items.X_test[:1]
-        )
+        few = CRF(**TUTORIAL, max_iterations=n_iterations).fit(items.X[:FEW], items.y[:FEW])
+        few.predict(items.X_test[:1])
         model = CRF(**TUTORIAL, max_iterations=n_iterations)
         began = process_time()
         model.fit(items.X, items.y)
@@ -110,9 +103,9 @@ def by_turns(path: str, n_iterations: int, is_chunked: bool, repeats: int) -> di
     """Fits of both, in turns; one of each where CRFsuite takes long."""
     fits: dict[str, list[Fit]] = {"crfqn": [], "CRFsuite": []}
     for _ in range(repeats):
-        for library, made in fits.items():
-            made.append(run_alone(train, path, library, n_iterations, is_chunked))
-            say(f"  {n_iterations}, {library}: {made[-1].seconds:.2f} s")
+        for library, runs in fits.items():
+            runs.append(run_alone(train, path, library, n_iterations, is_chunked))
+            say(f"  {n_iterations}, {library}: {runs[-1].seconds:.2f} s")
         if fits["CRFsuite"][0].seconds > LONG:
             break
     return fits
@@ -125,7 +118,8 @@ def swap(
     output: Output = None,
 ) -> None:
     """One import changed, from dicts: sklearn-crfsuite against crfqn.compat, one core."""
-    rows, ratios, lost, numbers = [], {}, {}, {}
+    report = Report("swap", "One import changed: sklearn-crfsuite's names, one core", LIBRARIES)
+    rows, ratios, lost = [], {}, {}
     for name in data or SETS:
         items = load(name)
         say(f"{name}: {len(items.X):,} items")
@@ -134,13 +128,17 @@ def swap(
             for n_iterations in limit or LIMITS:
                 fits = by_turns(path, n_iterations, name in CHUNKED, repeats)
                 key = f"{name}, {n_iterations}"
-                ours, theirs = (float(np.median([fit.seconds for fit in made])) for made in fits.values())
-                own, peer = (made[0] for made in fits.values())
-                ratios[key], lost[key], numbers[key] = ours / theirs, peer.f1 - own.f1, fits
-                rows.append([
-                    name, str(n_iterations), f"{theirs:.2f}", f"{ours:.2f}", f"{ours / theirs:.2f}", f"{peer.f1:.4f}",
-                    f"{own.f1:.4f}", str(len(own.losses) - 1), own.ended,
-                ])  # fmt: skip
+                ours, theirs = (float(np.median([fit.seconds for fit in runs])) for runs in fits.values())
+                first, peer = (runs[0] for runs in fits.values())
+                ratios[key], lost[key], report.numbers[key] = ours / theirs, peer.f1 - first.f1, fits
+                cells = [
+                    f"{theirs:.2f}",
+                    f"{ours:.2f}",
+                    f"{ours / theirs:.2f}",
+                    f"{peer.f1:.4f}",
+                    f"{first.f1:.4f}",
+                ]
+                rows.append([name, str(n_iterations), *cells, str(len(first.losses) - 1), first.ended])
     head = [
         "data",
         "max_iterations",
@@ -150,22 +148,16 @@ def swap(
         "F1: CRFsuite",
         "crfqn",
         "iterations",
-        "ended",
     ]
-    middle, worst, largest = (
-        float(np.median([*ratios.values()])),
-        max(ratios, key=ratios.__getitem__),
-        max(lost, key=lost.__getitem__),
-    )
-    report = Report(
-        "swap", "One import changed: sklearn-crfsuite's names, one core", LIBRARIES,
-        [
-            Promise("share of CRFsuite's processor time, median", f"<= {MEDIAN}", f"{middle:.2f}", middle <= MEDIAN),
-            Promise("the same, worst", f"<= {WORST}", f"{ratios[worst]:.2f} ({worst})", ratios[worst] <= WORST),
-            Promise("F1 lost, at most", f"{LOST}", f"{lost[largest]:.4f} ({largest})", lost[largest] <= LOST),
-        ],
-        tables=[Table("Fit", head, rows)], numbers={"fits": numbers},
-    )  # fmt: skip
+    report.tables.append(Table("Fit", [*head, "ended"], rows))
+    middle = float(np.median([*ratios.values()]))
+    worst, largest = max(ratios, key=ratios.__getitem__), max(lost, key=lost.__getitem__)
+    share = "share of CRFsuite's processor time, median"
+    report.promises += [
+        Promise(share, f"<= {MEDIAN}", f"{middle:.2f}", middle <= MEDIAN),
+        Promise("the same, worst", f"<= {WORST}", f"{ratios[worst]:.2f} ({worst})", ratios[worst] <= WORST),
+        Promise("F1 lost, at most", f"{LOST}", f"{lost[largest]:.4f} ({largest})", lost[largest] <= LOST),
+    ]
     report.notes.append(
         "F1: of chunks where labels are IOB tags, elsewhere of positions: the share of right ones."
     )

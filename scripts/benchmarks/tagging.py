@@ -93,14 +93,8 @@ def process_costs(name: str, own: str, theirs: str, item: Any) -> list[float]:
     script = PROCESS.format(open=PROCESSES[name].format(own=own, theirs=theirs))
     runs = []
     for _ in range(STARTS):
-        done = subprocess.run(
-            [sys.executable, "-c", script],
-            input=repr(item),
-            env=os.environ | ONE_THREAD,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        settings: dict[str, Any] = {"env": os.environ | ONE_THREAD, "capture_output": True, "text": True}
+        done = subprocess.run([sys.executable, "-c", script], input=repr(item), check=True, **settings)
         runs.append([float(number) for number in done.stdout.split()])
     return [min(column) for column in zip(*runs, strict=True)]
 
@@ -130,13 +124,10 @@ def tagging(
                 assert all(ours.tag(item) == peer.tag(item) for item in items[:MEASURED])
                 own_time, their_time = (microseconds(t.tag, items[MEASURED:]) for t in (ours, peer))
                 ratio = own_time / their_time
-                rows.append(
-                    [str(n_labels), str(length), f"{own_time:.0f}", f"{their_time:.0f}", f"{ratio:.1f}"]
-                )
-                report.numbers[f"{n_labels} labels, {length} words"] = {
-                    "crfqn": own_time,
-                    "crfsuite": their_time,
-                }
+                cells = [f"{own_time:.0f}", f"{their_time:.0f}", f"{ratio:.1f}"]
+                rows.append([str(n_labels), str(length), *cells])
+                times = {"crfqn": own_time, "crfsuite": their_time}
+                report.numbers[f"{n_labels} labels, {length} words"] = times
                 if (n_labels, length) == (13, 15):
                     what = "python-crfsuite's time, 13 labels, 15 words"
                     report.promises.append(Promise(what, f"<= {ASKED}", f"{ratio:.1f}", ratio <= ASKED))

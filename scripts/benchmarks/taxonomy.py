@@ -13,7 +13,7 @@ compared by accuracy, time and size. A document goes down from the top by the be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from itertools import pairwise
@@ -91,7 +91,7 @@ def taxonomy(
         if name in ASKED:
             report.promises += _promises(title, comparison)
             report.notes += [comparison.node_time.describe_nodes()] if comparison.node_time else []
-        report.numbers[name] = comparison
+        report.numbers[name], report.data[name] = comparison, items.fingerprint
     finish(report, output)
 
 
@@ -109,37 +109,12 @@ def compare(problem: Problem, penalties: Sequence[float], n_threads: int | None,
         l1 = PEER_L1 if PEER_L1 in penalties else penalties[0]
         say("inference pass")
         comparison.node_time = run_alone(inference.measure_nodes, path, comparison.tree[l1].run.weights)
-        if limit and l1 == PEER_L1:
-            _add_peers(comparison, problem, path, n_threads, limit)
+        if limit and l1 == PEER_L1 and find_spec("lbfgs"):
+            target = comparison.tree[l1].verdict.objective * (1 + LEVEL)
+            comparison.owlqn = judge_run(problem, run_alone(owlqn, path, l1, n_threads, target, limit), l1)
+        if limit and l1 == PEER_L1 and find_spec("hiclass"):
+            comparison.local = {kind: run_within(limit, hiclass, path, l1, kind) for kind in KINDS}
     return comparison
-
-
-def _add_peers(
-    comparison: Comparison, problem: Problem, path: str, n_threads: int | None, limit: float
-) -> None:
-    """OWL-QN to LEVEL, and hiclass."""
-    if has_lbfgs():
-        target = comparison.tree[PEER_L1].verdict.objective * (1 + LEVEL)
-        run = run_alone(owlqn, path, PEER_L1, n_threads, target, limit)
-        comparison.owlqn = judge_run(problem, run, PEER_L1)
-    if has_hiclass():
-        for kind in KINDS:
-            found = run_within(limit, hiclass, path, PEER_L1, kind)
-            comparison.local[kind] = found
-
-
-OWN_NOTES = [
-    "Seconds count from the matrix in memory; the optimum is the objective at the end of the same run, whose certified "
-    "gap is given. Peak memory of the process, Python, libraries and features included."
-]
-
-
-def has_lbfgs() -> bool:
-    return find_spec("lbfgs") is not None
-
-
-def has_hiclass() -> bool:
-    return find_spec("hiclass") is not None
 
 
 def owlqn(path: str, l1: float, n_threads: int | None, target: float, limit: float) -> Run:
@@ -246,35 +221,39 @@ def hiclass(path: str, l1: float, kind: str) -> Record:
 
 def own_table(title: str, comparison: Comparison) -> Table:
     """A penalty and structure a row."""
-    entries = [
-        (f"{l1:g}", structure, by_penalty[l1])
-        for l1 in comparison.tree
-        for structure, by_penalty in (("taxonomy", comparison.tree), ("flat", comparison.flat))
-        if l1 in by_penalty
+
+    def cost(run: Run, row: int | None) -> str:
+        """Seconds and passes until a row of the run."""
+        return "-" if row is None else f"{run.seconds[row]:.2f} ({run.facts['row_passes'][row]:.1f})"
+
+    head = [
+        "l1",
+        "",
+        f"s (passes) to {shown(LEVEL)}",
+        f"s (passes) to certified {shown(LEVEL)}",
+        "gap at the end",
     ]
-    columns: dict[str, Callable[[tuple[str, str, Judged]], str]] = {
-        "l1": lambda entry: entry[0],
-        "": lambda entry: entry[1],
-        f"s (passes) to {shown(LEVEL)}": lambda entry: _cost(
-            entry[2].run, entry[2].run.row_at(entry[2].verdict.objective, LEVEL)
-        ),
-        f"s (passes) to certified {shown(LEVEL)}": lambda entry: _cost(
-            entry[2].run, first_row(entry[2].run.facts["gaps"] <= LEVEL)
-        ),
-        "gap at the end": lambda entry: f"{entry[2].run.facts['gap']:.1e}",
-        "objective": lambda entry: f"{entry[2].verdict.objective:,.2f}",
-        "non-zeros": lambda entry: f"{entry[2].run.n_nonzero:,}",
-        "accuracy": lambda entry: f"{entry[2].verdict.accuracy:.4f}",
-        "hierarchical F1": lambda entry: f"{entry[2].verdict.hierarchical_f1:.4f}",
-        "peak memory, MB": lambda entry: f"{entry[2].run.peak_bytes / 1e6:.0f}",
-        "file, kB": lambda entry: f"{entry[2].run.facts['file_bytes'] / 1e3:.0f}",
-    }
-    return Table.of(title, columns, entries, OWN_NOTES)
-
-
-def _cost(run: Run, row: int | None) -> str:
-    """Seconds and passes until a row of the run."""
-    return "-" if row is None else f"{run.seconds[row]:.2f} ({run.facts['row_passes'][row]:.1f})"
+    head += ["objective", "non-zeros", "accuracy", "hierarchical F1", "peak memory, MB", "file, kB"]
+    rows = []
+    for l1 in comparison.tree:
+        for structure, judged in (("taxonomy", comparison.tree), ("flat", comparison.flat)):
+            if l1 in judged:
+                run, verdict = judged[l1]
+                proved = first_row(run.facts["gaps"] <= LEVEL)
+                row = [
+                    f"{l1:g}",
+                    structure,
+                    cost(run, run.row_at(verdict.objective, LEVEL)),
+                    cost(run, proved),
+                ]
+                row += [f"{run.facts['gap']:.1e}", f"{verdict.objective:,.2f}", f"{run.n_nonzero:,}"]
+                row += [f"{verdict.accuracy:.4f}", f"{verdict.hierarchical_f1:.4f}"]
+                rows.append([*row, f"{run.peak_bytes / 1e6:.0f}", f"{run.facts['file_bytes'] / 1e3:.0f}"])
+    note = (
+        "Seconds count from the matrix in memory; the optimum is the objective at the end of the same run, whose "
+        "certified gap is given. Peak memory of the process, Python, libraries and features included."
+    )
+    return Table(title, head, rows, [note])
 
 
 PEER_NOTES = [
@@ -293,24 +272,23 @@ def peer_table(title: str, comparison: Comparison, problem: Problem, limit: floa
     judged = {"crfqn, taxonomy": tree, "crfqn, flat": comparison.flat[PEER_L1]}
     if comparison.owlqn:
         judged[f"OWL-QN, {comparison.owlqn.run.iterations[-1]} iterations"] = comparison.owlqn
+
+    def cells(facts: Record, accuracy: float, f1: float) -> list[str]:
+        kilobytes = None if facts["file_bytes"] is None else facts["file_bytes"] / 1e3
+        sizes = [f"{facts['n_nonzero']:,}", number(kilobytes, ",.0f"), f"{facts['peak_bytes'] / 1e6:,.0f}"]
+        return [f"{facts['seconds']:.2f}", f"{accuracy:.4f}", f"{f1:.4f}", *sizes]
+
     rows = []
     for name, (run, verdict) in judged.items():
         optimum = (verdict if name == "crfqn, flat" else tree.verdict).objective
         seconds = [number(run.seconds_to(optimum, level), ".2f", "not reached") for level in LEVELS]
         facts = vars(run) | {"seconds": run.seconds[-1], "file_bytes": run.facts.get("file_bytes")}
-        rows.append([name, *seconds, *_peer_cells(facts, verdict.accuracy, verdict.hierarchical_f1)])
+        rows.append([name, *seconds, *cells(facts, verdict.accuracy, verdict.hierarchical_f1)])
     for kind, models in comparison.local.items():
-        cells = [f"not ready after {limit:g} s"] + [""] * 5
-        if models:
-            cells = _peer_cells(models, *worth(problem, models["predicted"]))
-        rows.append([f"hiclass, {kind}", *["-"] * len(LEVELS), *cells])
+        late = [f"not ready after {limit:g} s"] + [""] * 5
+        costs = cells(models, *worth(problem, models["predicted"])) if models else late
+        rows.append([f"hiclass, {kind}", *["-"] * len(LEVELS), *costs])
     return Table(f"{title}, l1 = {PEER_L1:g}, other libraries", head, rows, PEER_NOTES)
-
-
-def _peer_cells(facts: Record, accuracy: float, f1: float) -> list[str]:
-    kilobytes = None if facts["file_bytes"] is None else facts["file_bytes"] / 1e3
-    sizes = [f"{facts['n_nonzero']:,}", number(kilobytes, ",.0f"), f"{facts['peak_bytes'] / 1e6:,.0f}"]
-    return [f"{facts['seconds']:.2f}", f"{accuracy:.4f}", f"{f1:.4f}", *sizes]
 
 
 def _promises(title: str, comparison: Comparison) -> list[Promise]:
@@ -320,23 +298,19 @@ def _promises(title: str, comparison: Comparison) -> list[Promise]:
         at, seconds = f"{title}, l1 = {PEER_L1:g}: ", run.seconds_to(verdict.objective, LEVEL)
         assert seconds is not None  # the reference is its own
         what = f"{at}seconds to {shown(LEVEL)} of the optimum (certified: {run.facts['gap']:.0e})"
-        promises += [
-            below(what, f"{MOST_SECONDS} s", f"{seconds:.1f} s", seconds, MOST_SECONDS),
-            _memory_promise(at, run, MOST_BYTES),
-        ]
+        promises.append(below(what, f"{MOST_SECONDS} s", f"{seconds:.1f} s", seconds, MOST_SECONDS))
+        promises.append(_memory_promise(at, run, MOST_BYTES))
     if comparison.node_time:
-        found = comparison.node_time
-        measured = f"{found.measured:.1f}, {found.distance:.1f} times the bound"
-        what = f"{title}: one inference pass, ns a node, item and core"
-        promises.append(below(what, "12", measured, found.measured, 12))
+        time, what = comparison.node_time, f"{title}: one inference pass, ns a node, item and core"
+        promises.append(
+            below(what, "12", f"{time.measured:.1f}, {time.distance:.1f} times the bound", time.measured, 12)
+        )
     return promises
 
 
 def _memory_promise(at: str, run: Run, most: float) -> Promise:
-    peak = run.peak_bytes
-    return below(
-        at + "peak memory of the training process", f"{most / 1e9:g} GB", f"{peak / 1e9:.2f} GB", peak, most
-    )
+    what, measured = at + "peak memory of the training process", f"{run.peak_bytes / 1e9:.2f} GB"
+    return below(what, f"{most / 1e9:g} GB", measured, run.peak_bytes, most)
 
 
 def measure_large(n_threads: int | None) -> Report:
@@ -346,6 +320,7 @@ def measure_large(n_threads: int | None) -> Report:
     with stored(problem) as path:
         run = run_alone(crfqn_fits.train_items, path, LARGE_L1, LARGE_TOL, n_threads, 3 * LONGEST)
     comparison = Comparison({LARGE_L1: judge_run(problem, run, LARGE_L1)})
+    report.data["large"] = problem.fingerprint
     report.tables = [own_table(f"Large: {problem.describe()}", comparison)]
     (few, many), gap, n_nonzero = LARGE_NONZEROS, run.facts["gap"], run.n_nonzero
     report.promises = [
@@ -368,7 +343,13 @@ def large_problem() -> Problem:
     from crfqn.taxonomy.tree import LabelTree
 
     generator = np.random.default_rng(0)
-    names, parents = _nodes(generator)
+    parts, first = [np.full(SIZES[0], -1)], 0
+    for above, below_it in pairwise(SIZES):  # parents are of the level above, each with a child at least
+        chosen = np.concatenate([np.arange(above), generator.integers(0, above, below_it - above)])
+        parts.append(first + np.sort(chosen))
+        first += above
+    parents = np.concatenate(parts)
+    names = [f"node {number:04}" for number in range(parents.size)]
     leaves = np.arange(sum(SIZES[:-1]), sum(SIZES))
     n_items = N_TRAIN + N_TEST
     labels = generator.choice(leaves, n_items, p=zipf(leaves.size, 20.0))
@@ -388,14 +369,3 @@ def large_problem() -> Problem:
     y = np.array(names)[labels]
     tree = LabelTree(tuple(names), parents.astype(np.int32))
     return Problem(matrix[:N_TRAIN], y[:N_TRAIN], matrix[N_TRAIN:], y[N_TRAIN:], tree)
-
-
-def _nodes(generator: np.random.Generator) -> tuple[list[str], NDArray[np.int64]]:
-    """Names, and parents of the level above, each with a child at least, in level order."""
-    parents, first = [np.full(SIZES[0], -1)], 0
-    for above, here in pairwise(SIZES):
-        chosen = np.concatenate([np.arange(above), generator.integers(0, above, here - above)])
-        parents.append(first + np.sort(chosen))
-        first += above
-    joined = np.concatenate(parents)
-    return [f"node {number:04}" for number in range(joined.size)], joined

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from time import process_time
@@ -29,7 +29,7 @@ from harness.judging import Judged, judge_run
 from harness.measuring import peak_memory, processor_times, quietly, run_alone, say
 from harness.options import SEVERAL, Output, OwnLimit, some_of
 from harness.problems import Problem, Run, read_stored, stored
-from harness.report import Promise, Record, Report, Table, below, finish, number, shown
+from harness.report import Promise, Report, Table, below, finish, number, shown
 
 from benchmarks import crfsuite, flat
 from benchmarks.crfqn_fits import timed_fit
@@ -91,84 +91,21 @@ class Training:
 
     @property
     def optimum(self) -> float:
-        runs = [run for pair in self.ours for run in pair if run]
-        return min(
-            run.values.min() for run in (*runs, *self.theirs, *([self.reference] if self.reference else []))
-        )
-
-
-@dataclass(frozen=True)
-class Selection:
-    """What to measure."""
-
-    sets: Sequence[str]
-    penalties: Sequence[Penalty]
-    parts: Sequence[str]
-    flat_sets: Sequence[str]
-    repeats: int = 3
-    limit: float = 120.0
-    crfsuite_iterations: int | None = None
-
-
-@dataclass(eq=False)
-class Measured:
-    """What there is to report."""
-
-    trainings: list[Training] = field(default_factory=list)
-    uses: dict[str, dict[str, Use]] = field(default_factory=dict)
-    memory: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict)
-    flats: list[Record] = field(default_factory=list)
-
-
-def measure(selection: Selection) -> Measured:
-    """Make the comparisons."""
-    has_peers = crfsuite.is_installed() and find_spec("sklearn_crfsuite") is not None
-    if not has_peers:
-        say("CRFsuite is not installed, so only crfqn runs:  pip install '.[benchmark]'")
-    measured = Measured()
-    with patch.dict(os.environ, ONE_CORE):
-        for name in selection.sets:
-            texts = Texts.load(name)
-            say(f"{name}: {texts.describe()}")
-            of_set(selection, texts, measured, has_peers)
-        if "flat" in selection.parts:
-            measured.flats = [flat.compare_dense(name, selection.repeats) for name in selection.flat_sets]
-    return measured
-
-
-def of_set(selection: Selection, texts: Texts, measured: Measured, has_peers: bool) -> None:
-    """All that is asked of one set."""
-    parts = selection.parts
-    if {"training", "certificate", "memory"} & set(parts):
-        problem = texts.problem()
-        with stored(problem) as path:
-            for penalty in selection.penalties if {"training", "certificate"} & set(parts) else ():
-                measured.trainings.append(compare(selection, texts, problem, path, penalty, has_peers))
-            if "memory" in parts and (texts.name == LARGEST or list(parts) == ["memory"]):
-                libraries = ("crfqn", "CRFsuite") if has_peers else ("crfqn",)
-                measured.memory[texts.name] = {
-                    library: run_alone(fit_memory, path, library) for library in libraries
-                }
-    kinds = [""] * ("estimators" in parts) + [" ap", " pa"] * ("online" in parts)
-    if kinds:
-        repeats = 1 if texts.n_tokens > 50_000 else selection.repeats
-        libraries = ("CRFsuite", "crfqn") if has_peers else ("crfqn",)
-        names = [library + kind for kind in kinds for library in libraries]
-        with stored(texts) as path:
-            measured.uses[texts.name] = {name: run_alone(use, path, name, repeats) for name in names}
+        runs = [*(run for pair in self.ours for run in pair), *self.theirs, self.reference]
+        return min(run.values.min() for run in runs if run)
 
 
 def compare(
-    selection: Selection, texts: Texts, problem: Problem, path: str, penalty: Penalty, has_peers: bool
-) -> Training:
-    """Train with both, in turns."""
+    texts: Texts, problem: Problem, path: str, penalty: Penalty, parts: Sequence[str], repeats: int, limit: float,
+    n_iterations: int | None, has_peers: bool,
+) -> Training:  # fmt: skip
+    """Train with both, in turns; n_iterations : of CRFsuite, None: all it takes."""
     say(f"{texts.name}, {penalty.name}")
     ours: list[tuple[Run, Run | None]] = []
     theirs: list[Run] = []
-    limit, pairs = selection.limit, texts.all_pairs
-    as_theirs, n_iterations = {"c1": penalty.c1, "c2": penalty.c2}, selection.crfsuite_iterations
-    for _ in range(selection.repeats if "training" in selection.parts else 0):
-        target = -float("inf")
+    pairs, as_theirs = texts.all_pairs, {"c1": penalty.c1, "c2": penalty.c2}
+    for _ in range(repeats if "training" in parts else 0):
+        target = -np.inf
         if has_peers:
             theirs.append(
                 run_alone(crfsuite.train, path, as_theirs, pairs, n_iterations, clock="processor_seconds")
@@ -178,15 +115,11 @@ def compare(
         if max(run.seconds[-1] for run in (*theirs, ours[-1][0])) > LONG:
             break
     reference = None
-    if "certificate" in selection.parts:
+    if "certificate" in parts:
         proof: dict[str, Any] = {"stop": "certificate", "tol": 1e-6, "max_iter": 20_000}
-        reference, _ = run_alone(train, path, penalty, pairs, -float("inf"), limit, **proof)
-    firsts = {"crfqn": [run for run, _ in ours[:1]], "CRFsuite": theirs[:1]}
-    judged = {
-        name: judge_run(problem, run, penalty.c1, 2 * penalty.c2)
-        for name, runs in firsts.items()
-        for run in runs
-    }
+        reference, _ = run_alone(train, path, penalty, pairs, -np.inf, limit, **proof)
+    firsts = [("crfqn", run) for run, _ in ours[:1]] + [("CRFsuite", run) for run in theirs[:1]]
+    judged = {name: judge_run(problem, run, penalty.c1, 2 * penalty.c2) for name, run in firsts}
     return Training(texts.name, texts.describe(), penalty, pairs, ours, theirs, judged, reference)
 
 
@@ -253,13 +186,13 @@ def use(path: str, kind: str, repeats: int) -> Use:
             model, began = make(kind), process_time()
             model.fit(X, texts.y_train)
             seconds.append(process_time() - began)
-    found = np.concatenate(model.predict(X_test)) == np.concatenate(texts.y_test)
+    is_right = np.concatenate(model.predict(X_test)) == np.concatenate(texts.y_test)
     one = next((item for item in X_test if len(item) == LENGTH), max(X_test, key=len))
     say(f"  {kind}: {np.median(seconds):.2f} s")
     return Use(
         float(np.median(seconds)),
-        float(np.mean(found)),
-        found.size / min(processor_times(lambda: model.predict(X_test), 3)),
+        float(np.mean(is_right)),
+        is_right.size / min(processor_times(lambda: model.predict(X_test), 3)),
         min(processor_times(lambda: [model.predict([one]) for _ in range(N_CALLS)], 5)) / N_CALLS,
         peak_memory(),
         "; ".join(sorted({str(warning.message).split("\n")[0] for warning in caught})),
@@ -281,30 +214,6 @@ def fit_memory(path: str, library: str) -> tuple[int, int]:
         maker(PENALTIES[0], False)().fit(problem.X_train, problem.y_train)
         return before, peak_memory()
     return before, crfsuite.train(path, {"c1": 1.0, "c2": 0.0}, False, n_iterations=5).peak_bytes
-
-
-def report(measured: Measured) -> Report:
-    """Everything that was measured, and what of it was asked."""
-    found = Report("text", "Text as people bring it, one core", LIBRARIES)
-    trainings = measured.trainings
-    if any(each.ours for each in trainings):
-        found.tables.append(training_table(trainings))
-        found.promises += training_promises(trainings)
-    if any(each.reference for each in trainings):
-        found.tables.append(certificate_table(trainings))
-    if measured.uses:
-        found.tables.append(use_table(measured.uses))
-        found.promises += use_promises(measured.uses)
-    found.promises += memory_promises(measured.memory)
-    if measured.flats:
-        found.tables.append(flat.dense_table(measured.flats))
-        ratios = {each["name"]: each["ratio"] for each in measured.flats}
-        found.promises += _ratio_promises(
-            "flat L2: LogisticRegression's seconds over crfqn's", ratios, 1.0, 2.0
-        )
-    optima = {f"{each.name}, {each.penalty.name}": each.optimum for each in trainings}
-    found.numbers = {"optima": optima, **vars(measured)}
-    return found
 
 
 def seconds_above_end(training: Training, level: float) -> tuple[list[float], list[float]]:
@@ -342,22 +251,19 @@ def training_promises(trainings: Sequence[Training]) -> list[Promise]:
         ratios = {f"{each.name}, {each.penalty.name}": speed_up(each, level) for each in runs}
         asked = {name: small if name.split(",")[0] in SMALL else least for name in ratios}
         worst = min(ratios, key=lambda name: ratios[name] / asked[name])
-        median, few = (
-            float(np.median([*ratios.values()])),
-            sum(ratios[name] >= asked[name] for name in ratios),
-        )
+        median = float(np.median([*ratios.values()]))
+        few = sum(ratios[name] >= asked[name] for name in ratios)
         where = f"{of}, to {f'{shown(level)} above ' if level else ''}CRFsuite's end"
         on_every = f"{least:g} times ({small:g} on the small sets)"
-        found = f"{ratios[worst]:.1f} times ({worst}); met by {few} of {len(ratios)}"
-        promises.append(Promise(f"{where}: worst", on_every, found, few == len(ratios)))
-        promises.append(
-            Promise(f"{where}: median", f"{middle:g} times", f"{median:.1f} times", median >= middle)
-        )
+        at_worst = f"{ratios[worst]:.1f} times ({worst}); met by {few} of {len(ratios)}"
+        promises.append(Promise(f"{where}: worst", on_every, at_worst, few == len(ratios)))
+        measured = f"{median:.1f} times"
+        promises.append(Promise(f"{where}: median", f"{middle:g} times", measured, median >= middle))
     for training in trainings:
         for run, _ in training.ours[:1]:
-            said = run.facts["warnings"]
+            messages = run.facts["warnings"]
             what = f"{training.name}, {training.penalty.name}: warnings of a fit"
-            promises.append(Promise(what, "none", said[0][:60] if said else "none", not said))
+            promises.append(Promise(what, "none", messages[0][:60] if messages else "none", not messages))
     return promises
 
 
@@ -387,33 +293,17 @@ def use_promises(uses: dict[str, dict[str, Use]]) -> list[Promise]:
             labelling = "dicts to labels: crfqn's words a second over CRFsuite's"
             promises += _ratio_promises(labelling, speeds, 1.5, 1.5)
             slowest = max(1e6 * ours.one_sentence for _, ours in pairs.values())
-            promises.append(
-                below("one sentence of 20 words, us, at most", "150", f"{slowest:.0f}", slowest, 150)
-            )
+            what = "one sentence of 20 words, us, at most"
+            promises.append(below(what, "150", f"{slowest:.0f}", slowest, 150))
     return promises
 
 
 def _ratio_promises(what: str, ratios: dict[str, float], every: float, middle: float) -> list[Promise]:
     worst, median = min(ratios, key=ratios.__getitem__), float(np.median(list(ratios.values())))
-    found = f"{ratios[worst]:.2f} ({worst})"
-    promises = [Promise(f"{what}, worst", f"{every:g} times", found, ratios[worst] >= every)]
+    at_worst = f"{ratios[worst]:.2f} ({worst})"
+    promises = [Promise(f"{what}, worst", f"{every:g} times", at_worst, ratios[worst] >= every)]
     if len(ratios) > 1:
         promises.append(Promise(f"{what}, median", f"{middle:g} times", f"{median:.2f}", median >= middle))
-    return promises
-
-
-def memory_promises(memory: dict[str, dict[str, tuple[int, int]]]) -> list[Promise]:
-    """A fit of crfqn beside one of CRFsuite."""
-    promises = []
-    for name, of in memory.items():
-        used = {library: peak - before for library, (before, peak) in of.items()}
-        text = ", ".join(f"{library} {size / 1e6:.0f} MB" for library, size in used.items())
-        ratio = used["crfqn"] / used["CRFsuite"] if "CRFsuite" in used else None
-        what = f"{name}: memory of a fit above the imported process"
-        measured = f"{text}: {number(ratio, '.2f')} times"
-        promises.append(
-            Promise(what, "at most twice CRFsuite's", measured, None if ratio is None else ratio <= 2)
-        )
     return promises
 
 
@@ -521,14 +411,69 @@ def text(
     output: Output = None,
 ) -> None:
     """Names, tags, entities and chunks against CRFsuite, flat texts against scikit-learn, one core."""
-    chosen = [each for each in PENALTIES if penalty is None or each.name in penalty]
-    selection = Selection(
-        [MADE_UP] if quick else data or [*SOURCES],
-        chosen[:1] if quick else chosen,
-        part or [each for each in PARTS if each != "certificate"],
-        flat_data or ([] if data or quick else [*flat.WITH_L2]),
-        1 if quick else repeats,
-        limit,
-        crfsuite_iterations,
-    )
-    finish(report(measure(selection)), output)
+    parts = part or [each for each in PARTS if each != "certificate"]
+    if quick:
+        data, repeats = [MADE_UP], 1
+    penalties = [each for each in PENALTIES if penalty is None or each.name in penalty][
+        : 1 if quick else None
+    ]
+    has_peers = crfsuite.is_installed() and find_spec("sklearn_crfsuite") is not None
+    if not has_peers:
+        say("CRFsuite is not installed, so only crfqn runs:  pip install '.[benchmark]'")
+    report = Report("text", "Text as people bring it, one core", LIBRARIES)
+    trainings: list[Training] = []
+    uses: dict[str, dict[str, Use]] = {}
+    memory: dict[str, dict[str, tuple[int, int]]] = {}
+    with patch.dict(os.environ, ONE_CORE):
+        for name in data or SOURCES:
+            texts = Texts.load(name)
+            say(f"{name}: {texts.describe()}")
+            if {"training", "certificate", "memory"} & {*parts}:
+                problem = texts.problem()
+                report.data[name] = problem.fingerprint
+                with stored(problem) as path:
+                    for each in penalties if {"training", "certificate"} & {*parts} else ():
+                        limits = repeats, limit, crfsuite_iterations, has_peers
+                        trainings.append(compare(texts, problem, path, each, parts, *limits))
+                    if "memory" in parts and (name == LARGEST or parts == ["memory"]):
+                        libraries = ("crfqn", "CRFsuite") if has_peers else ("crfqn",)
+                        memory[name] = {each: run_alone(fit_memory, path, each) for each in libraries}
+            kinds = [""] * ("estimators" in parts) + [" ap", " pa"] * ("online" in parts)
+            if kinds:
+                n_fits = 1 if texts.n_tokens > 50_000 else repeats
+                libraries = ("CRFsuite", "crfqn") if has_peers else ("crfqn",)
+                names = [library + kind for kind in kinds for library in libraries]
+                with stored(texts) as path:
+                    uses[name] = {each: run_alone(use, path, each, n_fits) for each in names}
+        flat_sets = (flat_data or ([] if data else [*flat.WITH_L2])) if "flat" in parts else []
+        flats = [flat.compare_dense(name, repeats) for name in flat_sets]
+    if any(each.ours for each in trainings):
+        report.tables.append(training_table(trainings))
+        report.promises += training_promises(trainings)
+    if any(each.reference for each in trainings):
+        report.tables.append(certificate_table(trainings))
+    if uses:
+        report.tables.append(use_table(uses))
+        report.promises += use_promises(uses)
+    for name, by_library in memory.items():
+        used = {library: peak - before for library, (before, peak) in by_library.items()}
+        sizes = ", ".join(f"{library} {size / 1e6:.0f} MB" for library, size in used.items())
+        ratio = used["crfqn"] / used["CRFsuite"] if "CRFsuite" in used else None
+        what, is_met = f"{name}: memory of a fit above the imported process", ratio is not None and ratio <= 2
+        measured = f"{sizes}: {number(ratio, '.2f')} times"
+        report.promises.append(Promise(what, "at most twice CRFsuite's", measured, is_met if ratio else None))
+    if flats:
+        report.tables.append(flat.dense_table(flats))
+        ratios = {each["name"]: each["ratio"] for each in flats}
+        report.promises += _ratio_promises(
+            "flat L2: LogisticRegression's seconds over crfqn's", ratios, 1.0, 2.0
+        )
+    optima = {f"{each.name}, {each.penalty.name}": each.optimum for each in trainings}
+    report.numbers = {
+        "optima": optima,
+        "trainings": trainings,
+        "uses": uses,
+        "memory": memory,
+        "flats": flats,
+    }
+    finish(report, output)

@@ -47,13 +47,7 @@ class TextShape:
 RCV1 = TextShape(n_items=550_000, n_words=47_236, n_classes=52, n_tokens=48)
 SECTOR = TextShape(n_items=9_619, n_words=55_197, n_classes=105, n_tokens=200, class_shift=1000.0)
 QUICK_ITEMS = 400
-QUICK_SHAPE: Mapping[str, Any] = {
-    "n_items": 500,
-    "n_words": 800,
-    "n_classes": 6,
-    "n_tokens": 40,
-    "topic_words": 80,
-}
+QUICK_SHAPE = {"n_items": 500, "n_words": 800, "n_classes": 6, "n_tokens": 40, "topic_words": 80}
 
 
 def split_of(name: str) -> Problem:
@@ -99,8 +93,10 @@ def newsgroups(seed: int = 0) -> Problem:
     training part, each sorted and then shuffled. seed: of the split.
     """
     counts, labels, n_train = newsgroup_counts()
-    order = np.concatenate([_shuffled(n_train), n_train + _shuffled(labels.size - n_train)])
-    return stratified(counts, labels, seed, order)
+    parts = np.arange(n_train), np.arange(n_train, labels.size)
+    for part in parts:
+        np.random.RandomState(0).shuffle(part)
+    return stratified(counts, labels, seed, np.concatenate(parts))
 
 
 @cache
@@ -156,12 +152,6 @@ def stratified(
     order = np.arange(labels.size) if order is None else order
     train, test = train_test_split(order, test_size=TEST_SHARE, random_state=seed, stratify=labels[order])
     return Problem(X[train], labels[train], X[test], labels[test])
-
-
-def _shuffled(n: int) -> NDArray[np.int64]:
-    order = np.arange(n)
-    np.random.RandomState(0).shuffle(order)
-    return order
 
 
 def zipf(n: int, shift: float) -> NDArray[np.float64]:
@@ -273,6 +263,7 @@ class Source:
 
 
 FILES = ("data_set_ALL_AML_train", "data_set_ALL_AML_independent")
+ENDINGS = (".tsv", ".tsv.gz", ".txt", ".txt.gz", ".csv", ".csv.gz")
 # Patients by number (Golub et al. 1999): B-cell leukemia is what is left.
 T_CELL = (2, 3, 6, 9, 10, 11, 14, 23, 67)
 MYELOID = (*range(28, 39), 50, 51, 52, 53, 54, 57, 58, *range(60, 67))
@@ -280,25 +271,28 @@ FLOOR, CEILING = 100.0, 16000.0  # of the scanner, as Dudoit, Fridlyand and Spee
 
 
 def leukemia(folder: Path | None = None) -> Problem:
-    """38 and 34 patients of three classes, 7129 genes in blocks of 5, prepared as by Dudoit et al. (2002)."""
+    """38 and 34 patients of three classes, 7129 genes in blocks of 5, prepared as by Dudoit et al. (2002).
+
+    Levels are cut to the scanner's range; their logarithms have mean 0 and variance 1 within each patient.
+    """
     place = folder or Path(os.environ.get("CRFQN_DATA", "")) / "leukemia"
-    parts = [read_expression(expression_file(place, stem)) for stem in FILES]
-    train, test = (per_array(levels) for levels, _ in parts)
-    labels = [np.array([kind_of(number) for number in numbers]) for _, numbers in parts]
+    parts: list[Any] = []
+    for stem in FILES:
+        file = next((place / f"{stem}{end}" for end in ENDINGS if (place / f"{stem}{end}").exists()), None)
+        if file is None:
+            raise DataUnavailableError(
+                f"{place}: expected {stem}.tsv, .txt or .csv (perhaps .gz), the table of Golub et al. with a row a "
+                "gene; --leukemia names its folder"
+            )
+        levels, numbers = read_expression(file)
+        logarithms = np.log10(np.clip(levels, FLOOR, CEILING))
+        centred = logarithms - logarithms.mean(axis=1, keepdims=True)
+        kinds = ["T" if n in T_CELL else "AML" if n in MYELOID else "B" for n in numbers]
+        parts += [centred / centred.std(axis=1, keepdims=True), np.array(kinds)]
+    train, y, test, y_test = parts
     # Offsets have no penalty: the optimum is that without the subtraction, in far fewer steps of FBPD.
     means = train.mean(axis=0)
-    return Problem(train - means, labels[0], test - means, labels[1], groups=5)
-
-
-def expression_file(folder: Path, stem: str) -> Path:
-    """The file of the Broad Institute, whatever its ending."""
-    for ending in (".tsv", ".tsv.gz", ".txt", ".txt.gz", ".csv", ".csv.gz"):
-        if (folder / f"{stem}{ending}").exists():
-            return folder / f"{stem}{ending}"
-    raise DataUnavailableError(
-        f"{folder}: expected {stem}.tsv, .txt or .csv (perhaps .gz), the table of Golub et al. with a row a gene; "
-        "--leukemia names its folder"
-    )
+    return Problem(train - means, y, test - means, y_test, groups=5)
 
 
 def read_expression(file: Path) -> tuple[NDArray[np.float64], list[int]]:
@@ -312,18 +306,6 @@ def read_expression(file: Path) -> tuple[NDArray[np.float64], list[int]]:
             f"{file}: expected columns named by the patients' numbers, got {list(table.columns)[:6]}"
         )
     return table[names].to_numpy(np.float64).T, [int(name) for name in names]
-
-
-def per_array(levels: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Logarithms of levels within the scanner's range, each patient's with mean 0 and variance 1."""
-    logarithms = np.log10(np.clip(levels, FLOOR, CEILING))
-    centred = logarithms - logarithms.mean(axis=1, keepdims=True)
-    return centred / centred.std(axis=1, keepdims=True)
-
-
-def kind_of(patient: int) -> str:
-    """The leukemia of a patient."""
-    return "T" if patient in T_CELL else "AML" if patient in MYELOID else "B"
 
 
 @dataclass(frozen=True)
@@ -378,9 +360,7 @@ class Texts:
         n_train = source.n_train or data.n_train
         words = [[position["w"] for position in item] for item in data.inputs]
         train, test = order[: source.n_first or n_train], order[n_train:]
-        parts: list[Any] = [
-            [rows[item] for item in part] for part in (train, test) for rows in (words, data.labels)
-        ]
+        parts = [[rows[item] for item in part] for part in (train, test) for rows in (words, data.labels)]
         return cls(name, parts[0], parts[1], parts[2], parts[3], source.all_pairs)
 
     @property

@@ -53,13 +53,11 @@ class TunedSet:
     def varying(self, varied: str) -> TunedSet:
         """The set with another strength that varies; for rows of weights, the estimator whose penalty they are."""
         if varied == "group_l1" and self.estimator not in (MulticlassCRF, MultilabelRanker):
-            raise InputError(
-                f"group_l1: expected a set of flat labels, got one for {self.estimator.__name__}"
-            )
+            kind = self.estimator.__name__
+            raise InputError(f"group_l1: expected a set of flat labels, got one for {kind}")
         if varied != "group_l1" and self.estimator is MultilabelRanker:
-            raise InputError(
-                f"{varied}: expected a set of one label an item; of several there is group_l1 only"
-            )
+            message = "expected a set of one label an item; of several there is group_l1 only"
+            raise InputError(f"{varied}: {message}")
         rows = varied == "group_l1" and self.estimator is MulticlassCRF
         return replace(self, varied=varied, estimator=MulticlassClassifier if rows else self.estimator)
 
@@ -145,7 +143,7 @@ def intents(n_classes: int = 150, n_items: int = 12, n_words: int = 3000) -> Tun
     for n in (n_items, 10):
         y = np.repeat(np.arange(n_classes), n)
         topic = [topics[random.integers(n_classes) if random.random() < 0.1 else label] for label in y]
-        words = [[*random.choice(own, 3), *random.choice(n_words, 6, p=frequency)] for own in topic]
+        words = [[*random.choice(of_class, 3), *random.choice(n_words, 6, p=frequency)] for of_class in topic]
         split += [[" ".join(f"w{word}" for word in each) for each in words], y]
     return TunedSet(data.vectorised(Problem(*split), TfidfVectorizer()), MulticlassCRF)
 

@@ -10,7 +10,7 @@ matrix: (N, F); weights: (K, F); edges: (K, K), from x to; scores = matrix weigh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -61,10 +61,8 @@ def judge(
     """
     hierarchical_f1 = np.nan
     if problem.is_chain:
-        total, right = (
-            chain_loss(problem, weights, edges),
-            accuracy(problem, best_labels(problem, weights, edges)),
-        )
+        total = chain_loss(problem, weights, edges)
+        right = accuracy(problem, best_labels(problem, weights, edges))
     else:
         total = item_loss(problem, weights, loss)
         right, hierarchical_f1 = worth(problem, predictions(problem, weights))
@@ -79,10 +77,8 @@ def judge(
 def accuracy(problem: Problem, predicted: Any) -> float:
     """The share of test positions (chains) or items that are labelled right."""
     if problem.is_chain:
-        given, found = (
-            np.concatenate([np.asarray(x) for x in items]) for items in (problem.y_test, predicted)
-        )
-        return float(np.mean(given == found))
+        predicted = np.concatenate([np.asarray(labels) for labels in predicted])
+        return float(np.mean(predicted == np.concatenate([np.asarray(labels) for labels in problem.y_test])))
     return float(np.mean(np.asarray(predicted) == problem.y_test))
 
 
@@ -105,9 +101,9 @@ def weights_of(coords: Integers, values: Scores, n_states: int, n_features: int)
 def chain_loss(problem: Problem, weights: Any, edges: Scores) -> float:
     """sum_i -log P(y_i | x_i)."""
     code = {label: number for number, label in enumerate(problem.classes)}
-    given = np.array([code[label] for labels in problem.y_train for label in labels])
+    states = np.array([code[label] for labels in problem.y_train for label in labels])
     train = problem.X_train
-    return negative_log_likelihood(train.matrix @ weights.T, edges, train.offsets, given)
+    return negative_log_likelihood(train.matrix @ weights.T, edges, train.offsets, states)
 
 
 def best_labels(problem: Problem, weights: Any, edges: Scores) -> list[list[str]]:
@@ -167,13 +163,6 @@ def _dense(scores: Any) -> Scores:
     return scores.toarray() if hasattr(scores, "toarray") else np.asarray(scores)
 
 
-def chunk_f1(given: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> float:
-    """F1 = 2 right / (given + predicted) as conlleval has it: a chunk is right if its ends and its type are."""
-    from seqeval.metrics import f1_score
-
-    return float(f1_score(given, predicted))
-
-
 @dataclass(frozen=True, eq=False)
 class Nodes:
     """What has weights: nodes by name, their parents, and which of them are labels, (labels,)."""
@@ -201,25 +190,18 @@ class Nodes:
         return nodes
 
 
-def multiclass_hinge(scores: Scores, own: Scores, is_own: NDArray[np.bool_]) -> Scores:
-    """Equation 2: sum over other labels of max(1 - (s_y - s_r), 0)^2; scores, is_own (n, K), own (n, 1)."""
-    return np.where(is_own, 0.0, np.maximum(1.0 + scores - own, 0.0) ** 2).sum(axis=1)
-
-
-def multitask_hinge(scores: Scores, own: Scores, is_own: NDArray[np.bool_]) -> Scores:
-    """Equation 11: sum over labels of max(1 - Y s, 0)^2."""
-    return np.sum(np.maximum(1.0 - np.where(is_own, scores, -scores), 0.0) ** 2, axis=1)
-
-
-def logistic(scores: Scores, own: Scores, is_own: NDArray[np.bool_]) -> Scores:
-    """Equation 12: log(1 + sum over other labels of exp(s_r - s_y))."""
-    return logsumexp(scores - own, axis=1)
-
-
+# Of scores (n, K), those of the item's own label (n, 1) and which those are (n, K): equations 2, 11 and 12.
 LOSSES: Mapping[str, Callable[[Scores, Scores, NDArray[np.bool_]], Scores]] = {
-    "squared-hinge": multiclass_hinge,
-    "multitask-squared-hinge": multitask_hinge,
-    "logistic": logistic,
+    # sum over other labels of max(1 - (s_y - s_r), 0)^2
+    "squared-hinge": lambda scores, own, is_own: np.where(
+        is_own, 0.0, np.maximum(1.0 + scores - own, 0.0) ** 2
+    ).sum(axis=1),
+    # sum over labels of max(1 - Y s, 0)^2
+    "multitask-squared-hinge": lambda scores, own, is_own: np.sum(
+        np.maximum(1.0 - np.where(is_own, scores, -scores), 0.0) ** 2, axis=1
+    ),
+    # log(1 + sum over other labels of exp(s_r - s_y))
+    "logistic": lambda scores, own, is_own: logsumexp(scores - own, axis=1),
 }
 
 
@@ -227,12 +209,12 @@ def item_loss(problem: Problem, weights: Any, loss: str = "logistic") -> float:
     """The sum over the training items, where a label's score is the sum over its path."""
     nodes = Nodes.of(problem)
     row_of = {name: row for row, name in enumerate(nodes.names[nodes.labels].tolist())}
-    given = np.array([row_of[label] for label in problem.y_train.tolist()])[:, None]
+    codes = np.array([row_of[label] for label in problem.y_train.tolist()])[:, None]
     total = 0.0
     for first, scores in label_scores(nodes, problem.X_train, weights):
-        some = given[first : first + len(scores)]
-        own = np.take_along_axis(scores, some, axis=1)
-        total += float(LOSSES[loss](scores, own, some == np.arange(scores.shape[1])).sum())
+        labels = codes[first : first + len(scores)]
+        own = np.take_along_axis(scores, labels, axis=1)
+        total += float(LOSSES[loss](scores, own, labels == np.arange(scores.shape[1])).sum())
     return total
 
 

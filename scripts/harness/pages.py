@@ -204,13 +204,13 @@ def facts() -> str:
 
 def write_records(file: Path, records: Sequence[Record]) -> None:
     """A CSV file; what is not known is left empty."""
+
+    def cell(value: Any) -> Any:
+        if isinstance(value, np.generic) and isfinite(value):
+            return value.item()
+        return "" if value != value else value
+
     with file.open("w", newline="", encoding="utf-8") as lines:
         out = csv.writer(lines)
         out.writerow(records[0])
-        out.writerows([*map(_cell, each.values())] for each in records)
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, np.generic) and isfinite(value):
-        return value.item()
-    return "" if value != value else value
+        out.writerows([*map(cell, each.values())] for each in records)
