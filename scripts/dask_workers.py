@@ -47,6 +47,7 @@ from crfqn.threads import Pool
 
 ARRAYS = ("indptr", "indices", "values", "offsets")
 SCHEDULER = 8786
+N_SHARDS = 64  # of the simulation
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,9 @@ class ItemsElsewhere(Sum):
 
 def write_shards(recipe: str, folder: str, n_shards: int) -> list[StoredShard]:
     """Write the training part of a recipe of sequences as shards of about as many items."""
-    found = load_recipe(recipe)
-    data = prepare(found)
-    whole = build_estimator(found, l1=1.0).prepare(data.X_train, data.y_train).objective
+    loaded = load_recipe(recipe)
+    data = prepare(loaded)
+    whole = build_estimator(loaded, l1=1.0).prepare(data.X_train, data.y_train).objective
     assert isinstance(whole, Objective)  # in one piece
     cuts = [number * whole.n_items // n_shards for number in range(n_shards + 1)]
     return [
@@ -152,17 +153,15 @@ def compare(client: Any, shards: list[StoredShard], l1: float, n_times: int) -> 
             for name in runs:
                 objective = made(name, client, shards, parts)
                 objective.pool = pool
-                runs[name].append(
-                    train(objective, l1, of_all if name == "workers" else own_processor_seconds)
-                )
+                processor = of_all if name == "workers" else own_processor_seconds
+                runs[name].append(train(objective, l1, processor))
                 if turn:
                     show(name, runs[name][-1])
-    found, expected = runs["workers"][-1].result, runs["process"][-1].result
-    same = np.array_equal(found.coords, expected.coords) and np.array_equal(found.weights, expected.weights)
+    one, other = runs["workers"][-1].result, runs["process"][-1].result
+    same = np.array_equal(one.coords, other.coords) and np.array_equal(one.weights, other.weights)
     best = {name: min(run.seconds for run in all_runs[1:]) for name, all_runs in runs.items()}
-    print(
-        f"same weights to the bit: {same}; clock {best['workers'] / best['process']:.2f} times that of one process"
-    )
+    ratio = best["workers"] / best["process"]
+    print(f"same weights to the bit: {same}; clock {ratio:.2f} times that of one process")
 
 
 # ---- hosts of their own
@@ -260,58 +259,25 @@ def cluster_of_hosts(n_workers: int, rate: str, delay: float) -> Iterator[Any]:
                 contact = ["--contact-address", f"tcp://10.77.{number}.1:9000"]
                 relayed = f"10.77.{number}", str(delay / 1000)
                 stack.enter_context(process(sys.executable, __file__, "relay", *relayed))
+            module, scheduler = "distributed.cli.dask_worker", f"tcp://10.77.{number}.1:{SCHEDULER}"
             worker = (
                 sys.executable,
                 "-m",
-                "distributed.cli.dask_worker",
-                f"tcp://10.77.{number}.1:{SCHEDULER}",
-            )
-            options = (
+                module,
+                scheduler,
                 "--no-nanny",
                 "--nthreads",
                 "1",
                 "--no-dashboard",
-                "--listen-address",
-                "tcp://0.0.0.0:9000",
             )
-            stack.enter_context(process("ip", "netns", "exec", name, *worker, *options, *contact))
+            options = ("--listen-address", "tcp://0.0.0.0:9000", *contact)
+            stack.enter_context(process("ip", "netns", "exec", name, *worker, *options))
         client = stack.enter_context(Client(f"tcp://127.0.0.1:{SCHEDULER}", timeout=60))
         client.wait_for_workers(n_workers, timeout=120)
         yield client
 
 
 # ---- the plan
-
-
-def simulate(n_positions: int, n_features: int, n_shards: int) -> None:
-    """Compare the bytes and the memory of a shard of random text with what the plan counts, and time a pass."""
-    with tempfile.TemporaryDirectory() as folder:
-        shards = [
-            write_shard(
-                random_text(number, n_positions // n_shards, n_features), Path(folder) / f"{number}.npz"
-            )
-            for number in range(n_shards)
-        ]
-        from distributed import Client, LocalCluster
-
-        with (
-            LocalCluster(2, threads_per_worker=1, dashboard_address=":0") as cluster,
-            Client(cluster) as client,
-        ):
-            shared = DistributedObjective.of(client, shards)
-            print(f"{shared.n_positions:,} positions, {shared.n_features:,} features, {n_shards} shards")
-            store = sum(Path(shard.path).stat().st_size for shard in shards) / n_shards
-            counted = plan_of_shard(n_positions / n_shards, n_features)
-            print(f"store of a shard: {store / 1e6:.2f} MB, planned {counted / 1e6:.2f} MB")
-            for threshold in (100.0, 10.0):
-                show_screening(shared, threshold)
-            random = np.random.default_rng(0)
-            for n_active in (1_000, 10_000, 100_000):
-                coords = np.sort(random.choice(shared.n_coords, n_active, replace=False))
-                weights = 0.1 * random.standard_normal(n_active)
-                point = shared.at(coords, weights)
-                for what in ("value", "gradient", "step", "gradient again"):
-                    point = ask(shared, point, coords, what)
 
 
 def show_screening(shared: DistributedObjective, threshold: float) -> None:
@@ -341,11 +307,6 @@ def ask(shared: DistributedObjective, point: Any, coords: Any, what: str) -> Any
     return point
 
 
-def plan_of_shard(n_positions: float, n_features: int, per_position: float = 20.0) -> float:
-    """Bytes of a shard's store: 4 an entry, 8 a feature, 4 a label, 8 an item of 20 positions."""
-    return 4 * per_position * n_positions + 8 * n_features + 4 * n_positions + 8 * n_positions / 20
-
-
 def random_text(
     seed: int, n_positions: int, n_features: int, per_position: int = 20, n_states: int = 9
 ) -> Any:
@@ -354,9 +315,8 @@ def random_text(
 
     random = np.random.default_rng(seed)
     n_positions -= n_positions % 20
-    columns = np.minimum(
-        (n_features ** random.random((n_positions, per_position))).astype(np.int64) - 1, n_features - 1
-    )
+    ranks = (n_features ** random.random((n_positions, per_position))).astype(np.int64)
+    columns = np.minimum(ranks - 1, n_features - 1)
     rows = np.repeat(np.arange(n_positions), per_position)
     ones = np.ones(columns.size, np.float32)
     matrix = scipy.sparse.csr_array((ones, (rows, columns.reshape(-1))), shape=(n_positions, n_features))
@@ -403,12 +363,34 @@ def on_hosts(
 
 
 @app.command("simulate")
-def at_a_thousandth(
+def simulate(
     positions: Annotated[int, typer.Option(min=1, help="Of random text.")] = 1_000_000,
     features: Annotated[int, typer.Option(min=1, help="Of random text.")] = 100_000,
 ) -> None:
-    """The plan's arithmetic at a thousandth, in 64 shards."""
-    simulate(positions, features, 64)
+    """Compare the bytes and the memory of a shard of random text with what the plan counts, and time a pass."""
+    with tempfile.TemporaryDirectory() as folder:
+        texts = (random_text(number, positions // N_SHARDS, features) for number in range(N_SHARDS))
+        shards = [write_shard(text, Path(folder) / f"{number}.npz") for number, text in enumerate(texts)]
+        from distributed import Client, LocalCluster
+
+        cluster = LocalCluster(2, threads_per_worker=1, dashboard_address=":0")
+        with cluster, Client(cluster) as client:
+            shared = DistributedObjective.of(client, shards)
+            print(f"{shared.n_positions:,} positions, {shared.n_features:,} features, {N_SHARDS} shards")
+            store = sum(Path(shard.path).stat().st_size for shard in shards) / N_SHARDS
+            per_shard = positions / N_SHARDS
+            # 4 bytes an entry, of which a position has 20, 8 a feature, 4 a label, 8 an item of 20 positions
+            counted = 4 * 20 * per_shard + 8 * features + 4 * per_shard + 8 * per_shard / 20
+            print(f"store of a shard: {store / 1e6:.2f} MB, planned {counted / 1e6:.2f} MB")
+            for threshold in (100.0, 10.0):
+                show_screening(shared, threshold)
+            random = np.random.default_rng(0)
+            for n_active in (1_000, 10_000, 100_000):
+                coords = np.sort(random.choice(shared.n_coords, n_active, replace=False))
+                weights = 0.1 * random.standard_normal(n_active)
+                point = shared.at(coords, weights)
+                for what in ("value", "gradient", "step", "gradient again"):
+                    point = ask(shared, point, coords, what)
 
 
 @app.command("relay", hidden=True)

@@ -31,7 +31,7 @@ import numpy as np
 import typer
 from harness.default_sets import MULTILABEL, QUICK, SETS, VARIED, TunedSet
 from harness.measuring import quietly, say
-from harness.options import SEVERAL, Into, command, some_of
+from harness.options import SEVERAL, Into, Quick, command, some_of
 from harness.pages import PAGE, explaining, facts
 from harness.report import Record, Table, number, write_json
 
@@ -99,16 +99,8 @@ def folds(n_items: int, n_few: int = FEW_ITEMS) -> list[tuple[np.ndarray, np.nda
     return [(np.setdiff1d(order, part), part) for part in parts]
 
 
-def square_scale(X: Any) -> float:
-    """The root of the mean square of the values that are not zero."""
-    matrix = getattr(X, "matrix", X)
-    values = getattr(matrix, "data", None) if hasattr(matrix, "indptr") else np.asarray(matrix).ravel()
-    values = np.asarray(values, np.float64)
-    return float(np.sqrt(np.mean(values[values != 0] ** 2)))
-
-
-def start(name: str, source: TunedSet, l2_share: float) -> Curve:
-    """A curve without rows: what the rules know of a set."""
+def measure(name: str, source: TunedSet, seconds: float, l2_share: float = 0.0) -> Curve:
+    """The curve of a set, with l2 as a share of l1, for so many processor seconds at most."""
     train, _ = folds(source.n_items)[0]
     X, y = take(source.items.X_train, train), take(source.items.y_train, train)
     varied = source.varied if source.varied != "l2" else "l1"
@@ -117,18 +109,13 @@ def start(name: str, source: TunedSet, l2_share: float) -> Curve:
     if source.varied == "l2":  # a feature's curvature at zero weights: beyond, next to nothing is learnt
         noise = largest = noise**2
     penalty = f"l1, l2 = {l2_share:g} l1" if l2_share else source.varied
-    return Curve(
+    matrix = getattr(X, "matrix", X)
+    values = np.asarray(matrix.data if hasattr(matrix, "indptr") else matrix, np.float64)
+    curve = Curve(
         name, source.estimator.__name__, source.measure, penalty, source.n_items, source.n_labels, largest,
-        noise, square_scale(X),
+        noise, scale=float(np.sqrt(np.mean(values[values != 0] ** 2))),
     )  # fmt: skip
-
-
-def measure(name: str, source: TunedSet, seconds: float, l2_share: float = 0.0) -> Curve:
-    """The curve of a set, with l2 as a share of l1, for so many processor seconds at most."""
-    curve = start(name, source, l2_share)
-    say(
-        f"{name}: {source.n_items} items, largest {curve.penalty} {curve.largest:.4g}, noise {curve.noise:.4g}"
-    )
+    say(f"{name}: {source.n_items} items, largest {penalty} {largest:.4g}, noise {noise:.4g}")
     cuts = folds(source.n_items)
     models = [source.model(warm_start=True) for _ in cuts]
     first = FIRST[source.varied] * curve.largest
@@ -146,15 +133,16 @@ def measure(name: str, source: TunedSet, seconds: float, l2_share: float = 0.0) 
 
 def fit(source: TunedSet, models: list[Any], cuts: list[Any], strength: float, l2: float) -> Record:
     """The models of a strength, one a cut."""
-    begin, found, items = time.process_time(), [], source.items
+    begin, scores_by_cut, items = time.process_time(), [], source.items
     for model, (train, held_out) in zip(models, cuts, strict=True):
         model.set_params(**source.strengths(strength, l2))
         with quietly():  # what a fit's limit leaves undone, scores tell
             model.fit(take(items.X_train, train), take(items.y_train, train))
         validation = source.score(model, take(items.X_train, held_out), take(items.y_train, held_out))
         test = source.score(model, items.X_test, items.y_test)
-        found.append((validation, test, model.result_.n_nonzero))
-    scores = dict(zip(("validation", "test", "n_nonzero"), np.mean(found, axis=0).tolist(), strict=True))
+        scores_by_cut.append((validation, test, model.result_.n_nonzero))
+    averages = np.mean(scores_by_cut, axis=0).tolist()
+    scores = dict(zip(("validation", "test", "n_nonzero"), averages, strict=True))
     return {"strength": strength, "l2": l2, **scores, "seconds": time.process_time() - begin}
 
 
@@ -177,11 +165,11 @@ class Rule:
 
     def left_out(self, curves: Sequence[Curve]) -> list[tuple[float, float]]:
         """For each set the best constant of all others, and what it loses on this one."""
-        losses, found = self.losses(curves), []
+        losses, choices = self.losses(curves), []
         for i in range(len(curves)):
             chosen = middle_of_least(np.delete(losses, i, axis=1).max(axis=1))
-            found.append((float(CONSTANTS[chosen]), float(losses[chosen, i])))
-        return found
+            choices.append((float(CONSTANTS[chosen]), float(losses[chosen, i])))
+        return choices
 
 
 def middle_of_least(values: np.ndarray, slack: float = 0.05) -> int:
@@ -239,18 +227,18 @@ class Publisher:
         with quietly():
             model = source.model(**source.strengths(strength, l2)).fit(items.X_train, items.y_train)
         seconds = time.process_time() - begin
-        used, test = (
-            float(getattr(model, f"{source.varied}_")),
+        test, used = (
             source.score(model, items.X_test, items.y_test),
+            float(getattr(model, f"{source.varied}_")),
         )
-        known = {"chosen_by": chosen_by, "strength": used, "test": test}
-        return known | {"n_nonzero": model.result_.n_nonzero, "seconds": seconds}
+        record = {"chosen_by": chosen_by, "strength": used, "test": test}
+        return record | {"n_nonzero": model.result_.n_nonzero, "seconds": seconds}
 
     def publish(self) -> None:
         """Write the page anew."""
-        found = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(self.output.glob("*.json"))]
-        curves = [Curve(**each["curve"]) for each in found]
-        fits = [each["fits"] for each in found]
+        sets = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(self.output.glob("*.json"))]
+        curves = [Curve(**each["curve"]) for each in sets]
+        fits = [each["fits"] for each in sets]
         tables = [fits_table(curves, fits)]
         for penalty in VARIED:
             alike = [curve for curve in curves if curve.penalty == penalty]
@@ -320,9 +308,8 @@ def curve_table(curve: Curve) -> Table:
         "test": lambda row: f"{row['test']:.2f}",
         "non-zeros": lambda row: f"{row['n_nonzero']:,.0f}",
     }
-    return Table.of(
-        ", ".join((curve.name, curve.measure, curve.estimator, curve.penalty)), columns, curve.rows
-    )
+    title = ", ".join((curve.name, curve.measure, curve.estimator, curve.penalty))
+    return Table.of(title, columns, curve.rows)
 
 
 app = command()
@@ -333,10 +320,10 @@ def study(
     data: Annotated[
         list[str] | None,
         some_of(
-            [*SETS, *MULTILABEL, *QUICK], f"{SEVERAL[:-1]}; default: all, with --quick the built-in ones."
+            [*SETS, *MULTILABEL, *QUICK], f"{SEVERAL[:-1]}; default: all, with --quick small built-in ones."
         ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small built-in sets.")] = False,
+    quick: Quick = False,
     strength: Annotated[
         str,
         some_of(VARIED, "The one that varies: group_l1 over rows of weights, l2 alone; both for flat sets."),
