@@ -78,7 +78,6 @@ class Version:
         return json.loads(answer)
 
     def close(self) -> None:
-        """End the process."""
         self.process.communicate()
 
 

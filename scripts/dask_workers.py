@@ -57,7 +57,6 @@ class StoredShard:
     path: str
 
     def __call__(self) -> Objective:
-        """Read it."""
         with np.load(self.path) as file:
             store = FeatureStore(*(file[name] for name in ARRAYS))
             chain = Chain(store.offsets, int(file["n_states"]))
@@ -130,7 +129,6 @@ def made(name: str, client: Any, shards: list[StoredShard], parts: list[Objectiv
 
 
 def show(name: str, run: Run) -> None:
-    """Print a run."""
     print(
         f"{name:<10} {run.seconds:8.2f} s clock {run.processor:8.2f} s processor {run.result.n_iter:4d} steps "
         f"{run.result.passes:7.2f} passes {run.n_bytes / 1e6:9.2f} MB {run.n_rounds:6.0f} rounds "

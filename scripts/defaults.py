@@ -69,7 +69,6 @@ class Curve:
     rows: list[Record] = field(default_factory=list)
 
     def column(self, name: str) -> np.ndarray:
-        """One number of each row."""
         return np.array([row[name] for row in self.rows])
 
     @property
@@ -235,7 +234,6 @@ class Publisher:
         return record | {"n_nonzero": model.result_.n_nonzero, "seconds": seconds}
 
     def publish(self) -> None:
-        """Write the page anew."""
         sets = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(self.output.glob("*.json"))]
         curves = [Curve(**each["curve"]) for each in sets]
         fits = [each["fits"] for each in sets]
@@ -299,7 +297,6 @@ def left_out_table(penalty: str, rule: Rule, curves: list[Curve]) -> Table:
 
 
 def curve_table(curve: Curve) -> Table:
-    """The curve as a table."""
     columns: dict[str, Callable[[Record], str]] = {
         curve.penalty: lambda row: f"{row['strength']:.3g}",
         "/ noise": lambda row: f"{row['strength'] / curve.noise:.3g}",

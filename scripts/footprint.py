@@ -19,7 +19,6 @@ N_ITEMS, LENGTH = 20, 15  # 300 positions
 
 
 def train() -> None:
-    """Train on made-up items of words."""
     from crfqn import ChainCRF, word_features
 
     draw = random.Random(0)
@@ -53,7 +52,6 @@ ALL_OF_SCIKIT_LEARN = {
 
 
 def main() -> None:
-    """Print the table."""
     print("| | MB more | MB | processor s |\n|---|---|---|---|")
     before, began = 0.0, 0.0
     for name, step in (STEPS | ALL_OF_SCIKIT_LEARN).items():

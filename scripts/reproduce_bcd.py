@@ -18,23 +18,8 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from harness import judging
-from harness.curves import (
-    LABELS,
-    LEVELS,
-    Curve,
-    CurveFigure,
-    CurvePanel,
-    Measured,
-    Study,
-    Weights,
-    agreement,
-    curve_table,
-    first_note,
-    optimum_note,
-    publish_curves,
-    times_to,
-)
+from harness import curves, judging
+from harness.curves import LABELS, LEVELS, Curve, CurveFigure, CurvePanel, Measured, Study, Weights, times_to
 from harness.data import DATA, Data, Source
 from harness.drawing import Method, Panel, Style
 from harness.judging import Verdict, judge, n_rows, predictions
@@ -74,7 +59,6 @@ PAPER_BCD, STOCHASTIC = "BCD (LS)", "FOBOS"
 OURS, PROX_QN = "BCD, the library's", "Prox-QN"
 OF_THE_LIBRARY = (OURS, PROX_QN)  # not in the paper's comparison
 FAIR = 0.99  # of the optimum's accuracy
-NO_DATA = "Left out, for they are not on this machine: "
 WARM_UP_ITEMS, WARM_UP_STEPS, WARM_UP_STRENGTH = 300, 12, 3e-3
 WARM_UP_SECONDS = 60.0  # compiling must come to its end
 CONSTANTS = (
@@ -191,11 +175,9 @@ class Case:
         return PROX_QN if self.data.name == "mnist" else OURS
 
     def quick(self) -> Case:
-        """A small part of it."""
         return replace(self, source=replace(self.source, is_quick=True))
 
     def load(self) -> Problem:
-        """The items."""
         return self.source.load()
 
     def solver(self, name: str) -> Any:
@@ -228,7 +210,6 @@ class Task:
         return minimize(self.objective, self.penalty, solver, proves_zeros=False, **limits)
 
     def warm_up(self, solver: Any, is_first: bool) -> None:
-        """A few steps on a part of the items."""
         if is_first:
             part = Task(self.problem.part(WARM_UP_ITEMS), WARM_UP_STRENGTH, self.kind)
             part.fit(solver, max_iter=WARM_UP_STEPS, max_seconds=WARM_UP_SECONDS)
@@ -246,60 +227,53 @@ class Task:
     def verdict(self, weights: Weights) -> Verdict:
         strength = self.strength / self.scale
         penalty = {"group_l1" if self.kind.is_grouped else "l1": strength}
-        found = judge(self.problem, self.table(weights), loss=self.kind.loss, **penalty)
-        return replace(found, objective=self.scale * found.objective)
+        verdict = judge(self.problem, self.table(weights), loss=self.kind.loss, **penalty)
+        return replace(verdict, objective=self.scale * verdict.objective)
 
 
 def curve_figure(number: str, data: Sequence[Data], solvers: Sequence[str]) -> CurveFigure:
     """Figures 2 and 3: objective and accuracy, a row of panels a data set; 4: rows, the strong penalty to the left."""
-    if number == "4":
-        panels = [
-            CurvePanel("{case}", Case(Source(each), strength), "rows", "seconds")
-            for each in data
-            for strength in (STRONG, WEAK)
-        ]
-        return CurveFigure("4", "Non-zero rows against training time", tuple(solvers), panels)
-    strength = {"2": STRONG, "3": WEAK}[number]
-    panels = [
-        CurvePanel("{case}", Case(Source(each), strength), y, "seconds")
-        for each in data
-        for y in ("relative_difference", "accuracy")
-    ]
+    strengths = {"2": [STRONG], "3": [WEAK], "4": [STRONG, WEAK]}[number]
+    columns = ["rows"] if number == "4" else ["relative_difference", "accuracy"]
+    cases = [Case(Source(each), strength) for each in data for strength in strengths]
+    panels = [CurvePanel("{case}", case, y, "seconds") for case in cases for y in columns]
     title = "Objective and test accuracy against training time"
-    return CurveFigure(number, title, tuple(solvers), panels, is_comparison=True)
+    title = "Non-zero rows against training time" if number == "4" else title
+    return CurveFigure(number, title, tuple(solvers), panels, is_comparison=number != "4")
 
 
 def solve_all(path: str, name: str, strengths: Sequence[float], split: int, seconds: float) -> list[Record]:
-    """Section 5.3: an objective at every lambda, each from zero by the paper's stopping rule, after a warm-up."""
-    problem, found, kind = read_stored(path), [], OBJECTIVES[name]
-    solve(Task(problem.part(WARM_UP_ITEMS), WARM_UP_STRENGTH, kind), name, 0, WARM_UP_SECONDS)
-    for strength in strengths:
-        found.append(solve(Task(problem, strength, kind), name, split, seconds))
-        say(f"  {name}, lambda = {strength:.2e}: {found[-1]['seconds']:.1f} s, {found[-1]['sweeps']} sweeps")
-    return found
+    """Section 5.3: an objective at every lambda, each from zero by the paper's stopping rule, after a warm-up.
 
-
-def solve(task: Task, name: str, split: int, seconds: float) -> Record:
-    """Algorithm 1 to its stopping rule: a point of figure 5 and an entry of table 2.
-
-    Of the record: sweeps are K of the paper, the outer iterations; `is_finished` by the stopping rule or after K
-    sweeps, not because the seconds were over; `share` of rows that are not zero, in per cent.
+    Points of figure 5 and entries of table 2. Of a record: sweeps are K of the paper, the outer iterations;
+    `is_finished` by the stopping rule or after K sweeps, not because the seconds were over; `share` of non-zero rows in
+    per cent.
     """
-    result = task.fit(paper_bcd(task.kind.step, TAU), tol=0.0, max_iter=SWEEPS, max_seconds=seconds)
-    if result.status.name == "INTERRUPTED":
-        raise KeyboardInterrupt
-    verdict = task.verdict((result.coords, result.weights))
-    return {
-        "objective_name": name, "strength": task.strength, "split": split, "seconds": result.seconds,
-        "sweeps": result.n_iter, "is_finished": result.status.name != "MAX_SECONDS", "value": verdict.objective,
-        "gap": result.gap, "accuracy": verdict.accuracy, "share": 100.0 * verdict.n_rows / task.n_features,
-    }  # fmt: skip
+    problem, records, kind = read_stored(path), [], OBJECTIVES[name]
+
+    def solve(task: Task, seconds: float) -> Result:
+        result = task.fit(paper_bcd(kind.step, TAU), tol=0.0, max_iter=SWEEPS, max_seconds=seconds)
+        if result.status.name == "INTERRUPTED":
+            raise KeyboardInterrupt
+        return result
+
+    solve(Task(problem.part(WARM_UP_ITEMS), WARM_UP_STRENGTH, kind), WARM_UP_SECONDS)
+    for strength in strengths:
+        task = Task(problem, strength, kind)
+        result = solve(task, seconds)
+        verdict = task.verdict((result.coords, result.weights))
+        records.append({
+            "objective_name": name, "strength": strength, "split": split, "seconds": result.seconds,
+            "sweeps": result.n_iter, "is_finished": result.status.name != "MAX_SECONDS", "value": verdict.objective,
+            "gap": result.gap, "accuracy": verdict.accuracy, "share": 100.0 * verdict.n_rows / task.n_features,
+        })  # fmt: skip
+        say(f"  {name}, lambda = {strength:.2e}: {result.seconds:.1f} s, {result.n_iter} sweeps")
+    return records
 
 
 def averages(solutions: Iterable[Record]) -> list[Record]:
     """Means over the splits, by objective and lambda."""
-    numbers = ("seconds", "sweeps", "accuracy", "share")
-    return means(solutions, ["objective_name", "strength"], numbers)
+    return means(solutions, ["objective_name", "strength"], ("seconds", "sweeps", "accuracy", "share"))
 
 
 @dataclass(eq=False)
@@ -324,21 +298,31 @@ class Paper(Publisher):
     page = PAGE
 
     def __post_init__(self) -> None:
-        self.data = chosen(self.names or (QUICK_NAMES if self.is_quick else ()))
+        names = self.names or (QUICK_NAMES if self.is_quick else ())
+        for name in names:
+            DATA[name].check()
+        missing = [name for name in OF_THE_PAPER if not names and not DATA[name].is_possible]
+        if missing:
+            say(
+                "Left out, for they are not on this machine: "
+                + ", ".join(DATA[each].title for each in missing)
+            )
+        self.data = [DATA[name] for name in (names or OF_THE_PAPER) if name not in missing]
         self.open(self.path, quick=self.is_quick, max_seconds=self.seconds)
         self.study = Study(self.folder, self.seconds, self.is_quick)
         self.chosen_data = as_options(data=self.names)
         say(CONSTANTS)
 
     def figure(self, name: str) -> None:
-        """Measure and draw figure `name`."""
         if name == "5":
             return self.grid()
         figure = curve_figure(name, self.data, self.solvers)
         figure = figure.quick() if self.is_quick else figure
         measured = self.study.measure(figure)
         tables, notes = tables_of(figure, measured, self.folder.optima)
-        publish_curves(self.folder, figure, measured, SOLVERS, PAPER_BCD, tables, notes, self.chosen_data)
+        curves.publish_curves(
+            self.folder, figure, measured, SOLVERS, PAPER_BCD, tables, notes, self.chosen_data
+        )
 
     def grid(self) -> None:
         """Figure 5: accuracy against non-zero rows, a panel a data set, a point a lambda."""
@@ -367,7 +351,6 @@ class Paper(Publisher):
         self, name: str, title: str, tables: Sequence[Table], notes: Sequence[str],
         solved: Mapping[Source, Sequence[Record]], **drawing: Any,
     ) -> None:  # fmt: skip
-        """Write down runs over the grid."""
         records = [
             {"data": source.title, **each} for source, solutions in solved.items() for each in solutions
         ]
@@ -375,38 +358,26 @@ class Paper(Publisher):
         self.folder.publish(name, title, tables, notes, records=records, extra=extra, **drawing)
 
     def solve(self, names: Sequence[str]) -> dict[Source, list[Record]]:
-        """Objectives over the grid of lambdas, on several splits of all data, by its first split."""
-        found: dict[Source, list[Record]] = {}
+        """Objectives over the grid of lambdas, on several splits of all data, by its first split.
+
+        Each objective has a process of its own on each split, unless the study is quick.
+        """
+        solved: dict[Source, list[Record]] = {}
         for data in self.data:
             sources = [Source(data, split, self.is_quick) for split in range(self.n_splits)]
+            strengths = data.lambdas[:: self.step if self.is_quick else 1]
             for source in sources:
-                self.solve_on(source, [name for name in names if (source, name) not in self.solutions])
-                found.setdefault(sources[0], []).extend(
-                    each for name in names for each in self.solutions[source, name]
-                )
-        return found
-
-    def solve_on(self, source: Source, names: Sequence[str]) -> None:
-        """Objectives on one split, each in a process of its own unless the study is quick."""
-        if not names:
-            return
-        strengths = source.data.lambdas[:: self.step if self.is_quick else 1]
-        problem = self.study.problem(Case(source, strengths[0]))
-        say(f"{source.title}: {len(strengths)} lambdas")
-        with stored(problem) as path:
-            for name in names:
-                task = path, name, strengths, source.split, self.seconds
-                self.solutions[source, name] = self.study.alone(solve_all, *task)
-
-
-def chosen(names: Sequence[str]) -> list[Data]:
-    """The data sets of these names; without names those of the paper that are here or have a stand-in."""
-    for name in names:
-        DATA[name].check()
-    missing = [name for name in OF_THE_PAPER if not names and not DATA[name].is_possible]
-    if missing:
-        say(NO_DATA + ", ".join(DATA[name].title for name in missing))
-    return [DATA[name] for name in (names or OF_THE_PAPER) if name not in missing]
+                missing = [name for name in names if (source, name) not in self.solutions]
+                if missing:
+                    problem = self.study.problem(Case(source, strengths[0]))
+                    say(f"{source.title}: {len(strengths)} lambdas")
+                    with stored(problem) as path:
+                        for name in missing:
+                            task = path, name, strengths, source.split, self.seconds
+                            self.solutions[source, name] = self.study.alone(solve_all, *task)
+                records = [each for name in names for each in self.solutions[source, name]]
+                solved.setdefault(sources[0], []).extend(records)
+        return solved
 
 
 def data_notes(sources: Iterable[Source]) -> list[str]:
@@ -430,30 +401,27 @@ def tables_of(
     tables = [order_table(measured) if figure.is_comparison else rows_table(measured)]
     for case, (optimum, found) in measured.items():
         known = optima[str(case)]
-        notes = [optimum_note(known), first_note(optimum, found, PAPER_BCD, is_other)]
-        notes += [accuracy_note(known, found), agreement(found)]
-        tables.append(curve_table(case, optimum, found, notes, "rows"))
+        notes = [curves.optimum_note(known), curves.first_note(optimum, found, PAPER_BCD, is_other)]
+        notes += [accuracy_note(known, found), curves.agreement(found)]
+        tables.append(curves.curve_table(case, optimum, found, notes, "rows"))
     return tables, [METHODS, *data_notes(case.source for case in measured)]
 
 
 def order_table(measured: Measured) -> Table:
-    """Who of the paper's six solvers comes first to each level, and who next, by problem."""
+    """Who of the paper's six solvers comes first to each level, and how much later the others, by problem."""
     rows = []
     for case, (optimum, found) in measured.items():
         competing = [curve for curve in found if curve.solver not in OF_THE_LIBRARY]
-        rows.append([str(case), *(podium(times_to(optimum, competing, level)) for level in LEVELS)])
+        row = [str(case)]
+        for level in LEVELS:
+            times = times_to(optimum, competing, level)
+            names = sorted(times, key=lambda name: times[name])
+            first = [f"**{name}** {times[name]:.2f} s" for name in names[:1]]
+            others = [f"{name} x{times[name] / times[names[0]]:.1f}" for name in names[1:]]
+            row.append("; ".join([*first, *([", ".join(others)] if others else [])]) or "-")
+        rows.append(row)
     head = ["", *(f"first to {shown(level)}" for level in LEVELS)]
     return Table("Order of the solvers", head, rows, ["Among the paper's six solvers."])
-
-
-def podium(times: Mapping[str, float]) -> str:
-    """The first, and who follows how much later."""
-    if not times:
-        return "-"
-    names = sorted(times, key=lambda name: times[name])
-    first = times[names[0]]
-    others = ", ".join(f"{name} x{times[name] / first:.1f}" for name in names[1:])
-    return f"**{names[0]}** {first:.2f} s" + (f"; {others}" if others else "")
 
 
 def accuracy_note(known: Optimum, curves: Sequence[Curve]) -> str:
@@ -478,15 +446,14 @@ def rows_table(measured: Measured) -> Table:
         for what, seconds in times.items():
             if seconds is not None:
                 ours, theirs = bcd.rows_at(seconds), other.rows_at(seconds)
-                row = [str(case), what, f"{seconds:.2f}", percentage(ours, bcd), percentage(theirs, other)]
-                rows.append([*row, f"{theirs / ours:.1f}" if ours else "-"])
+                counts = ((ours, bcd.n_features), (theirs, other.n_features))
+                shares = [f"{n:,.0f} ({100 * n / n_features:.2g} %)" for n, n_features in counts]
+                rows.append(
+                    [str(case), what, f"{seconds:.2f}", *shares, f"{theirs / ours:.1f}" if ours else "-"]
+                )
     head = ["", f"{PAPER_BCD} gets", "seconds", f"rows of {PAPER_BCD}", f"rows of {STOCHASTIC}", "ratio"]
     note = "Section 5.2.2: at equal time; on RCV1 with lambda = 1e-3 the paper has under 5 % against almost 80 %."
     return Table("Non-zero rows at equal time", head, rows, [note])
-
-
-def percentage(n_rows: float, curve: Curve) -> str:
-    return f"{n_rows:,.0f} ({100 * n_rows / curve.n_features:.2g} %)"
 
 
 def times_table(solved: Mapping[Source, Sequence[Record]]) -> Table:

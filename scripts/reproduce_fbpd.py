@@ -115,7 +115,6 @@ class ByChange:
     path: list[tuple[float, NDArray[np.float64]]] = field(default_factory=list)
 
     def requires(self, objective: Any, penalty: Any) -> Requirements:
-        """Return what the solver asks for."""
         return requirements(self.solver, objective, penalty)
 
     def steps(self, objective: Any, penalty: Any, start: Any) -> Iterator[State]:
@@ -334,7 +333,6 @@ def timed_liblinear(
 
 
 def cell(found: Record) -> str:
-    """Errors, weights by class, alpha."""
     return f"{found['errors']}/{found['of']}, {found['kept']}, {found['alpha']:g}"
 
 

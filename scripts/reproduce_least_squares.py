@@ -197,7 +197,6 @@ class ConvolutionBatch:
 
     @property
     def n_features(self) -> int:
-        """8 m."""
         return PER_MASK * self.masks.shape[1]
 
     def transform(self, rows: Any, columns: Any = slice(None)) -> NDArray[np.float32]:
@@ -233,7 +232,6 @@ class ConvolutionSource:
         return PER_MASK * max(1, size // PER_MASK)
 
     def batch(self, number: int, size: int) -> ConvolutionBatch:
-        """Return the batch of this number."""
         if number not in self.made:
             self.made[number] = ConvolutionBatch(self._masks(number, max(1, size // PER_MASK)))
         return self.made[number]
@@ -297,13 +295,11 @@ class VowpalWabbit:
         return ("| " + " ".join(map("{}:{:.5g}".format, x.indices, x.data.tolist())) for x in sparse)
 
     def fit(self, X: Any, y: Any) -> None:
-        """Learn from the examples."""
         for _ in range(self.n_passes):
             for example in self.examples:
                 self.model.learn(example)
 
     def predict(self, X: Any) -> NDArray:
-        """The labels of rows."""
         return self.classes[[self.model.predict(line) - 1 for line in self._lines(X)]]
 
 
@@ -406,11 +402,9 @@ class Paper(Publisher):
         return mnist(self.is_quick, self.split)
 
     def table(self, number: str) -> None:
-        """Make one of the tables."""
         self.on_images() if number == "1" else self.on_text()
 
     def figure(self, number: str) -> None:
-        """Make one of the figures."""
         (self.updates, self.other_solvers, self.convolutions, self.spectra)[int(number) - 1]()
 
     def alone(self, task: Callable[..., Any], *arguments: Any) -> Any:

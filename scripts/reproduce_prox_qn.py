@@ -24,19 +24,8 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from harness.curves import (
-    CurveFigure,
-    CurvePanel,
-    Measured,
-    Recording,
-    Study,
-    Weights,
-    agreement,
-    curve_table,
-    first_note,
-    optimum_note,
-    publish_curves,
-)
+from harness import curves
+from harness.curves import CurveFigure, CurvePanel, Measured, Recording, Study, Weights
 from harness.drawing import GRID, Method, write
 from harness.judging import Verdict, accuracy, best_labels, judge, predictions, weights_of
 from harness.options import SEVERAL, Into, command, some_of
@@ -125,11 +114,6 @@ PAPER: Mapping[str, Mapping[float, tuple[int, float]]] = {
 }  # tables 1 and 2: non-zeros at the optimum, test accuracy
 
 
-def paper_rate(data: Data) -> Any:
-    """SGD at the rate that the paper gives, None where it gives none."""
-    return None if data.eta0 is None else SGDL1(eta0=data.eta0)
-
-
 @dataclass(frozen=True)
 class WithoutShrinking(Solver):
     """Prox-QN on all coordinates all the time, in one epoch: the method of the paper's theorems.
@@ -141,7 +125,6 @@ class WithoutShrinking(Solver):
     sweeps: int
 
     def requires(self, objective: Any, penalty: Any) -> Requirements:
-        """Return what the solver asks for."""
         return self.solver.requires(objective, penalty)
 
     def steps(self, objective: Any, penalty: Any, start: Any) -> Iterator[Any]:
@@ -162,7 +145,9 @@ METHODS: Mapping[str, Method] = {
     "Prox-QN as published": Method(make=lambda data: ProxQN.paper(), colour="#0072b2", marker="s"),
     "OWL-QN": Method(make=lambda data: OWLQN(), colour="#009e73", marker="^"),
     "SGD": Method(make=lambda data: SGDL1(), colour="#e69f00", marker="v"),
-    "SGD, the paper's rate": Method(make=paper_rate, colour="#e69f00", marker="v", is_dashed=True),
+    "SGD, the paper's rate": Method(
+        make=lambda data: data.eta0 and SGDL1(eta0=data.eta0), colour="#e69f00", marker="v", is_dashed=True
+    ),
     "BCD": Method(make=lambda data: FeatureBCD(), colour="#000000", marker="D"),
     "Prox-GD": Method(make=lambda data: ProxGD(), colour="#cc79a7", marker="P"),
     "FISTA": Method(make=lambda data: FISTA(), colour="#56b4e9", marker="X"),
@@ -346,11 +331,10 @@ class Paper(Publisher):
         self.study = Study(self.folder, seconds, is_quick)
 
     def figure(self, name: str) -> None:
-        """Measure and draw figure `name`."""
         figure = FIGURES[name].quick() if self.study.is_quick else FIGURES[name]
         measured = self.study.measure(figure)
         tables, notes = tables_of(figure, measured, self.folder.optima)
-        publish_curves(self.folder, figure, measured, METHODS, METHOD, tables, notes)
+        curves.publish_curves(self.folder, figure, measured, METHODS, METHOD, tables, notes)
 
     def table(self, name: str) -> None:
         """Measure table `name`: the references alone."""
@@ -362,11 +346,16 @@ class Paper(Publisher):
         self.folder.publish(f"table-{name}", title, [optimum_table(cases, self.folder.optima)])
 
     def superlinear(self) -> None:
-        """Theorem 1."""
         runs = [converge(seed) for seed in SEEDS[: QUICK_PROBLEMS if self.study.is_quick else None]]
+        records = [
+            {"problem": number, "solver": name, "step": step, "distance": distance, "ratio": ratio}
+            for number, run in enumerate(runs)
+            for name, distances in run.distances.items()
+            for step, (distance, ratio) in enumerate(zip(distances, [np.nan, *run.ratios(name)], strict=True))
+        ]
         self.folder.publish(
             "superlinear", "Theorem 1: superlinear convergence", [convergence_table(runs)],
-            records=convergence_records(runs), panels=runs, picture=draw_convergence,
+            records=records, panels=runs, picture=draw_convergence,
         )  # fmt: skip
 
 
@@ -380,9 +369,9 @@ def tables_of(
 
     tables = []
     for case, (optimum, found) in measured.items():
-        first = [first_note(optimum, found, METHOD, is_ours)] if figure.is_comparison else []
-        notes = [optimum_note(optima[str(case)]), *first, agreement(found)]
-        tables.append(curve_table(case, optimum, found, notes))
+        first = [curves.first_note(optimum, found, METHOD, is_ours)] if figure.is_comparison else []
+        notes = [curves.optimum_note(optima[str(case)]), *first, curves.agreement(found)]
+        tables.append(curves.curve_table(case, optimum, found, notes))
     notes = notes_on(figure.cases)
     notes += [SGD.format(eta0=case.data.eta0) for case in figure.cases if case.data.eta0 is not None]
     notes += [BCD] if any("BCD" in (c.solver for c in found) for _, found in measured.values()) else []
@@ -391,13 +380,12 @@ def tables_of(
 
 def notes_on(cases: Sequence[Case]) -> list[str]:
     """How the data differ from the paper's, each data set once."""
-    notes = [
-        NOTES.get(case.data, "")
-        if case.stands_for is None
-        else STAND_IN.format(case.stands_for.title, case.data.title.lower(), case.stands_for.registered)
-        for case in cases
-    ]
-    return list(dict.fromkeys(note for note in notes if note))
+    notes = []
+    for case in cases:
+        name, stands_for = case.data.title.lower(), case.stands_for
+        stand_in = stands_for and STAND_IN.format(stands_for.title, name, stands_for.registered)
+        notes.append(stand_in or NOTES.get(case.data, ""))
+    return list(dict.fromkeys(filter(None, notes)))
 
 
 def optimum_table(cases: Sequence[Case], optima: Mapping[str, Optimum]) -> Table:
@@ -416,9 +404,8 @@ def optimum_table(cases: Sequence[Case], optima: Mapping[str, Optimum]) -> Table
     head += ["the paper's non-zeros", "the paper's accuracy"] if is_of_paper else []
     notes = notes_on(cases)
     if is_of_paper and cases[0].share < 1.0:
-        notes.append(
-            f"A part of the data, {100 * cases[0].share:g} % of the items: the paper's values are of all."
-        )
+        share = 100 * cases[0].share
+        notes.append(f"A part of the data, {share:g} % of the items: the paper's values are of all.")
     return Table(cases[0].data.title, head, rows, notes)
 
 
@@ -521,16 +508,14 @@ def look(objective: Objective, near: Vector) -> Geometry:
         slope = gradient(objective, w)[support] + L1 * np.sign(w[support])
         inner = hessian(objective, w)[np.ix_(support, support)]
         w[support] -= np.linalg.pinv(inner, rcond=NULL, hermitian=True) @ slope
-    basis, at_zero = (row_space(hessian(objective, at)) for at in (w, np.zeros_like(w)))
+    bases = []
+    for at in (w, np.zeros_like(w)):
+        values, vectors = np.linalg.eigh(hessian(objective, at))
+        bases.append(vectors[:, values > NULL * values[-1]])  # orthonormal columns
+    basis, at_zero = bases
     outside = basis - at_zero @ (at_zero.T @ basis)
     violation = ElasticNet(L1).violation(np.arange(w.size), w, gradient(objective, w))
     return Geometry(w, basis, float(np.linalg.norm(outside, 2)), float(violation.max()))
-
-
-def row_space(matrix: Vector) -> Vector:
-    """Orthonormal columns."""
-    values, vectors = np.linalg.eigh(matrix)
-    return vectors[:, values > NULL * values[-1]]
 
 
 def gradient(objective: Objective, w: Vector) -> Vector:
@@ -543,11 +528,8 @@ def hessian(objective: Objective, w: Vector) -> Vector:
     """Of the loss, (d, d), by differences of the gradient of fourth order."""
     rows = []
     for unit in np.eye(w.size):
-        near, far = (
-            gradient(objective, w + n * STEP * unit) - gradient(objective, w - n * STEP * unit)
-            for n in (1, 2)
-        )
-        rows.append((8 * near - far) / (12 * STEP))
+        slopes = {n: gradient(objective, w + n * STEP * unit) for n in (-2, -1, 1, 2)}
+        rows.append((8 * (slopes[1] - slopes[-1]) - (slopes[2] - slopes[-2])) / (12 * STEP))
     matrix = np.array(rows)
     return 0.5 * (matrix + matrix.T)
 
@@ -578,16 +560,6 @@ def draw_convergence(runs: Sequence[Convergence], file: Path) -> None:
     picture.legend(lines, [METHOD, PEER], loc="outside lower center", ncols=2, fontsize="small")
     picture.suptitle(f"Superlinear convergence with redundant features: {len(runs)} problems")
     write(picture, file)
-
-
-def convergence_records(runs: Sequence[Convergence]) -> list[dict[str, Any]]:
-    """A record a step."""
-    return [
-        {"problem": number, "solver": name, "step": step, "distance": distance, "ratio": ratio}
-        for number, run in enumerate(runs)
-        for name, distances in run.distances.items()
-        for step, (distance, ratio) in enumerate(zip(distances, [np.nan, *run.ratios(name)], strict=True))
-    ]
 
 
 def convergence_table(runs: Sequence[Convergence]) -> Table:

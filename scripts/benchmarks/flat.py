@@ -366,7 +366,6 @@ def _lbfgs(problem: Problem, **settings: Any) -> Any:
 
 
 def dense_table(found: Sequence[Record]) -> Table:
-    """A set a row."""
     columns: dict[str, Callable[[Record], str]] = {
         "data": lambda each: each["name"],
         "items": lambda each: each["describe"],

@@ -36,7 +36,6 @@ class PassTime:
 
     @property
     def distance(self) -> float:
-        """How many times the bound."""
         return self.measured / self.bound
 
     def describe_chains(self) -> str:

@@ -72,7 +72,6 @@ class Task:
         return Verdict(verdict.objective / n, verdict.accuracy, n_rows=verdict.n_rows)
 
     def distance(self, problem: Problem, weights: Any) -> float:
-        """The relative distance from the optimum."""
         return self.verdict(problem, weights).objective / self.optimum - 1.0
 
 

@@ -78,7 +78,6 @@ async def load(port: int, bodies: list[bytes], n_clients: int, seconds: float) -
 
 
 def run_load(*measurement: Any) -> tuple[float, list[float]]:
-    """The same, in a process of its own."""
     return asyncio.run(load(*measurement))
 
 

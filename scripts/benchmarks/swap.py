@@ -78,7 +78,6 @@ def units() -> Problem:
 
 
 def train(path: str, library: str, n_iterations: int, is_chunked: bool) -> Fit:
-    """Train on stored items on one core."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     from crfqn.metrics import chunk_f1_score
 

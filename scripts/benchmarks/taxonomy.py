@@ -265,7 +265,6 @@ PEER_NOTES = [
 
 
 def peer_table(title: str, comparison: Comparison, problem: Problem, limit: float) -> Table:
-    """A library a row."""
     ends = ["whole fit, s", "accuracy", "hierarchical F1", "weights", "file, kB", "peak memory, MB"]
     head = ["", *(f"s to {shown(level)}" for level in LEVELS), *ends]
     tree = comparison.tree[PEER_L1]

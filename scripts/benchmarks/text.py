@@ -373,7 +373,6 @@ def certificate_table(trainings: Sequence[Training]) -> Table:
 
 
 def use_table(uses: dict[str, dict[str, Use]]) -> Table:
-    """A set and a library a row."""
     columns: dict[str, Callable[[tuple[str, str, Use]], str]] = {
         "data": lambda entry: entry[0],
         "": lambda entry: entry[1],

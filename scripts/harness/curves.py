@@ -134,7 +134,6 @@ class Recording(Solver):
         return requirements(self.solver, objective, penalty)
 
     def steps(self, objective: Any, penalty: Any, start: Any) -> Iterator[Any]:
-        """Those of the solver."""
         states = self.solver.steps(objective, penalty, start)
         del start
         due = 0.0
@@ -259,7 +258,6 @@ class CurveFigure:
 
     @property
     def cases(self) -> list[Any]:
-        """The problems, each once."""
         return list(dict.fromkeys(panel.case for panel in self.panels))
 
     @property
@@ -268,7 +266,6 @@ class CurveFigure:
         return f"{self.title}: {self.cases[0]}" if "{case}" not in self.panels[0].title else self.title
 
     def quick(self) -> CurveFigure:
-        """The same on small parts of the data."""
         return replace(self, panels=[panel._replace(case=panel.case.quick()) for panel in self.panels])
 
 
@@ -355,7 +352,6 @@ def publish_curves(
 
 
 def panels_of(figure: CurveFigure, measured: Measured) -> list[Panel]:
-    """The diagrams of a figure."""
     panels = []
     for panel in figure.panels:
         optimum, curves = measured[panel.case]

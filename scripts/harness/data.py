@@ -365,7 +365,6 @@ class Texts:
 
     @property
     def n_tokens(self) -> int:
-        """Words of the training part."""
         return sum(map(len, self.train))
 
     @cached_property

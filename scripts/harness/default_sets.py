@@ -68,7 +68,6 @@ class TunedSet:
         return {"l1": strength, "l2": l2} if self.varied == "l1" else {"group_l1": strength}
 
     def model(self, **settings: Any) -> Any:
-        """A new estimator."""
         return self.estimator(**self.settings, **settings)
 
     def score(self, model: Any, X: Any, y: Any) -> float:
@@ -87,7 +86,6 @@ class TunedSet:
 
     @property
     def n_items(self) -> int:
-        """Training items."""
         return len(self.items.y_train)
 
 

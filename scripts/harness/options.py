@@ -13,7 +13,6 @@ BY_DEFAULT_ALL = f"{SEVERAL[:-1]}; default: all."
 
 
 def command() -> typer.Typer:
-    """The program of a script."""
     return typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 

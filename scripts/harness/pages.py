@@ -198,7 +198,6 @@ class Publisher:
 
 
 def facts() -> str:
-    """The machine, and versions."""
     return "Machine: " + ", ".join(f"{name} {value}" for name, value in machine(LIBRARIES).items()) + "."
 
 

@@ -51,7 +51,6 @@ class Problem:
 
     @property
     def is_chain(self) -> bool:
-        """Whether the items are sequences."""
         return isinstance(self.y_train, list)
 
     @cached_property
@@ -96,7 +95,6 @@ class Problem:
         return replace(self, X_train=self.X_train[:, used], X_test=self.X_test[:, used])
 
     def flat(self) -> Problem:
-        """The same without its taxonomy."""
         return replace(self, taxonomy=None)
 
     def describe(self) -> str:
@@ -179,5 +177,4 @@ def stored(content: Any) -> Iterator[str]:
 
 
 def read_stored(path: str) -> Any:
-    """What `stored` wrote."""
     return joblib.load(path)

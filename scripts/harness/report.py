@@ -174,7 +174,6 @@ class Report:
         self.facts = self.facts or provenance(self.libraries)
 
     def markdown(self) -> str:
-        """The whole report."""
         met = {True: "yes", False: "NO", None: "-"}
         cells = [[each.what, each.asked, each.measured, met[each.is_met]] for each in self.promises]
         tables = [*self.tables, Table("Figures", ["what", "asked", "measured", "ok?"], cells, self.notes)]
@@ -324,7 +323,6 @@ class Comparison:
         return next((each for each in self.judged[1:] if each.run.name not in self.others), None)
 
     def runs(self, judged: Judged) -> Sequence[Run]:
-        """All runs of a library."""
         return self.turns.get(judged.run.name, [judged.run])
 
     def seconds(self, judged: Judged, target: str, clock: str = "seconds") -> list[float]:
