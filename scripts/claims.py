@@ -48,6 +48,7 @@ from crfqn.solvers.minimize import minimize
 Array = NDArray[np.float64]
 Places = NDArray[np.integer]
 MAX_ITER = 300
+TOLERANCES = (0.1, 0.03, 1e-2, 1e-3, 1e-4)
 TROUBLES = (
     "none", "shift", "scale", "scales", "constant", "twice", "separable", "one class", "single items", "weights",
     "sparse", "huge item",
@@ -64,14 +65,7 @@ FLAT_PENALTIES = {
 TREE = {"a1": "a", "a2": "a", "b1": "b", "b2": "b"}  # child -> parent
 LEAVES, LENGTH, CLASSES = tuple(TREE), 3, 3  # of sequences, and the classes of most but taxonomies
 # Of the others, one in eight: pairs of labels, and slacks, are what the judge can bear.
-MANY_CLASSES = {
-    "crf": 40,
-    "squared-hinge": 40,
-    "multitask-squared-hinge": 40,
-    "ranker": 10,
-    "hinge": 10,
-    "svc": 10,
-}
+MANY_CLASSES = {"crf": 40, **dict.fromkeys(MARGINS, 40), "ranker": 10, "hinge": 10, "svc": 10}
 FROM_ZERO = ("svc", "hinge")
 STARTS = ("zero", "other", "walk")
 STRENGTHS = ("l1", "l2", "group_l1")
@@ -252,9 +246,7 @@ class Case:
     problem: Problem
     read: Any
     is_solved_on: bool = True
-    before: list[dict[str, float]] = field(
-        default_factory=list
-    )  # strengths of the fits that lead to the start
+    before: list[dict[str, float]] = field(default_factory=list)  # strengths of fits that lead to the start
     is_walk: bool = False
 
     def fit(self) -> Any:
@@ -337,13 +329,9 @@ def flat_case(random: np.random.Generator, kind: str) -> Case:
     x = features(random, trouble, n_items, int(random.integers(2, 6)))
     y = labels_of(random, trouble, x, n_classes)
     c = 10.0 ** random.uniform(-6, 6, n_items) if trouble == "weights" else np.ones(n_items)
-    intercept = (
-        str(random.choice(["free", "penalised", "none"])) if kind not in ("taxonomy", "svc") else "none"
-    )
-    settings: dict[str, Any] = {
-        "tol": float(random.choice([0.1, 0.03, 1e-2, 1e-3, 1e-4])),
-        "max_iter": MAX_ITER,
-    }
+    has_intercept = kind not in ("taxonomy", "svc")
+    intercept = str(random.choice(["free", "penalised", "none"])) if has_intercept else "none"
+    settings: dict[str, Any] = {"tol": float(random.choice(TOLERANCES)), "max_iter": MAX_ITER}
     given: Any = scipy.sparse.csr_array(x) if trouble == "sparse" or random.random() < 0.2 else x
     full = x if intercept == "none" else np.hstack([x, np.ones((n_items, 1))])
     others = (np.arange(n_classes) != y[:, None]).astype(float)
@@ -351,17 +339,13 @@ def flat_case(random: np.random.Generator, kind: str) -> Case:
         strength = float(10.0 ** random.uniform(-3, 3))
         loss = Loss("hinge", differences_of(full, np.eye(n_classes), y), strength * c, others)
         model = MulticlassSVC(C=strength, kernel="linear", **settings)
-        problem = problem_of(
-            loss, {"l2": 1.0}, np.zeros(full.shape[1] * n_classes, bool), np.empty((0, 1), int), False
-        )
-        return Case(
-            f"svc, {trouble}",
-            model,
-            (x, y),
-            c,
-            problem,
-            lambda m: m.decision_function(np.eye(x.shape[1])).T.ravel(),
-        )
+        is_free = np.zeros(full.shape[1] * n_classes, bool)
+        problem = problem_of(loss, {"l2": 1.0}, is_free, np.empty((0, 1), int), False)
+
+        def decisions(m: Any) -> Array:
+            return m.decision_function(np.eye(x.shape[1])).T.ravel()
+
+        return Case(f"svc, {trouble}", model, (x, y), c, problem, decisions)
     settings["stop"] = str(random.choice(["estimate", "estimate", "certificate"]))
     penalty = str(random.choice([*FLAT_PENALTIES] if kind != "taxonomy" else ["l1", "elastic-net", "l2"]))
     solvers = KINKED[:4] if kind == "taxonomy" and penalty != "l2" else FLAT_PENALTIES[penalty]
@@ -374,10 +358,8 @@ def flat_case(random: np.random.Generator, kind: str) -> Case:
         nodes = list(TaxonomyCRF(taxonomy=TREE).fit(x, np.array(LEAVES)[y]).tree_.names)
         above = np.array([[node in (leaf, TREE[leaf]) for node in nodes] for leaf in LEAVES], float)
         n_rows, y_given = len(nodes), np.array(LEAVES)[y]
-        loss, model = (
-            Loss("likelihood", differences_of(full, above, y), c),
-            TaxonomyCRF(taxonomy=TREE, **settings),
-        )
+        loss = Loss("likelihood", differences_of(full, above, y), c)
+        model = TaxonomyCRF(taxonomy=TREE, **settings)
     else:
         settings |= {"penalty": penalty, "fit_intercept": intercept != "none"}
         settings |= {"penalize_intercept": intercept == "penalised"}
@@ -390,10 +372,10 @@ def flat_case(random: np.random.Generator, kind: str) -> Case:
             sets = np.eye(n_classes)[y]
             sets[random.random(n_items) < 0.3, 0] = 1.0
             d, counts = pairs_of(full, sets)
-            loss, model, y_given = (
+            loss, y_given, model = (
                 Loss("squares", d, c, counts),
-                MultilabelRanker(**settings),
                 sets.astype(int),
+                MultilabelRanker(**settings),
             )
         elif kind == MARGINS[0]:
             loss, model = Loss("squares", d, c, others), MulticlassClassifier(loss=kind, **settings)
@@ -437,11 +419,15 @@ def chain_case(random: np.random.Generator) -> Case:
     penalty = str(random.choice(["l1", "elastic-net", "l2", "l1/l2"]))
     solvers = {"l2": SMOOTH, "l1/l2": ("auto", "spa-rsa")}.get(penalty, KINKED)
     strengths = strengths_of(random, penalty)
-    settings = (
-        {"l1": 0.0, "l2": 0.0} | strengths | {"solver": str(random.choice(solvers)), "max_iter": MAX_ITER}
-    )
+    settings = {
+        "l1": 0.0,
+        "l2": 0.0,
+        **strengths,
+        "solver": str(random.choice(solvers)),
+        "max_iter": MAX_ITER,
+    }
     settings |= {"stop": str(random.choice(["estimate", "estimate", "certificate"]))}
-    settings |= {"tol": float(random.choice([0.1, 0.03, 1e-2, 1e-3, 1e-4]))}
+    settings |= {"tol": float(random.choice(TOLERANCES))}
     paths = np.array([*product(range(CLASSES), repeat=LENGTH)])
     states = np.eye(CLASSES)[paths]
     x = x.reshape(n_items, LENGTH, -1)

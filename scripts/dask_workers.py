@@ -259,14 +259,7 @@ def cluster_of_hosts(n_workers: int, rate: str, delay: float) -> Iterator[Any]:
                 stack.enter_context(process(sys.executable, __file__, "relay", *relayed))
             module, scheduler = "distributed.cli.dask_worker", f"tcp://10.77.{number}.1:{SCHEDULER}"
             worker = (
-                sys.executable,
-                "-m",
-                module,
-                scheduler,
-                "--no-nanny",
-                "--nthreads",
-                "1",
-                "--no-dashboard",
+                f"{sys.executable} -m {module} {scheduler} --no-nanny --nthreads 1 --no-dashboard".split()
             )
             options = ("--listen-address", "tcp://0.0.0.0:9000", *contact)
             stack.enter_context(process("ip", "netns", "exec", name, *worker, *options))

@@ -74,12 +74,8 @@ of the data and looks at the test items. The reference optimum F* is the best va
 the true one it can be is certified. A run of figures 2 to 4 ends 1e-7 above F*, or by its limit of seconds.
 
 {CONSTANTS}"""
-PAGE = Page(
-    "Block coordinate descent: the paper's study",
-    INTRODUCTION,
-    "reproduce_bcd.py",
-    ("figure-2", "figure-3", "figure-4", "figure-5", "table-2"),
-)
+SECTIONS = ("figure-2", "figure-3", "figure-4", "figure-5", "table-2")
+PAGE = Page("Block coordinate descent: the paper's study", INTRODUCTION, "reproduce_bcd.py", SECTIONS)
 NOTES = {
     "news20": "News20: 20 Newsgroups, tf-idf over the words of the by-date training part, 130,108 of them; the paper "
     "has 130,088, and does not say how it weighs them.",

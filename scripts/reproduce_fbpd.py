@@ -40,12 +40,8 @@ from crfqn.papers.chierchia2015.regularised import FBPD
 from crfqn.papers.zhong2014.prox_gd import FISTA, ProxGD
 from crfqn.solvers.protocols import Requirements, State, requirements
 
-LOSSES = {
-    "hinge": "hinge",
-    "square": "squared-hinge",
-    "logit": "logistic",
-    "one-vs-all": "multitask-squared-hinge",
-}
+LOSSES = {"hinge": "hinge", "square": "squared-hinge", "logit": "logistic"}
+LOSSES["one-vs-all"] = "multitask-squared-hinge"
 CONSTRAINED = "Algorithm 2"
 LIBLINEAR = "Crammer-Singer, liblinear"
 CHANGE = 1e-5  # of the weights in a step: the paper's rule
@@ -68,12 +64,8 @@ stands in figure 4 for that of SVM-struct, which is not to be had as a package. 
 16,000, and their logarithms have mean 0 and variance 1 within each patient (Dudoit, Fridlyand and Speed 2002), less
 each gene's mean over the training patients; the paper does not say how. The best alpha is that with the fewest errors
 on the test part, as in the paper: no estimate of how well a model will do."""
-PAGE = Page(
-    "Sparse multiclass SVM: the paper's study",
-    INTRODUCTION,
-    "reproduce_fbpd.py",
-    ("table-1", "figure-1", "figure-2", "figure-3", "figure-4"),
-)
+SECTIONS = ("table-1", "figure-1", "figure-2", "figure-3", "figure-4")
+PAGE = Page("Sparse multiclass SVM: the paper's study", INTRODUCTION, "reproduce_fbpd.py", SECTIONS)
 
 
 class Figure(NamedTuple):
@@ -196,15 +188,11 @@ def scattering(x: NDArray[np.float64]) -> tuple[NDArray[np.float32], NDArray[np.
             "scattering needs kymatio, which is not installed here: pip install 'crfqn[scattering]'"
         ) from None
     transform = Scattering2D(J=SCALES, shape=(28, 28), max_order=WAVELETS)
-    found = np.concatenate(
-        [
-            transform(part.reshape(-1, 28, 28).astype(np.float32))
-            for part in np.array_split(x, max(len(x) // 500, 1))
-        ]
-    )
-    n_paths = found.shape[1]
-    places = np.tile(np.arange(found[0, 0].size), n_paths)
-    return found.reshape(len(x), -1), places
+    images = x.reshape(-1, 28, 28).astype(np.float32)
+    parts = np.array_split(images, max(len(x) // 500, 1))
+    coefficients = np.concatenate([transform(part) for part in parts])  # (images, paths, 7 or more, as many)
+    places = np.tile(np.arange(coefficients[0, 0].size), coefficients.shape[1])
+    return coefficients.reshape(len(x), -1), places
 
 
 @cache

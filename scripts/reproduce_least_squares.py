@@ -79,11 +79,9 @@ thread. The paper leaves open how random features of MNIST are made; here they a
 length, their first {COMPONENTS} principal components, component i times its variance to the power {DAMPING:g}, for the
 kernel exp(-||x - x'||^2 / s) with s = {SCALE:g} (stages: {STAGE_SCALE:g}). l2 = {RIDGE:g} n for n items (a stage:
 {STAGE_RIDGE:g} n). Steps of the logistic link are plain ones, as printed."""
+SECTIONS = ("table-1", "table-2", "figure-1", "figure-2", "figure-3", "figure-4")
 PAGE = Page(
-    "Least squares revisited: the paper's study",
-    INTRODUCTION,
-    "reproduce_least_squares.py",
-    ("table-1", "table-2", "figure-1", "figure-2", "figure-3", "figure-4"),
+    "Least squares revisited: the paper's study", INTRODUCTION, "reproduce_least_squares.py", SECTIONS
 )
 
 

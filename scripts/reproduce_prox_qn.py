@@ -313,12 +313,8 @@ TABLES: Mapping[str, Sequence[Case]] = {
     "2": [Case(LSHTC1, l1) for l1 in (0.5, 1.0, 2.0)],
 }
 
-PAGE = Page(
-    "The paper's study",
-    INTRODUCTION,
-    "reproduce_prox_qn.py",
-    (*(f"figure-{name}" for name in FIGURES), *(f"table-{name}" for name in TABLES), "superlinear"),
-)
+SECTIONS = (*(f"figure-{name}" for name in FIGURES), *(f"table-{name}" for name in TABLES), "superlinear")
+PAGE = Page("The paper's study", INTRODUCTION, "reproduce_prox_qn.py", SECTIONS)
 
 
 class Paper(Publisher):

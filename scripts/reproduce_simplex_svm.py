@@ -59,11 +59,9 @@ via Euclidean projection onto the simplex*, ICPR 2014, measured again: dual deco
 once and visited in that order, no shrinking, no intercept, C = 1 (.01 on Amazon7), 4/5 of the items for training,
 stratified. Seconds are those of the processor, on one core; the clock stands still while a pass is evaluated. Loose
 bisection leaves the feasible set: dual objectives are those of the variables projected back."""
+SECTIONS = ("figure-1", "figure-2", "figure-3", "figure-4", "table-2")
 PAGE = Page(
-    "Projections onto the simplex: the paper's study",
-    INTRODUCTION,
-    "reproduce_simplex_svm.py",
-    ("figure-1", "figure-2", "figure-3", "figure-4", "table-2"),
+    "Projections onto the simplex: the paper's study", INTRODUCTION, "reproduce_simplex_svm.py", SECTIONS
 )
 
 

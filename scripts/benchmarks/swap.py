@@ -130,25 +130,11 @@ def swap(
                 ours, theirs = (float(np.median([fit.seconds for fit in runs])) for runs in fits.values())
                 first, peer = (runs[0] for runs in fits.values())
                 ratios[key], lost[key], report.numbers[key] = ours / theirs, peer.f1 - first.f1, fits
-                cells = [
-                    f"{theirs:.2f}",
-                    f"{ours:.2f}",
-                    f"{ours / theirs:.2f}",
-                    f"{peer.f1:.4f}",
-                    f"{first.f1:.4f}",
-                ]
+                cells = [f"{each:.2f}" for each in (theirs, ours, ours / theirs)]
+                cells += [f"{peer.f1:.4f}", f"{first.f1:.4f}"]
                 rows.append([name, str(n_iterations), *cells, str(len(first.losses) - 1), first.ended])
-    head = [
-        "data",
-        "max_iterations",
-        "CRFsuite, s",
-        "crfqn, s",
-        "share",
-        "F1: CRFsuite",
-        "crfqn",
-        "iterations",
-    ]
-    report.tables.append(Table("Fit", [*head, "ended"], rows))
+    head = ["data", "max_iterations", "CRFsuite, s", "crfqn, s", "share", "F1: CRFsuite"]
+    report.tables.append(Table("Fit", [*head, "crfqn", "iterations", "ended"], rows))
     middle = float(np.median([*ratios.values()]))
     worst, largest = max(ratios, key=ratios.__getitem__), max(lost, key=lost.__getitem__)
     share = "share of CRFsuite's processor time, median"

@@ -226,26 +226,24 @@ def own_table(title: str, comparison: Comparison) -> Table:
         """Seconds and passes until a row of the run."""
         return "-" if row is None else f"{run.seconds[row]:.2f} ({run.facts['row_passes'][row]:.1f})"
 
-    head = [
-        "l1",
-        "",
-        f"s (passes) to {shown(LEVEL)}",
-        f"s (passes) to certified {shown(LEVEL)}",
+    head = ["l1", "", f"s (passes) to {shown(LEVEL)}", f"s (passes) to certified {shown(LEVEL)}"]
+    head += [
         "gap at the end",
+        "objective",
+        "non-zeros",
+        "accuracy",
+        "hierarchical F1",
+        "peak memory, MB",
+        "file, kB",
     ]
-    head += ["objective", "non-zeros", "accuracy", "hierarchical F1", "peak memory, MB", "file, kB"]
     rows = []
     for l1 in comparison.tree:
         for structure, judged in (("taxonomy", comparison.tree), ("flat", comparison.flat)):
             if l1 in judged:
                 run, verdict = judged[l1]
                 proved = first_row(run.facts["gaps"] <= LEVEL)
-                row = [
-                    f"{l1:g}",
-                    structure,
-                    cost(run, run.row_at(verdict.objective, LEVEL)),
-                    cost(run, proved),
-                ]
+                reached = run.row_at(verdict.objective, LEVEL)
+                row = [f"{l1:g}", structure, cost(run, reached), cost(run, proved)]
                 row += [f"{run.facts['gap']:.1e}", f"{verdict.objective:,.2f}", f"{run.n_nonzero:,}"]
                 row += [f"{verdict.accuracy:.4f}", f"{verdict.hierarchical_f1:.4f}"]
                 rows.append([*row, f"{run.peak_bytes / 1e6:.0f}", f"{run.facts['file_bytes'] / 1e3:.0f}"])

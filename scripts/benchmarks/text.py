@@ -468,11 +468,6 @@ def text(
             "flat L2: LogisticRegression's seconds over crfqn's", ratios, 1.0, 2.0
         )
     optima = {f"{each.name}, {each.penalty.name}": each.optimum for each in trainings}
-    report.numbers = {
-        "optima": optima,
-        "trainings": trainings,
-        "uses": uses,
-        "memory": memory,
-        "flats": flats,
-    }
+    report.numbers = {"optima": optima, "trainings": trainings, "uses": uses}
+    report.numbers |= {"memory": memory, "flats": flats}
     finish(report, output)

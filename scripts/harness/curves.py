@@ -298,13 +298,11 @@ class Study:
         """The reference optimum of each problem, and the curves of the figure's methods."""
         for case in figure.cases:
             self.run(case, figure.solvers)
-        return {
-            case: (
-                self.folder.optima[str(case)].value,
-                [self.curves[case, name] for name in figure.solvers if (case, name) in self.curves],
-            )
-            for case in figure.cases
-        }
+        measured = {}
+        for case in figure.cases:
+            curves = [self.curves[case, name] for name in figure.solvers if (case, name) in self.curves]
+            measured[case] = self.folder.optima[str(case)].value, curves
+        return measured
 
     def run(self, case: Any, names: Sequence[str]) -> None:
         """Run what has not been run yet; the folder remembers the best value."""
