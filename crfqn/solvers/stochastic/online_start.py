@@ -16,6 +16,9 @@ from crfqn.solvers.protocols import Objective, Penalty, Point, State
 from crfqn.solvers.stochastic.sgd import SGDL1, start_online
 from crfqn.solvers.stochastic.state import SGDState
 
+# Below it a fit without the epochs takes 10 to 20 ms longer, and the first one of an installation 10 s less: steps on
+# items, and the sparse curvature of the many weights that they set, are half of all kernels' compilation.
+FEWEST_POSITIONS = 2500
 FEW_WEIGHTS = 1000  # metrics know how all of them depend on each other: nothing to win by a better start
 MOST_WEIGHTS = 10_000_000  # two dense numbers each, 160 MB
 ONLINE = SGDL1(calibration_items=300)
@@ -30,7 +33,8 @@ class OnlineStart:
     dearest: float = 4.0
 
     def suits(self, objective: Objective, penalty: Penalty) -> bool:
-        """Return whether to learn item by item, as `SGDL1` does: one l1 and l2 for all weights, and text."""
+        """Return whether to learn item by item, as `SGDL1` does: one l1 and l2 for all weights, and text
+        that is long enough."""
         operations = objective.operations
         return (
             self.epochs > 0
@@ -38,6 +42,7 @@ class OnlineStart:
             and penalty.is_uniform
             and operations.has_sequences
             and operations.has_rare_features
+            and objective.n_positions >= FEWEST_POSITIONS
             and objective.n_coords > FEW_WEIGHTS
             and objective.n_node_coords <= MOST_WEIGHTS
             and operations.of_epoch <= self.dearest * operations.of_pass
