@@ -134,7 +134,7 @@ class WithoutShrinking(Solver):
             shrinking=ByShareOfBound(margin=NEVER),
             entry=AllCoordinates(),
             cooling=ALMOST_NOTHING,
-            sweeps=PricedSweeps(self.sweeps, tolerance=0.0),
+            sweeps=PricedSweeps(self.sweeps),
             warm_start=None,
         )
         return solver.steps(objective, penalty, start)

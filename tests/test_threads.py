@@ -381,7 +381,7 @@ def quadratic_model():
     with Pool(2) as pool:
         d, base_d = np.zeros(n), np.zeros(n, np.float32)
         problem = Subproblem(
-            QuadraticModelArrays(*metric), np.zeros(n), random.normal(size=n), np.zeros(n), Limits(4, 0.0, np.inf)
+            QuadraticModelArrays(*metric), np.zeros(n), random.normal(size=n), np.zeros(n), Limits(4, np.inf)
         )
         local.descend(problem, d, base_d, pool)
 

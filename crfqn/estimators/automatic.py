@@ -73,10 +73,7 @@ FOR_FLAT = ProxQN(entry=TopViolators(500))
 # metric cost more than what the last sweeps win.
 FOR_LIKELIHOODS = ProxQN(sweeps=PricedSweeps(most=20))
 FOR_MARGINS = ProxQN(
-    warm_start=None,
-    metric=TokenWise(n_positions=6000),
-    sweeps=PricedSweeps(20, tolerance=0.2),
-    entry=TopViolators(1000),
+    warm_start=None, metric=TokenWise(n_positions=6000), sweeps=PricedSweeps(20), entry=TopViolators(1000)
 )
 
 # For losses over rows of dense features, by the names that the table of losses has for them.

@@ -40,12 +40,11 @@ class QuadraticModelArrays(NamedTuple):
 class Limits(NamedTuple):
     """When coordinate descent ends.
 
-    most, tolerance : of sweeps; of a sweep's largest move, times the coordinate's curvature, as a share of the first's
+    most : sweeps
     step_operations : of a step beside its sweeps, which these are weighed against; infinite: they are not
     """
 
     most: int
-    tolerance: float
     step_operations: float
 
 
@@ -139,9 +138,9 @@ def descend(problem, l1, l2, d, base_d):
         curvature[j] = own_curvature(diagonal[j], q[j], q_hat[j]) + damping[j] + l2[j]
         if d[j] != 0:
             add_scaled(d_hat, q_hat[j], d[j])
-    first_move, won, spent = 0.0, 0.0, limits.step_operations
+    won, spent = 0.0, limits.step_operations
     for sweep in range(limits.most):
-        largest_move, gain, operations = 0.0, 0.0, (COORDINATE + q.shape[1]) * n
+        gain, operations = 0.0, (COORDINATE + q.shape[1]) * n
         for j in range(n):
             base_part = base_d[j] if is_matrix else diagonal[j] * d[j]
             c = w[j] + d[j]
@@ -155,11 +154,7 @@ def descend(problem, l1, l2, d, base_d):
                 add_base_row(base_d, model, j, np.float32(z))
                 operations += row_operations(model, j)
                 gain += 0.5 * a * z * z
-                move = a * (z if z > 0.0 else -z)
-                largest_move = move if move > largest_move else largest_move
-        if sweep == 0:
-            first_move = largest_move
         won, spent = won + gain, spent + operations
-        if largest_move <= limits.tolerance * first_move or is_worth_less(gain, operations, won, spent):
+        if gain == 0.0 or is_worth_less(gain, operations, won, spent):
             return sweep + 1
     return limits.most

@@ -370,6 +370,6 @@ def descend_groups(threads, n_members, rank, subproblem, penalty, d, base_d):
             base_d[first:last] = 0.0
             return sweep + 1
         won, spent = won + work.sweep[0], spent + work.sweep[1]
-        if move <= limits.tolerance * first_move or is_worth_less(work.sweep[0], work.sweep[1], won, spent):
+        if move == 0.0 or is_worth_less(work.sweep[0], work.sweep[1], won, spent):
             return sweep + 1
     return limits.most

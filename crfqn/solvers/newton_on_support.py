@@ -68,15 +68,22 @@ def is_small(objective: Objective, penalty: Penalty, point: Point) -> bool:
 
 
 def newton_step(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | None:
-    """Return the first acceptable of the points w + d, w + d / 2, ...; None if trial is none."""
+    """Return the first acceptable of the points w + d, w + d / 2, ...; None if none is."""
     inside = np.flatnonzero((here.w != 0) | here.penalty.is_smooth(here.coords))
-    coords, w = here.coords[inside], here.w[inside]
-    system = newton_system(objective, here, inside)
-    if system is None:
+    n, coords, w = inside.size, here.coords[inside], here.w[inside]
+    if n == 0 or price_of_step(objective, n) > MOST_OPERATIONS:
         return None
-    slopes, hessian = system
+    # Gradient and Hessian of the whole objective, (n,) and (n, n).
+    local = here.penalty.at(coords)
+    columns = [column for one in np.eye(n) if (column := local.hessian_times(w, one)) is not None]
+    model = here.point.hessian_model(coords, objective.n_positions, n) if columns else None
+    if model is None:
+        return None
+    loss_hessian = model if isinstance(model, np.ndarray) else model.toarray()
+    hessian = loss_hessian.astype(np.float64) + np.stack(columns)
+    slopes = here.g[inside] + local.gradient(w)
     for ridge in RIDGES:
-        d = -solved(hessian, slopes, ridge)
+        d = -solve_with_ridge(hessian, slopes, ridge)
         slope = float(slopes @ d)
         if slope < 0:
             break
@@ -84,7 +91,10 @@ def newton_step(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | No
         return None
 
     def attempt(length: float) -> Trial[ScreenedPoint | None] | None:
-        v = kept_in_orthant(here.penalty, coords, w, w + length * d)
+        v = w + length * d
+        # Zero where the penalty has a kink between w and v: a sign changes, or a row turns round.
+        has_turned = local.blocks.spread(local.blocks.total(w * v) <= 0) & (local.threshold > 0)
+        v[has_turned | ((w * v <= 0) & (here.penalty.l1_of(coords) > 0))] = 0.0
         trial = accepted(objective, here, coords, v, -length * slope)
         if trial is None and is_hidden(-length * slope, here.value):
             return None
@@ -99,40 +109,13 @@ def price_of_step(objective: Objective, n: int) -> float:
     return float(n**3 + objective.n_positions * (n**2 + EDGE_PAIR * n_edges**2))
 
 
-def newton_system(
-    objective: Objective, here: ScreenedPoint, inside: NDArray[np.intp]
-) -> tuple[Vector, NDArray[np.float64]] | None:
-    """Return gradient and Hessian of the whole objective, (n,) and (n, n), at the places `inside` of `here`."""
-    n, coords = inside.size, here.coords[inside]
-    if n == 0 or price_of_step(objective, n) > MOST_OPERATIONS:
-        return None
-    local, w = here.penalty.at(coords), here.w[inside]
-    columns = (local.hessian_times(w, one) for one in np.eye(n))
-    bent = [column for column in columns if column is not None]
-    if not bent:
-        return None
-    model = here.point.hessian_model(coords, objective.n_positions, n)
-    if model is None:
-        return None
-    dense = model if isinstance(model, np.ndarray) else model.toarray()
-    return here.g[inside] + local.gradient(w), dense.astype(np.float64) + np.stack(bent)
-
-
-def solved(hessian: NDArray[np.float64], slopes: Vector, ridge: float) -> Vector:
+def solve_with_ridge(hessian: NDArray[np.float64], slopes: Vector, ridge: float) -> Vector:
     """Return (H + ridge D)^-1 slopes, D the diagonal; coordinates without curvature stay where they are."""
     diagonal = np.diagonal(hessian)
     scale = np.divide(1.0, np.sqrt(np.abs(diagonal)), out=np.zeros(slopes.size), where=diagonal > 0)
     scaled = hessian * scale[:, None] * scale
     scaled[np.diag_indices_from(scaled)] = 1.0 + ridge
     return scale * np.linalg.solve(scaled, scale * slopes)
-
-
-def kept_in_orthant(penalty: Penalty, coords: Coords, w: Vector, v: Vector) -> Vector:
-    """Return v, zero where the penalty has a kink between it and w: a sign changes, or a row turns round."""
-    local, product = penalty.at(coords), w * v
-    has_turned = local.blocks.spread(local.blocks.total(product) <= 0) & (local.threshold > 0)
-    has_changed = (product <= 0) & (penalty.l1_of(coords) > 0)
-    return np.where(has_turned | has_changed, 0.0, v)
 
 
 def enter(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | None:
@@ -143,11 +126,10 @@ def enter(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | None:
     outside = np.flatnonzero(is_zero & (violation > 0))
     if outside.size == 0 or violation[outside].max() <= violation[~is_zero].max(initial=0.0):
         return None
-    coords, g = here.coords[outside], here.g[outside]
-    point = here.point
-    sizes = point.curvature(coords).diagonal + FLOOR * point.feature_scale(coords)
-    length = 1.0 / float(sizes.sum())
-    v = here.penalty.prox(coords, -length * g, length)
+    coords, point = here.coords[outside], here.point
+    curvature = point.curvature(coords).diagonal + FLOOR * point.feature_scale(coords)
+    length = 1.0 / float(curvature.sum())
+    v = here.penalty.prox(coords, -length * here.g[outside], length)
     gain = 0.5 * float(v @ v) / length
     return accepted(objective, here, coords, v, gain) if v.any() else None
 
@@ -164,9 +146,8 @@ def accepted(
     unseen = NOISE * ROUNDING * abs(here.value)
     if not trial.value <= here.value + unseen:
         return None
-    is_visible = here.value - trial.value > max(1e-4 * predicted_decrease, unseen)
-    is_better = trial.violation <= LEAST_GAIN * here.violation
-    return trial if is_visible or is_better else None
+    is_lower = here.value - trial.value > max(1e-4 * predicted_decrease, unseen)
+    return trial if is_lower or trial.violation <= LEAST_GAIN * here.violation else None
 
 
 def steps_worth_taking(n_passes: float, of_pass: float) -> int:

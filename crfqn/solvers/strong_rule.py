@@ -7,7 +7,7 @@ break the rule join, and it goes on until none does. This last scan is the next 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from crfqn.solvers.protocols import (
     State,
     requirements,
 )
-from crfqn.solvers.screened_point import screen_point
+from crfqn.solvers.screened_point import ScreenedPoint, screen_point
 
 PATIENCE = 0.5  # of the gap that was hoped for at the last scan: when it is time for another
 WEAKEST = 0.5  # of l1: a threshold below it would let in more than a sweep over all coordinates costs
@@ -97,9 +97,9 @@ class StrongRule(Solver):
             self.point = state.point
             yield state
 
-    def restricted_steps(  # type: ignore[no-untyped-def]
+    def restricted_steps(
         self, objective: Objective, penalty: Any, start: Point, goal: float, scale: float
-    ):
+    ) -> Generator[State, None, State]:
         """Yield steps until the restricted problem is solved to the relative gap `goal`; returns the last state."""
         value, dual_value, hoped = np.inf, -np.inf, goal
         for state in self.solver.steps(objective, penalty, start):
@@ -120,8 +120,8 @@ class StrongRule(Solver):
                 break
         return state
 
-    def check(self, penalty: Penalty, point: Point, candidates: Coords):  # type: ignore[no-untyped-def]
-        """Scan the full gradient; returns what is seen, and the coordinates that break the rule."""
+    def check(self, penalty: Penalty, point: Point, candidates: Coords) -> tuple[ScreenedPoint, Coords]:
+        """Scan the full gradient; returns the screened point, and the coordinates that break the rule."""
         if self.after > 0:
             point.screen(min(penalty.l1, strong_threshold(self.after, penalty.l1) or penalty.l1))
         self.point = point

@@ -1,211 +1,421 @@
-"""What each heuristic of Prox-QN gains: passes and seconds with one of them switched off, over the development sets.
+"""What each mechanism of the solvers gains: every fit with one of them switched off, beside the default.
 
-Every set is trained by the default and then by each variant, in turns, until the objective is within 1e-3 and 1e-4 of
-what a long run has found. Passes are the same on every machine, seconds are the processor's, on one thread. A heuristic
-stays that saves 10 % somewhere and costs 5 % nowhere else, or that a set needs to be solved at all.
+A case is a set of items and an estimator with its default strengths. It is fitted twice: as users do, to the default
+tolerance, with the score on held-out items; and until the objective is within 1e-3 of the lowest that is known. Passes
+are the same on every machine. Seconds are of the processor, on one thread, the default and the variants by turns; a
+variant that takes the same steps as the default has the default's seconds. Results are appended to a file of JSON
+lines, and a run that finds its file goes on where it has ended.
+
+A mechanism stays if it saves 10 % in the median of some three cases.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from time import process_time
 from typing import Annotated, Any
+from unittest.mock import PropertyMock, patch
 
 import numpy as np
 import typer
-from harness.default_sets import QUICK, TunedSet, digits, docstrings, mnist, texts, tree_of_recipe, words
+from harness.default_sets import MULTILABEL, QUICK, SETS, TunedSet, digits
 from harness.measuring import quietly, say
 from harness.options import Output, some_of
 from harness.problems import Problem
 from harness.report import Report, Table, finish
-from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.datasets import load_breast_cancer, load_wine
 
 from benchmarks.crfqn_fits import Clock
-from crfqn import ChainCRF, MulticlassCRF, TaxonomyCRF
+from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF
 from crfqn.errors import CrfqnError
-from crfqn.estimators.automatic import FOR_FLAT
+from crfqn.solvers.coordinate.row_descent import RowDescent
+from crfqn.solvers.dual import decomposition_state
+from crfqn.solvers.dual.frank_wolfe_state import FrankWolfeState
 from crfqn.solvers.prox_qn import Diagonal, ProxQN, Stage, TopViolators
 
-LEVELS = (1e-3, 1e-4)  # relative distances from the lowest objective
-MOST_TIMES = 5.0  # the passes of the default: then a variant is stopped
-ALLOWANCE = 30.0  # passes besides
-TOL = 1e-5  # of the run that finds the lowest objective
+NEAR = 1e-3  # relative distance from the lowest objective
+REFERENCE = {"tol": 1e-4, "stop": "estimate", "max_iter": 2000}  # of the fit that finds it
+REFERENCE_SECONDS = 20.0
+MOST_TIMES, ALLOWANCE = 3.0, 20.0  # passes of a variant, as a multiple of the default's, and more
 NEVER = 10**9
-Change = Callable[[ProxQN], ProxQN]
-Costs = dict[str, np.ndarray]  # passes and seconds to each of LEVELS, infinite where a run did not get there
+SAME = 1e-12  # relative difference of objectives after as many passes: the same steps
+TURNS, TURN_SECONDS = 3, 2.0  # at most so many turns, fewer where they take longer than that together
+PROX_QN, ROWS, DUAL, MARGIN, LBFGS = "Prox-QN", "row descent", "dual", "Frank-Wolfe", "L-BFGS"
 
 
-def part(name: str, **settings: Any) -> Change:
-    """Change settings of a part of the method."""
-    return lambda solver: replace(solver, **{name: replace(getattr(solver, name), **settings)})
+# ---- mechanisms, and how they are switched off
 
 
-def constants(**settings: Any) -> Change:
-    """Change constants."""
+@dataclass(frozen=True)
+class Mechanism:
+    """A mechanism of a solver; off : returns the context in which it is switched off."""
+
+    solver: str
+    off: Callable[[], Any]
+
+
+def prox_qn(change: Callable[[ProxQN], ProxQN]) -> Mechanism:
+    """Return a mechanism of Prox-QN, switched off by a change of the solver's settings."""
+    return Mechanism(PROX_QN, lambda: changed_steps(ProxQN, change))
+
+
+def changed_steps(solver: Any, change: Callable[[Any], Any]) -> Any:
+    """Let every solver of a class step with changed settings, the automatic choice's among them."""
+    steps = solver.steps
+    return patch.object(solver, "steps", lambda self, *problem: steps(change(self), *problem))
+
+
+def part(name: str, **settings: Any) -> Mechanism:
+    """Return a mechanism that settings of a part of Prox-QN switch off, where the part has them."""
+
+    def change(solver: ProxQN) -> ProxQN:
+        old = getattr(solver, name)
+        has_settings = all(hasattr(old, setting) for setting in settings)
+        return replace(solver, **{name: replace(old, **settings)}) if has_settings else solver
+
+    return prox_qn(change)
+
+
+def constants(**settings: Any) -> Mechanism:
+    """Return a mechanism that a constant of Prox-QN switches off."""
     return part("constants", **settings)
 
 
-OFF: dict[str, Change] = {
-    "token-wise metric: its diagonal": lambda solver: replace(solver, metric=Diagonal()),
-    "priced sweeps: all of them": part("sweeps", is_priced=False),
-    "sweeps end when moves are small: never": part("sweeps", tolerance=0.0),
-    "top violators come in: all do": lambda solver: replace(solver, entry=TopViolators(None)),
-    "epoch no better than what waits: as without": part("entry", outside=0.0),
-    "zeros leave: none does": part("shrinking", margin=1.0),
-    "zeros leave in numbers: each at once": part("shrinking", least=0.0),
-    "few weights to the end: as others": lambda solver: replace(solver, few_weights=0),
-    "warm start: none": lambda solver: replace(solver, warm_start=None),
-    "warm start, strong penalties first: none": part("warm_start", stages=(Stage(16, 1.0), Stage(4, 1.0))),
-    "text item by item: in samples": constants(online_epochs=0),
-    "sampled_positions: as later": constants(sampled_positions=1500),
-    "stage_steps: no limit": constants(stage_steps=NEVER),
-    "growing_share: all positions": part("metric", growing_share=1.0),
-    "metric anew: never": part("metric", refresh=NEVER),
-    "exhausted: never": constants(exhausted=0.0),
+@contextmanager
+def sparse_rows() -> Iterator[None]:
+    """Let the dual methods read dense items as sparse ones."""
+    with patch.object(decomposition_state, "DenseMap", ()):
+        yield
+
+
+MECHANISMS: dict[str, Mechanism] = {
     "progress: none ends an epoch": constants(progress=0.0),
     "outdated: never": constants(outdated=-np.inf),
     "warm_share: 1": constants(warm_share=1.0),
     "least_share: 0": constants(least_share=0.0),
-    "majorant: none": constants(residual_share=0.0, least_majorant=0.0),
-    "residual_share: 0": constants(residual_share=0.0),
-    "least_majorant: 0": constants(least_majorant=0.0),
-    "coordinates held back: all alike": constants(noticeable=np.inf, patience=1),
-    "noticeable: whatever it is": constants(noticeable=0.0),
-    "softening: at once": constants(softening=0.0),
+    "sweeps.tolerance: 0": part("sweeps", tolerance=0.0),
+    "entry.outside: 0": part("entry", outside=0.0),
+    "few_weights: 0": prox_qn(lambda solver: replace(solver, few_weights=0)),
+    "stage_steps: no limit": constants(stage_steps=NEVER),
     "floor: 1e-9": constants(floor=1e-9),
+    "growing_share: 1": part("metric", growing_share=1.0),
     "overhead: 0": constants(overhead=0.0),
-}
+    "softening: 0": constants(softening=0.0),
+    "noticeable: 0": constants(noticeable=0.0),
+    "exhausted: 0": constants(exhausted=0.0),
+    "least_majorant: 0": constants(least_majorant=0.0),
+    "residual_share: 0": constants(residual_share=0.0),
+    "no majorant": constants(residual_share=0.0, least_majorant=0.0),
+    "all coordinates held back alike": constants(noticeable=np.inf, patience=1),
+    "metric never renewed": part("metric", refresh=NEVER),
+    "metric: its diagonal": prox_qn(lambda solver: replace(solver, metric=Diagonal())),
+    "all sweeps": part("sweeps", is_priced=False),
+    "all violators enter": prox_qn(lambda solver: replace(solver, entry=TopViolators(None))),
+    "no zeros leave": part("shrinking", margin=1.0),
+    "zeros leave one by one": part("shrinking", least=0.0),
+    "sampled_positions: 1500": constants(sampled_positions=1500),
+    "text in samples": constants(online_epochs=0),
+    "no strong penalties first": part("warm_start", stages=(Stage(16, 1.0), Stage(4, 1.0))),
+    "no warm start": prox_qn(lambda solver: replace(solver, warm_start=None)),
+    "no Anderson steps": Mechanism(
+        ROWS, lambda: changed_steps(RowDescent, lambda solver: replace(solver, memory=0))
+    ),
+    "no lattice steps": Mechanism(
+        MARGIN,
+        lambda: patch.object(FrankWolfeState, "has_lattices", new_callable=PropertyMock, return_value=False),
+    ),
+    "dense items as sparse rows": Mechanism(DUAL, sparse_rows),
+    "no Gram metric": Mechanism(
+        LBFGS, lambda: patch("crfqn.estimators.automatic.is_narrow", lambda objective: False)
+    ),
+    "no Newton steps at the end": Mechanism(
+        "", lambda: patch("crfqn.solvers.newton_on_support.MOST_OPERATIONS", 0.0)
+    ),
+}  # fmt: skip
+
+
+# ---- cases
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A set, its strengths, and the default solver there."""
+    """A set of items, as many of which as a fit of some seconds takes, an estimator, and the solver it trains with;
+    settings : besides the defaults."""
 
-    make: Callable[[], TunedSet]
-    strengths: dict[str, float]
-    solver: ProxQN = field(default_factory=ProxQN)
+    solver: str
+    load: Callable[[], TunedSet]
+    n_items: int | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    estimator: type | None = None
+
+    def items(self) -> TunedSet:
+        """Return the set, cut to its size."""
+        source = self.load()
+        items = source.items if self.n_items is None else source.items.part(self.n_items)
+        return replace(source, items=items, estimator=self.estimator or source.estimator)
 
 
-def handwriting(n_items: int) -> TunedSet:
-    """The first training words of OCR."""
-    return TunedSet(Problem.of_recipe("models/ocr").part(n_items), ChainCRF)
+def table_of(loader: Any) -> TunedSet:
+    """Return one of scikit-learn's tables, every third row for testing."""
+    x, y = loader(return_X_y=True)
+    x = (x - x.mean(axis=0)) / x.std(axis=0)
+    is_test = np.arange(y.size) % 3 == 2
+    return TunedSet(Problem(x[~is_test], y[~is_test], x[is_test], y[is_test]), MulticlassCRF)
 
 
-def blobs() -> TunedSet:
-    """2,000 made-up sparse items of 12 labels, with 400 features that are alike in groups of four."""
+def generated(
+    n_items: int, n_features: int, n_labels: int, margin: float, condition: float = 1.0
+) -> TunedSet:
+    """Return generated dense items; margin : of the labels' scores beside noise of 1, 0 for labels without noise, which
+    are separable; condition : of the features' covariance."""
     random = np.random.default_rng(0)
-    y = random.integers(0, 12, 2000)
+    scales = np.geomspace(1.0, condition**-0.5, n_features)
+    x = random.normal(size=(2 * n_items, n_features)) * scales
+    weights = random.normal(size=(n_features, n_labels)) * (random.random((n_features, n_labels)) < 0.2)
+    scores = (x / scales) @ weights
+    if margin > 0:
+        scores = margin * scores + random.gumbel(size=scores.shape)
+    y = scores.argmax(axis=1)
+    return TunedSet(Problem(x[:n_items], y[:n_items], x[n_items:], y[n_items:]), MulticlassCRF)
+
+
+def groups_of_features() -> TunedSet:
+    """Return generated sparse items of 12 labels, with 400 features that are alike in groups of four."""
+    random = np.random.default_rng(0)
+    y = random.integers(0, 12, 4000)
     chances = 0.05 + 0.2 * (random.random((12, 100)) < 0.1)
-    found = np.repeat(random.random((2000, 100)) < chances[y], 4, axis=1)
-    x = (found & (random.random(found.shape) < 0.9)).astype(np.float64)
-    return TunedSet(Problem(x, y.astype(str), x[:10], y[:10].astype(str)), MulticlassCRF)
+    x = np.repeat(random.random((4000, 100)) < chances[y], 4, axis=1)
+    x = (x & (random.random(x.shape) < 0.9)).astype(np.float64)
+    return TunedSet(Problem(x[:2000], y[:2000], x[2000:], y[2000:]), MulticlassCRF)
 
 
-def some_mnist() -> TunedSet:
-    """The first 2,000 of MNIST."""
-    found = mnist()
-    return replace(found, items=found.items.part(2000))
+def handwriting() -> TunedSet:
+    """Return the words of OCR, pixels and pairs of pixels."""
+    return TunedSet(Problem.of_recipe("models/ocr"), ChainCRF)
 
 
-CASES = {
-    "chunks-500": Case(lambda: words("conll2000-500"), {"l1": 1.0}),
-    "companies": Case(lambda: words("company"), {"l1": 0.3, "l2": 0.3}),
-    "ocr-1000": Case(lambda: handwriting(1000), {"l1": 15.0}),
-    "docstrings-tree": Case(lambda: docstrings(TaxonomyCRF), {"l1": 1.0}),
-    "banking": Case(lambda: texts("banking77", TfidfVectorizer()), {"l1": 1.0}, FOR_FLAT),
-    "mnist-2000": Case(some_mnist, {"l1": 5.0}, FOR_FLAT),
-    "digits": Case(digits, {"l1": 10.0}, FOR_FLAT),
-    "made-up": Case(blobs, {"l1": 2.0}, FOR_FLAT),
-    "digits-weak": Case(digits, {"l1": 0.01}, FOR_FLAT),
-    "mnist": Case(mnist, {"l1": 10.0}, FOR_FLAT),
-    "ocr": Case(lambda: handwriting(NEVER), {"l1": 100.0}),
-    "lshtc1": Case(lambda: tree_of_recipe("lshtc1-task1"), {"l1": 1.0}),
-    "chunks-2000": Case(lambda: words("conll2000-2000"), {"l1": 1.0}),
+SPARSE = {"l2": 0.0}  # l1 alone
+HINGE = {"loss": "hinge", "penalty": "l2", "l2": 1.0}
+CASES: dict[str, Case] = {
+    "digits": Case(PROX_QN, digits),
+    "digits, weak l1": Case(PROX_QN, digits, settings={"l1": 0.01}),
+    "dense": Case(PROX_QN, lambda: generated(3000, 100, 8, 1.0)),
+    "separable": Case(PROX_QN, lambda: generated(2000, 60, 6, 0.0), settings={"l1": 0.01}),
+    "alike features": Case(PROX_QN, groups_of_features),
+    "leukemia": Case(PROX_QN, SETS["leukemia"]),
+    "companies": Case(PROX_QN, SETS["companies"]),
+    "companies, l1": Case(PROX_QN, SETS["companies"], settings=SPARSE),
+    "persons": Case(PROX_QN, SETS["persons"]),
+    "chunks-500": Case(PROX_QN, SETS["chunks-500"]),
+    "chunks-500, l1": Case(PROX_QN, SETS["chunks-500"], settings=SPARSE),
+    "dutch": Case(PROX_QN, SETS["dutch"], 800),
+    "dutch, l1": Case(PROX_QN, SETS["dutch"], 800, SPARSE),
+    "tweets": Case(PROX_QN, SETS["tweets"], 1500),
+    "entities": Case(PROX_QN, SETS["entities"], 20),
+    "banking": Case(PROX_QN, SETS["banking-tf-idf"], 4000),
+    "docstrings": Case(PROX_QN, SETS["docstrings"]),
+    "docstrings-tree": Case(PROX_QN, SETS["docstrings-tree"]),
+    "imageclef": Case(PROX_QN, SETS["imageclef"], 3000),
+    "news": Case(PROX_QN, SETS["news-tf-idf"], 4000),
+    "mnist": Case(PROX_QN, SETS["mnist"], 2000),
+    "mnist, rows": Case(PROX_QN, SETS["mnist"], 2000, estimator=MulticlassClassifier),
+    "ocr": Case(PROX_QN, handwriting, 1000),
+    "ocr, weak l1": Case(PROX_QN, handwriting, 400, {"l1": 0.1, "l2": 0.0}),
+    "lshtc1": Case(PROX_QN, SETS["lshtc1"], 2000),
+    "news, rows": Case(ROWS, SETS["news-tf-idf"], 4000, estimator=MulticlassClassifier),
+    "banking, rows": Case(ROWS, SETS["banking-tf-idf"], 4000, estimator=MulticlassClassifier),
+    "docstrings, rows": Case(ROWS, SETS["docstrings"], estimator=MulticlassClassifier),
+    "bibtex": Case(ROWS, MULTILABEL["bibtex"], 2000),
+    "yeast": Case(ROWS, MULTILABEL["yeast"], settings={"solver": "bcd"}),
+    "digits, dual": Case(DUAL, digits, settings=HINGE, estimator=MulticlassClassifier),
+    "mnist, dual": Case(DUAL, SETS["mnist"], 2000, HINGE, MulticlassClassifier),
+    "dense, dual": Case(DUAL, lambda: generated(3000, 100, 8, 1.0), None, HINGE, MulticlassClassifier),
+    "companies, margin": Case(MARGIN, SETS["companies"], settings={"loss": "hinge", "l2": 1.0}),
+    "chunks-500, margin": Case(MARGIN, SETS["chunks-500"], settings={"loss": "hinge", "l2": 1.0}),
+    "dutch, margin": Case(MARGIN, SETS["dutch"], 800, {"loss": "hinge", "l2": 1.0}),
+    "wine, l2": Case(LBFGS, lambda: table_of(load_wine), settings={"penalty": "l2", "l2": 0.01}),
+    "cancer, l2": Case(LBFGS, lambda: table_of(load_breast_cancer), settings={"penalty": "l2", "l2": 0.01}),
+    "ill-conditioned, l2": Case(
+        LBFGS, lambda: generated(4000, 100, 4, 1.0, 1e4), settings={"penalty": "l2", "l2": 0.01}
+    ),
+    "wide, l2": Case(LBFGS, lambda: generated(3000, 600, 4, 1.0, 1e4), settings={"penalty": "l2", "l2": 1.0}),
 }
 QUICK_CASES = {
-    "few-digits": Case(QUICK["few-digits"], {"l1": 10.0}, FOR_FLAT),
-    "few-strings": Case(QUICK["few-strings"], {"l1": 10.0}),
+    "few-digits": Case(PROX_QN, QUICK["few-digits"]),
+    "few-strings": Case(PROX_QN, QUICK["few-strings"]),
 }
 
 
-def fit(case: Case, items: TunedSet, solver: Any, target: float, most_passes: float) -> tuple[Clock, Any]:
-    """Train on one thread until the objective is at `target`."""
-    clock = Clock(target, most_passes=most_passes)
-    settings = {**case.strengths, "solver": solver, "n_threads": 1, "tol": TOL, "stop": "certificate"}
-    with quietly():
-        model = items.model(**settings, callback=clock).fit(items.items.X_train, items.items.y_train)
-    return clock, model.result_
+# ---- measurements
 
 
-def costs_of(clock: Clock, lowest: float) -> Costs:
-    """Return what each level took."""
-    found = np.full((2, len(LEVELS)), np.inf)
-    for _, processor, row in reversed(clock.rows):
-        found[:, row.value <= lowest * (1.0 + np.array(LEVELS))] = [[row.passes], [processor]]
-    return dict(zip(("passes", "seconds"), found, strict=True))
+@dataclass(frozen=True)
+class Costs:
+    """Passes, processor seconds and objective of the fit by default, its score on held-out items in percent, and passes
+    and seconds to NEAR, infinite where the limit of passes came first."""
+
+    passes: float
+    seconds: float
+    value: float
+    score: float
+    near_passes: float = np.inf
+    near_seconds: float = np.inf
+    end: float = np.nan  # the objective there
+
+    def has_steps_of(self, other: Costs) -> bool:
+        """Return whether both fits took the same steps."""
+        same_passes = (self.passes, self.near_passes) == (other.passes, other.near_passes)
+        return same_passes and np.allclose([self.value, self.end], [other.value, other.end], SAME, 0.0)
 
 
-def measure_case(name: str, case: Case, off: dict[str, Change], repeats: int) -> dict[str, list[Costs]]:
-    """Train a set by the default and by every variant, in turns; "default" is among the names returned."""
-    items = case.make()
-    clock, result = fit(case, items, case.solver, -np.inf, np.inf)
-    lowest, own = result.value, costs_of(clock, result.value)
-    limit = MOST_TIMES * own["passes"][-1] + ALLOWANCE
-    say(f"{name}: {own['passes'][-1]:.1f} passes, {own['seconds'][-1]:.2f} s")
-    found: dict[str, list[Costs]] = {}
-    for _ in range(repeats):
-        for title, change in {"default": lambda solver: solver, **off}.items():
-            target = lowest * (1.0 + LEVELS[-1])
-            clock, _ = fit(case, items, change(case.solver), target, limit)
-            found.setdefault(title, []).append(costs_of(clock, lowest))
-    return found
+class Measurement:
+    """A case with its items, and the lowest objective that is known."""
+
+    def __init__(self, name: str, case: Case) -> None:
+        self.case, self.source = case, case.items()
+        with quietly():
+            model = self.model(**REFERENCE, callback=Clock(limit=REFERENCE_SECONDS)).fit(*self.items)
+        self.lowest, self.most_passes = model.result_.value, np.inf
+        self.default = self.costs()
+        self.most_passes = MOST_TIMES * self.default.near_passes + ALLOWANCE
+        say(f"{name}: {self.default}")
+
+    @property
+    def items(self) -> tuple[Any, Any]:
+        return self.source.items.X_train, self.source.items.y_train
+
+    def model(self, **settings: Any) -> Any:
+        return self.source.model(**self.case.settings, n_threads=1, **settings)
+
+    def costs(self) -> Costs:
+        """Fit by default, and to NEAR."""
+        with quietly():
+            model = self.model()
+            begin = process_time()
+            model.fit(*self.items)
+            seconds, result = process_time() - begin, model.result_
+            score = self.source.score(model, self.source.items.X_test, self.source.items.y_test)
+            target = self.lowest * (1.0 + NEAR)
+            clock = Clock(target, most_passes=self.most_passes)
+            self.model(tol=0.1 * NEAR, stop="certificate", callback=clock).fit(*self.items)
+        near = [(row.passes, clock_seconds) for _, clock_seconds, row in clock.rows if row.value <= target]
+        end = clock.rows[-1][2].value if clock.rows else np.nan
+        return Costs(result.passes, seconds, result.value, score, *(near or [(np.inf, np.inf)])[0], end)
+
+    def turns(self, names: list[str]) -> dict[str, list[Costs]]:
+        """Fit by default and with each mechanism switched off, by turns; the same steps are measured once."""
+        costs: dict[str, list[Costs]] = {"": []}
+        n_turns = int(np.clip(TURN_SECONDS / (self.default.seconds + self.default.near_seconds), 1, TURNS))
+        for turn in range(n_turns):
+            costs[""].append(self.costs())
+            for name in names:
+                if turn and costs[name][0].has_steps_of(self.default):
+                    continue
+                with ExitStack() as switched:
+                    switched.enter_context(MECHANISMS[name].off())
+                    costs.setdefault(name, []).append(self.costs())
+        return costs
 
 
-def ratio(costs: list[Costs], default: list[Costs], what: str) -> str:
-    """Return the medians' ratios to the default, at the last level: passes and seconds."""
-    own, base = (np.median([each[what][-1] for each in runs]) for runs in (costs, default))
-    return f"{own / base:.2f}" if np.isfinite(own) else f"> {MOST_TIMES:g}"
+def ratios(costs: dict[str, list[Costs]], name: str) -> dict[str, float]:
+    """Return passes and seconds without a mechanism, in units of the default's, and the difference of the scores."""
+    default, variant = costs[""], costs[name]
+    is_same = name in SOLVER_CONSTANTS and variant[0].has_steps_of(default[0])
+    return {
+        what: 1.0 if is_same else
+        median(getattr(each, what) for each in variant) / median(getattr(each, what) for each in default)
+        for what in ("passes", "seconds", "near_passes", "near_seconds")
+    } | {"score": variant[0].score - default[0].score}  # fmt: skip
+
+
+# Switched off they change steps or nothing.
+SOLVER_CONSTANTS = [name for name, mechanism in MECHANISMS.items() if mechanism.solver == PROX_QN]
+
+
+def measure(file: Path | None, cases: dict[str, Case], names: list[str]) -> list[dict[str, Any]]:
+    """Return a record for each case and mechanism, those of the file among them."""
+    lines = file.read_text(encoding="utf-8").splitlines() if file is not None and file.exists() else []
+    records = [json.loads(line) for line in lines]
+    known = {(record["case"], record["without"]) for record in records}
+    for title, case in cases.items():
+        missing = [
+            name
+            for name in names
+            if (title, name) not in known and MECHANISMS[name].solver in ("", case.solver)
+        ]
+        if not missing:
+            continue
+        try:
+            measurement = Measurement(title, case)
+        except CrfqnError as error:
+            say(f"{title}: left out; {error}")
+            continue
+        costs = measurement.turns(missing)
+        for name in missing:
+            record = {"case": title, "without": name, "default": vars(costs[""][0]), **ratios(costs, name)}
+            records.append(record)
+            if file is not None:
+                with file.open("a", encoding="utf-8") as lines_file:
+                    lines_file.write(json.dumps(record) + "\n")
+    return [record for record in records if record["without"] in names and record["case"] in cases]
+
+
+# ---- the command
+
+
+def best_three(values: list[float]) -> float:
+    """Return the median of the three largest ratios, that of the second of them."""
+    return sorted(values)[-2] if len(values) > 1 else values[0]
+
+
+def rows_of(records: list[dict[str, Any]], names: list[str]) -> list[list[str]]:
+    """Return a row for each mechanism: what its three best cases lose without it, and what others win."""
+    rows = []
+    for name in names:
+        own = [record for record in records if record["without"] == name]
+        if not own:
+            continue
+        cells = [name, str(len(own))]
+        for what in ("passes", "near_passes", "seconds", "near_seconds"):
+            values = [record[what] for record in own]
+            cells += [f"{best_three(values):.2f}", f"{min(values):.2f}"]
+        rows.append([*cells, f"{min(record['score'] for record in own):+.1f}"])
+    return rows
 
 
 def heuristics(
     data: Annotated[list[str] | None, some_of([*CASES])] = None,
-    without: Annotated[
-        list[str] | None, typer.Option(help="Beginning of a name; may be given several times; default: all.")
-    ] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Turns; medians are reported.")] = 1,
+    without: Annotated[list[str] | None, some_of([*MECHANISMS])] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small built-in sets.")] = False,
     output: Output = None,
 ) -> None:
-    """Prox-QN with each of its heuristics switched off alone: passes and seconds, relative to the default."""
+    """Every mechanism of the solvers switched off alone: passes and seconds, relative to the default."""
     cases = QUICK_CASES if quick else {name: CASES[name] for name in data or CASES}
-    off = {name: change for name, change in OFF.items() if name.startswith(tuple(without or [""]))}
-    found: dict[str, dict[str, list[Costs]]] = {}
-    for name, case in cases.items():
-        try:
-            found[name] = measure_case(name, case, off, repeats)
-        except CrfqnError as error:
-            say(f"{name}: left out; {error}")
-    rows = {
-        what: [
-            [title, *(ratio(runs[title], runs["default"], what) for runs in found.values())] for title in off
-        ]
-        for what in ("passes", "seconds")
-    }
-    base = [
-        " / ".join(
-            f"{np.median([each['passes'][level] for each in runs['default']]):.1f}" for level in (0, 1)
-        )
-        + f", {np.median([each['seconds'][-1] for each in runs['default']]):.2f} s"
-        for runs in found.values()
-    ]
-    report = Report("heuristics", "Prox-QN without each of its heuristics", ["crfqn", "numba", "numpy"])
+    names = without or [*MECHANISMS]
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+    records = measure(output and output / "heuristics.jsonl", cases, names)
+    report = Report("heuristics", "The solvers without each of their mechanisms", ["crfqn", "numba", "numpy"])
+    head = ["without", "cases"]
+    for what in ("passes", "passes to 1e-3", "seconds", "seconds to 1e-3"):
+        head += [what, "least"]
     notes = [
-        "the default takes, in this order: "
-        + "; ".join(base)
-        + " (passes to 1e-3 / to 1e-4, seconds to 1e-4)"
+        "Each figure is the second largest ratio to the default, the median of three cases; least: of all."
     ]
-    for what in rows:
-        title = f"{what.capitalize()} to 1e-4 of the lowest objective, in units of the default's"
-        report.tables.append(Table(title, ["instead", *found], rows[what], notes))
-    report.numbers["costs"] = found
+    report.tables.append(
+        Table(
+            "Switched off alone, in units of the default's", [*head, "score"], rows_of(records, names), notes
+        )
+    )
+    for what in ("near_passes", "near_seconds", "passes", "seconds"):
+        known = {(record["case"], record["without"]): f"{record[what]:.2f}" for record in records}
+        across = [title for title in cases if any(case == title for case, _ in known)]
+        rows = [[name, *(known.get((title, name), "") for title in across)] for name in names]
+        report.tables.append(Table(f"{what.replace('_', ' ')} by case", ["without", *across], rows))
+    report.numbers["records"] = records
     finish(report, output)

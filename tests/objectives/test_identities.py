@@ -145,7 +145,7 @@ SOLVERS = {
     "diagonal": ProxQN(metric=Diagonal(), sweeps=UNPRICED),
     "identity": ProxQN(metric=Identity(), sweeps=UNPRICED),
     # All but the sweeps: the paper has the more of them the more weights there are that are not active.
-    "paper": replace(ProxQN.paper(), sweeps=PricedSweeps(10, tolerance=0.0, is_priced=False)),
+    "paper": replace(ProxQN.paper(), sweeps=PricedSweeps(10, is_priced=False)),
     "warm-up": ProxQN(
         warm_start=WarmStart((Stage(4, 3.0), Stage(2, 1.0)), fewest_positions=1), sweeps=UNPRICED
     ),

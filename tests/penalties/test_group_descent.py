@@ -55,13 +55,11 @@ class TestDescent:
 
         values = [value(d)]
         for _ in range(4):
-            made = local.descend(Subproblem(model, damping, g, w, Limits(1, 0.0, np.inf)), d, base_d, ALONE)
+            made = local.descend(Subproblem(model, damping, g, w, Limits(1, np.inf)), d, base_d, ALONE)
             assert made == 1
             values.append(value(d))
         assert np.all(np.diff(values) < 1e-6)
-        limits = Limits(3000, 1e-9 if kind == "diagonal" else 1e-5, np.inf)
-        made = local.descend(Subproblem(model, damping, g, w, limits), d, base_d, ALONE)
-        assert made < 3000
+        local.descend(Subproblem(model, damping, g, w, Limits(300, np.inf)), d, base_d, ALONE)
         assert local.violation(w + d, g + b @ d + damping * d).max() <= 2e-3
         if metric.has_matrix:
             np.testing.assert_allclose(base_d, metric.base_times(d[None])[0], rtol=1e-3, atol=1e-3)
@@ -82,15 +80,13 @@ class TestDescent:
             d, base_d = np.zeros(n), np.zeros(n, np.float32)
             with Pool(n_threads) as pool:
                 model = QuadraticModelArrays(*metric.base_arrays, metric.diagonal, metric.q, metric.q_hat)
-                made = local.descend(
-                    Subproblem(model, np.zeros(n), g, w, Limits(4, 0.0, np.inf)), d, base_d, pool
-                )
+                made = local.descend(Subproblem(model, np.zeros(n), g, w, Limits(4, np.inf)), d, base_d, pool)
             runs.append((made, d.tobytes(), base_d.tobytes()))
         np.testing.assert_allclose(base_d, matrix @ d, atol=1e-3)
         assert np.any(d != 0)
         assert runs[0] == runs[1] == runs[2]
         left = [local.violation(w + d, g + metric.times(d)).max()]
-        local.descend(Subproblem(model, np.zeros(n), g, w, Limits(100, 0.0, np.inf)), d, base_d, ALONE)
+        local.descend(Subproblem(model, np.zeros(n), g, w, Limits(100, np.inf)), d, base_d, ALONE)
         left.append(local.violation(w + d, g + metric.times(d)).max())
         assert left[1] < 0.25 * left[0]
 

@@ -263,7 +263,7 @@ def test_restriction_keeps_the_metric_positive(kind, s, y, is_rebased):
 
 # B0 d is kept in float32: more sweeps than needed only gather its roundings.
 EXACTNESS = {"diagonal": 1e-8, "dense": 1e-3, "sparse": 1e-3}
-TOLERANCE = {"diagonal": 0.0, "dense": 1e-6, "sparse": 1e-6}
+SWEEPS = {"diagonal": 5000, "dense": 300, "sparse": 300}
 
 
 def model(metric, damping, l2=0.0):
@@ -272,11 +272,11 @@ def model(metric, damping, l2=0.0):
     return base - metric.q @ metric.q_hat.T + np.diag(damping)
 
 
-def solve(metric, damping, g, w, l1, l2, sweeps=5000, tolerance=0.0, d=None, base_d=None, price=np.inf):
+def solve(metric, damping, g, w, l1, l2, sweeps=5000, d=None, base_d=None, price=np.inf):
     d = np.zeros(g.size) if d is None else d
     base_d = np.zeros(g.size, np.float32) if base_d is None else base_d
     quadratic = QuadraticModelArrays(*metric.base_arrays, metric.diagonal, metric.q, metric.q_hat)
-    made = descend(Subproblem(quadratic, damping, g, w, Limits(sweeps, tolerance, price)), l1, l2, d, base_d)
+    made = descend(Subproblem(quadratic, damping, g, w, Limits(sweeps, price)), l1, l2, d, base_d)
     return d, base_d, made
 
 
@@ -306,7 +306,7 @@ def test_descent_solves_the_model(kind, n_pairs, l1, l2, damping):
     g, w = 3 * random.normal(size=N), random.normal(size=N) * (random.random(N) < 0.6)
     l1 = l1 * random.choice([0.0, 1.0, 1.0, 2.0], N)
     l2, damping = np.full(N, l2), damping * metric.diagonal
-    d, base_d, _ = solve(metric, damping, g, w, l1, l2, tolerance=TOLERANCE[kind])
+    d, base_d, _ = solve(metric, damping, g, w, l1, l2, sweeps=SWEEPS[kind])
     b = model(metric, damping)
     assert violation(b, g, w, l1, l2, d).max() <= EXACTNESS[kind]
     np.testing.assert_allclose(d, proximal_gradient(0.5 * (b + b.T), g, w, l1, l2), atol=1e-3)
@@ -341,7 +341,7 @@ def test_a_weight_is_zero_or_it_is_not(kind, sweeps):
     for _ in range(300):
         metric, _, _ = filled_metric(random, kind, 2)
         g, w = 3 * random.normal(size=N), random.normal(size=N)
-        d, _, _ = solve(metric, np.zeros(N), g, w, np.full(N, 1.5), np.zeros(N), sweeps, 0.01)
+        d, _, _ = solve(metric, np.zeros(N), g, w, np.full(N, 1.5), np.zeros(N), sweeps)
         v = np.abs(w + d)
         smallest = min(smallest, v[v > 0].min(initial=np.inf))
     assert smallest > 1e-12
@@ -370,7 +370,7 @@ def test_sweeps_follow_the_price_of_a_step(kind):
     random = np.random.default_rng(12)
     metric, _, _ = filled_metric(random, kind, 4)
     g, w, l1, l2 = 3 * random.normal(size=N), random.normal(size=N), np.full(N, 0.7), np.full(N, 0.2)
-    made = [solve(metric, np.zeros(N), g, w, l1, l2, 200, 1e-3, price=p)[2] for p in (0.0, 1e4, 1e6, np.inf)]
+    made = [solve(metric, np.zeros(N), g, w, l1, l2, 60, price=p)[2] for p in (0.0, 1e4, 1e6, np.inf)]
     assert made[0] == 2
     assert made == sorted(made)
     assert made[-1] > made[1]
@@ -384,19 +384,16 @@ def test_going_on_is_the_same_as_not_stopping(kind):
     zeros = np.zeros(N)
     whole, _, _ = solve(metric, zeros, g, w, l1, l2, 6)
     d, base_d, _ = solve(metric, zeros, g, w, l1, l2, 2)
-    solve(metric, zeros, g, w, l1, l2, 4, 0.0, d, base_d)
+    solve(metric, zeros, g, w, l1, l2, 4, d, base_d)
     np.testing.assert_allclose(d, whole, rtol=1e-5, atol=1e-6)
     damping = 2.0 * metric.diagonal
-    solve(metric, damping, g, w, l1, l2, 5000, TOLERANCE[kind], d, base_d)
+    solve(metric, damping, g, w, l1, l2, SWEEPS[kind], d, base_d)
     assert violation(model(metric, damping), g, w, l1, l2, d).max() <= EXACTNESS[kind]
 
 
-def test_tolerance_stops_early(kind):
-    random = np.random.default_rng(12)
-    metric, _, _ = filled_metric(random, kind, 4)
-    g, w, l1, l2 = 3 * random.normal(size=N), random.normal(size=N), np.full(N, 0.1), np.zeros(N)
-    made = [solve(metric, np.zeros(N), g, w, l1, l2, 1000, t)[2] for t in (1e-1, 1e-3, 1e-6)]
-    assert 1 < made[0] < made[1] < made[2] < 1000
+def test_a_sweep_that_moves_nothing_is_the_last_one(kind):
+    metric, _, _ = filled_metric(np.random.default_rng(12), kind, 4)
+    l1, l2 = np.full(N, 0.1), np.zeros(N)
     d, _, made_at_optimum = solve(metric, np.zeros(N), np.zeros(N), np.zeros(N), l1, l2)
     assert made_at_optimum == 1
     assert not d.any()

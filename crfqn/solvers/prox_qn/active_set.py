@@ -21,7 +21,7 @@ from crfqn.solvers.screened_point import ScreenedPoint, curvature_at_entry, may_
 
 @dataclass(frozen=True)
 class AllCoordinates:
-    """All coordinates open an epoch, as in the paper, up to `most`: beyond, with a warning, the violating ones.
+    """All coordinates open an epoch, as in the paper, up to `most`; above it, with a warning, the violating ones.
 
     The vectors of a step take some 50 numbers a coordinate, 4 GB for 10 million. Zeros that do not violate cannot leave
     zero in an epoch's first step, so that what is lost are the later steps of some, until the next epoch.
@@ -44,66 +44,51 @@ class AllCoordinates:
             )
         return ScreenedPoint(penalty, point, *may_move(penalty, point, screening), dual_value)
 
-    def goal(self, goal: float, active: ScreenedPoint) -> float:
-        return goal
-
 
 @dataclass(frozen=True)
 class TopViolators:
-    """A bounded number of violating coordinates come in, those that promise the largest decrease.
+    """A bounded number of violating coordinates enters, those that promise the largest decrease.
 
     Without a bound the first step on OCR (l1 = 100) makes 59,000 weights non-zero, against 1,487 at the optimum, and a
     quarter of the run goes into getting rid of them.
     most : at most max(most, 2 non-zeros) coordinates are active in an epoch, besides a ridge; None: all that violate
-    outside : an epoch does not solve below this share of the largest violation left outside its active set: 53 passes
-        to 1e-3 on OCR without a warm start, instead of 111
     """
 
     most: int | None = 2000
-    outside: float = 0.5
 
     def __post_init__(self) -> None:
         if self.most is not None:
             check_numbers(self, 1, "most")
-        check_numbers(self, 0, "outside")
 
     @property
     def uses_curvature(self) -> bool:
         return self.most is not None
 
     def open(self, objective: Objective, penalty: Penalty, point: Point, was_growing: bool) -> ScreenedPoint:
-        """Screen, and rank what was found if it is too much."""
+        """Screen all coordinates, and keep those (blocks) that promise most, if there are too many.
+
+        A block alone would decrease the objective by violation^2 / (2 curvature). By violation alone the most frequent
+        features would enter, which are the most correlated ones.
+        """
         active = screen_point(penalty, point)
         n_ridge = penalty.ridge.coords.size  # which are in every active set, and leave room for others
         limit = active.coords.size
         if self.most is not None:
             limit = max(self.most, 2 * (point.coords.size - n_ridge)) + n_ridge
         if active.coords.size > limit:
-            keep, outside = top_violators(active, limit)
+            blocks, violation = active.local.blocks, active.local.violation(active.w, active.g)
+            curvature = blocks.spread(blocks.largest(curvature_at_entry(point, active.coords)))
+            gain = violation**2 / curvature
+            gain[(active.w != 0) | penalty.is_smooth(active.coords)] = np.inf
+            order = np.argsort(-blocks.largest(gain), kind="stable")
+            n_before = np.cumsum(blocks.sizes[order]) - blocks.sizes[order]
+            enters = np.zeros(order.size, bool)
+            enters[order[n_before < limit]] = True
+            keep = blocks.spread(enters)
             active.restrict(keep)
-            active.outside = outside
+            active.outside = float(violation[~keep].max(initial=0.0))
         active.is_growing = active.outside > 0 or (was_growing and active.violation > penalty.dual_radius)
         return active
-
-    def goal(self, goal: float, active: ScreenedPoint) -> float:
-        return max(goal, self.outside * active.outside)
-
-
-def top_violators(seen: ScreenedPoint, limit: int) -> tuple[NDArray[np.bool_], float]:
-    """Choose about `limit` coordinates, the blocks that promise most, (n,), and the largest violation left out.
-
-    A block alone would win violation^2 / (2 curvature); by violation the most frequent features, the most correlated
-    ones, come in.
-    """
-    blocks, violation = seen.local.blocks, seen.local.violation(seen.w, seen.g)
-    gain = violation**2 / blocks.spread(blocks.largest(curvature_at_entry(seen.point, seen.coords)))
-    gain[(seen.w != 0) | seen.penalty.is_smooth(seen.coords)] = np.inf
-    order = np.argsort(-blocks.largest(gain), kind="stable")
-    n_before = np.cumsum(blocks.sizes[order]) - blocks.sizes[order]
-    enters = np.zeros(order.size, bool)
-    enters[order[n_before < limit]] = True
-    keep = blocks.spread(enters)
-    return keep, float(violation[~keep].max(initial=0.0))
 
 
 @dataclass(frozen=True)
@@ -143,8 +128,7 @@ def drop_zeros(active: ScreenedPoint, slack: float | Vector, least: float) -> ND
     return keep
 
 
-# What opens an epoch: `open` screens all coordinates, and `goal` says at which violation the epoch ends, given the one
-# that the coordinates left out allow. `uses_curvature`: whether it asks points for theirs.
+# What opens an epoch: `open` screens all coordinates. `uses_curvature`: whether it asks points for theirs.
 WorkingSetRule: TypeAlias = AllCoordinates | TopViolators
 # Which zeros leave: `shrink` returns what stays, None for all; `last_violation`: M^ of Algorithm 2, infinite at first.
 Shrinking: TypeAlias = ByLastViolation | ByShareOfBound

@@ -12,15 +12,11 @@ class Constants:
     """Constants of an epoch, of the metric, of the damping and of the start; docs/benchmarks.md measures each.
 
     exhausted : of an epoch's largest gain: where others wait to come in, a step that wins less ends it
-    progress : an epoch that has brought its violation to this share ends where its metric would be renewed
     to_the_end : of an epoch's first violation: a goal that rounding reaches first
-    outdated : share of the metric's curvature along a step, below which the epoch ends: where data are separable the
-        curvature falls by e with every step, and a metric of 20 steps before makes them as many times too short
     floor : of the curvature, in units of the feature's scale: where every position is decided there is none
     residual_share : of the sum of |residuals| of a coordinate, in the curvature that it may meet on its way to a fit
     least_majorant : of that curvature, in units of the feature's scale; 1e-9 sends weights of decided positions to 1e9
     sampled_positions : of a metric in the warm start; 1,500 took as many passes afterwards
-    warm_share : of the majorant in the damping at first, where there are weights to start from
     least_share : of the majorant in the damping at last
     patience : failures of a step before all coordinates are held back: single ones alone give no guarantee
     noticeable : of the mean surprise of a block: what is below may be rounding, divided by next to nothing
@@ -35,14 +31,11 @@ class Constants:
     """
 
     exhausted: float = 0.1
-    progress: float = 0.5
     to_the_end: float = 1e-9
-    outdated: float = 0.25
     floor: float = 1e-3
     residual_share: float = 0.6
     least_majorant: float = 0.1
     sampled_positions: int = 600
-    warm_share: float = 0.25
     least_share: float = 0.01
     patience: int = 3
     noticeable: float = 1e-4

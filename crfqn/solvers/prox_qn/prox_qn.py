@@ -139,7 +139,6 @@ class ProxQN(Solver):
     - a pair without positive curvature is not added to the memory, and a coordinate's curvature in the model is at
       least a thousandth of gamma;
     - gamma returns to 1 when an epoch opens, as the memory does (line 17 clears S and Y only);
-    - an epoch ends after a step with s'y < 0, which of a convex loss rounding alone can be;
     - a search ends after 40 trials, or where rounding hides the decrease.
 
     N is the number of items, though g is a sum over them: so it is printed.
@@ -180,7 +179,7 @@ class ProxQN(Solver):
             sampled = replace(self, warm_start=None, metric=self.metric.for_samples(self.constants))
             point = yield from self.warm_start.states(sampled, objective, penalty, start, self.constants)
         del start
-        search = self.globalisation.begin(self.metric, point.coords.size > 0, self.constants)
+        search = self.globalisation.begin(self.metric, self.constants)
         is_growing, last_violation = False, np.inf  # line 3: M^ = infinity
         while True:
             # Lines 3 and 17: the gradient at all coordinates, and all of them in the working set.
@@ -204,15 +203,14 @@ class ProxQN(Solver):
         passes_before: float,
         last_violation: float,
     ) -> Generator[State, None, tuple[int, bool, float]]:
-        """Run lines 4-42; yields a state a step, and returns the number of steps, whether a search has failed, and M^,
-        the largest violation an iteration before."""
-        constants = self.constants
-        end = EpochStopping(active, self.goal(objective, active), constants)
+        """Run lines 4-42 on a working set; yields a state a step, and returns the number of steps, whether a search has
+        failed, and M^, the largest violation an iteration before."""
+        goal, is_small = self.goal(objective, active), self.is_small(objective, active)
         # Lines 3 and 17: S, Y, Q, Q^ are empty.
-        base = self.metric.base(active, constants, objective.n_passes - passes_before)
+        base = self.metric.base(active, self.constants, objective.n_passes - passes_before)
         metric = CompactBFGS(*base, self.memory)
         search.open_epoch(active)
-        n = 0
+        n, largest_gain, is_exhausted = 0, 0.0, False
         while True:
             # Lines 5-12: shrink the working set, and take M^ for the next time.
             stays = self.shrinking.shrink(active, last_violation, objective.n_items)
@@ -220,30 +218,27 @@ class ProxQN(Solver):
                 metric.restrict(stays)
                 search.restrict(stays)
             last_violation = active.violation
-            # Line 13: the shrinking stopping criterion.
-            if n > 0 and end.is_reached(active):
+            # Line 13: the shrinking stopping criterion, or other coordinates promise more than these.
+            if active.coords.size == 0 or (n > 0 and (active.violation <= goal or is_exhausted)):
                 return n, False, last_violation
             if n > 0 and n % self.metric.refresh == 0:
-                if self.metric.is_measured and end.spares_metric(active):
+                if is_small and self.metric.is_measured:  # all coordinates may as well be screened
                     return n, False, last_violation
-                self.metric.renew(metric, active, constants, objective.n_passes - passes_before)
+                self.metric.renew(metric, active, self.constants, objective.n_passes - passes_before)
             before = active.value
             step, has_failed = self.step(objective, active, metric, search)
             if step is None:
                 return n, has_failed, last_violation
-            end.after_step(active, before - active.value)
+            gain = before - active.value
+            largest_gain = max(largest_gain, gain)
+            is_exhausted = active.outside > 0 and gain < self.constants.exhausted * largest_gain
             n += 1
             yield active.state(is_screening=False)
-            # The metric is that of other weights.
-            if float(step.s @ step.y) < constants.outdated * step.curvature:
-                return n, False, last_violation
 
     def step(
         self, objective: Objective, active: ScreenedPoint, metric: CompactBFGS, search: Search
     ) -> Globalised:
         """Make a step, lines 21-41."""
-        if active.coords.size == 0:
-            return Globalised(None, has_failed=False)
         # Line 22: inner_iter.
         of_step = objective.operations.of_pass + self.constants.overhead
         limits = self.sweeps.limits(of_step, objective.n_coords, active.coords.size)
@@ -257,30 +252,9 @@ class ProxQN(Solver):
 
     def goal(self, objective: Objective, active: ScreenedPoint) -> float:
         """Return the violation at which the epoch ends, a share of the one that it opens with (line 18)."""
-        is_small = objective.n_coords < self.few_weights and self.metric.is_full
-        cooling = self.constants.to_the_end if is_small and active.outside == 0 else self.cooling
-        return self.entry.goal(cooling * max(active.violation, active.outside), active)
+        cooling = self.constants.to_the_end if self.is_small(objective, active) else self.cooling
+        return cooling * max(active.violation, active.outside)
 
-
-class EpochStopping:
-    """When an epoch ends: the shrinking stopping criterion (line 13), and ends before that; active : the working set
-    that it opens with; goal : the violation at which it ends (line 18)."""
-
-    def __init__(self, active: ScreenedPoint, goal: float, constants: Constants) -> None:
-        self.goal, self.constants = goal, constants
-        self.first_violation = active.violation
-        self.solves_to_the_end = goal <= constants.to_the_end * max(active.violation, active.outside)
-        self.largest_gain, self.is_exhausted = 0.0, False
-
-    def after_step(self, active: ScreenedPoint, gain: float) -> None:
-        """Compare what a step has won, in nats, with the best one before."""
-        self.largest_gain = max(self.largest_gain, gain)
-        self.is_exhausted = active.outside > 0 and gain < self.constants.exhausted * self.largest_gain
-
-    def is_reached(self, active: ScreenedPoint) -> bool:
-        """Return whether the set is solved well enough, or others promise more (line 13)."""
-        return active.violation <= self.goal or self.is_exhausted
-
-    def spares_metric(self, active: ScreenedPoint) -> bool:
-        """Return whether to end before the metric is formed anew: all coordinates may as well be screened then."""
-        return active.violation <= self.constants.progress * self.first_violation or self.solves_to_the_end
+    def is_small(self, objective: Objective, active: ScreenedPoint) -> bool:
+        """Return whether the problem has so few weights that it is solved to the end in the epoch that opens."""
+        return objective.n_coords < self.few_weights and self.metric.is_full and active.outside == 0

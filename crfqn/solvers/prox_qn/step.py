@@ -52,13 +52,12 @@ class PaperSweeps:
         check_numbers(self, 1, "max_inner")
 
     def limits(self, of_step: float, n_coords: int, n_active: int) -> Limits:
-        return Limits(min(self.max_inner, max(1, n_coords // n_active)), 0.0, np.inf)
+        return Limits(min(self.max_inner, max(1, n_coords // n_active)), np.inf)
 
 
 @dataclass(frozen=True)
 class PricedSweeps:
-    """At most `most` sweeps, until one moves little (`tolerance`: of the first's largest move), or wins less for its
-    price than the step so far.
+    """At most `most` sweeps, until one wins less for its price than the step so far.
 
     A metric as good as the token-wise one deserves to be solved where a pass is dear: on OCR (l1 = 100) 10 sweeps took
     116 passes to a gap of 1e-3 where 30 took 39; on LSHTC1 30 took 127 to 1e-4 where 60 took 102. Where a pass takes
@@ -68,15 +67,13 @@ class PricedSweeps:
     """
 
     most: int = 60
-    tolerance: float = 0.01
     is_priced: bool = True
 
     def __post_init__(self) -> None:
         check_numbers(self, 1, "most")
-        check_numbers(self, 0, "tolerance")
 
     def limits(self, of_step: float, n_coords: int, n_active: int) -> Limits:
-        return Limits(self.most, self.tolerance, of_step if self.is_priced else np.inf)
+        return Limits(self.most, of_step if self.is_priced else np.inf)
 
 
 # When the descent ends: `limits`, given the operations of a step beside it.
@@ -115,12 +112,11 @@ class QuadraticModel:
 
 
 class Step(NamedTuple):
-    """A step that was made: s = w+ - w and y = g+ - g, (n,), and where they are known B0 s, (n,), and s'B s."""
+    """A step that was made: s = w+ - w and y = g+ - g, (n,), and where it is known B0 s, (n,)."""
 
     s: Vector
     y: Vector
     base_s: NDArray[np.floating] | None = None
-    curvature: float = 0.0
 
 
 class Globalised(NamedTuple):
@@ -140,7 +136,7 @@ class Backtracking:
     def __post_init__(self) -> None:
         check_shares(self, "armijo", "beta")
 
-    def begin(self, metric: Metric, is_warm: bool, constants: Constants) -> Backtracking:
+    def begin(self, metric: Metric, constants: Constants) -> Backtracking:
         return self
 
     def open_epoch(self, active: ScreenedPoint) -> None:
@@ -182,10 +178,8 @@ class DampedResolve:
     def __post_init__(self) -> None:
         check_shares(self, "armijo")
 
-    def begin(self, metric: Metric, is_warm: bool, constants: Constants) -> DampedSearch:
-        share = constants.warm_share if is_warm else 1.0
-        damping = Damping(metric.is_measured, initial=share, majorant_share=share, constants=constants)
-        return DampedSearch(self.armijo, damping)
+    def begin(self, metric: Metric, constants: Constants) -> DampedSearch:
+        return DampedSearch(self.armijo, Damping(metric.is_measured, constants=constants))
 
 
 @dataclass
@@ -230,12 +224,11 @@ class DampedSearch:
                 if model.is_convex:
                     decrease = decrease_by_slopes(decrease, active.value, slope, float(y @ model.d))
             if falls_enough(decrease, slope, self.armijo):
-                curvature = float(model.d @ model_d)
-                predicted = -slope - 0.5 * curvature
+                predicted = -slope - 0.5 * float(model.d @ model_d)
                 y = active.accept(model.d, trial)
                 ratio = decrease / predicted if predicted > 0 else 0.0
                 self.damping.after_step(ratio, TriedStep(model.d, y, model_d, blocks))
-                return Globalised(Step(model.d, y, model.base_d, curvature), has_failed=False)
+                return Globalised(Step(model.d, y, model.base_d), has_failed=False)
             self.damping.after_failure(TriedStep(model.d, y, model_d, blocks))
             del trial  # as large as the data: the next one takes its memory
         return Globalised(None, has_failed=is_promising)
@@ -273,12 +266,11 @@ class Damping:
     the model is poor: at w = 0 a rare label has hardly any curvature, and a Newton step sends its weights far beyond
     the optimum (LSHTC1, 2387 nodes: 145 passes to 1e-4 with a constant in its place, 51 with it). Where the model is
     good it would make the last digits linear: `majorant_share` falls with every step that does what was predicted, and
-    comes back to `initial` with new coordinates.
+    is 1 again with new coordinates.
     """
 
     uses_majorant: bool = True
     scale: float = 0.0
-    initial: float = 1.0
     majorant_share: float = 1.0
     constants: Constants = field(default_factory=Constants)
 
@@ -287,7 +279,7 @@ class Damping:
         self.scale, self.n_failures = 0.0, 0
         self.by_coordinate = np.zeros(n_active)
         if not is_complete:
-            self.majorant_share = max(self.majorant_share, self.initial)
+            self.majorant_share = 1.0
 
     def restrict(self, keep: NDArray[np.bool_]) -> None:
         self.by_coordinate = self.by_coordinate[keep]
