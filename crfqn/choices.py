@@ -25,12 +25,14 @@ class PenaltyRow:
     class_path : the class that `of_strengths` makes it of, by its dotted name
     strengths : names of its strengths; the first one is varied by a regularisation path
     norm : the norm of a row of weights, where the penalty has groups
+    with_factors : its class with a factor for each feature; empty where there is none
     """
 
     description: str
     class_path: str
     strengths: tuple[str, ...]
     norm: str = "l2"
+    with_factors: str = ""
 
     @property
     def has_groups(self) -> bool:
@@ -39,14 +41,19 @@ class PenaltyRow:
 
 
 _NET, _ROWS = "crfqn.penalties.elastic_net.ElasticNet", "crfqn.penalties.group_lasso.GroupLasso"
+_FACTORED = "crfqn.penalties.factors.Factored"
 PENALTIES: Mapping[str, PenaltyRow] = {
-    "l1/l2": PenaltyRow("the lengths of rows, a feature's weights for all classes", _ROWS, ("group_l1",)),
-    "l1/linf": PenaltyRow("the largest sizes of rows", _ROWS, ("group_l1",), "linf"),
-    "sparse-group": PenaltyRow("the lengths of rows and the sizes of weights", _ROWS, ("group_l1", "l1")),
-    "l1": PenaltyRow("the sizes of weights", _NET, ("l1",)),
-    "elastic-net": PenaltyRow("the sizes of weights and their squares", _NET, ("l1", "l2")),
-    "l2": PenaltyRow("the squares of weights", _NET, ("l2",)),
-}
+    "l1/l2": PenaltyRow("the lengths of rows, a feature's weights for all classes",
+        _ROWS, ("group_l1",), with_factors=f"{_FACTORED}GroupLasso"),
+    "l1/linf": PenaltyRow("the largest sizes of rows",
+        _ROWS, ("group_l1",), "linf", with_factors=f"{_FACTORED}GroupLasso"),
+    "sparse-group": PenaltyRow("the lengths of rows and the sizes of weights",
+        _ROWS, ("group_l1", "l1"), with_factors=f"{_FACTORED}GroupLasso"),
+    "l1": PenaltyRow("the sizes of weights", _NET, ("l1",), with_factors=f"{_FACTORED}ElasticNet"),
+    "elastic-net": PenaltyRow("the sizes of weights and their squares",
+        _NET, ("l1", "l2"), with_factors=f"{_FACTORED}ElasticNet"),
+    "l2": PenaltyRow("the squares of weights", _NET, ("l2",), with_factors=f"{_FACTORED}ElasticNet"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

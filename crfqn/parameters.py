@@ -11,6 +11,7 @@ import os
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from types import MappingProxyType
@@ -29,7 +30,8 @@ class Parameter:
     leave it open; `details` are the further sentences of the documentation of classes: when to change it.
 
     kind object is for what only the estimator can check, unless `accepts` can without one. `low`, `above` and `below`
-    limit a number, >=, > and <; `words` may stand in its place.
+    limit a number, >=, > and <; `words` may stand in its place. `reader` returns what a text of the command line says,
+    where the option may be given several times.
     """
 
     description: str
@@ -43,6 +45,7 @@ class Parameter:
     expects: str = ""
     accepts: Callable[[Any], bool] | None = None
     details: str = ""
+    reader: Callable[[str], Any] | None = None
 
     def allows(self, value: Any) -> bool:
         """Return whether the parameter may have this value."""
@@ -134,6 +137,45 @@ def _is_class_weight(value: Any) -> bool:
     return value is None or isinstance(value, Mapping) or (isinstance(value, str) and value == "balanced")
 
 
+def _are_factors(value: Any) -> bool:
+    return isinstance(value, Mapping) or (hasattr(value, "__len__") and not isinstance(value, str))
+
+
+def read_factors(text: str) -> dict[str, float]:
+    """Return factors by name, of `name=factor`, or of a file of lines with a name and its factor, separated by blanks;
+    InputError for anything else."""
+    name, _, factor = text.rpartition("=")
+    with suppress(ValueError):
+        return {name: float(factor)} if name else read_factor_file(text)
+    return read_factor_file(text)
+
+
+def read_factor_file(path: str | os.PathLike[str]) -> dict[str, float]:
+    """Return the factors of a file of lines with a name and its factor, separated by blanks; InputError names the
+    line."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().split("\n")
+    except OSError:
+        raise InputError(
+            f"penalty_factors: expected name=factor or a file of factors, got {os.fspath(path)!r}"
+        ) from None
+    factors = {}
+    for number, line in enumerate(lines, 1):
+        name, _, factor = line.strip().rpartition("\t" if "\t" in line else " ")
+        if not line.strip():
+            continue
+        try:
+            factors[name.strip()] = float(factor)
+        except ValueError:
+            name = ""
+        if not name:
+            raise InputError(
+                f"{os.fspath(path)}, line {number}: expected a name and its factor, got {line!r}"
+            )
+    return factors
+
+
 def is_interval(value: Any) -> bool:
     """Return whether a value is a number of steps, or of seconds such as "30s"; a string may have steps, too."""
     if isinstance(value, str):
@@ -164,6 +206,13 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType({
     "group_l1": Parameter("penalty of whole features: larger means fewer of them", **_STRENGTH, details="The strength "
         "of group_l1 sum_f ||w_f||, besides l1 and l2; w_f has the weights of feature f for all labels. Set it to "
         "select features: with l1 = 0 a feature keeps all its weights or none. Each transition is a group."),
+    "penalty_factors": Parameter("factors of the penalty by feature, 0: not penalised", **_OPTIONAL,
+        expects="a dict name -> factor or an array of a factor for each feature", accepts=_are_factors,
+        reader=read_factors,
+        details="A feature's weights have the strengths l1, l2 and group_l1 times its factor, a number >= 0. "
+        "A name with * is a pattern, in which any characters may stand for it; features without a factor have 1, and "
+        "so have transitions. Factors are not rescaled, as glmnet's `penalty.factor` is. See "
+        "docs/choosing-strengths.md."),
     "group_norm": Parameter("the norm of a feature's weights in group_l1", str, ("l2", "linf"),
         details='The Euclidean length, or the largest absolute value ("linf").'),
     "loss": Parameter("what is minimised besides the penalty", str, (*FLAT,)),
@@ -297,7 +346,8 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType({
 OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "": ("l1", "l2", "max_seconds", "n_threads"),
     "Loss and penalty": (
-        "loss", "penalty", "group_l1", "group_norm", "dense_l2", "feature_groups", "constraint", "margin", "link",
+        "loss", "penalty", "group_l1", "penalty_factors", "group_norm", "dense_l2", "feature_groups", "constraint",
+        "margin", "link",
         "all_possible_states", "all_possible_transitions", "fit_intercept", "penalize_intercept", "class_weight",
         "threshold", "cv"),
     "Rules of a chain's labels": ("scheme", "constraints", "once", "constrain", "on_violation"),

@@ -18,6 +18,7 @@ from typer.core import TyperCommand
 
 from crfqn.choices import LOSSES, STRUCTURED
 from crfqn.data_options import DATA_OPTIONS, DEV_OPTIONS, FORMAT, SECTIONS, Key, Option, keys_in
+from crfqn.errors import InputError
 from crfqn.parameters import NAMES_ELSEWHERE, OPTION_NAMES, OPTIONS, PARAMETERS, Parameter
 
 METAVARS = {float: "NUMBER", int: "INTEGER", str: "NAME"}
@@ -38,6 +39,7 @@ MORE = {  # what the help says of a parameter besides what the table does
     "loss": f"; of chains and taxonomies {' or '.join(STRUCTURED)}, of ranking recipes none; "
     f"{' and '.join(name for name, form in STRUCTURED.items() if form.solvers)} of these needs L2 only (--l1 0)",
     "penalty": ", of flat and ranking recipes; strengths of the recipe that it does not have are left out",
+    "penalty_factors": ': name=factor, of a pattern "w[0]=*=2", or a FILE of lines `name factor`; again for others',
     "tol": "; auto: what predictions need",
     "scheme": ": IOB2, IOBES and others",
     "once": ", as City,State; with a scheme types of spans",
@@ -79,6 +81,11 @@ def option(help: str, *names: str, default: Any = None, **limits: Any) -> Any:
 def parse_value(rule: Parameter, text: str) -> Any:
     """Return the value that a text of the command line stands for: a number, numbers, true or false, or itself;
     typer.BadParameter where the parameter may have none of these."""
+    if rule.reader is not None:
+        try:
+            return rule.reader(text)
+        except InputError as error:
+            raise typer.BadParameter(str(error)) from error
     numbers, texts = (lambda text: tuple(map(int, text.split(","))), lambda text: tuple(text.split(",")))
     readers = (int, float, numbers, WORDS.__getitem__, str, texts)
     for read in readers[rule.kind is float :]:
@@ -111,6 +118,7 @@ def table_option(name: str, row: Option) -> tuple[str, Any, Any]:
         choices = f": {', '.join(rule.choices[:-1])} or {rule.choices[-1]}" if rule.choices else ""
         text = f"{rule.description[:1].upper()}{rule.description[1:]}{choices}{row.more}."
         if kind is Any:
+            kind = Any if rule.reader is None else list[Any]
             limits |= {"parser": partial(parse_value, rule), "metavar": METAVARS.get(rule.kind, "VALUE")}
     return (
         name,

@@ -24,7 +24,15 @@ from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileE
 from crfqn.model.texts import tokenizer_of
 from crfqn.readers.format import by_blank_lines
 from crfqn.readers.registry import FORMATS
-from crfqn.recipes import EMBEDDED, Prepared, build_estimator, load_recipe, observe, prepare
+from crfqn.recipes import (
+    EMBEDDED,
+    Prepared,
+    build_estimator,
+    factors_in_columns,
+    load_recipe,
+    observe,
+    prepare,
+)
 from crfqn.recipes.finding import recipe_of_options
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sequences import prepare_shards
@@ -241,6 +249,7 @@ def _fit_and_save(
         callback=lambda record: interrupts.is_requested,
         **settings,
     )
+    factors_in_columns(model, prepared)
     if not is_quiet:
         say(_description(recipe, prepared, model))
     _fit(model, prepared, interrupts, fit_options)

@@ -24,7 +24,7 @@ from crfqn.cli.training import (
 )
 from crfqn.data.model_file import null_for_nan
 from crfqn.errors import InputError, RecipeError
-from crfqn.recipes import Prepared, build_estimator
+from crfqn.recipes import Prepared, build_estimator, factors_in_columns
 from crfqn.result import Status
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def path(
         if options.cv is not None:
             _check_folds("--cv", options.cv, prepared)
         model: Any = build_estimator(recipe, taxonomy=prepared.given_taxonomy, **settings)
+        factors_in_columns(model, prepared)
         deadline = Deadline(options.max_seconds)
         models = _train_path(model, prepared, options, interrupts, deadline, is_quiet)
         if not len(models):
@@ -232,6 +233,7 @@ def cross_validate(
             callback=lambda record: interrupts.is_requested,
             **settings,
         )
+        factors_in_columns(model, prepared)
         rows: list[dict[str, float | None]] = []
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", RARE_LABEL, UserWarning)

@@ -21,7 +21,7 @@ the weights of feature f; those over rows other than L1/L2 are in section 4.7 of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
@@ -37,7 +37,6 @@ from crfqn.errors import EarlierNameWarning, InputError, warn_caller
 from crfqn.objectives.gradient_noise import gradient_noise, unit_information
 from crfqn.objectives.objective import has_state
 from crfqn.parameters import PARAMETERS
-from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.penalties.penalty import Layout
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.coordinate.row_state import RowBlocks
@@ -197,6 +196,11 @@ RENAMED = {
     "bcd": "feature-bcd",
     "bcd-single": "feature-bcd",
 }  # where a table has another solver of a name, that one
+# Solvers of penalties whose strengths differ between features: `penalty_factors`.
+TAKES_FACTORS = (
+    AUTO, "prox-qn", "prox-qn-paper", "owl-qn", "prox-gd", "fista", "spa-rsa", "l-bfgs", "feature-bcd", "fbpd", "gls",
+    "gls-plain",
+)  # fmt: skip
 SEEDS = ("random_state", "seed")  # what solvers call theirs
 
 
@@ -347,19 +351,36 @@ def strengths_of(name: str, is_likelihood: bool = False, **given: float | str | 
     return strengths
 
 
-def make_penalty(
-    name: str,
-    strengths: dict[str, float],
-    n_features: int,
-    n_states: int,
-    unpenalised: NDArray[np.int64],
-    groups: NDArray[np.int64] | None = None,
-) -> ElasticNet | GroupLasso:
-    """Return the penalty over F features and K states but for the coordinates `unpenalised`; `groups` are the block of
-    each feature, where norms are of blocks of features by state, not of rows."""
+def make_penalty(name: str, strengths: Strengths, layout: Layout, norm: str | None = None) -> Penalty:
+    """Return the penalty of a name, with the norm of rows that its row of the table has, or another one."""
     row = named_penalty(name)
-    layout = Layout(n_features, n_states, unpenalised, row.norm, groups)
-    return load_class(row.class_path).of_strengths(strengths, layout)
+    class_path = row.class_path if layout.factors is None else row.with_factors
+    if not class_path:
+        others = [other for other, kind in PENALTIES.items() if kind.with_factors]
+        raise InputError(
+            f"penalty_factors: the penalty {name!r} has none, {', '.join(map(repr, others))} have them"
+        )
+    penalty: Penalty = load_class(class_path).of_strengths(strengths, layout._replace(norm=norm or row.norm))
+    return penalty
+
+
+def check_takes_factors(solver: Any, known: SolverTable, alone: Iterable[str] = ()) -> None:
+    """Raise InputError for a solver that has no factors for features (`penalty_factors`); alone : the names of those
+    that can train the loss, if not all can. Other solver objects say so themselves when they see the penalty."""
+    able = [name for name in known if name in TAKES_FACTORS and (not alone or name in (AUTO, *alone))]
+    is_named = isinstance(solver, str)
+    current = solver if not is_named or solver in known else RENAMED.get(solver, solver)
+    can = (
+        current in (*able, *({current} - {*known}))
+        if is_named
+        else not isinstance(solver, AveragedPerceptron)
+    )
+    if not can or able == [AUTO]:
+        name = repr(solver) if is_named else type(solver).__name__
+        others = f"{', '.join(map(repr, able))} do" if able != [AUTO] else "no solver of this loss does"
+        raise InputError(
+            f"penalty_factors: {name} takes no factors, {others}; expected None or another solver"
+        )
 
 
 def feature_blocks(groups: object, n_features: int, n_columns: int) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -34,9 +34,11 @@ from crfqn.estimators.automatic import (
     STRUCTURED_SOLVERS,
     SolverTable,
     Strengths,
+    check_takes_factors,
     chosen_strengths,
     described,
     is_auto,
+    make_penalty,
     named_solver,
 )
 from crfqn.estimators.blocks import Block, Blocks
@@ -63,7 +65,9 @@ from crfqn.objectives.objective import Objective as ObjectiveInMemory
 from crfqn.objectives.sums import build_objective
 from crfqn.objectives.support import Support
 from crfqn.parameters import PARAMETERS, Parameter, check_nonnegative
-from crfqn.penalties import ElasticNet, GroupLasso, Ridge
+from crfqn.penalties import Ridge
+from crfqn.penalties.factors import FeatureFactors, factors_by_column
+from crfqn.penalties.penalty import Layout, Penalty
 from crfqn.result import OPTIMAL, Result
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.stopping import Estimated
@@ -80,6 +84,7 @@ class Problem:
     features : of the items that count; targets, item_weights : their labels as the loss takes them, and float64 (I,) or
         None where each counts once; validation : what the run is watched by
     objective, penalty : the two terms; `objective.pool` has one thread unless it is set
+    intercepts : the coordinates that are not penalised whatever the factors of features
     reason_of_empty : after the training, why no penalised weight is left; None where some are
     """
 
@@ -90,8 +95,14 @@ class Problem:
     objective: Any
     penalty: Any
     start: SparseWeights
+    intercepts: Coords = field(default_factory=lambda: NO_COORDS)
     validation: ValidationSet | None = None
     reason_of_empty: str | None = None
+
+    @property
+    def has_free_features(self) -> bool:
+        """Whether features, not only intercepts, are unpenalised: then no bound on the optimum is proved in general."""
+        return bool(self.penalty.unpenalised.size > self.intercepts.size)
 
 
 HAS_WEIGHTS = "_result"  # in a pickle: the result, whose weights are the model's
@@ -118,6 +129,7 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     l2: float | str | None = 0.0
     _: KW_ONLY
     group_l1: float | str | None = 0.0
+    penalty_factors: Any = None
     tol: float | str = AUTO
     stop: str = "estimate"
     max_iter: int = 500
@@ -145,6 +157,7 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     group_l1_: float = field(init=False)
     dense_coef_: Vector = field(init=False)
     n_dense_ = 0  # D, the features of a dense block
+    bigram_columns_: ClassVar[NDArray[np.int64]] = NO_COORDS  # features with weights for pairs of labels
 
     KIND: ClassVar[str]
     LABELS_SEQUENCES: ClassVar[bool] = False  # an item has a label at each position
@@ -289,7 +302,13 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
 
     def _settings(self) -> dict[str, Any]:
         """Return the parameters that a model file holds, as JSON values."""
-        return {name: getattr(self, name) for name in self._saved()} | {"solver": str(self.solver)}
+        settings = {name: getattr(self, name) for name in self._saved()} | {"solver": str(self.solver)}
+        factors = settings.get("penalty_factors")
+        if isinstance(factors, Mapping):
+            settings["penalty_factors"] = {str(name): float(factor) for name, factor in factors.items()}
+        elif factors is not None:
+            settings["penalty_factors"] = np.asarray(factors, np.float64).tolist()
+        return settings
 
     @classmethod
     def _saved(cls) -> list[str]:
@@ -347,6 +366,8 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         """Refuse parameters out of range, naming the parameter, what is allowed and what came."""
         check_parameters(self)
         _ = self._strengths  # which refuses those that its penalty does not have
+        if self.penalty_factors is not None:
+            check_takes_factors(self.solver, self.SOLVERS, self._trained_by)
         if (
             self.scoring is not None
         ):  # what it is by default needs no check, and would import scikit-learn's metrics
@@ -396,15 +417,37 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         return named_solver(self.solver, self.SOLVERS, self.random_state)
 
     @abstractmethod
-    def _penalty(
-        self, strengths: Strengths, n_features: int, n_states: int, unpenalised: Coords
-    ) -> ElasticNet | GroupLasso:
-        """Return the penalty with these strengths, all numbers; it leaves out the coordinates `unpenalised`."""
+    def _penalty(self, strengths: Strengths, layout: Layout) -> Penalty:
+        """Return the penalty with these strengths, all numbers."""
+
+    @property
+    def _feature_names(self) -> Sequence[str] | None:
+        """The names of the features of a training, None without."""
+        return None
+
+    def _factors(self, n_features: int, n_states: int, unpenalised: Coords) -> FeatureFactors | None:
+        """Return the factors of a training's F features, columns of a dense block and a constant among them."""
+        if self.penalty_factors is None:
+            return None
+        by_column = factors_by_column(self.penalty_factors, self._feature_names, self.n_features_in_)
+        n_dense, columns = self.n_dense_, np.ones(n_features)
+        columns[n_dense : n_dense + by_column.size] = by_column
+        contexts = np.append(np.ones(int(self.LABELS_SEQUENCES)), by_column[self.bigram_columns_])
+        has_constant = n_features > n_dense + by_column.size and unpenalised.size == 0
+        penalised = np.concatenate([by_column[by_column > 0], contexts[:1], np.ones(int(has_constant))])
+        if not penalised.size:
+            raise InputError("penalty_factors: expected a factor above 0, got 0 for all features")
+        return FeatureFactors(columns, contexts, n_states, float(penalised.min()))
 
     @property
     def _loss_form(self) -> Form:
         """The loss by its row in the table of losses, by default the negative log-likelihood."""
         return STRUCTURED["logistic"]
+
+    @property
+    def _trained_by(self) -> tuple[str, ...]:
+        """Names of the solvers that alone can train the loss under the penalty, the default first; none: all can."""
+        return ()
 
     def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
         """Return the loss of scores to minimise, of `targets`, int32 (N,)."""
@@ -463,13 +506,16 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         if self.verbose and strengths != self._strengths:
             print(f"strengths: {described(strengths)}", file=sys.stderr, flush=True)
         self._adopt_strengths(strengths)
-        penalty = self._penalty(strengths, features.n_features, objective.n_states, unpenalised)
+        sizes = features.n_features, objective.n_states, unpenalised
+        penalty: Any = self._penalty(strengths, Layout(*sizes, factors=self._factors(*sizes)))
         if dense.size:
             penalty = replace(penalty, ridge=Ridge(dense, float(self.dense_l2)))
         begin = NO_WEIGHTS if start is None else centred_weights(features, start)
         objective.pool = Pool(1)  # the one that it was made with closes
         self._n_weights = objective.n_coords
-        return Problem(self, features, targets, item_weights, objective, penalty, begin, validation)
+        return Problem(
+            self, features, targets, item_weights, objective, penalty, begin, unpenalised, validation
+        )
 
     def _posed_in_blocks(
         self,
@@ -616,12 +662,6 @@ class StructuredEstimator(SparseLinearModel):
             strengths["l2"] = 0.0  # a strength that the user sets is the whole penalty
         return {name: value if is_auto(value) else float(value or 0.0) for name, value in strengths.items()}
 
-    def _penalty(
-        self, strengths: Strengths, n_features: int, n_states: int, unpenalised: Coords
-    ) -> ElasticNet | GroupLasso:
-        l1, l2, group_l1 = (strengths[name] for name in STRENGTHS)
-        if group_l1 == 0:
-            return ElasticNet(l1, l2, unpenalised)
-        return GroupLasso(
-            group_l1, l1, l2, self.group_norm, unpenalised, n_features=n_features, n_states=n_states
-        )
+    def _penalty(self, strengths: Strengths, layout: Layout) -> Penalty:
+        name = "elastic-net" if strengths["group_l1"] == 0 else "sparse-group"
+        return make_penalty(name, strengths, layout, self.group_norm)

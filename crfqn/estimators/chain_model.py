@@ -97,7 +97,6 @@ class ChainModel(StructuredEstimator):
     model_: SequenceModel = field(init=False)
     edge_coef_ = FittedMatrix("edges")
     bigram_coef_ = FittedMatrix("bigrams")
-    bigram_columns_: ClassVar[NDArray[np.int64]] = NO_COLUMNS
     vocabulary_: Vocabulary | None = field(init=False)
     rules_: TransitionRules | None = field(init=False)
 
@@ -384,10 +383,13 @@ class ChainModel(StructuredEstimator):
         X = in_columns_of(X, self.vocabulary_)
         return encode_sequences(X, self.vocabulary_, allow_empty=True, n_features=self.n_features_in_)[0]
 
+    @property
+    def _feature_names(self) -> Any:
+        return None if self.vocabulary_ is None else self.vocabulary_.names
+
     def _axes(self) -> Axes:
         """Return the names of rows and columns of the node weights."""
-        names = None if self.vocabulary_ is None else self.vocabulary_.names
-        return Axes(self.classes_.tolist(), self.n_features_in_, names)
+        return Axes(self.classes_.tolist(), self.n_features_in_, self._feature_names)
 
     def _start(self, checked: Self, start: Any) -> SparseWeights | None:
         """Return the weights to start from: those of `start` or of the last fit, for labels and features in common."""

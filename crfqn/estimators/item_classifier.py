@@ -133,6 +133,8 @@ class ItemClassifier(ItemEstimator):
             adopt_columns(self, model)  # the names of columns, which the reservoir does not have
             return self
         self._check_parameters()
+        if self.penalty_factors is not None:
+            raise InputError("penalty_factors: partial_fit of the hinge loss learns without; expected None")
         if self.class_weight == "balanced":
             raise InputError(
                 "class_weight: 'balanced' needs all items at once; partial_fit expects None or a dict"

@@ -379,10 +379,13 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
         """Return the coordinates without penalty: the weights of the constant column, the last, or none."""
         return intercept_coords(n_nodes, n_columns) if self._has_free_intercept else NO_COORDS
 
+    @property
+    def _feature_names(self) -> list[str] | None:
+        return self.feature_names_in_.tolist() if hasattr(self, "feature_names_in_") else None
+
     def _axes(self, space: LabelSpace) -> Axes:
         """Return the names of rows and columns of weights over the space."""
-        names = self.feature_names_in_.tolist() if hasattr(self, "feature_names_in_") else None
-        return Axes(space.node_names, self.n_features_in_, names)
+        return Axes(space.node_names, self.n_features_in_, self._feature_names)
 
     def _start(self, checked: ItemEstimator, new_space: LabelSpace, start: Any) -> SparseWeights | None:
         """Return the weights to start from, those of `start` or the last fit for labels and features in common; a flat

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from crfqn.arrays import Coords, Vector
+from crfqn.arrays import Vector
 from crfqn.choices import FLAT, LOSSES, PENALTIES, UNKNOWN, Form, load_class
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import (
@@ -15,6 +15,7 @@ from crfqn.estimators.automatic import (
     LINEAR_PARAMETERS,
     LINEAR_SOLVERS,
     PAPERS,
+    TAKES_FACTORS,
     TUNED,
     Strengths,
     feature_blocks,
@@ -30,7 +31,8 @@ from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.objective import BoundedObjective
 from crfqn.objectives.support import Support
 from crfqn.parameters import with_parameter_documentation
-from crfqn.penalties import ElasticNet, GroupLasso, LossBudget
+from crfqn.penalties import LossBudget
+from crfqn.penalties.penalty import Layout, Penalty
 from crfqn.structures.structure import Structure
 
 
@@ -147,6 +149,8 @@ class MulticlassClassifier(ItemClassifier):
                 f"feature_groups: the penalty {self.penalty!r} has no groups; expected None, "
                 f"or one of the penalties {with_groups}"
             )
+        if self.feature_groups is not None and self.penalty_factors is not None:
+            raise InputError("feature_groups: with penalty_factors expected None, so that groups are rows")
         names = (AUTO, *self._trained_by)
         if self._trained_by and isinstance(self.solver, str) and self.solver not in names:
             raise InputError(
@@ -160,17 +164,17 @@ class MulticlassClassifier(ItemClassifier):
             return linear_solver(self, TUNED[dense], TUNED[full])
         if self.constraint is not None:
             return load_class(f"{PAPERS}.chierchia2015.constrained.ConstrainedFBPD")()
-        name = self._trained_by[0] if self.solver == AUTO else self.solver
+        able = [name for name in self._trained_by if self.penalty_factors is None or name in TAKES_FACTORS]
+        name = able[0] if self.solver == AUTO else self.solver
         return named_solver(name, self.SOLVERS, self.random_state)
 
-    def _penalty(
-        self, strengths: Strengths, n_features: int, n_states: int, unpenalised: Coords
-    ) -> ElasticNet | GroupLasso:
-        groups = None
+    def _penalty(self, strengths: Strengths, layout: Layout) -> Penalty:
         if self.feature_groups is not None:
             self._check_no_dense(None, "feature_groups")
-            groups = feature_blocks(self.feature_groups, n_features - bool(self.fit_intercept), n_features)
-        return make_penalty(self.penalty, strengths, n_features, n_states, unpenalised, groups)
+            n_columns = layout.n_features
+            groups = feature_blocks(self.feature_groups, n_columns - bool(self.fit_intercept), n_columns)
+            layout = layout._replace(groups=groups)
+        return make_penalty(self.penalty, strengths, layout)
 
     def _offset(self, loss: Any) -> Vector | None:
         """Return `margin` at all states but each item's own."""

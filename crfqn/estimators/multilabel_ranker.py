@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
-from crfqn.arrays import Coords, SparseWeights, Vector
+from crfqn.arrays import SparseWeights, Vector
 from crfqn.blas import single_threaded_blas
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
@@ -43,7 +43,7 @@ from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, spl
 from crfqn.objectives.losses.ranking import MultilabelRanking
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.parameters import with_parameter_documentation
-from crfqn.penalties import ElasticNet, GroupLasso
+from crfqn.penalties.penalty import Layout, Penalty
 from crfqn.result import Status
 from crfqn.structures.structure import Structure
 from crfqn.threads import Pool
@@ -154,10 +154,8 @@ class MultilabelRanker(ItemEstimator):
     def _make_solver(self) -> Any:
         return linear_solver(self, FOR_MARGINS, FOR_MARGINS)
 
-    def _penalty(
-        self, strengths: Strengths, n_features: int, n_states: int, unpenalised: Coords
-    ) -> ElasticNet | GroupLasso:
-        return make_penalty(self.penalty, strengths, n_features, n_states, unpenalised)
+    def _penalty(self, strengths: Strengths, layout: Layout) -> Penalty:
+        return make_penalty(self.penalty, strengths, layout)
 
     def _chosen(self, scores: Vector) -> NDArray[np.bool_]:
         return self._thresholds.exceeded(scores)

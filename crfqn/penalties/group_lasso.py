@@ -86,7 +86,7 @@ class GroupLasso(Penalty):
     @classmethod
     def of_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> GroupLasso:
         l1, l2, group_l1 = strengths["l1"], strengths["l2"], strengths["group_l1"]
-        n_features, n_states, unpenalised, norm, groups = layout
+        n_features, n_states, unpenalised, norm, groups, _ = layout
         given = group_l1, l1, l2, norm, unpenalised
         if groups is None:
             return cls(*given, n_features=n_features, n_states=n_states)
@@ -113,7 +113,8 @@ class GroupLasso(Penalty):
         if name != "group_l1":
             return super().strengths_at(name, coords, gradient)
         local = self.with_strengths(group_l1=1.0).at(coords)
-        return local.dual_norms(gradient)[local.group > 0]
+        is_penalised = local.group > 0
+        return local.dual_norms(gradient)[is_penalised] / local.group[is_penalised]
 
     def scaled(self, factor: float) -> GroupLasso:
         strengths = {name: factor * getattr(self, name) for name in ("group_l1", "l1", "l2")}

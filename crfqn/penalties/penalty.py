@@ -20,14 +20,18 @@ from crfqn.projections import project_halfspace
 
 
 class Layout(NamedTuple):
-    """Coordinates of a penalty: F features and K states, those without penalty, the norm of groups; groups :
-    int64 (F,), the block of each feature, where they are blocks of features within a state."""
+    """What a penalty is made for: F features and K states, the coordinates without penalty, the norm of groups.
+
+    groups : int64 (F,), the block of each feature, where groups are blocks of features within a state
+    factors : `crfqn.penalties.factors.FeatureFactors`, where each feature has one
+    """
 
     n_features: int
     n_states: int
     unpenalised: Coords
     norm: str = "l2"
     groups: Coords | None = None
+    factors: Any = None
 
 
 class Ridge(NamedTuple):
@@ -86,6 +90,16 @@ class Penalty:
     def dual_radius(self) -> float:
         """The largest |gradient|, or dual norm of a row's, that a zero can have at an optimum."""
         raise NotImplementedError
+
+    @property
+    def least_l1(self) -> float:
+        """The smallest L1 strength of a penalised weight: no zero whose |gradient| is below it can move."""
+        return self.l1
+
+    @property
+    def needs_check(self) -> bool:
+        """Whether a training compares `l1_of` at all coordinates with `least_l1`, as of classes outside of crfqn."""
+        return not self.has_one_l1
 
     @property
     def is_separable(self) -> bool:

@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import crfqn
 from crfqn.choices import LOSSES
 from crfqn.data_options import STRENGTHS, ObjectiveSection, keys_in
 from crfqn.errors import InputError, RecipeError
 from crfqn.model.featurizers import Featurizer
-from crfqn.parameters import OPTIONS, Parameter
+from crfqn.parameters import OPTIONS, Parameter, read_factor_file
 from crfqn.recipes.documents import observe_documents, prepare_documents
 from crfqn.recipes.schema import KINDS, Recipe, check_keys, shown
 from crfqn.recipes.sequences import observe_sequences, prepare_sequences
@@ -64,6 +66,10 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseLinearModel":
     inferred: `taxonomy=prepared.given_taxonomy`. RecipeError for unknown settings of the solver section, InputError for
     overrides that the structure does not have."""
     overrides = {name: value for name, value in overrides.items() if value is not None}
+    if isinstance(overrides.get("penalty_factors"), list):  # of an option that was given several times
+        overrides["penalty_factors"] = {
+            name: by for part in overrides["penalty_factors"] for name, by in part.items()
+        }
     loss = overrides.get("loss", recipe.objective.loss)
     structure, objective = recipe.structure.kind, keys_in(ObjectiveSection, recipe.structure.kind)
     kind = _class_of(structure, loss)
@@ -108,6 +114,19 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseLinearModel":
     return kind(**{name: value for name, value in settings.items() if name in parameters})
 
 
+def factors_in_columns(model: Any, prepared: Prepared) -> None:
+    """Turn factors by the names of features that are learnt from the data into those of the columns, whose names the
+    estimator does not know."""
+    features, factors = prepared.features, getattr(model, "penalty_factors", None)
+    if not isinstance(factors, Mapping) or features is None or features.names is None:
+        return
+    from crfqn.penalties.factors import factors_by_column
+
+    columns = np.ones(features.n_columns)
+    columns[features.columns] = factors_by_column(factors, features.names, len(features.names))
+    model.penalty_factors = columns
+
+
 def _changed(part: Any, changes: Mapping[str, Any], source: str, where: str) -> Any:
     """Return a solver, or a part of one, with the fields of a table in the place of its own."""
     check_keys(source, where, changes, tuple(rule.name for rule in fields(part)))
@@ -143,6 +162,8 @@ def _settings(recipe: Recipe) -> dict[str, Any]:
     structure, objective, solver = recipe.structure, recipe.objective, recipe.solver
     settings = {name: getattr(objective, name) for name in keys_in(ObjectiveSection, structure.kind)}
     settings = {name: value for name, value in settings.items() if value is not None}
+    if isinstance(settings.get("penalty_factors"), str):
+        settings["penalty_factors"] = read_factor_file(recipe.source.parent / settings["penalty_factors"])
     if settings.get("class_weight") == "none":
         del settings["class_weight"]
     if structure.kind == "flat" and "penalty" not in settings:  # another loss on the command line keeps it

@@ -102,7 +102,7 @@ def prepare_path(
         problem = prepared.problem
         objective, penalty = problem.objective, problem.penalty
         point = solve_unpenalised(objective.at(*problem.start), penalty.unpenalised)
-        automatic = automatic_strength(path_parameter, objective, penalty.unpenalised, penalty.ridge.coords)
+        automatic = automatic_strength(path_parameter, objective, problem.intercepts, penalty.ridge.coords)
         l1_max = largest_strength(path_parameter, objective, penalty, point)
         if l1_max == 0.0:
             raise InputError(
@@ -179,10 +179,12 @@ def train(
     to_rounding: bool = False,
 ) -> Result:
     """Train under strengths from `start`, weights or a point of them; return the result."""
-    settings = prepared.problem.model
+    problem, settings = prepared.problem, prepared.problem.model
+    if problem.has_free_features and not isinstance(tol, Estimated):
+        tol = Estimated(tol)
     return minimize(
-        prepared.problem.objective,
-        prepared.problem.penalty.with_strengths(**strengths),
+        problem.objective,
+        problem.penalty.with_strengths(**strengths),
         solver,
         start,
         tol=tol,
@@ -330,7 +332,8 @@ def crf_path(
         if not np.isnan(path.score).all():
             path = with_best_refined(prepared, path, score)
     statuses = [model.result_.status for model in path.models]
-    is_good = [status.is_success or status is Status.INTERRUPTED for status in statuses]
+    good = {Status.INTERRUPTED} | ({Status.STATIONARY} if prepared.problem.has_free_features else set())
+    is_good = [status.is_success or status in good for status in statuses]
     stopped = [model for model, is_fine in zip(path.models, is_good, strict=True) if not is_fine]
     if stopped:
         first = f"{path.path_parameter} = {getattr(stopped[0], path.path_parameter):g}"

@@ -20,7 +20,7 @@ import numpy as np
 from crfqn.arrays import NO_WEIGHTS
 from crfqn.errors import InputError
 from crfqn.result import OPTIMAL, Progress, Result, Status, Trace
-from crfqn.solvers.certificate import Best, Proofs, value_at
+from crfqn.solvers.certificate import DIGITS, Best, Proofs, value_at
 from crfqn.solvers.newton_on_support import newton_on_support
 from crfqn.solvers.protocols import (
     Coords,
@@ -169,6 +169,9 @@ class RunState:
         self.max_iter, self.max_seconds = max_iter, max_seconds
         self.tol, self.may_estimate = as_tolerance(tol)
         self.is_convex = objective.is_convex
+        n_free = penalty.unpenalised.size * objective.n_features
+        # Nothing is proved of more unpenalised weights than an intercept for each state.
+        self.is_unprovable = objective.is_convex and n_free > objective.n_node_coords
         self.trace, self.n_iter = Trace(), 0
         self.proofs = Proofs(objective, penalty, self.tol)
         self.distance = DistanceEstimate(objective, penalty, tol, to_rounding)
@@ -278,6 +281,8 @@ class RunState:
         if state.is_screening and not is_proved and state.violation <= self.tol * scale:
             if state.violation == 0.0 and self.is_convex:
                 return Status.CONVERGED
+            if self.is_unprovable and self.may_estimate and state.violation <= DIGITS * abs(state.value):
+                return Status.ESTIMATED
             has_penalty = max(self.penalty.dual_radius, self.penalty.l2) > 0
             if state.is_final or not (self.distance.may_end and self.is_convex and has_penalty):
                 return Status.STATIONARY
@@ -340,7 +345,8 @@ class RunState:
         # Rounding may have added to the value: no reason to go back.
         self.best.value = self.proofs.solves_below = np.inf
         verdict = self.record(seen.state())
-        return Status.CONVERGED if verdict is Status.CONVERGED else status
+        ends = (Status.CONVERGED, Status.ESTIMATED) if self.is_unprovable else (Status.CONVERGED,)
+        return verdict if verdict is not None and verdict in ends else status
 
     def with_best_score(self, status: Status) -> Status:
         """Take the weights with the best score of the held-out items; returns why the run ended. The proofs and

@@ -91,7 +91,7 @@ class State:
 
 FORMS = {
     "is_separable": "of single weights, l1 |w_j| + l2/2 w_j^2",
-    "is_uniform": "with the same strengths for all weights",
+    "is_uniform": "with the same strengths for all weights, which ProxQN, OWLQN and FISTA do not need",
     "is_rowwise": "of single weights or of rows, all states of a feature",
     "is_quadratic": "l2/2 ||w||^2 without L1 and groups, which ProxQN and FISTA know",
 }
@@ -155,16 +155,16 @@ def check_requirements(solver: Solver, objective: Objective, penalty: Penalty) -
 def check_least_strength(objective: Objective, penalty: Penalty) -> None:
     """Raise InputError where a coordinate's L1 strength is below `l1`, as zeros below it are looked at by no solver, or
     is not 0 although the penalty says that it has no kink there."""
-    if penalty.has_one_l1:
+    if not penalty.needs_check:
         return
     coords = objective.all_coords()
     strengths, is_smooth = penalty.l1_of(coords), penalty.is_smooth(coords)
-    too_small = np.flatnonzero((strengths < penalty.l1) & ~is_smooth)
+    too_small = np.flatnonzero((strengths < penalty.least_l1) & ~is_smooth)
     if too_small.size:
         least = too_small[np.argmin(strengths[too_small])]
         raise InputError(
-            f"{type(penalty).__name__}: expected l1 to be the least strength of any weight, got l1 = {penalty.l1:g} "
-            f"and l1_of = {strengths[least]:g} at coordinate {coords[least]}"
+            f"{type(penalty).__name__}: expected l1 to be the least strength of any weight, got l1 = "
+            f"{penalty.least_l1:g} and l1_of = {strengths[least]:g} at coordinate {coords[least]}"
         )
     has_kink = np.flatnonzero(is_smooth & (strengths != 0))
     if has_kink.size:

@@ -114,6 +114,60 @@ def test_what_the_estimator_refuses(tmp_path, monkeypatch, options, message):
     assert re.search(message, result.output)
 
 
+def test_factors_of_features_come_by_name_and_from_files(tmp_path, settings_of):
+    (tmp_path / "factors.txt").write_text("w=the\t2\nbias 0\n\nw=New York 1.5\n")
+    settings = settings_of("--penalty-factors", "w=*=0.5", "--penalty-factors", str(tmp_path / "factors.txt"))
+    assert settings["penalty_factors"] == [{"w=*": 0.5}, {"w=the": 2.0, "bias": 0.0, "w=New York": 1.5}]
+    assert settings_of()["penalty_factors"] is None
+    (tmp_path / "wrong.txt").write_text("a 1\nb much\n")
+    for text, message in (
+        ("wrong.txt", "wrong.txt, line 2: expected a name and its factor, got 'b much'"),
+        ("none.txt", "penalty_factors: expected name=factor or a file of factors, got"),
+    ):
+        code, output = settings_of("--penalty-factors", str(tmp_path / text))
+        assert (code, message in output) == (2, True), output
+
+
+def test_factors_of_recipes_and_options_are_trained_with(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "names.conll").write_text(SPANS)
+    (tmp_path / "texts.csv").write_text("label,text\na,red dog\nb,blue dog\na,red cat\nb,blue cat\n")
+    options = ["--l1", "0.1", "--quiet", "--penalty-factors", "w=*=5", "--penalty-factors", "*:*=100"]
+    result = CliRunner().invoke(app, ["train", "--data", "names.conll", "-o", "m.crfqn", *options])
+    assert result.exit_code == 0, result.output
+    model = crfqn.load("m.crfqn")
+    assert model.penalty_factors == {"w=*": 5.0, "*:*": 100.0}
+    assert not any(":" in model.vocabulary_.names[column] for column in model.model_.kept_features_)
+    (tmp_path / "factors.txt").write_text("red 100\n")
+    recipe = """
+name = "t"
+title = "t"
+[data]
+train = "texts.csv"
+[features]
+kind = "text"
+[structure]
+kind = "flat"
+[objective]
+l1 = 0.1
+penalty_factors = %s
+"""
+    for by, name in (
+        ('"factors.txt"', "file"),
+        ("{ red = 100 }", "table"),
+        ('"none"', "none"),
+        ("{ green = 2 }", "new"),
+    ):
+        (tmp_path / f"{name}.toml").write_text(recipe % by)
+        result = CliRunner().invoke(app, ["train", f"{name}.toml", "-o", f"{name}.crfqn", "--quiet"])
+        assert (result.exit_code == 0) == (name in ("file", "table")), result.output
+        assert name != "none" or "expected name=factor or a file of factors" in result.output
+        assert name != "new" or "got 'green', which no feature has" in result.output
+    first, second = (crfqn.load(f"{name}.crfqn") for name in ("file", "table"))
+    assert first.penalty_factors == second.penalty_factors == [1.0, 1.0, 1.0, 100.0]
+    assert 3 not in first.kept_features_
+
+
 def test_an_earlier_name_of_a_solver_is_told_as_a_message(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "names.conll").write_text(SPANS)

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from crfqn.arrays import Coords, Vector
+from crfqn.arrays import Vector
 from crfqn.errors import InputError
-from crfqn.estimators.automatic import AUTO, SolverTable, Strengths
+from crfqn.estimators.automatic import AUTO, SolverTable, Strengths, make_penalty
 from crfqn.estimators.items import ItemEstimator, Targets
 from crfqn.estimators.labels import LabelSets
 from crfqn.estimators.parameter_checks import available_if
@@ -27,7 +27,7 @@ from crfqn.objectives.losses.potentials import LINKS, LogSumExp, Potential, name
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.papers.agarwal2014.gls import GLS, Link
 from crfqn.parameters import PARAMETERS
-from crfqn.penalties import ElasticNet
+from crfqn.penalties.penalty import Layout, Penalty
 from crfqn.projections import project_simplex
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.structures.structure import Structure
@@ -119,10 +119,8 @@ class LeastSquaresModel(ItemEstimator):
     def _strengths(self) -> dict[str, float]:
         return {"l1": 0.0, "l2": float(self.l2 or 0.0), "group_l1": 0.0}
 
-    def _penalty(
-        self, strengths: Strengths, n_features: int, n_states: int, unpenalised: Coords
-    ) -> ElasticNet:
-        return ElasticNet(0.0, strengths["l2"], unpenalised)
+    def _penalty(self, strengths: Strengths, layout: Layout) -> Penalty:
+        return make_penalty("l2", strengths, layout)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -151,6 +149,8 @@ class GeneralizedLeastSquares(LeastSquaresModel):
     penalize_intercept : bool, default False
     class_weight : None, "balanced" or dict of label -> weight, optional
         A factor to `sample_weight`: the mean over the item's labels.
+    penalty_factors : dict of name -> factor, or array-like, shape (n_features,), optional
+        Factors >= 0 of l2 by feature, as in `ChainCRF`; 0 leaves a feature unpenalised.
     tol : float, default 1e-3
         Stop when the certified relative duality gap is below: objective - optimum <= tol * objective, proved.
     max_iter : int, default 500

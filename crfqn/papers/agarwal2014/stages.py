@@ -351,6 +351,7 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
 
     solver: ClassVar[str] = AUTO  # type: ignore[misc]  # stages are learnt one way alone, and scored by accuracy
     scoring: ClassVar[None] = None  # type: ignore[misc]
+    penalty_factors: ClassVar[None] = None  # type: ignore[misc]
     patience: ClassVar[Any] = no_parameter("patience")  # type: ignore[misc]
     checkpoint: ClassVar[Any] = no_parameter("checkpoint")  # type: ignore[misc]
     checkpoint_every: ClassVar[Any] = no_parameter("checkpoint_every")  # type: ignore[misc]

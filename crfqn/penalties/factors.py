@@ -1,0 +1,247 @@
+"""Penalties with a factor for each feature: a feature's weights are penalised by the strengths times its factor.
+
+    sum_f v_f (l1 ||w_f||_1 + l2/2 ||w_f||^2 + group_l1 ||w_f||),    v_f >= 0, 0: the feature is not penalised
+
+This is `penalty.factor` of glmnet (Friedman, Hastie and Tibshirani 2010), and with factors from an earlier fit the
+adaptive lasso (Zou 2006). Factors are not rescaled: glmnet divides them by their mean, so that its lambda is another
+strength than l1 here. Transitions of a chain and penalised intercepts have the factor 1.
+
+Shapes: F columns of features, K states; n coordinates that are passed in as `coords`, sorted int64.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from crfqn.arrays import Coords, Screening, Vector
+from crfqn.errors import InputError
+from crfqn.kernels.sparse import found_in, union
+from crfqn.messages import shorten
+from crfqn.penalties.elastic_net import ElasticNet
+from crfqn.penalties.group_lasso import GroupLasso, LocalGroupLasso
+from crfqn.penalties.penalty import Layout, Penalty, are_members
+
+EXPECTED = "penalty_factors: expected finite numbers >= 0"
+ANY = "*"  # in a name: any characters
+
+
+class FeatureFactors(NamedTuple):
+    """Factors of all coordinates.
+
+    columns : float64 (F,), of each column of features, for all of its states
+    contexts : float64 (C,), of the K K edge weights of each context: transitions and then bigram features
+    n_states : K
+    least : the smallest factor above 0 of a penalised weight
+    """
+
+    columns: Vector
+    contexts: Vector
+    n_states: int
+    least: float
+
+    def at(self, coords: Coords) -> Vector:
+        """Return the factor of each coordinate, (n,)."""
+        n_nodes = self.columns.size * self.n_states
+        is_edge = coords >= n_nodes
+        if not is_edge.any():
+            return self.columns[coords % self.columns.size]
+        out = np.empty(coords.size)
+        out[~is_edge] = self.columns[coords[~is_edge] % max(self.columns.size, 1)]
+        out[is_edge] = self.contexts[(coords[is_edge] - n_nodes) // self.n_states**2]
+        return out
+
+    def zeros(self) -> Coords:
+        """Return the coordinates of factor 0, sorted."""
+        n_columns, n_pairs = self.columns.size, self.n_states**2
+        nodes = np.arange(self.n_states)[:, None] * n_columns + np.flatnonzero(self.columns == 0)
+        edges = np.flatnonzero(self.contexts == 0)[:, None] * n_pairs + np.arange(n_pairs)
+        return np.concatenate([nodes.reshape(-1), n_columns * self.n_states + edges.reshape(-1)]).astype(
+            np.int64
+        )
+
+
+class Factored(Penalty):
+    """What penalties with factors have in common; `plain` is the class without. The field `unpenalised` gets the
+    coordinates of factor 0 as well."""
+
+    factors: FeatureFactors
+
+    def __post_init__(self) -> None:
+        super().__post_init__()  # type: ignore[misc]
+        object.__setattr__(
+            self, "unpenalised", union(self.unpenalised, self.factors.zeros())
+        )  # frozen otherwise
+
+    @property
+    def weakest(self) -> Any:
+        """The penalty without factors whose strengths are the least of any penalised weight: bounds that hold for it
+        hold for this one."""
+        raise NotImplementedError
+
+    @property
+    def least_l1(self) -> float:
+        return self.factors.least * self.l1
+
+    @property
+    def dual_radius(self) -> float:
+        return float(self.weakest.dual_radius)
+
+    @property
+    def has_one_l1(self) -> bool:
+        return False
+
+    @property
+    def needs_check(self) -> bool:
+        return False
+
+    def l1_of(self, coords: Coords) -> Vector:
+        return super().l1_of(coords) * self.factors.at(coords)
+
+    def l2_of(self, coords: Coords) -> Vector:
+        strengths = super().l2_of(coords) * self.factors.at(coords)
+        strengths[are_members(coords, self.ridge.coords)] = self.ridge.l2
+        return strengths
+
+    def norm_bounds(self, value: float) -> tuple[float, float]:
+        bounds: tuple[float, float] = self.weakest.norm_bounds(value)
+        return bounds
+
+    def screen(self, point: Any) -> Screening:
+        """Return of what may leave zero under the weakest strengths what may under those of its coordinates."""
+        screening = self.weakest.screen(point)
+        coords, gradient = screening.coords, screening.gradient
+        w = np.zeros(coords.size)
+        place, is_there = found_in(point.coords, coords)
+        w[is_there] = point.weights[place[is_there]]
+        local = self.at(coords)
+        return screening.only((local.dual_norm(w, gradient) > local.threshold) | self.is_smooth(coords))
+
+
+@dataclass(frozen=True, eq=False)
+class FactoredElasticNet(Factored, ElasticNet):
+    """sum_f v_f (l1 ||w_f||_1 + l2/2 ||w_f||^2). Parameters as of `ElasticNet`, and
+
+    Parameters
+    ----------
+    factors : FeatureFactors
+    """
+
+    factors: FeatureFactors = field(kw_only=True)
+
+    @classmethod
+    def of_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> FactoredElasticNet:
+        return cls(strengths["l1"], strengths["l2"], layout.unpenalised, factors=layout.factors)
+
+    @property
+    def is_quadratic(self) -> bool:
+        return self.l1 == 0
+
+    @property
+    def weakest(self) -> ElasticNet:
+        least = self.factors.least
+        return ElasticNet(least * self.l1, least * self.l2, self.unpenalised, self.ridge)
+
+
+@dataclass(frozen=True, eq=False)
+class FactoredGroupLasso(Factored, GroupLasso):
+    """sum_f v_f (group_l1 ||w_f|| + l1 ||w_f||_1 + l2/2 ||w_f||^2). Parameters as of `GroupLasso`, and
+
+    Parameters
+    ----------
+    factors : FeatureFactors
+    """
+
+    factors: FeatureFactors = field(kw_only=True)
+
+    @classmethod
+    def of_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> FactoredGroupLasso:
+        if layout.groups is not None:
+            raise InputError("feature_groups: with penalty_factors expected None, rows as groups")
+        return cls(
+            strengths["group_l1"], strengths["l1"], strengths["l2"], layout.norm, layout.unpenalised,
+            n_features=layout.n_features, n_states=layout.n_states, factors=layout.factors,
+        )  # fmt: skip
+
+    @property
+    def weakest(self) -> GroupLasso:
+        least = self.factors.least
+        return GroupLasso(
+            least * self.group_l1, least * self.l1, least * self.l2, self.norm, self.unpenalised, self.ridge,
+            n_features=self.n_features, n_states=self.n_states,
+        )  # fmt: skip
+
+    def _at(self, coords: Coords) -> LocalGroupLasso:
+        local = super()._at(coords)
+        firsts = coords[local.blocks.firsts]
+        factors = self.factors.at(firsts)
+        factors[are_members(firsts, self.ridge.coords)] = 1.0
+        strengths = (local.l1 * factors, local.group * factors, local.l2 * factors)
+        return LocalGroupLasso(local.blocks, *strengths, local.norm)
+
+
+def factors_by_column(factors: Any, names: Sequence[str] | None, n_features: int) -> Vector:
+    """Return the factor of each of F = `n_features` columns, float64 (F,).
+
+    factors : array-like, shape (F,), or mapping of names, or of patterns with `*` for any characters, to factors: a
+        name goes before patterns and a later pattern before an earlier one; other features have 1
+    names : of the columns, None where they have none
+
+    Raises
+    ------
+    InputError
+        Says which entry is no finite number >= 0, which name or pattern no feature has, what length was expected.
+    """
+    if isinstance(factors, Mapping):
+        return _factors_by_name(factors, names)
+    try:
+        out = np.asarray(factors, np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{EXPECTED}, or a dict name -> factor, got {shorten(factors)}") from None
+    if out.shape != (n_features,):
+        raise InputError(
+            f"penalty_factors: expected {n_features} factors, one for each feature, got an array of shape {out.shape}"
+        )
+    wrong = np.flatnonzero(~(np.isfinite(out) & (out >= 0)))
+    if wrong.size:
+        name = f"feature {wrong[0]}" if names is None else shorten(names[wrong[0]])
+        raise InputError(f"{EXPECTED}, got {out[wrong[0]]} for {name}")
+    return out
+
+
+def _factors_by_name(factors: Mapping[str, Any], names: Sequence[str] | None) -> Vector:
+    for name, factor in factors.items():
+        is_number = isinstance(factor, (int, float, np.number)) and not isinstance(factor, bool)
+        if not (isinstance(name, str) and is_number and np.isfinite(factor) and factor >= 0):
+            raise InputError(f"{EXPECTED} by name, got {shorten(factor)} for {shorten(name)}")
+    if names is None:
+        raise InputError(
+            "penalty_factors: expected an array of a factor for each column, as the features have no names, "
+            f"got a dict of {len(factors)} names"
+        )
+    out = np.ones(len(names))
+    patterns = {name: factor for name, factor in factors.items() if ANY in name}
+    for pattern, factor in patterns.items():
+        matches = re.compile(".*".join(map(re.escape, pattern.split(ANY))), re.DOTALL).fullmatch
+        columns = [column for column, name in enumerate(names) if matches(name)]
+        if not columns:
+            raise InputError(
+                f"penalty_factors: expected patterns of features' names, got {shorten(pattern)}, which none has"
+            )
+        out[columns] = factor
+    column_of = {name: column for column, name in enumerate(names) if name in factors}
+    for name, factor in factors.items():
+        if name in patterns:
+            continue
+        if name not in column_of:
+            examples = ", ".join(map(shorten, list(names)[:3]))
+            raise InputError(
+                f"penalty_factors: expected names of features, such as {examples}, or patterns with *, "
+                f"got {shorten(name)}, which no feature has"
+            )
+        out[column_of[name]] = factor
+    return out
