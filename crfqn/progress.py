@@ -165,10 +165,10 @@ class ProgressDisplay:
 
 @contextmanager
 def telling_of_compilation() -> Iterator[None]:
-    """Say on a terminal, once, when a kernel is compiled within: the first training on a machine is silent for seconds
-    before there is anything to show."""
+    """Print a line on a terminal, once, when a kernel is compiled within: the first training on a machine compiles for
+    seconds before it can show anything."""
     if not sys.stderr.isatty():
-        yield  # in a log file the line would come or not, by what was trained before
+        yield  # in a log file the line would depend on earlier trainings
         return
     from numba.core.event import Listener, install_listener
 
@@ -178,13 +178,13 @@ def telling_of_compilation() -> Iterator[None]:
         has_told = False
 
         def on_start(self, event: Any) -> None:
-            """Say it, the first time."""
+            """Print the line, the first time."""
             if not self.has_told:
                 self.has_told = True
                 print("compiling, once on this machine ...", file=sys.stderr, flush=True)
 
         def on_end(self, event: Any) -> None:
-            """Leave the line there."""
+            """Do nothing."""
 
     with install_listener("numba:compile", Teller()):
         yield

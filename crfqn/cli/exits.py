@@ -102,8 +102,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.number: int | None = None
-        self._is_training = False
-        self._is_saving = False
+        self._phase = ""
         self._previous: dict[int, Any] = {}
 
     @property
@@ -117,23 +116,15 @@ class Interrupts:
         return ExitCode.TERMINATED if self.number == signal.SIGTERM else ExitCode.INTERRUPTED
 
     @contextmanager
-    def training(self) -> Any:
-        """Return a context manager for the training, in which the first signal is only noted."""
-        check_signals()
-        self._is_training = True
+    def during(self, phase: str) -> Iterator[None]:
+        """Open the phase "training", in which the first signal is only noted, or "saving", in which all signals are."""
+        if phase == "training":
+            check_signals()
+        self._phase = phase
         try:
             yield
         finally:
-            self._is_training = False
-
-    @contextmanager
-    def saving(self) -> Any:
-        """Return a context manager for the short time of saving, in which signals have no effect but to be noted."""
-        self._is_saving = True
-        try:
-            yield
-        finally:
-            self._is_saving = False
+            self._phase = ""
 
     def __enter__(self) -> "Interrupts":
         check_signals()
@@ -149,9 +140,9 @@ class Interrupts:
             received.clear()
 
     def _handle(self, number: int, frame: object) -> None:
-        if self._is_saving:
+        if self._phase == "saving":
             self.number = number
-        elif self._is_training and not self.is_requested:
+        elif self._phase == "training" and not self.is_requested:
             self.number = number
             say(
                 "\nStopping after this iteration; the best model so far, if any, will be saved. Again: at once."

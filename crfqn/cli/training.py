@@ -257,7 +257,7 @@ def _fit_and_save(
     if is_interrupted and model.result_.n_nonzero == 0:
         say("Interrupted before the first weights; nothing was saved.")
         return interrupts.code
-    with interrupts.saving():
+    with interrupts.during("saving"):
         keep_facts(model, recipe, prepared)
         save_model(model, output, dtype)
     if is_interrupted:
@@ -285,7 +285,7 @@ def quiet_training(interrupts: Interrupts) -> Iterator[None]:
     """Let the first signal end a training, without a ConvergenceWarning: message and exit code tell the user."""
     from sklearn.exceptions import ConvergenceWarning
 
-    with warnings.catch_warnings(), interrupts.training():
+    with warnings.catch_warnings(), interrupts.during("training"):
         warnings.simplefilter("ignore", ConvergenceWarning)
         yield
 

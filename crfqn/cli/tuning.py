@@ -65,7 +65,7 @@ def path(
         if not len(models):
             say("Interrupted before the first model; nothing was saved.")
             return interrupts.code
-        with interrupts.saving():
+        with interrupts.during("saving"):
             if options.csv is not None:
                 models.write_csv(options.csv)
             if options.plot is not None:

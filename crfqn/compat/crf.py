@@ -251,7 +251,7 @@ class CRF(NamedParameters, BaseEstimator):
         return CrfsuiteTagger(self._model()) if self.__sklearn_is_fitted__() else None
 
     def _of_tagger(self, answer: Callable[[CrfsuiteTagger], Any]) -> Any:
-        """Return what is asked of the tagger, None before a fit."""
+        """Return `answer(tagger)`, None before a fit."""
         tagger = self.tagger_
         return None if tagger is None else answer(tagger)
 

@@ -1,6 +1,6 @@
-"""Chain over the features that CRFsuite generates, made of the parameters of sklearn-crfsuite's CRF.
+"""Chain over the features that CRFsuite generates, built from the parameters of sklearn-crfsuite's CRF.
 
-Features are what occurs in the data often enough, also with the value 0. Of the parameters some carry over, some have
+A feature is what occurs often enough in the data, also with the value 0. Some of the parameters carry over, some have
 no effect, and some are refused.
 """
 

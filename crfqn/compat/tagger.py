@@ -1,4 +1,4 @@
-"""What sklearn-crfsuite's `tagger_` and `training_log_` give: a model that labels one sequence, and its training."""
+"""sklearn-crfsuite's `tagger_` and `training_log_`: a model that labels one sequence, and the log of its training."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ class CrfsuiteTagger(tagger.Tagger):
 
 
 class LabelScore(NamedTuple):
-    """How a label is found: positions that are right, that the model says, that have it; the scores are None where none
-    has it."""
+    """Per label: the number of correctly predicted (match), predicted (model) and true positions (ref), and the scores,
+    None without any true position."""
 
     match: int
     model: int
@@ -86,7 +86,7 @@ class LabelScore(NamedTuple):
 
 @dataclass
 class TrainingLog:
-    """Course of a training, under the names of python-crfsuite's log.
+    """Log of a training, under the names of python-crfsuite's log.
 
     Each of `iterations` has `num`, `loss` (penalties included), `active_features`, `time` in seconds and `scores`,
     those of the warm-up on samples left out; `last_iteration` also the `feature_norm` of the model, and, of held-out

@@ -193,7 +193,7 @@ def digest(path: Path) -> str:
 
 
 class Seen(NamedTuple):
-    """What the first pass over all batches has found: labels and features, in the columns of a model."""
+    """Labels and features of all batches, which the first pass collects; features are in the columns of a model."""
 
     classes: NDArray
     vocabulary: Vocabulary | None
@@ -321,8 +321,8 @@ class Writer:
 
 
 class Names:
-    """Names of features that batches have, where their values begin (`Vocabulary.value_starts`), and how often each
-    occurs; of templates the source, too."""
+    """The names of the features of all batches, where their values begin (`Vocabulary.value_starts`) and how often each
+    occurs; of templates also their source."""
 
     def __init__(self, min_count: int) -> None:
         self.min_count = min_count
@@ -347,7 +347,7 @@ class Names:
             self.counts[name] = self.counts.get(name, 0) + count
 
     def vocabulary(self) -> Vocabulary | None:
-        """Return all that are frequent enough, sorted; None for matrices."""
+        """Return the vocabulary of the names that are frequent enough, sorted; None for matrices."""
         names = sorted(
             name for name, count in self.counts.items() if self.min_count <= 1 or count >= self.min_count
         )

@@ -29,8 +29,8 @@ Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
 def with_tasks(fit: Fit) -> Fit:
-    """Make a `fit(self, X, y, ...)` say that it compiles, if it is verbose, and report to scikit-learn's callbacks, if
-    there are any, where it begins and ends."""
+    """Return a `fit(self, X, y, ...)` that reports its beginning and end to scikit-learn's callbacks, if there are any,
+    and, if it is verbose, a compilation to stderr."""
 
     @wraps(fit)
     def reporting(self: Any, X: Any, y: Any = None, *others: Any, **named: Any) -> Any:

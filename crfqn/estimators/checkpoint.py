@@ -31,7 +31,9 @@ logger = logging.getLogger("crfqn.training")
 FILE, KIND, FORMAT = "checkpoint.crfqn", "checkpoint", 2
 # Of a training that goes on; others have come to their end.
 CUT_OFF = Status.MAX_ITER, Status.MAX_SECONDS, Status.CALLBACK, Status.INTERRUPTED
-DEAREST = 50.0  # times as long as a writing takes is at least the time to the next: less than 2 % of the run
+DEAREST = (
+    50.0  # the least time between two checkpoints, in times that writing one takes: under 2 % of the run
+)
 MOST_DIFFERENCES = 3  # that a message names
 COLUMNS = [column.name for column in fields(Progress) if column.name != "n_wrong"]
 OF_RESULT = (
@@ -42,7 +44,7 @@ OF_LOOKS = ("value", "violation", "iterations", "scores", "best_look", "due")
 
 
 class Checkpoint:
-    """Where a run is kept, and how often it is written: `every` so many steps, or so many seconds, "30s"."""
+    """The file of a run's state, written `every` so many steps or seconds ("30s")."""
 
     def __init__(self, folder: StrPath, every: int | str = "30s") -> None:
         self.folder, self.every = folder, every
@@ -52,7 +54,7 @@ class Checkpoint:
 
     @property
     def exists(self) -> bool:
-        """Whether there is one."""
+        """Whether there is a file."""
         return os.path.lexists(self.path)
 
     def open(self, solver: Solver, run: RunState, first: SparseWeights) -> Result | None:
@@ -88,7 +90,7 @@ class Checkpoint:
         return None
 
     def remaining(self, solver: Any, run: RunState) -> Any:
-        """Return the solver of the rest of a run: of a fixed number of epochs those that are left."""
+        """Return the solver for the remaining steps: of a fixed number of epochs those that are left."""
         if not hasattr(solver, "n_epochs"):
             return solver
         return replace(solver, n_epochs=max(solver.n_epochs - run.n_iter, 1))
@@ -109,7 +111,7 @@ class Checkpoint:
             self._write(run, run.newest)
 
     def close(self, result: Result) -> None:
-        """Leave the result of a run that has come to its end."""
+        """Write the result of a run that has come to its end."""
         if result.status in CUT_OFF or result.status is Status.DIVERGED:
             return
         arrays = arrays_of(best=SparseWeights(result.coords, result.weights)) | trace_arrays(result.trace)
@@ -173,7 +175,7 @@ def trace_rows(file: ModelFile) -> list[Progress]:
 
 
 def result_of(file: ModelFile) -> Result:
-    """Return the result that a training has left."""
+    """Return the result that `Checkpoint.close` has written."""
     numbers, weights = file.table("result"), weights_of(file, "best")
     scores = numbers.pop("held_out", None)
     if scores is not None:
@@ -193,7 +195,7 @@ def result_of(file: ModelFile) -> Result:
 
 
 def resume(run: RunState, file: ModelFile) -> None:
-    """Put a run where another was when the file was written; what else it has to know is in the trace."""
+    """Set a run to the state in the file; what the file does not have is computed from the trace."""
     numbers = file.table("run")
     run.n_iter, run.violation = numbers["n_iter"], numbers["violation"]
     run.passes_before -= numbers["passes"]

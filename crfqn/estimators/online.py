@@ -31,8 +31,8 @@ ONLINE = ("averaged-perceptron", "passive-aggressive", "arow")
 
 @dataclass
 class Memory:
-    """What the next batch goes on from: the weights of all passes (of the features less `centre`, (F,), None for none),
-    and where the seeded order of items stands."""
+    """The state after a batch: the weights of all passes (of the features less `centre`, (F,), None for none), and the
+    generator of the order of items."""
 
     learned: Learned
     random: np.random.Generator

@@ -1,5 +1,5 @@
-"""`partial_fit` by methods that minimise: the fit of a uniform sample of all items that have come, of all of them while
-they are few, from the weights of the last call.
+"""`partial_fit` by methods that minimise: each call fits a uniform sample of all items so far (all of them while
+they are few), and starts from the weights of the last call.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Reservoir:
-    """Items that are kept of `n_seen`, with their labels and weights: each of those seen with the same probability
-    (Vitter 1985, algorithm R).
+    """A uniform sample of the `n_seen` items so far, with their labels and weights (Vitter 1985, algorithm R).
 
     X : Sequences or matrix; y : array, an entry an item; weights : float64 (n,), as they were given
     """
@@ -42,7 +41,7 @@ class Reservoir:
         return None if (weights == 1.0).all() else weights
 
     def followed_by(self, batch: Reservoir, size: int) -> Reservoir:
-        """Return what is kept, `size` items at most, once those of a batch have come."""
+        """Return the sample of at most `size` items after a further batch."""
         n_kept, n_seen, random = self.weights.size, self.n_seen + batch.n_seen, deepcopy(self.random)
         places = np.arange(self.n_seen, n_seen)
         chosen = np.arange(min(size, n_seen))  # the items' places in what is kept and the batch behind it
@@ -56,7 +55,7 @@ class Reservoir:
 
 
 def refit(model: SparseLinearModel, X: Any, y: NDArray, sample_weight: Any) -> Any:
-    """Fit a model to a batch, checked, and what is kept of those before; return it."""
+    """Fit a model to a checked batch and the sample of those before; return the model."""
     is_first = not hasattr(model, "coef_")
     before = (
         Reservoir(X[:0], y[:0], np.empty(0), 0, np.random.default_rng(0)) if is_first else model._reservoir
@@ -74,7 +73,7 @@ def refit(model: SparseLinearModel, X: Any, y: NDArray, sample_weight: Any) -> A
 
 @with_tasks
 def _train(model: SparseLinearModel, X: Any, y: NDArray, sample_weight: Vector | None, start: Any) -> Any:
-    """Do what `fit` does; a subclass may have another `fit`, of other arguments."""
+    """Train as `fit` does, whose arguments may be others in a subclass."""
     return model._solve(model.prepare(X, y, sample_weight, start))
 
 

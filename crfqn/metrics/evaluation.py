@@ -1,4 +1,4 @@
-"""Scores of predictions against given labels: those of labels, spans, whole items, label sets and taxonomies at once.
+"""Scores of predicted against true labels: of labels, spans, whole items, label sets and taxonomies together.
 
 For `crfqn evaluate`, the summary after a training, and reports. Labels are compared as text, because files hold text.
 """
@@ -33,7 +33,7 @@ Labels = Sequence[str]
 
 @dataclass(frozen=True)
 class ChunkScores:
-    """Scores of the spans, which count if found as a whole in lenient reading, in all and by type."""
+    """Scores of spans in lenient reading, of all spans and by type; a span counts if it is right as a whole."""
 
     precision: float
     recall: float
@@ -42,15 +42,15 @@ class ChunkScores:
 
     @property
     def every(self) -> LabelMetrics:
-        """The scores of all types as a row."""
+        """The scores of all types together."""
         n_given = sum(row.support for row in self.types)
         return LabelMetrics("all", self.precision, self.recall, self.f1, n_given)
 
 
 @dataclass(frozen=True)
 class HierarchyScores:
-    """Scores that count how near predictions are in the taxonomy (`crfqn.metrics.hierarchy`); `level_accuracy` from the
-    tops downwards, None for a level that no label reaches."""
+    """Scores by the distance of predictions in the taxonomy (`crfqn.metrics.hierarchy`); `level_accuracy` begins at the
+    top level, and is None for a level that no label reaches."""
 
     precision: float
     recall: float
@@ -62,12 +62,12 @@ class HierarchyScores:
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
-    """Scores of predicted against given labels: of sequences, of one label an item, or of a set of labels an item.
+    """Scores of predicted against true labels: of sequences, of one label an item, or of a set of labels an item.
 
     n_positions : None for items that are no sequences
     accuracy : share of positions or items with the right label
     item_accuracy : share of items, sequences or sets, that are right as a whole
-    labels : every label that was given or predicted, sorted
+    labels : scores of every label that is true or predicted somewhere, sorted
     chunks : where the labels of sequences are of a scheme: O, B-..., I-... and the like
     hierarchy : where labels are nodes of a taxonomy
     """
@@ -87,8 +87,8 @@ class Scores:
 
 
 class LabelCounts:
-    """Counts that the scores of sequences are made of; items are added in parts, and not kept. Spans are in the
-    `scheme`, by default that which the labels tell (`recognise_scheme`)."""
+    """Counts from which the scores of sequences are computed; items are added in batches and not stored. Spans are read
+    in the `scheme`, by default in the one that fits the labels (`fitting_schemes`)."""
 
     def __init__(self, scheme: Scheme | str | None = None) -> None:
         self._is_given = scheme is not None
@@ -114,13 +114,13 @@ class LabelCounts:
 
     @property
     def scheme(self) -> Scheme | None:
-        """What the labels so far write spans in; None for labels of no scheme."""
+        """The scheme of the labels so far; None for labels of no scheme."""
         is_known = self._schemes and (self._is_given or self._labels.names - {OUTSIDE})
         return self._schemes[0] if is_known else None
 
     @property
     def given(self) -> set[str]:
-        """The labels that were given."""
+        """The true labels."""
         return set(self._labels.given)
 
     def scores(self) -> Scores:
@@ -215,8 +215,8 @@ def _item_scores(
 
 
 class Spelling:
-    """How labels are written that are compared with those of a model (classes): one that is the same number as one of
-    them, like it, where the model's labels or these are numbers; others as text."""
+    """Maps labels to the text of a model's classes, to compare both. Where the classes or the labels are numbers, a
+    label that equals a class as a number has the text of this class; any other label is written as it is."""
 
     def __init__(self, classes: NDArray) -> None:
         self.label_of = {label_text(label): label for label in classes.tolist()}

@@ -1,4 +1,4 @@
-"""Metrics for labels that are nodes of a taxonomy: they say how far off a prediction is, not only whether.
+"""Metrics for labels that are nodes of a taxonomy: they measure how far a prediction is from the true node.
 
 An item has one true and one predicted node; either may be an inner node, where a document or a prediction stops
 early. Every measure follows from three numbers an item: t and p nodes on the paths from the top down to the true

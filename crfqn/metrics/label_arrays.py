@@ -1,7 +1,8 @@
-"""Given and predicted label sequences as arrays: numbers of labels, and the spans that they write.
+"""True and predicted label sequences as arrays: numbers of labels, and the spans that the labels stand for.
 
-No loop over positions: a `Scheme` is asked once for each pair of roles. A span is a run of labels that continue each
-other; in strict reading its first may open one in the scheme, and its last close it: not an I without a B in IOB2.
+There is no loop over positions: a `Scheme` is evaluated once for each pair of roles. A span is a run of labels that
+continue each other; in strict reading the scheme must allow its first label to open a span and its last label to close
+one: an I without a B is no span in IOB2.
 Shapes: I items, N positions, K distinct labels, S spans; roles are numbers in `ROLES`.
 """
 
@@ -28,8 +29,8 @@ SOME = "x"  # the type of labels that only their roles part
 
 
 class LabelCodes(NamedTuple):
-    """Given and predicted labels as places in `labels`, the distinct ones in the order of their coming; `starts` int64
-    (I,) is where items with at least one position begin."""
+    """True and predicted labels as indices into `labels`, the distinct labels in the order of their first occurrence;
+    `starts`, int64 (I,), are the first positions of the items that have any."""
 
     true: NDArray[np.int32]
     predicted: NDArray[np.int32]

@@ -1,7 +1,7 @@
-"""Scorers for `scoring=` of scikit-learn's searches and cross-validation: of spans, of taxonomies, of all by name.
+"""Scorers for `scoring=` of scikit-learn's searches and cross-validation, by name: of spans, taxonomies and labels.
 
-scikit-learn's scores of single labels are among them, by its names, over the labels of all positions where items are
-sequences.
+The scores of labels have scikit-learn's names; where items are sequences, they are computed over the labels of all
+positions.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class PrecisionRecallF1(NamedTuple):
 
 @dataclass(frozen=True)
 class SpanCounts:
-    """Numbers of spans: given ones, predicted ones, and right ones among the predicted.
+    """The number of true, predicted and correctly predicted spans.
 
     precision, recall and f1 are in [0, 1]; a ratio without cases (0/0) is 0, as in conlleval.
     """
@@ -59,7 +59,7 @@ class SpanCounts:
 
     @property
     def recall(self) -> float:
-        """Fraction of the given spans that are found, in [0, 1]."""
+        """Fraction of the true spans that are predicted, in [0, 1]."""
         return self.n_right / max(self.n_true, 1)
 
     @property
@@ -69,13 +69,13 @@ class SpanCounts:
 
     @property
     def ratios(self) -> PrecisionRecallF1:
-        """The three of them."""
+        """Precision, recall and F1."""
         return PrecisionRecallF1(self.precision, self.recall, self.f1)
 
 
 @dataclass(frozen=True)
 class LabelMetrics:
-    """Scores of one label or type of spans, or averages; `support`: how often it is given."""
+    """Scores of one label or type of spans, or averages; `support` is the number of true cases."""
 
     label: str
     precision: float
@@ -185,7 +185,7 @@ def sum_counts(counts: Iterable[SpanCounts]) -> SpanCounts:
 
 
 def check_average(average: str) -> None:
-    """Refuse an average that is not known."""
+    """Raise InputError for an unknown average."""
     if average not in AVERAGES:
         raise InputError(f"average: expected one of {list(AVERAGES)}, got {describe(average)}")
 
@@ -249,7 +249,7 @@ def sequence_accuracy(y_true: Any, y_pred: Any) -> float:
 
 
 class Confusion(NamedTuple):
-    """Numbers of cases by what was given (row) and what was predicted (column).
+    """The number of cases by true label (row) and predicted label (column).
 
     Attributes
     ----------
@@ -262,7 +262,7 @@ class Confusion(NamedTuple):
 
 
 def token_confusion(y_true: Any, y_pred: Any) -> Confusion:
-    """Count positions by their given and their predicted label; of labels that occur, sorted.
+    """Count positions by true and predicted label; the labels that occur are sorted.
 
     Parameters and errors as in `span_counts`; labels may be any that can be sorted.
     """
@@ -275,10 +275,10 @@ def token_confusion(y_true: Any, y_pred: Any) -> Confusion:
 
 
 def span_confusion(y_true: Any, y_pred: Any, *, scheme: str | Scheme, strict: bool = True) -> Confusion:
-    """Count spans by given and predicted type, where both have the same first and last position.
+    """Count spans by true and predicted type, where both have the same first and last position.
 
-    Parameters and errors as in `span_counts`. The last row and column, "(none)", are predicted spans at borders where
-    none is given, and given spans at borders where none is predicted.
+    Parameters and errors as in `span_counts`. The last row, "(none)", has predicted spans at borders without a true
+    span, the last column true spans at borders without a predicted one.
     """
     true, predicted, types = read_spans(encode_pair(y_true, y_pred), find_scheme(scheme), strict)
     ours, theirs = same_borders(true, predicted)

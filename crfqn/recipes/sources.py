@@ -1,8 +1,8 @@
-"""Data that a recipe names: datasets, its files and new ones for its model; the split of the items; the results.
+"""Data of a recipe: its dataset or files, new files for its model, and the split of the items.
 
-A file is read in the format that the recipe names, else in that of the file's name, else in that of the kind of
-features. A new file has the format of its name, else one that the model reads and that its first lines look like, else
-the training file's.
+The format of a file is the one that the recipe names, else that of the file's name, else that of the kind of features.
+A new file has the format of its name, else one that the model reads and that fits the first lines, else the training
+file's.
 """
 
 from __future__ import annotations
@@ -95,14 +95,14 @@ class Prepared:
         return None if self.is_inferred else self.taxonomy
 
     def take_train(self) -> Any:
-        """Return X_train and let go of it: a training then holds it only until its own store is built."""
+        """Return X_train and drop it here, so that its memory is free once the training has built its own store."""
         X, self.X_train = self.X_train, None
         return X
 
 
 @contextmanager
 def own_files() -> Iterator[None]:
-    """Turn DataUnavailableError into DataError: a missing file that the user named is a mistake, no data to fetch."""
+    """Turn DataUnavailableError into DataError: a missing file that the user named cannot be downloaded."""
     try:
         yield
     except DataUnavailableError as error:

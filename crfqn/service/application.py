@@ -49,8 +49,8 @@ class RequestLimits:
 
 
 class Counters:
-    """Counts of requests, items, positions and seconds; each process of a service writes a row of its own of `table`,
-    (processes, COUNTS), and all read the sum."""
+    """Counts of requests, items, positions and seconds; each process of a service writes its own row of `table`,
+    (processes, COUNTS), and every process reads the sums."""
 
     def __init__(self, table: Vector, row: int = 0) -> None:
         self._table, self._row = table, table[row]
@@ -84,7 +84,7 @@ class Counters:
 
 
 class Refused(Exception):
-    """An answer that is an error: its status, and what was expected."""
+    """A request that is refused, with the status of the answer and its message."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -92,7 +92,7 @@ class Refused(Exception):
 
 
 class Endpoints:
-    """What answers at each path."""
+    """The answers of the service, a method for each path."""
 
     def __init__(self, service: LabelService, limits: RequestLimits, counters: Counters) -> None:
         self.service, self.limits, self.counters = service, limits, counters
@@ -144,7 +144,7 @@ class Endpoints:
             raise Refused(503, f"{message}: send fewer or shorter items, or later") from None
 
     def _with_others(self, request: LabelRequest, deadline: float) -> asyncio.Future[Answer]:
-        """Return the answer to come, which is made with those to all requests that have come in by now."""
+        """Return the future answer, which is computed together with those to all requests that have come in by then."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Answer] = loop.create_future()
         if not self.waiting:

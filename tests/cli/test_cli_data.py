@@ -105,12 +105,7 @@ class TestPredictions:
         run = run_here(
             monkeypatch,
             folder,
-            "predict",
-            "texts.crfqn",
-            "--format",
-            "text",
-            "--to",
-            "jsonl",
+            *["predict", "texts.crfqn", "--format", "text", "--to", "jsonl"],
             input="good day\n",
         )
         assert json.loads(run.stdout) == {"text": "good day", "label": "pos"}

@@ -77,12 +77,12 @@ class TestInterrupts:
     def test_first_signal_is_noted_second_raises(self, capsys):
         before = signal.getsignal(signal.SIGINT)  # a process in the background may ignore it
         with Interrupts() as interrupts:
-            with interrupts.training():
+            with interrupts.during("training"):
                 os.kill(os.getpid(), signal.SIGTERM)
                 assert interrupts.is_requested
                 with pytest.raises(KeyboardInterrupt):
                     os.kill(os.getpid(), signal.SIGINT)
-            with interrupts.saving():
+            with interrupts.during("saving"):
                 os.kill(os.getpid(), signal.SIGINT)
             with pytest.raises(KeyboardInterrupt):
                 os.kill(os.getpid(), signal.SIGINT)

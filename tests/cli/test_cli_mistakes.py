@@ -5,28 +5,20 @@ import os
 from pathlib import Path
 
 import pytest
+from command_line import assert_mistake
 
 
 class TestMistakes:
-    def assert_mistake(self, run, code, *words):
-        assert run.returncode == code
-        assert run.stdout == ""
-        assert "Traceback" not in run.stderr
-        for word in words:
-            assert word in run.stderr
-
     def test_unknown_recipe(self, here, tmp_path):
-        self.assert_mistake(
-            here("train", "nope", cwd=tmp_path), 2, "nope", "banking77, btc, conll2000, digits"
-        )
+        assert_mistake(here("train", "nope", cwd=tmp_path), 2, "nope", "banking77, btc, conll2000, digits")
 
     def test_ocr_without_data(self, here, tmp_path):
         run = here("train", "models/ocr", cwd=tmp_path, CRFQN_DATA=None)
-        self.assert_mistake(run, 3, "crfqn data get ocr", "CRFQN_DATA", "crfqn train models/digits")
+        assert_mistake(run, 3, "crfqn data get ocr", "CRFQN_DATA", "crfqn train models/digits")
 
     def test_output_is_checked_first(self, here, tmp_path):
         run = here("train", "digits", "-o", "nowhere/m", cwd=tmp_path)
-        self.assert_mistake(run, 2, "nowhere does not exist")
+        assert_mistake(run, 2, "nowhere does not exist")
         assert "items" not in run.stderr
 
     @pytest.mark.parametrize("name", ["predict", "evaluate", "inspect"])
@@ -38,36 +30,34 @@ class TestMistakes:
             (".", "not a file"),
         ):
             run = here(name, path, cwd=tmp_path, input="")
-            self.assert_mistake(run, 2, f"crfqn: {path}: ", words)
+            assert_mistake(run, 2, f"crfqn: {path}: ", words)
 
     @pytest.mark.parametrize(
         "arguments",
         [("train", "digits", "--l1", "much"), ("train", "digits", "--l1=-1"), ("fly",), ("data", "x")],
     )
     def test_usage(self, here, arguments):
-        self.assert_mistake(here(*arguments), 2, "Error")
+        assert_mistake(here(*arguments), 2, "Error")
 
     @pytest.mark.parametrize("value", ["nan", "inf"])
     def test_numbers_that_are_none(self, here, tmp_path, value):
-        self.assert_mistake(here("train", "digits", "--l1", value, cwd=tmp_path), 2, "l1")
+        assert_mistake(here("train", "digits", "--l1", value, cwd=tmp_path), 2, "l1")
 
     def test_input_files(self, here, trained, tmp_path):
         folder, _ = trained
         model = folder / "digits.crfqn"
         (tmp_path / "words").write_text("1\tdog\n")
         for command_name in ("predict", "evaluate"):
-            self.assert_mistake(
-                here(command_name, model, "gone", cwd=tmp_path), 2, "gone: there is no such file"
-            )
-            self.assert_mistake(here(command_name, model, ".", cwd=tmp_path), 2, "a folder")
-            self.assert_mistake(here(command_name, model, "words", cwd=tmp_path), 2, "'dog' is no pixel")
+            assert_mistake(here(command_name, model, "gone", cwd=tmp_path), 2, "gone: there is no such file")
+            assert_mistake(here(command_name, model, ".", cwd=tmp_path), 2, "a folder")
+            assert_mistake(here(command_name, model, "words", cwd=tmp_path), 2, "'dog' is no pixel")
         (tmp_path / "bare").write_text("\tp0_0:16\n")
-        self.assert_mistake(here("evaluate", model, "bare", cwd=tmp_path), 2, "no labels")
-        self.assert_mistake(here("inspect", model, "--label", "x", cwd=tmp_path), 2, "no label 'x'")
+        assert_mistake(here("evaluate", model, "bare", cwd=tmp_path), 2, "no labels")
+        assert_mistake(here("inspect", model, "--label", "x", cwd=tmp_path), 2, "no label 'x'")
 
     def test_unknown_dataset(self, here):
-        self.assert_mistake(here("data", "get", "x"), 2, "no dataset 'x'", "digits")
-        self.assert_mistake(here("data", "verify", "x"), 2, "no dataset 'x'")
+        assert_mistake(here("data", "get", "x"), 2, "no dataset 'x'", "digits")
+        assert_mistake(here("data", "verify", "x"), 2, "no dataset 'x'")
 
     def test_debug_shows_the_traceback(self, here, tmp_path):
         here("train", "nope", cwd=tmp_path, CRFQN_DEBUG="1", error="Traceback")

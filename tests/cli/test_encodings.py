@@ -20,11 +20,7 @@ QUICK = ("--l1", "0.1", "-q", "--threads", 1)
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    def run_well(*arguments, **options):
-        done = run_here(monkeypatch, tmp_path, *arguments, **options, code=0)
-        return done
-
-    return run_well
+    return lambda *arguments, **options: run_here(monkeypatch, tmp_path, *arguments, **options, code=0)
 
 
 def columns(encoding="latin-1", n_bytes=1):

@@ -151,12 +151,7 @@ def test_places_of_labels_are_those_of_their_files(run, folder):
     run(
         "train",
         *QUICK,
-        "--data",
-        "p1.labels",
-        "--data",
-        "p2.labels",
-        "--structure",
-        "taxonomy",
+        *["--data", "p1.labels", "--data", "p2.labels", "--structure", "taxonomy"],
         error="p2.labels, line 3",
     )
 

@@ -38,16 +38,8 @@ def test_labels_and_features_in_common(train, tmp_path):
     train("--data", "old.conll", "-o", "old.crfqn")
     cold, _ = train("--data", "new.conll", "-o", "cold.crfqn", "--stop", "certificate", "--tol", "1e-6")
     again, said = train(
-        "--data",
-        "new.conll",
-        "-o",
-        "warm.crfqn",
-        "--start",
-        "cold.crfqn",
-        "--stop",
-        "certificate",
-        "--tol",
-        "1e-6",
+        *("--data", "new.conll", "-o", "warm.crfqn", "--start", "cold.crfqn", "--stop", "certificate"),
+        *("--tol", "1e-6"),
     )
     assert "in common 3 of 3 labels" in said
     assert again["n_iter"] < cold["n_iter"]

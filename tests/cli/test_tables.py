@@ -157,20 +157,9 @@ def test_the_column_of_texts_is_found_or_named(run, tmp_path, has_titles):
     (tmp_path / "t.csv").write_text(lines if has_titles else lines.partition("\n")[2], newline="")
     named = () if has_titles else ("--columns", "1", "--label", "2")
     done = run(
-        "train",
-        "--data",
-        "t.csv",
-        "--features",
-        "text",
+        *["train", "--data", "t.csv", "--features", "text"],
         *named,
-        "--l1",
-        0,
-        "--l2",
-        1,
-        "--threads",
-        1,
-        "-o",
-        "m.crfqn",
+        *["--l1", "0", "--l2", "1", "--threads", "1", "-o", "m.crfqn"],
     )
     assert f"the column '{'question' if has_titles else 1}' of a table" in done.stderr
     assert run("predict", "m.crfqn", "t.csv").stdout == "place\nperson\nplace\n"
@@ -278,11 +267,7 @@ def test_raw_text_and_encodings(folder, monkeypatch):
     done = run_here(
         monkeypatch,
         folder,
-        "evaluate",
-        "m.crfqn",
-        "train.txt",
-        "--encoding",
-        "utf-8",
+        *["evaluate", "m.crfqn", "train.txt", "--encoding", "utf-8"],
         error="--encoding latin-1",
     )
 
@@ -305,12 +290,7 @@ def test_the_best_labellings(folder, monkeypatch):
     done = run_here(
         monkeypatch,
         folder,
-        "predict",
-        "m.crfqn",
-        "--n-best",
-        2,
-        "--to",
-        "csv",
+        *["predict", "m.crfqn", "--n-best", "2", "--to", "csv"],
         input="in\nParis\n",
         error="with --n-best: crfpp, wapiti, jsonl, or --json",
     )

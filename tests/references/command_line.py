@@ -19,6 +19,15 @@ def checked(run, code, error):
     return run
 
 
+def assert_mistake(run, code, *words):
+    """Assert that a command has refused its input with a message of these words, and nothing else."""
+    checked(run, code, None)
+    assert run.stdout == ""
+    for word in words:
+        assert word in run.stderr
+    assert "Traceback" not in run.stderr
+
+
 def crfqn(*arguments, cwd=None, input=None, code=None, error=None, **environment):
     """Run the command line; `environment` values of None remove a variable; `code` and `error` as of `checked`."""
     variables = {

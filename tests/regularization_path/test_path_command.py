@@ -129,10 +129,7 @@ def test_folds_are_those_of_cross_validation(structure, monkeypatch, tmp_path):
             name,
             *options,
             *arguments,
-            "--threads",
-            1,
-            "--json",
-            "-q",
+            *["--threads", "1", "--json", "-q"],
         )
         assert found.stdout, found.stderr
         return json.loads(found.stdout)

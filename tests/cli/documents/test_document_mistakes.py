@@ -4,25 +4,19 @@ import json
 import os
 
 import pytest
+from command_line import assert_mistake
 from own_documents import OWN, TEXTS
 
 from crfqn.data.model_file import read_model, write_model
 
 
 class TestMistakes:
-    def assert_mistake(self, run, code, *words):
-        assert run.returncode == code, run.stderr
-        assert run.stdout == ""
-        assert "Traceback" not in run.stderr
-        for word in words:
-            assert word in run.stderr
-
     def test_options_of_other_models(self, here, texts, tmp_path):
         model = texts[0] / "own.crfqn"
-        self.assert_mistake(
+        assert_mistake(
             here("predict", model, "--threshold", 0.5), 2, "--threshold is for labels in a taxonomy"
         )
-        self.assert_mistake(here("predict", model, "--threshold", 2), 2, "--threshold")
+        assert_mistake(here("predict", model, "--threshold", 2), 2, "--threshold")
 
     def test_top_of_sequences(self, here, tmp_path):
         (tmp_path / "train.txt").write_text("A\tw=the\n\nN\tw=cat\n\n" * 5)
@@ -31,43 +25,41 @@ class TestMistakes:
         )
         assert here("train", ".", "-q", "--threads", 1).returncode == 0
         run = here("predict", "own.crfqn", "--top", 2, "--marginals", input="\tw=the\n")
-        self.assert_mistake(run, 2, "--top is for items with one label; this model labels sequences")
+        assert_mistake(run, 2, "--top is for items with one label; this model labels sequences")
         run = here("predict", "own.crfqn", "--threshold", 0.5, input="\tw=the\n")
-        self.assert_mistake(run, 2, "--threshold is for labels in a taxonomy")
+        assert_mistake(run, 2, "--threshold is for labels in a taxonomy")
 
     def test_input(self, here, texts, numbers, tmp_path):
         posts, points = texts[0] / "own.crfqn", numbers[0] / "own.crfqn"
-        self.assert_mistake(here("predict", posts, "gone"), 2, "gone: there is no such file")
-        self.assert_mistake(
+        assert_mistake(here("predict", posts, "gone"), 2, "gone: there is no such file")
+        assert_mistake(
             here("predict", posts, input=""), 2, "standard input: no documents; expected lines of a label"
         )
-        self.assert_mistake(
+        assert_mistake(
             here("predict", points, input="1:2\n"), 2, "standard input, line 1: expected a label before the"
         )
-        self.assert_mistake(
-            here("predict", points, input="cat dog\n"), 2, "line 1: expected a feature `id:value`"
-        )
-        self.assert_mistake(
+        assert_mistake(here("predict", points, input="cat dog\n"), 2, "line 1: expected a feature `id:value`")
+        assert_mistake(
             here("evaluate", posts, "-", input="woof\n"), 2, "standard input: has no labels to compare"
         )
         run = here("evaluate", posts, "-", input="dog\twoof\nmiaow\n")
-        self.assert_mistake(run, 2, "standard input, line 2: no label to compare with")
+        assert_mistake(run, 2, "standard input, line 2: no label to compare with")
         run = here("evaluate", points, "-", input="cow 1:2\n")
-        self.assert_mistake(run, 2, "standard input: the taxonomy of 4 nodes has no node named 'cow'")
+        assert_mistake(run, 2, "standard input: the taxonomy of 4 nodes has no node named 'cow'")
 
     def test_own_files_that_are_not_there(self, here, texts, tmp_path):
         (tmp_path / "recipe.toml").write_text(TEXTS)
-        self.assert_mistake(here("train", "."), 2, "train.txt: no such file")
-        self.assert_mistake(here("predict", texts[0] / "own.crfqn", "gone"), 2, "gone: there is no such file")
+        assert_mistake(here("train", "."), 2, "train.txt: no such file")
+        assert_mistake(here("predict", texts[0] / "own.crfqn", "gone"), 2, "gone: there is no such file")
 
     def test_labels(self, here, model, texts):
         run = here("inspect", texts[0] / "own.crfqn", "--label", "cow")
-        self.assert_mistake(run, 2, "the model has no label 'cow'; it has: bird, cat, dog")
-        self.assert_mistake(here("inspect", model, "--label", "cow"), 2, " more")
+        assert_mistake(run, 2, "the model has no label 'cow'; it has: bird, cat, dog")
+        assert_mistake(here("inspect", model, "--label", "cow"), 2, " more")
 
     def test_missing_data(self, here, tmp_path):
         run = here("train", "mnist", CRFQN_DATA=None)
-        self.assert_mistake(
+        assert_mistake(
             run, 3, "crfqn data get mnist", "train-images-idx3-ubyte.gz", "crfqn train models/stdlib"
         )
 
@@ -80,8 +72,8 @@ class TestMistakes:
         model.save(tmp_path / "m")
         for name in ("predict", "evaluate"):
             run = here(name, "m", "-", input="0 1:2\n")
-            self.assert_mistake(run, 2, "m: trained on a matrix and without a recipe; use it from Python")
-        self.assert_mistake(here("evaluate", "m"), 2, "m: not trained from a recipe, so it has no test data")
+            assert_mistake(run, 2, "m: trained on a matrix and without a recipe; use it from Python")
+        assert_mistake(here("evaluate", "m"), 2, "m: not trained from a recipe, so it has no test data")
         run = here("inspect", "m", code=0)
         assert "  feature 0\n" in run.stdout
 

@@ -67,8 +67,7 @@ class TestInferred:
     def train(self, here, tmp_path, test):
         for name, content in {"recipe.toml": self.RECIPE, "train.txt": self.LINES, "test.txt": test}.items():
             (tmp_path / name).write_text(content)
-        run = here("train", ".", "--threads", 1, code=0)
-        return run
+        return here("train", ".", "--threads", 1, code=0)
 
     def test_labels_of_the_test_part_change_nothing_but_the_score(self, here, tmp_path):
         runs = [
@@ -157,9 +156,6 @@ fit_intercept = true
         run_here(
             monkeypatch,
             tmp_path,
-            "predict",
-            "m.crfqn",
-            "test.txt",
-            "--marginals",
+            *["predict", "m.crfqn", "test.txt", "--marginals"],
             error="--marginals is for models with probabilities",
         )

@@ -152,18 +152,8 @@ def test_sequences_in_a_table(here, tmp_path, accuracy):
     (tmp_path / "train.csv").write_text("sentence,w,label\n" + rows.format("1", "0"))
     (tmp_path / "test.csv").write_text("sentence,w,label\n" + rows.format("+1", "0.0"))
     here(
-        "train",
-        "--structure",
-        "chain",
-        "--l1",
-        0.1,
-        "-q",
-        "--data",
-        "train.csv",
-        "-o",
-        "m.crfqn",
-        "--test",
-        "test.csv",
+        *("train", "--structure", "chain", "--l1", "0.1", "-q", "--data", "train.csv", "-o", "m.crfqn"),
+        *("--test", "test.csv"),
         code=0,
     )
     assert load(tmp_path / "m.crfqn").classes_.tolist() == [0, 1]
