@@ -86,7 +86,25 @@ def named_weights(
     entries = fitted.weights.entries()
     weights, states, columns = (array[entries.values != 0] for array in entries)
     used, rows = np.unique(columns, return_inverse=True)
-    lost = _lost(fitted, vocabulary, used.tolist())
+    lost = []
+    if fitted.rules_ is not None and not (fitted.rules_.start.all() and fitted.rules_.end.all()):
+        lost.append("rules on the first and the last labels of items")
+    attributes: dict[str, str] = {}  # and the names of the features that they stand for
+    unknown: list[str] = []
+    for name, start in ((vocabulary.names[f], vocabulary.value_starts[f]) for f in used.tolist()):
+        if start == UNKNOWN_VALUE and "=" in name:
+            unknown.append(name)
+        attribute = f"{name[: start - 1]}{SEPARATOR}{name[start:]}" if start > 0 else name
+        if attributes.setdefault(attribute, name) is not name:
+            raise InputError(
+                f"{NAME}: the features {attributes[attribute]!r:.60} and {name!r:.60} both have the name "
+                f"{attribute!r:.60} there: train with other names"
+            )
+    if unknown:
+        lost.append(
+            f"the origin of {len(unknown)} names of features, {unknown[0]!r:.60} the first, which may be a dict's name "
+            "and value or a string: names there tell them apart"
+        )
     if lost and not lossy:
         raise InputError(
             f"{NAME}: the format has no place for {' and '.join(lost)}; lossy=True (--lossy) goes without"
@@ -100,8 +118,7 @@ def named_weights(
         table = np.where(fitted.rules_.transitions, edges.dense(), FORBIDDEN)
         first, second = np.nonzero(table)
         transitions = Entries(table[first, second], first, second)
-    attributes = _attribute_names(vocabulary, used.tolist())
-    return [*map(str, fitted.classes_)], attributes, Entries(weights, rows, states), transitions
+    return [*map(str, fitted.classes_)], [*attributes], Entries(weights, rows, states), transitions
 
 
 def _vocabulary(model: SequenceModel, feature_names: list[str] | None) -> Vocabulary:
@@ -123,35 +140,6 @@ def _vocabulary(model: SequenceModel, feature_names: list[str] | None) -> Vocabu
             f"feature_names: expected {n_features} different names, one for each column, got {len(set(feature_names))}"
         )
     return Vocabulary([*map(str, feature_names)])
-
-
-def _lost(model: SequenceModel, vocabulary: Vocabulary, used: list[int]) -> list[str]:
-    """Return in words what neither weights nor names hold."""
-    lost = []
-    if model.rules_ is not None and not (model.rules_.start.all() and model.rules_.end.all()):
-        lost.append("rules on the first and the last labels of items")
-    names = [vocabulary.names[f] for f in used if vocabulary.value_starts[f] == UNKNOWN_VALUE]
-    unknown = [name for name in names if "=" in name]
-    if unknown:
-        lost.append(
-            f"the origin of {len(unknown)} names of features, {unknown[0]!r:.60} the first, which may be a dict's name "
-            "and value or a string: names there tell them apart"
-        )
-    return lost
-
-
-def _attribute_names(vocabulary: Vocabulary, used: list[int]) -> list[str]:
-    """Return the names that CRFsuite's bindings have for some features: `name:value` for `name=value` of dicts."""
-    names: dict[str, str] = {}
-    for f in used:
-        name, start = vocabulary.names[f], vocabulary.value_starts[f]
-        attribute = f"{name[: start - 1]}{SEPARATOR}{name[start:]}" if start > 0 else name
-        if names.setdefault(attribute, name) is not name:
-            raise InputError(
-                f"{NAME}: the features {names[attribute]!r:.60} and {name!r:.60} both have the name {attribute!r:.60} "
-                "there: train with other names"
-            )
-    return [*names]
 
 
 def refuse_bigram_weights(model: Any, format_name: str) -> None:

@@ -17,7 +17,8 @@ from crfqn.data.files import PACKINGS
 from crfqn.data.model_file import HEADER_LIMIT, ModelSource, at_hand, read_whole, shown_source, start_of
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.storage import load
-from crfqn.interchange import crfpp, crfsuite, json_file, onnx_file, wapiti
+from crfqn.interchange import crfsuite, json_file, onnx_file
+from crfqn.interchange.text_models import CRFPP_MAGIC, begins_like_wapiti, read_crfpp, read_wapiti
 from crfqn.model.crfsuite_model import MAGIC
 
 OWN = "crfqn"
@@ -75,13 +76,9 @@ _ROWS = (
         json_file.write,
     ),
     ModelFormat(onnx_file.NAME, "ONNX, of classifiers and chains", (".onnx",), write=onnx_file.write),
-    ModelFormat(wapiti.NAME, "Wapiti's models and dumps", (".wapiti",), wapiti.begins, wapiti.read),
+    ModelFormat("wapiti", "Wapiti's models and dumps", (".wapiti",), begins_like_wapiti, read_wapiti),
     ModelFormat(
-        crfpp.NAME,
-        "CRF++'s text models",
-        (".crfpp",),
-        lambda start: start.startswith(crfpp.MAGIC),
-        crfpp.read,
+        "crfpp", "CRF++'s text models", (".crfpp",), lambda start: start.startswith(CRFPP_MAGIC), read_crfpp
     ),
 )
 FORMATS: dict[str, ModelFormat] = {row.name: row for row in _ROWS}

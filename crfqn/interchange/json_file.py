@@ -57,7 +57,8 @@ def write(model: Any, path: str | os.PathLike[str], dtype: str = "float64") -> N
         is_float = array.dtype.kind == "f"
         values = array.astype(np.float64 if is_float else array.dtype).ravel().tolist()
         if is_float and not np.isfinite(array).all():
-            values = [value if math.isfinite(value) else _spelled(value) for value in values]
+            spelled = {math.inf: "Infinity", -math.inf: "-Infinity"}
+            values = ["NaN" if value != value else spelled.get(value, value) for value in values]
         document["arrays"][name] = {"dtype": array.dtype.name, "shape": list(array.shape), "values": values}
     replace_file(path, json.dumps(document, allow_nan=False).encode())
 
@@ -100,10 +101,6 @@ def read(path: ModelSource) -> Any:
     if version < 3:
         metadata = with_featurizer(metadata)
     return restore(ModelFile(document["kind"], arrays, document["strings"], metadata, shown))
-
-
-def _spelled(value: float) -> str:
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def _array(entry: Any) -> NDArray:

@@ -81,7 +81,16 @@ def graph_of(model: Any, dtype: str = "float32", input: str = "dense") -> Any:
         if value not in allowed:
             raise InputError(f"{name}: expected one of {allowed}, got {value!r}")
     fitted: Model = model._fitted
-    classes = _labels(fitted.classes_)
+    classes = fitted.classes_
+    if classes.dtype.kind == "O" and not all(isinstance(label, str) for label in classes):
+        raise InputError("onnx: expected labels of one type, strings or numbers, got both")
+    types = {
+        "i": np.int64,
+        "u": np.int64,
+        "f": np.float64,
+        "O": np.str_,
+    }  # that a runtime knows, besides booleans
+    classes = classes.astype(types.get(classes.dtype.kind, classes.dtype))
     graph = _Graph(np.dtype(dtype))
     scores = _products(graph, fitted, input)
     whole, table = np.dtype(np.int64), ["items", len(classes)]
@@ -173,15 +182,6 @@ class _Graph:
         """Return the declaration of an input or an output."""
         element = self.onnx.helper.np_dtype_to_tensor_dtype(dtype) if dtype.kind != "U" else 8
         return self.onnx.helper.make_tensor_value_info(name, element, shape)
-
-
-def _labels(classes: NDArray) -> NDArray:
-    """Return the classes as a runtime knows them: strings, booleans, int64 or float64."""
-    if classes.dtype.kind == "O" and not all(isinstance(label, str) for label in classes):
-        raise InputError("onnx: expected labels of one type, strings or numbers, got both")
-    return classes.astype(
-        {"i": np.int64, "u": np.int64, "f": np.float64, "O": np.str_}.get(classes.dtype.kind, classes.dtype)
-    )
 
 
 def _products(graph: _Graph, model: Model, input: str) -> str:

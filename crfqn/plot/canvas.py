@@ -85,7 +85,9 @@ def panels(ax: Any, n_rows: int, n_columns: int) -> Any:
 
 def name_ticks(axis: Any, names: Iterable[Any]) -> None:
     """Write a name at each whole number of an axis; a $ in a name is a letter, and no formula begins there."""
-    shown = [shorten_name(name) for name in names]
+    # As lines without control characters and half characters, which matplotlib cannot draw.
+    texts = [printable(name).encode("utf-8", "replace").decode() for name in names]
+    shown = [text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…" for text in texts]
     is_crowded = axis.axis_name == "x" and max(map(len, shown), default=0) > 2
     rotation = 90.0 if is_crowded else 0.0
     step = ceil(len(shown) / MOST_TICKS) or 1
@@ -94,12 +96,6 @@ def name_ticks(axis: Any, names: Iterable[Any]) -> None:
         label.set_parse_math(False)
     size = 10.0 if len(shown) <= 12 else max(4.0, 10.0 - 0.15 * len(shown[::step]))
     axis.set_tick_params(labelsize=size)
-
-
-def shorten_name(name: Any) -> str:
-    """Return a name as a line of a picture, without control characters, and cut where it is long."""
-    text = printable(name).encode("utf-8", "replace").decode()  # matplotlib draws no half characters
-    return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…"
 
 
 def signed_colours() -> Any:

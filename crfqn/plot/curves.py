@@ -98,9 +98,22 @@ class ConvergenceDisplay:
         """Draw into `ax` (2 axes, or one that is divided), or into a new figure; returns the display."""
         self.ax_ = gaps, objective = panels(ax, *self.SHAPE)
         self.figure_ = gaps.figure
-        self._draw_gaps(gaps, {"marker": "o", "markersize": 3} | style)
-        style = {"color": OBJECTIVE, "marker": "o", "markersize": 3} | style
-        if not draw_known(objective, self.x, self.objective, label="objective, penalty included", **style):
+        style = {"marker": "o", "markersize": 3} | style
+        gaps.set(yscale="log", ylabel="relative gap, (F - F*) / F")
+        curves = (
+            ("estimated", self.estimated_gap, {"color": ESTIMATED, "linestyle": "--"}),
+            ("certified", self.gap, {"color": CERTIFIED}),
+        )
+        drawn = [
+            draw_known(gaps, self.x, y, **({"label": label} | look | style)) for label, y, look in curves
+        ]
+        if not any(drawn):
+            gaps.set_yscale("linear")
+            say_unknown(gaps, "nothing is known of the distance")
+        elif self.tol:
+            gaps.axhline(self.tol, color="gray", linewidth=0.8, linestyle=":", label=f"tol = {self.tol:g}")
+        style = {"color": OBJECTIVE, "label": "objective, penalty included"} | style
+        if not draw_known(objective, self.x, self.objective, **style):
             say_unknown(objective)
         objective.set(title="Objective", ylabel="nats")
         for axes in self.ax_:
@@ -111,22 +124,6 @@ class ConvergenceDisplay:
         name = self.name if name is None else name
         gaps.set_title(f"Distance from the optimum{f': {name}' if name else ''}")
         return self
-
-    def _draw_gaps(self, axes: Any, style: dict[str, Any]) -> None:
-        axes.set_yscale("log")
-        curves = (
-            ("estimated", self.estimated_gap, {"color": ESTIMATED, "linestyle": "--"}),
-            ("certified", self.gap, {"color": CERTIFIED}),
-        )
-        drawn = [
-            draw_known(axes, self.x, gap, **({"label": name} | look | style)) for name, gap, look in curves
-        ]
-        if not any(drawn):
-            axes.set_yscale("linear")
-            say_unknown(axes, "nothing is known of the distance")
-        elif self.tol:
-            axes.axhline(self.tol, color="gray", linewidth=0.8, linestyle=":", label=f"tol = {self.tol:g}")
-        axes.set_ylabel("relative gap, (F - F*) / F")
 
 
 PANELS = (
@@ -226,29 +223,25 @@ class PathDisplay:
         """Draw into `ax` (4 axes, or one that is divided), or into a new figure; returns the display."""
         self.ax_ = panels(ax, *self.SHAPE)
         self.figure_ = self.ax_[0].figure
+        style = {"marker": "o", "markersize": 3} | style
+        if (np.diff(self.strength) > 0).any():  # no lines between pairs around a default
+            style = {"linestyle": "none"} | style
         for axes, (name, title, unit, scale) in zip(self.ax_, PANELS, strict=True):
-            self._draw(axes, name, scale, {"marker": "o", "markersize": 3, "label": unit} | style)
+            values = getattr(self, name).astype(np.float64)
+            if name == "seconds":
+                values = np.cumsum(values)
+            axes.set_yscale(scale)
+            if not draw_known(axes, self.strength, values, **({"label": unit} | style)):
+                axes.set_yscale("linear")
+                say_unknown(axes)
+            axes.set_xscale("log")
+            axes.set_xlim(1.1 * self.strength.max(), self.strength.min() / 1.1)  # descending
+            if self.best is not None:
+                best = self.strength[self.best]
+                label = f"best score: {self.parameter} = {best:.4g}"
+                axes.axvline(best, color="gray", linewidth=0.8, label=label)
+                if name == "score":
+                    axes.legend(fontsize="small")
+            axes.grid(alpha=0.3)
             axes.set(title=title, xlabel=f"{self.parameter}, nats (falling)", ylabel=unit)
         return self
-
-    def _draw(self, axes: Any, name: str, scale: str, style: dict[str, Any]) -> None:
-        """Draw one panel, the strengths descending from left to right; no lines between pairs around a default."""
-        if (np.diff(self.strength) > 0).any():
-            style = {"linestyle": "none"} | style
-        values = getattr(self, name).astype(np.float64)
-        if name == "seconds":
-            values = np.cumsum(values)
-        axes.set_yscale(scale)
-        if not draw_known(axes, self.strength, values, **style):
-            axes.set_yscale("linear")
-            say_unknown(axes)
-        axes.set_xscale("log")
-        axes.set_xlim(1.1 * self.strength.max(), self.strength.min() / 1.1)
-        if self.best is not None:
-            value = self.strength[self.best]
-            axes.axvline(
-                value, color="gray", linewidth=0.8, label=f"best score: {self.parameter} = {value:.4g}"
-            )
-            if name == "score":
-                axes.legend(fontsize="small")
-        axes.grid(alpha=0.3)

@@ -117,23 +117,18 @@ class ConfusionDisplay(ConfusionMatrixDisplay):
             im_kw=image,
             text_kw={"fontsize": 9 if n_labels <= 6 else 6.5},
         )
-        self._colour_numbers()
+        if self.text_ is not None:  # white on dark cells; scikit-learn would take the ends of the map
+            from matplotlib import rcParams
+
+            is_dark = self.confusion_matrix > 0.5 * self.confusion_matrix.max()
+            for text, dark in zip(self.text_.ravel(), is_dark.ravel(), strict=True):
+                text.set_color("white" if dark else rcParams["text.color"])
         name_ticks(axes.xaxis, self.display_labels)
         name_ticks(axes.yaxis, self.display_labels)
         axes.set(xlabel="predicted label", ylabel="given label", title="Confusion")
         if has_colorbar:
             self.figure_.colorbar(self.im_, ax=axes, label=NORMALIZED[self.normalize], shrink=0.8)
         return self
-
-    def _colour_numbers(self) -> None:
-        """Write white on dark cells and the text's colour on pale ones; scikit-learn would take the map's ends."""
-        from matplotlib import rcParams
-
-        if self.text_ is None:
-            return
-        is_dark = self.confusion_matrix > 0.5 * self.confusion_matrix.max()
-        for text, dark in zip(self.text_.ravel(), is_dark.ravel(), strict=True):
-            text.set_color("white" if dark else rcParams["text.color"])
 
 
 def position_labels(labels: Any) -> list[Any]:

@@ -101,16 +101,13 @@ def relabeled(data: Data, predicted: Sequence[Any]) -> Data:
             if len(new) != len(old):
                 raise InputError(f"predicted: item {i}: expected {len(old)} labels, got {len(new)}")
         return replace(data, labels=listed)
-    return replace(data, labels=[*map(_one_text, predicted)])
-
-
-def _one_text(label: Any) -> str:
-    """Return the label, or the labels, of a document as one text."""
-    if isinstance(label, bytes):
-        raise InputError(f"predicted: expected texts as labels, got {shorten(label)}")
-    if hasattr(label, "__iter__") and not isinstance(label, str):
-        return ",".join(map(label_text, label))
-    return label if isinstance(label, str) else label_text(label)
+    texts = []
+    for label in predicted:
+        if isinstance(label, bytes):
+            raise InputError(f"predicted: expected texts as labels, got {shorten(label)}")
+        is_several = isinstance(label, Iterable) and not isinstance(label, str)
+        texts.append(",".join(map(label_text, label)) if is_several else label_text(label))
+    return replace(data, labels=texts)
 
 
 # ---- what several readers need
