@@ -35,10 +35,9 @@ from benchmarks import crfsuite, flat
 from benchmarks.crfqn_fits import timed_fit
 
 LEVELS = (1e-2, 1e-3, 0.0)  # above CRFsuite's end
-DISTANCES = (1e-3, 1e-4, 1e-5)  # from the optimum
 LIBRARIES = ["crfqn", "python-crfsuite", "sklearn-crfsuite", "scikit-learn", "numba", "numpy"]
 SMALL = ("company", "person")  # of which less is asked
-PARTS = ("training", "certificate", "estimators", "online", "memory", "flat")
+PARTS = ("training", "estimators", "online", "memory", "flat")
 ONE_CORE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 LARGEST = "btc"  # whose memory is asked
 LONG = 10.0  # seconds of a fit that is not repeated
@@ -75,10 +74,7 @@ PENALTIES = (Penalty(1, 0), Penalty(0.1, 0.1), Penalty(0, 0.1), Penalty(0, 1))
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Runs of one set at one penalty, by turns; `finished` are crfqn's that went on to CRFsuite's end, or None.
-
-    `reference` is the run to a certificate, where it was made; it and all others give the least objective known.
-    """
+    """Runs of one set at one penalty, by turns: crfqn's first, and that which went on to CRFsuite's end, or None."""
 
     name: str
     describe: str
@@ -87,16 +83,16 @@ class Training:
     ours: list[tuple[Run, Run | None]]
     theirs: list[Run]
     judged: dict[str, Judged]
-    reference: Run | None = None
 
     @property
     def optimum(self) -> float:
-        runs = [*(run for pair in self.ours for run in pair), *self.theirs, self.reference]
-        return min(run.values.min() for run in runs if run)
+        """The least objective of any run."""
+        runs = [*(run for pair in self.ours for run in pair if run), *self.theirs]
+        return min(run.values.min() for run in runs)
 
 
 def compare(
-    texts: Texts, problem: Problem, path: str, penalty: Penalty, parts: Sequence[str], repeats: int, limit: float,
+    texts: Texts, problem: Problem, path: str, penalty: Penalty, repeats: int, limit: float,
     n_iterations: int | None, has_peers: bool,
 ) -> Training:  # fmt: skip
     """Train with both, in turns; n_iterations : of CRFsuite, None: all it takes."""
@@ -104,7 +100,7 @@ def compare(
     ours: list[tuple[Run, Run | None]] = []
     theirs: list[Run] = []
     pairs, as_theirs = texts.all_pairs, {"c1": penalty.c1, "c2": penalty.c2}
-    for _ in range(repeats if "training" in parts else 0):
+    for _ in range(repeats):
         target = -np.inf
         if has_peers:
             theirs.append(
@@ -114,30 +110,25 @@ def compare(
         ours.append(run_alone(train, path, penalty, pairs, target, limit))
         if max(run.seconds[-1] for run in (*theirs, ours[-1][0])) > LONG:
             break
-    reference = None
-    if "certificate" in parts:
-        proof: dict[str, Any] = {"stop": "certificate", "tol": 1e-6, "max_iter": 20_000}
-        reference, _ = run_alone(train, path, penalty, pairs, -np.inf, limit, **proof)
-    firsts = [("crfqn", run) for run, _ in ours[:1]] + [("CRFsuite", run) for run in theirs[:1]]
+    firsts = [("crfqn", ours[0][0]), *(("CRFsuite", run) for run in theirs[:1])]
     judged = {name: judge_run(problem, run, penalty.c1, 2 * penalty.c2) for name, run in firsts}
-    return Training(texts.name, texts.describe(), penalty, pairs, ours, theirs, judged, reference)
+    return Training(texts.name, texts.describe(), penalty, pairs, ours, theirs, judged)
 
 
 def train(
-    path: str, penalty: Penalty, all_pairs: bool, target: float, limit: float, **settings: Any
+    path: str, penalty: Penalty, all_pairs: bool, target: float, limit: float
 ) -> tuple[Run, Run | None]:
     """crfqn to 1e-3, and, if it has not got so far, once more until `target`."""
     problem: Problem = read_stored(path)
     make = maker(penalty, all_pairs)
     with quietly():  # the compiled code is loaded: some steps on a few items, and one on all
         part = problem.part(max(min(len(problem.y_train) // 3, FEW), 1))
-        make(**{**settings, "max_iter": ROUGH_STEPS}).fit(part.X_train, part.y_train)
-        make(**{**settings, "max_iter": 1}).fit(problem.X_train, problem.y_train)
-    first = timed_fit(make(**settings), problem, "processor", limit=limit)
+        make(max_iter=ROUGH_STEPS).fit(part.X_train, part.y_train)
+        make(max_iter=1).fit(problem.X_train, problem.y_train)
+    first = timed_fit(make(), problem, "processor", limit=limit)
     if first.values.min() <= target or not np.isfinite(target):
         return first, None
-    finer = make(**{**settings, "tol": FINE, "max_iter": 5000})
-    return first, timed_fit(finer, problem, "processor", target, limit)
+    return first, timed_fit(make(tol=FINE, max_iter=5000), problem, "processor", target, limit)
 
 
 def maker(penalty: Penalty, all_pairs: bool) -> Any:
@@ -260,10 +251,9 @@ def training_promises(trainings: Sequence[Training]) -> list[Promise]:
         measured = f"{median:.1f} times"
         promises.append(Promise(f"{where}: median", f"{middle:g} times", measured, median >= middle))
     for training in trainings:
-        for run, _ in training.ours[:1]:
-            messages = run.facts["warnings"]
-            what = f"{training.name}, {training.penalty.name}: warnings of a fit"
-            promises.append(Promise(what, "none", messages[0][:60] if messages else "none", not messages))
+        messages = training.ours[0][0].facts["warnings"]
+        what = f"{training.name}, {training.penalty.name}: warnings of a fit"
+        promises.append(Promise(what, "none", messages[0][:60] if messages else "none", not messages))
     return promises
 
 
@@ -346,30 +336,7 @@ def training_table(trainings: Sequence[Training]) -> Table:
         "those that occur.",
         *{each.name: f"{each.name}: {each.describe}" for each in trainings}.values(),
     ]
-    return Table.of("Training", columns, [each for each in trainings if each.ours], notes)
-
-
-def certificate_table(trainings: Sequence[Training]) -> Table:
-    """The certified gap and the estimate when the objective comes within a distance of the optimum."""
-    distances = [f"gap, estimate at {shown(distance)}" for distance in DISTANCES]
-    head = ["data", "penalty", *distances, "at the end: distance, gap", "s"]
-    rows = []
-    for each in trainings:
-        run = each.reference
-        if run is None:
-            continue
-        optimum, gaps = each.optimum, np.fmin.accumulate(run.facts["gaps"])
-        cells = []
-        for distance in DISTANCES:
-            row = run.row_at(optimum, distance)
-            cells.append("-" if row is None else f"{gaps[row]:.1e}, {run.facts['estimated'][row]:.1e}")
-        end = f"{run.values.min() / optimum - 1:.1e}, {run.facts['gap']:.1e}"
-        rows.append([each.name, each.penalty.name, *cells, end, f"{run.facts['total']:.1f}"])
-    note = (
-        'Runs with stop="certificate" and tol = 1e-6, or to the limit of time. The optimum is the least objective of '
-        "any run, so that small distances are too small by what is left of it."
-    )
-    return Table("Certified gap and estimate beside the true distance", head, rows, [note])
+    return Table.of("Training", columns, trainings, notes)
 
 
 def use_table(uses: dict[str, dict[str, Use]]) -> Table:
@@ -395,8 +362,7 @@ def text(
     data: Annotated[list[str] | None, some_of([*SOURCES])] = None,
     penalty: Annotated[list[str] | None, some_of([each.name for each in PENALTIES])] = None,
     part: Annotated[
-        list[str] | None,
-        some_of(PARTS, f"{SEVERAL[:-1]}; default: all but certificate, memory of btc alone."),
+        list[str] | None, some_of(PARTS, f"{SEVERAL[:-1]}; default: all, memory of btc alone.")
     ] = None,
     flat_data: Annotated[
         list[str] | None, some_of([*flat.WITH_L2], "Of the part flat; default: all, none if --data is given.")
@@ -410,7 +376,7 @@ def text(
     output: Output = None,
 ) -> None:
     """Names, tags, entities and chunks against CRFsuite, flat texts against scikit-learn, one core."""
-    parts = part or [each for each in PARTS if each != "certificate"]
+    parts = part or [*PARTS]
     if quick:
         data, repeats = [MADE_UP], 1
     penalties = [each for each in PENALTIES if penalty is None or each.name in penalty][
@@ -427,13 +393,13 @@ def text(
         for name in data or SOURCES:
             texts = Texts.load(name)
             say(f"{name}: {texts.describe()}")
-            if {"training", "certificate", "memory"} & {*parts}:
+            if {"training", "memory"} & {*parts}:
                 problem = texts.problem()
                 report.data[name] = problem.fingerprint
                 with stored(problem) as path:
-                    for each in penalties if {"training", "certificate"} & {*parts} else ():
+                    for each in penalties if "training" in parts else ():
                         limits = repeats, limit, crfsuite_iterations, has_peers
-                        trainings.append(compare(texts, problem, path, each, parts, *limits))
+                        trainings.append(compare(texts, problem, path, each, *limits))
                     if "memory" in parts and (name == LARGEST or parts == ["memory"]):
                         libraries = ("crfqn", "CRFsuite") if has_peers else ("crfqn",)
                         memory[name] = {each: run_alone(fit_memory, path, each) for each in libraries}
@@ -446,11 +412,9 @@ def text(
                     uses[name] = {each: run_alone(use, path, each, n_fits) for each in names}
         flat_sets = (flat_data or ([] if data else [*flat.WITH_L2])) if "flat" in parts else []
         flats = [flat.compare_dense(name, repeats) for name in flat_sets]
-    if any(each.ours for each in trainings):
+    if trainings:
         report.tables.append(training_table(trainings))
         report.promises += training_promises(trainings)
-    if any(each.reference for each in trainings):
-        report.tables.append(certificate_table(trainings))
     if uses:
         report.tables.append(use_table(uses))
         report.promises += use_promises(uses)

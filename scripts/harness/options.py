@@ -45,7 +45,9 @@ Into = Annotated[Path, typer.Option(help="The folder to write into.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Small parts of the data or built-in data, short runs.")]
 
 # Of benchmarks.
-Output = Annotated[Path | None, typer.Option(help="A folder for the numbers (JSON) and tables (Markdown).")]
+Output = Annotated[
+    Path | None, typer.Option(help="A folder for the tables (Markdown) and numbers (JSON lines).")
+]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads of crfqn; default: all cores.")]
 Penalties = Annotated[list[float] | None, typer.Option(help="Penalty; may be given several times.")]
 Repeats = Annotated[
