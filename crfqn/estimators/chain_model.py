@@ -35,9 +35,10 @@ from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.vocabulary import NO_COLUMNS, Vocabulary
 from crfqn.errors import InputError, warn_caller
 from crfqn.estimators.automatic import AUTO
-from crfqn.estimators.base import Problem, StructuredEstimator, start_within
+from crfqn.estimators.base import Problem, start_within
 from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.online import known_classes
+from crfqn.estimators.structured import StructuredEstimator
 from crfqn.estimators.transitions import (
     Transitions,
     as_transitions,

@@ -12,9 +12,9 @@ from crfqn.data.labels import item_labels
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import AUTO
-from crfqn.estimators.base import StructuredEstimator
 from crfqn.estimators.item_classifier import ItemClassifier
 from crfqn.estimators.parameter_checks import available_if, has_probabilities
+from crfqn.estimators.structured import StructuredEstimator
 from crfqn.messages import shorten
 from crfqn.model.labels import LabelSpace, TreeSpace
 from crfqn.model.unknown_features import warn_of_empty_rows
