@@ -204,6 +204,24 @@ def inspect(
 
 
 @subcommand()
+def explain(
+    model: ModelArgument,
+    text: Annotated[str | None, typer.Argument(help="A text, for models of words or documents.")] = None, *,
+    input: Annotated[str | None, typer.Option("--input", "-i", help="Instead: a file of items, or - for standard "
+        "input, in the format of `crfqn predict`.")] = None,
+    top: Annotated[int, typer.Option(min=1, help="So many reasons, the largest in size; the rest is summed up.")] = 5,
+    format: shared.FormatOption = None, encoding: shared.EncodingOption = None, as_json: shared.JsonOption = False,
+) -> None:
+    """Explain labels: the runner-up of each, and the features and transitions that decided between the two.
+
+    The reasons, weights times values, add up to the difference of the two scores in nats.
+    """
+    from crfqn.cli.explanation import explain
+
+    explain(model, text, input, top, format=format, encoding=encoding, as_json=as_json)
+
+
+@subcommand()
 def report(
     model: ModelArgument,
     input: Annotated[str | None, typer.Argument(help=f"{LABELLED}, if it is at hand.")] = None, *,

@@ -22,6 +22,7 @@ from crfqn.estimators.parameter_checks import available_if, has_probabilities
 from crfqn.estimators.reservoir import refit
 from crfqn.estimators.validation import refuse_scores_of_single_labels
 from crfqn.messages import describe, shorten
+from crfqn.model.explanations import Explanation
 from crfqn.model.model import Decoding
 from crfqn.parameters import with_parameter_documentation
 from crfqn.threads import Pool
@@ -320,6 +321,35 @@ class ChainCRF(ChainModel):
         Culotta, McCallum: Confidence estimation for information extraction. HLT-NAACL 2004.
         """
         return self._fitted.predict_spans(X, known, scheme, self._engine, once=once)
+
+    def explain(
+        self, X: Any, n: int | None = 5, known: Any = None, *, once: Collection[Any] | None = None
+    ) -> list[list[Explanation]]:
+        """Return for each position of each item what decided between its label and the runner-up.
+
+        The runner-up is the most probable other label of the position. The difference is the score of the predicted
+        labelling minus that of the best labelling that has the runner-up there, in nats: the logarithm of the ratio of
+        their probabilities. It is the sum of weights times values of features, and of weights of transitions, at the
+        positions where the two labellings differ.
+
+        Parameters
+        ----------
+        X, known, once : as in `predict`
+        n : int >= 1 or None, default 5
+            So many terms, the largest in size; `rest` is the sum of the others. None: all.
+
+        Returns
+        -------
+        list of lists of Explanation (label, probability, runner_up, runner_up_probability, difference, terms, rest)
+            A term has position, kind ("feature", "transition", "dense"), name and value.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+        InputError
+            As in `predict`, and for another n.
+        """
+        return self._fitted.explain(X, n, known, once=once)
 
     def predict_single(self, x: Any) -> list:
         """Return the labels of one item; x is an item as in `predict`, whose errors it has."""

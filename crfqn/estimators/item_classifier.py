@@ -28,6 +28,7 @@ from crfqn.estimators.online import (
 )
 from crfqn.estimators.parameter_checks import available_if, has_probabilities
 from crfqn.estimators.reservoir import refit
+from crfqn.model.explanations import Explanation
 from crfqn.model.items import Ranking
 from crfqn.model.model import Decoding
 from crfqn.model.unknown_features import warn_of_empty_rows
@@ -64,6 +65,31 @@ class ItemClassifier(ItemEstimator):
     def predict_top(self, X: Any, k: int) -> Ranking:
         """The k most probable labels of each item, the most probable first; ties in the order of `classes_`."""
         return self._fitted.predict_top(self._new(X), k, self._engine)
+
+    def explain(self, X: Any, n: int | None = 5) -> list[Explanation]:
+        """Return for each item what decided between its label and the runner-up, the label with the next best score.
+
+        The difference of their scores, in nats the logarithm of the ratio of their probabilities, is the sum of weights
+        times values of features and of the intercepts. In a taxonomy nodes above both labels add nothing.
+
+        Parameters
+        ----------
+        X : as in `predict`
+        n : int >= 1 or None, default 5
+            So many terms, the largest in size; `rest` is the sum of the others. None: all.
+
+        Returns
+        -------
+        list of Explanation (label, probability, runner_up, runner_up_probability, difference, terms, rest)
+            A term has kind ("feature", "dense", "constant"), name and value.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+        InputError
+            As in `predict`, and for another n.
+        """
+        return self._fitted.explain(self._new(X), n)
 
     @available_if(has_probabilities)
     def decode(self, X: Any) -> Decoding:

@@ -47,6 +47,7 @@ def answer_parts(
     scheme: str | None = None,
     span_probabilities: bool = False,
     n_features: int = 0,
+    n_terms: int = 0,
 ) -> Iterator[AddPart]:
     """Yield what adds to answers what is asked for, the labels first; `scheme`: that of spans, None for no spans."""
     labels, is_many = model.classes_.tolist(), model.LABELS_SEQUENCES
@@ -98,6 +99,10 @@ def answer_parts(
             shown = [[{"feature": f, "weight": w} for f, w in row] for row in (rows if is_many else [rows])]
             answer["features"] = shown if is_many else shown[0]
 
+    def add_explanations(answers: Answers, X: Any, known: dict[str, Any]) -> None:
+        for answer, one in zip(answers, model.explain(X, n_terms, **known), strict=True):
+            answer["explanation"] = [each.to_json() for each in one] if is_many else one.to_json()
+
     yield add_probabilities if probabilities else add_labels
     if marginals or (probabilities and is_many):
         yield add_marginals
@@ -107,6 +112,8 @@ def answer_parts(
         yield add_spans
     if n_features:
         yield add_features
+    if n_terms:
+        yield add_explanations
 
 
 def plain_label(label: Any) -> Any:

@@ -37,9 +37,11 @@ from crfqn.model.content import (
     read_names,
     read_size,
 )
+from crfqn.model.explanations import CONSTANT, DENSE, Explanation, Terms, unrivalled
+from crfqn.model.explanations import FEATURE as FEATURE_TERM
 from crfqn.model.featurizers import Featurizer, Table, Words, read_featurizer
 from crfqn.model.labels import LabelSpace, TreeSpace, descend_tree, name_array
-from crfqn.model.model import Decoding, Model, check_number, without_weights
+from crfqn.model.model import INTERCEPT, Decoding, Model, check_number, without_weights
 from crfqn.model.numpy_engine import NUMPY
 from crfqn.model.unknown_features import warn_of_unknown
 from crfqn.model.weights import WeightMatrix
@@ -216,6 +218,45 @@ class ItemModel(Model):
         best = np.concatenate([scores.argmax(axis=1) for scores in NUMPY.class_scores(self, X)]).tolist()
         nodes = self.labels.nodes.tolist()
         return [self._strongest(rows, i, self.path(nodes[k]), n) for i, k in enumerate(best)]
+
+    def explain(self, X: Any, n: int | None = 5) -> list[Explanation]:
+        """Return for each item what decided between its label and the one with the next best score: the terms of the
+        difference of their scores. In a taxonomy nodes above both labels add nothing.
+
+        Parameters
+        ----------
+        X : as of `predict`
+        n : int >= 1 or None, default 5
+            So many terms, the largest in size; their rest is summed up. None: all.
+
+        Raises
+        ------
+        InputError
+            As of `predict`, and for another n.
+        """
+        n, X = None if n is None else check_number(n), check_dense(X, self.n_dense_)
+        rows, nodes, explained = self.rows(sparse_of(X)), self.labels.nodes.tolist(), []
+        scores = np.concatenate([*NUMPY.class_scores(self, X, False)])
+        labels = [*self.labels.as_given(self.classes_)]
+        for i, row in enumerate(scores):
+            best, *others = np.argsort(-row, kind="stable")[:2].tolist()
+            p: Any = [None] * row.size
+            if self.has_probabilities:
+                p = np.exp(row - row.max())
+                p = (p / p.sum()).tolist()
+            if not others:
+                explained.append(unrivalled(labels[best], p[best]))
+                continue
+            paths = [self.path(nodes[k]) for k in (best, *others)]
+            terms = Terms()
+            terms.add(None, FEATURE_TERM, self._named_terms(rows, i, *paths))
+            if self.n_dense_:
+                terms.add(None, DENSE, self._dense_terms(X.dense[i], *paths))
+            if self.intercept is not None:
+                constant = float(self.intercept[paths[0]].sum() - self.intercept[paths[1]].sum())
+                terms.add(None, CONSTANT, [(INTERCEPT, constant)])
+            explained.append(terms.explain(labels[best], p[best], labels[others[0]], p[others[0]], n))
+        return explained
 
     def path(self, node: int) -> list[int]:
         """Return the nodes whose weights a node's score is the sum of: the node and those above it."""

@@ -265,6 +265,21 @@ class Model:
         """Return scores (N, K) with what the dense features of a block (N, D) add."""
         return scores + np.asarray(dense, np.float64) @ self.dense_coef_.T
 
+    def _named_terms(
+        self, rows: Rows, position: int, states: list[int], others: list[int]
+    ) -> list[tuple[Any, float]]:
+        """Return the weights times values of a position by feature, those of some states minus those of others."""
+        terms, of_states, features = self.weights.terms(rows, position)
+        signs = np.isin(of_states, states).astype(np.float64) - np.isin(of_states, others)
+        counts = np.flatnonzero(signs)
+        values = (terms * signs)[counts].tolist()
+        return [(self.feature_name(f), v) for f, v in zip(features[counts].tolist(), values, strict=True)]
+
+    def _dense_terms(self, row: Vector, states: list[int], others: list[int]) -> list[tuple[int, float]]:
+        """Return the same of a dense block's row, (D,), by column."""
+        weights = self.dense_coef_[states].sum(axis=0) - self.dense_coef_[others].sum(axis=0)
+        return [*enumerate((weights * np.asarray(row, np.float64)).tolist())]
+
     def _strongest(self, rows: Rows, position: int, states: list[int], n: int) -> list[tuple[Any, float]]:
         """Return the n features whose terms, weights times values, are the largest in size for some states together,
         by name (or column), with these terms, the largest first."""

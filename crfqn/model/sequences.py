@@ -5,7 +5,7 @@ Shapes: I items, N positions, F features, K labels.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -49,6 +49,9 @@ from crfqn.model.content import (
     read_size,
     read_vocabulary,
 )
+from crfqn.model.explanations import DENSE, Explanation, Terms, unrivalled
+from crfqn.model.explanations import FEATURE as FEATURE_TERM
+from crfqn.model.explanations import TRANSITION as TRANSITION_TERM
 from crfqn.model.model import Decoding, Model, WeightsByName, check_number, without_weights
 from crfqn.model.numpy_engine import NUMPY, rows_of
 from crfqn.model.weights import WeightMatrix
@@ -311,6 +314,86 @@ class SequenceModel(Model):
             [self._strongest(rows, t, [states[t]], n) for t in range(first, last)]
             for first, last in pairwise(offsets)
         ]
+
+    def explain(
+        self, X: Any, n: int | None = 5, known: Any = None, *, once: Collection[Any] | None = None
+    ) -> list[list[Explanation]]:
+        """Return for each position of each item what decided between its label and the runner-up.
+
+        The runner-up is the most probable other label of the position (without probabilities the one with the best
+        labelling), and the difference is the score of the predicted labelling minus that of the best labelling that has
+        the runner-up at this position: the logarithm of the ratio of their probabilities. Its terms are weights times
+        values of the features, and weights of the transitions, of the positions where the two differ.
+
+        Parameters
+        ----------
+        X, known, once : as of `predict`
+        n : int >= 1 or None, default 5
+            So many terms, the largest in size; their rest is summed up. None: all.
+
+        Raises
+        ------
+        InputError
+            As of `predict`, and for another n.
+        """
+        n = None if n is None else check_number(n)
+        model, X = self.with_once(once), list(X) if isinstance(X, Iterator) else X
+        encoded, items = NUMPY.encode(self, X), NUMPY.open(self, X, known, warns=False)
+        (states, _), labels = model._best(items), self._labels
+        marginals = items.marginals() if self.has_probabilities else None
+        explained: list[list[Explanation]] = []
+        for item, (first, last) in enumerate(pairwise(items.offsets.tolist())):
+            best, of_item = states[first:last].tolist(), []
+            ranks = items.chain.best_by_state(items.scores[item]) if marginals is None else marginals[item]
+            for t, state in enumerate(best):
+                p = [None] * len(labels) if marginals is None else ranks[t].tolist()
+                others = np.argsort(-ranks[t], kind="stable").tolist()
+                others.remove(state)
+                rivals = ((k, model._best_with(items, item, t, k)) for k in others)
+                other, rival = next(((k, path) for k, path in rivals if path is not None), (None, None))
+                if other is None or rival is None:
+                    of_item.append(unrivalled(labels[state], p[state]))
+                    continue
+                terms = self._difference(encoded, first, best, rival)
+                of_item.append(terms.explain(labels[state], p[state], labels[other], p[other], n))
+            explained.append(of_item)
+        return explained
+
+    def _best_with(self, items: Any, item: int, t: int, state: int) -> list[int] | None:
+        """Return the best labelling of an item that has a state at a position, None if there is none."""
+        scores = items.scores[item]
+        allowed = np.ones((len(scores), len(self._labels)), bool)
+        allowed[t] = False
+        allowed[t, state] = True
+        one = items._replace(
+            offsets=np.array([0, len(scores)]), scores=[items.chain.ruled(scores, allowed)], has_known=True
+        )
+        try:
+            return self._best(one)[0].tolist()
+        except InputError:  # no labelling keeps all rules
+            return None
+
+    def _difference(self, encoded: Any, first: int, best: list[int], other: list[int]) -> Terms:
+        """Return the terms of the score of an item's labelling minus that of another one; first: its first position."""
+        rows, terms, labels, edges = rows_of(encoded), Terms(), self._labels, self.edges.dense()
+        for s, (state, rival) in enumerate(zip(best, other, strict=True)):
+            if state != rival:
+                terms.add(s, FEATURE_TERM, self._named_terms(rows, first + s, [state], [rival]))
+                if self.n_dense_:
+                    terms.add(s, DENSE, self._dense_terms(encoded.dense[first + s], [state], [rival]))
+            for sign, path in ((1.0, best), (-1.0, other)):
+                if s == 0 or best[s - 1 : s + 1] == other[s - 1 : s + 1]:
+                    continue
+                before, here = path[s - 1 : s + 1]
+                terms.add(
+                    s, TRANSITION_TERM, [((labels[before], labels[here]), sign * float(edges[before, here]))]
+                )
+                if self.bigrams is not None:
+                    values, pairs, features = self.bigrams.terms(rows, first + s)
+                    is_pair = pairs == int(EdgeLayout(len(labels)).numbers(before, here))
+                    names = map(self.feature_name, features[is_pair].tolist())
+                    terms.add(s, FEATURE_TERM, zip(names, (sign * values[is_pair]).tolist(), strict=True))
+        return terms
 
     def weights_by_name(self) -> WeightsByName:
         by_name = super().weights_by_name()

@@ -207,6 +207,25 @@ class Tagger:
         """
         return self._model.strongest_features(self._item(xseq), n, **self._known(known))[0]
 
+    def explain(
+        self, xseq: Any = None, n: int | None = 5, known: Any = None, *, once: Collection[Any] | None = None
+    ) -> Any:
+        """Return what decided between the label and the runner-up at each position of a sequence, or of a single item.
+
+        Parameters
+        ----------
+        xseq, known, once : as of `tag`
+        n : int >= 1 or None, default 5
+            So many terms, the largest in size; their rest is summed up. None: all.
+
+        Returns
+        -------
+        list of Explanation (label, probability, runner_up, runner_up_probability, difference, terms, rest), one a
+        position; of a single item one Explanation
+            As of `ChainCRF.explain` and `MulticlassCRF.explain`.
+        """
+        return self._model.explain(self._item(xseq), n, **self._known(known, once=once))[0]
+
     def dump(self, path: str | os.PathLike[str] | None = None) -> None:
         """Write labels, features and weights as text, in the form of CRFsuite's `dump`, to a file or by default to
         standard output."""

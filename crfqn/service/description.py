@@ -48,6 +48,26 @@ SPAN = _object(
     end_char=_described(POSITION, "Where it ends."),
     probability=_described(PROBABILITY, "Of exactly this span."),
 )
+TERM = _object(
+    ["kind", "name", "value"],
+    position={"type": ["integer", "null"]},
+    kind={"enum": ["feature", "transition", "dense", "constant"]},
+    name={"type": ["string", "integer", "array"]},
+    value={"type": "number"},
+)
+EXPLANATION = _object(
+    ["label", "runner_up", "difference", "terms", "rest"],
+    label=LABEL,
+    probability={"type": ["number", "null"]},
+    runner_up={},
+    runner_up_probability={"type": ["number", "null"]},
+    difference={
+        "type": ["number", "null"],
+        "description": "Of the scores with the label and the runner-up, in nats: terms and rest add up to it.",
+    },
+    terms=_list(TERM),
+    rest={"type": "number"},
+)
 REQUEST = _object(
     [],
     item={"description": "One item. By kind of model: " + "; ".join(f"{k}: {v}" for k, v in TAKES.items())},
@@ -60,6 +80,10 @@ REQUEST = _object(
     marginals=_described(FLAG, "Of all labels at each position, or of a single item."),
     spans=_described(FLAG, "Spans of labels of a scheme, such as IOB2."),
     nbest=POSITION | {"maximum": MOST_BEST},
+    explain=_described(
+        POSITION | {"maximum": MOST_FEATURES},
+        "So many features and transitions that decided between the label and the runner-up.",
+    ),
     features=_described(
         POSITION | {"maximum": MOST_FEATURES},
         "So many features that say most for or against the label at each position.",
@@ -79,6 +103,7 @@ ITEM = _object(
     nbest=_list(_object(["probability"], labels=_list(LABEL), label=LABEL, probability=PROBABILITY)),
     spans=_list(SPAN),
     features={"anyOf": [_list(FEATURE), _list(_list(FEATURE))]},
+    explanation={"anyOf": [EXPLANATION, _list(EXPLANATION)]},
 )
 MODEL = _object(
     [],

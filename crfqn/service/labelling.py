@@ -53,6 +53,7 @@ class LabelRequest:
     spans: bool = False
     nbest: int = 0
     features: int = 0
+    explain: int = 0
 
     @classmethod
     def read(cls, body: bytes) -> LabelRequest:
@@ -81,7 +82,7 @@ class LabelRequest:
         for name in ("probabilities", "marginals", "spans"):
             if not isinstance(getattr(request, name), bool):
                 raise InputError(f"{name}: expected true or false, got {describe(getattr(request, name))}")
-        for name, most in (("nbest", MOST_BEST), ("features", MOST_FEATURES)):
+        for name, most in (("nbest", MOST_BEST), ("features", MOST_FEATURES), ("explain", MOST_FEATURES)):
             value = getattr(request, name)
             if type(value) is not int or not 0 <= value <= most:
                 raise InputError(f"{name}: expected a whole number from 0 to {most}, got {describe(value)}")
@@ -91,7 +92,7 @@ class LabelRequest:
     def options(self) -> tuple:
         """What is asked for."""
         once = None if self.once is None else json.dumps(self.once)
-        return self.probabilities, self.marginals, self.spans, self.nbest, self.features, once
+        return self.probabilities, self.marginals, self.spans, self.nbest, self.features, self.explain, once
 
 
 class Answer(NamedTuple):
@@ -216,6 +217,7 @@ class LabelService:
             scheme=self.scheme if request.spans else None,
             span_probabilities=self.model.has_probabilities,
             n_features=request.features,
+            n_terms=request.explain,
         )
         for add in parts:
             if monotonic() > deadline:

@@ -191,6 +191,17 @@ class ItemChain:
         """Return the scores of an item's nodes, (T, K), and of the transitions to each position, T matrices (K, K)."""
         return self._nodes(scores), [self._table(scores, t) for t in range(len(scores))]
 
+    def best_by_state(self, scores: Vector) -> Vector:
+        """Return the score of the best labelling that has each state at each position, (T, K): Viterbi's recursion from
+        both ends."""
+        nodes, tables = self.tables(scores)
+        forward, backward = nodes.copy(), np.zeros(nodes.shape)
+        for t in range(1, len(nodes)):
+            forward[t] += (forward[t - 1][:, None] + tables[t]).max(axis=0)
+        for t in range(len(nodes) - 2, -1, -1):
+            backward[t] = (tables[t + 1] + nodes[t + 1] + backward[t + 1]).max(axis=1)
+        return forward + backward
+
     def _nodes(self, scores: Vector) -> Vector:
         """Return the scores of an item's nodes, (T, K)."""
         return scores[:, : self.n_states]

@@ -293,6 +293,7 @@ def test_the_description_is_of_what_there_is(client):
         "spans": True,
         "nbest": 2,
         "features": 2,
+        "explain": 2,
     }
     assert schemas["Request"] == {*request, "items", "known", "once"}
     assert ask(own, item="Ann Lee", once=[], nbest=1)["nbest"] == ask(own, item="Ann Lee", nbest=1)["nbest"]

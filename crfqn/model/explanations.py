@@ -1,0 +1,78 @@
+"""Why a label and not the next one: the features and transitions that the difference of two scores is the sum of.
+
+Of a sequence the scores are those of two labellings: the predicted one, and the best one that has the runner-up at a
+position. Of a single item they are those of two labels.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+FEATURE, TRANSITION, DENSE, CONSTANT = "feature", "transition", "dense", "constant"  # kinds of terms
+
+
+class Term(NamedTuple):
+    """A part of the difference: where (the position in a sequence, None of a single item), the kind ("feature",
+    "transition", "dense", "constant"), a feature's name (or column; of a pair of labels with a feature the feature), or
+    the two labels of a transition, and the value in nats."""
+
+    position: int | None
+    kind: str
+    name: Any
+    value: float
+
+
+class Explanation(NamedTuple):
+    """A predicted label, its probability (None without probabilities) and those of the runner-up; the score of the
+    prediction minus the score with the runner-up, in nats; the largest terms of this difference, and the sum of the
+    others. Without any other possible label the runner-up is None, and the difference infinite."""
+
+    label: Any
+    probability: float | None
+    runner_up: Any
+    runner_up_probability: float | None
+    difference: float
+    terms: list[Term]
+    rest: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the explanation as JSON values."""
+        difference = self.difference if np.isfinite(self.difference) else None
+        return self._asdict() | {"difference": difference, "terms": [term._asdict() for term in self.terms]}
+
+
+class Terms:
+    """Sums of weights times values, by place, kind and name."""
+
+    def __init__(self) -> None:
+        self._sums: dict[tuple[int | None, str, Any], float] = defaultdict(float)
+
+    def add(self, position: int | None, kind: str, named: Iterable[tuple[Any, float]]) -> None:
+        """Add values by name."""
+        for name, value in named:
+            self._sums[position, kind, name] += float(value)
+
+    def explain(
+        self,
+        label: Any,
+        probability: float | None,
+        runner_up: Any,
+        runner_up_probability: float | None,
+        n: int | None,
+    ) -> Explanation:
+        """Return the explanation with the n largest terms in size, by default all that are not 0."""
+        terms = [Term(*key, value) for key, value in self._sums.items() if value]
+        terms.sort(key=lambda term: -abs(term.value))
+        shown = terms[:n]
+        difference = sum((term.value for term in terms), 0.0)
+        rest = sum((term.value for term in terms[len(shown) :]), 0.0)
+        return Explanation(label, probability, runner_up, runner_up_probability, difference, shown, rest)
+
+
+def unrivalled(label: Any, probability: float | None) -> Explanation:
+    """Return the explanation of a label without any other possible one."""
+    return Explanation(label, probability, None, None, float("inf"), [], 0.0)
