@@ -22,7 +22,7 @@ class PenaltyRow:
     """A row of the table of penalties.
 
     description : what of the weights it adds up
-    class_path : the class that `of_strengths` makes it of, by its dotted name
+    class_path : the class that `from_strengths` makes it of, by its dotted name
     strengths : names of its strengths; the first one is varied by a regularisation path
     norm : the norm of a row of weights, where the penalty has groups
     with_factors : its class with a factor for each feature; empty where there is none

@@ -111,7 +111,7 @@ class AutoSolver(Solver):
                 return self.nonconvex_groups
             if objective.n_coords <= self.few_weights:
                 return self.few
-            has_rows = penalty.is_rowwise and penalty.is_uniform and has_state(objective, RowBlocks)
+            has_rows = penalty.is_row_separable and penalty.is_uniform and has_state(objective, RowBlocks)
             share = objective.mean_occurrence / max(objective.n_positions, 1)
             if share >= FULL or not has_rows:
                 return self.full
@@ -360,7 +360,9 @@ def make_penalty(name: str, strengths: Strengths, layout: Layout, norm: str | No
         raise InputError(
             f"penalty_factors: the penalty {name!r} has none, {', '.join(map(repr, others))} have them"
         )
-    penalty: Penalty = load_class(class_path).of_strengths(strengths, layout._replace(norm=norm or row.norm))
+    penalty: Penalty = load_class(class_path).from_strengths(
+        strengths, layout._replace(norm=norm or row.norm)
+    )
     return penalty
 
 

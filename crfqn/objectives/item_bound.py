@@ -5,7 +5,7 @@ free to serve the coordinates that its features touch: maximise
 
     sum_i c_i h_i(s_i)    with    |sum_i s_i g_ij| <= l1 for all j,
 
-h_i the entropy of s_i p_i + (1 - s_i) delta(y_i) and g_ij the item's part of gradient j. An l2 is charged instead, by
+h_i the entropy of s_i p_i + (1 - s_i) delta(y_i) and g_ij the item's part of gradient j. An l2 lowers the bound, by
 max(|.| - l1, 0)^2 / (2 l2). The multiplier of a constraint is the negative of its weight, w at the start: there all s_i
 are 1, and the value is that of the point's objective.
 
@@ -196,8 +196,8 @@ def best_factor(mixed: ItemMixtures, penalty: Any, shares: Vector) -> ItemBound 
     screening = mixed.at_shares(shares).screen(penalty.l1)
     best = None
     for factor in penalty.dual_scales(screening.coords, screening.gradient):
-        charge = penalty.conjugate(screening.coords, factor * screening.gradient)
-        bound = ItemBound(mixed.dual_value(factor * shares) - charge, factor * shares)
+        conjugate = penalty.conjugate(screening.coords, factor * screening.gradient)
+        bound = ItemBound(mixed.dual_value(factor * shares) - conjugate, factor * shares)
         if best is None or bound.dual_value > best.dual_value:
             best = bound
     return best

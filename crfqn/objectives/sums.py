@@ -402,8 +402,8 @@ class SumPoint(BasePoint):
         half of the bound, stand out in it; a few with radius range_j > bound / 2 are missed."""
         half, owner, support = 0.5 * bound, self.objective, self.objective.support
         screening, ranges = self.screen(half / scale), owner.ranges
-        reach = radius * ranges.at(owner.split(screening.coords))
-        exceeds = (reach <= half) & (scale * np.abs(screening.gradient) + reach >= bound)
+        change = radius * ranges.at(owner.split(screening.coords))
+        exceeds = (change <= half) & (scale * np.abs(screening.gradient) + change >= bound)
         features, edges = radius * ranges.features <= half, radius * ranges.edges <= half
         n_edges = (edges if support.edges is None else edges[support.edges]).sum()
         if support.nodes is None:

@@ -39,14 +39,12 @@ class ElasticNet(Penalty):
         check_strengths(self, "l1", "l2")
 
     @classmethod
-    def of_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> ElasticNet:
+    def from_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> ElasticNet:
         return cls(strengths["l1"], strengths["l2"], layout.unpenalised)
 
     @property
-    def dual_radius(self) -> float:
-        """Largest |gradient| that a zero weight can have at an optimum, to which violations are compared; of strengths
-        that differ the least, from which on zeros are looked at."""
-        return self.l1
+    def least_threshold(self) -> float:
+        return self.least_l1
 
     @property
     def is_separable(self) -> bool:
@@ -63,9 +61,9 @@ class ElasticNet(Penalty):
         return LocalElasticNet(self.l1_of(coords), self.l2_of(coords))
 
     def screen(self, point: Any) -> Any:
-        """Return the coordinates with |gradient| above l1, the zeros that may move, and those of the ridge; unpenalised
-        ones may be missing."""
-        return self._with_ridge(point.screen(self.l1), point)
+        """Return the coordinates with |gradient| above the least l1, the zeros that may move, and those of the ridge;
+        unpenalised ones may be missing."""
+        return self._with_ridge(point.screen(self.least_l1), point)
 
     def norm_bounds(self, value: float) -> tuple[float, float]:
         l1_norm = value / self.l1 if self.l1 > 0 else np.inf

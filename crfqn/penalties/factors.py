@@ -88,8 +88,8 @@ class Factored(Penalty):
         return self.factors.least * self.l1
 
     @property
-    def dual_radius(self) -> float:
-        return float(self.weakest.dual_radius)
+    def least_threshold(self) -> float:
+        return float(self.weakest.least_threshold)
 
     @property
     def has_one_l1(self) -> bool:
@@ -119,7 +119,9 @@ class Factored(Penalty):
         place, is_there = found_in(point.coords, coords)
         w[is_there] = point.weights[place[is_there]]
         local = self.at(coords)
-        return screening.only((local.dual_norm(w, gradient) > local.threshold) | self.is_smooth(coords))
+        return screening.only(
+            (local.dual_norm(w, gradient) > local.threshold) | self.is_differentiable(coords)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +136,7 @@ class FactoredElasticNet(Factored, ElasticNet):
     factors: FeatureFactors = field(kw_only=True)
 
     @classmethod
-    def of_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> FactoredElasticNet:
+    def from_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> FactoredElasticNet:
         return cls(strengths["l1"], strengths["l2"], layout.unpenalised, factors=layout.factors)
 
     @property
@@ -159,7 +161,7 @@ class FactoredGroupLasso(Factored, GroupLasso):
     factors: FeatureFactors = field(kw_only=True)
 
     @classmethod
-    def of_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> FactoredGroupLasso:
+    def from_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> FactoredGroupLasso:
         if layout.groups is not None:
             raise InputError("feature_groups: with penalty_factors expected None, rows as groups")
         return cls(

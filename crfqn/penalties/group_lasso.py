@@ -84,7 +84,7 @@ class GroupLasso(Penalty):
                 raise InputError(f"{name}: expected an integer >= 1, got {getattr(self, name)!r}")
 
     @classmethod
-    def of_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> GroupLasso:
+    def from_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> GroupLasso:
         l1, l2, group_l1 = strengths["l1"], strengths["l2"], strengths["group_l1"]
         n_features, n_states, unpenalised, norm, groups, _ = layout
         given = group_l1, l1, l2, norm, unpenalised
@@ -93,16 +93,16 @@ class GroupLasso(Penalty):
         return FeatureBlocks(*given, n_features=n_features, n_states=n_states, feature_groups=groups)
 
     @property
-    def dual_radius(self) -> float:
+    def least_threshold(self) -> float:
         return self.group_l1 + self.l1
 
     @property
-    def is_rowwise(self) -> bool:
+    def is_row_separable(self) -> bool:
         return True
 
     @property
     def is_quadratic(self) -> bool:
-        return self.dual_radius == 0
+        return self.least_threshold == 0
 
     @property
     def largest_block(self) -> int:
@@ -128,7 +128,7 @@ class GroupLasso(Penalty):
         return self._last[1]
 
     def _at(self, coords: Coords) -> LocalGroupLasso:
-        is_smooth = self.is_smooth(coords)
+        is_smooth = self.is_differentiable(coords)
         is_alone = is_smooth | (coords >= self.n_features * self.n_states)
         blocks = Partition.of_names(np.where(is_alone, self.n_features + coords, coords % self.n_features))
         found = self._on(blocks, ~is_smooth[blocks.firsts])
@@ -195,7 +195,7 @@ class FeatureBlocks(GroupLasso):
             )
 
     @property
-    def is_rowwise(self) -> bool:
+    def is_row_separable(self) -> bool:
         return False
 
     @property

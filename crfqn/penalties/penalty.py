@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS, Coords, Screening, Vector
-from crfqn.errors import InputError
+from crfqn.errors import EarlierNameWarning, InputError, warn_caller
 from crfqn.kernels.row_norm import RowStrengths
 from crfqn.kernels.sparse import found_in, places, union
 from crfqn.projections import project_halfspace
@@ -44,6 +44,29 @@ class Ridge(NamedTuple):
 NO_RIDGE = Ridge(NO_COORDS, 0.0)
 
 
+# Methods and properties of penalties by the names that classes outside of crfqn may still have.
+EARLIER_NAMES = {
+    "dual_radius": "least_threshold",
+    "is_rowwise": "is_row_separable",
+    "is_smooth": "is_differentiable",
+    "of_strengths": "from_strengths",
+}
+
+
+class EarlierName:
+    """An attribute by its earlier name, which gives that of the new name with a warning."""
+
+    def __init__(self, earlier: str, name: str) -> None:
+        self.earlier, self.name = earlier, name
+
+    def __get__(self, penalty: Any, owner: type) -> Any:
+        warn_caller(f"{owner.__name__}.{self.earlier} is called {self.name} now", EarlierNameWarning)
+        holder: Any = owner if penalty is None else penalty
+        overriding = [each for each in owner.__mro__ if self.earlier in vars(each)][:-1]
+        # Where a class still has it by the earlier name, this is what that class asks of its base.
+        return getattr(super(overriding[-1], holder) if overriding else holder, self.name)
+
+
 class PenalisedRows(NamedTuple):
     """A penalty of whole rows that has the same strengths for all but the unpenalised ones; unpenalised : sorted
     int64, the features of these."""
@@ -62,6 +85,9 @@ class Penalty:
 
     A subclass has `at`, the penalty at some coordinates, and the methods without a body here; solvers ask its
     properties, never for its class.
+
+    l1, l2 : the strengths that the user sets; those of each weight are `l1_of` and `l2_of`
+    unpenalised : sorted int64, the coordinates without penalty
     """
 
     l1: float
@@ -69,8 +95,20 @@ class Penalty:
     unpenalised: Coords
     ridge: Ridge = NO_RIDGE
 
+    dual_radius = EarlierName("dual_radius", "least_threshold")
+    is_rowwise = EarlierName("is_rowwise", "is_row_separable")
+    is_smooth = EarlierName("is_smooth", "is_differentiable")
+    of_strengths = EarlierName("of_strengths", "from_strengths")
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for earlier, name in EARLIER_NAMES.items():
+            if earlier in vars(cls):
+                warn_caller(f"{cls.__name__}.{earlier} is called {name} now", EarlierNameWarning)
+                setattr(cls, name, vars(cls)[earlier])
+
     @classmethod
-    def of_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> Penalty:
+    def from_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> Penalty:
         """Return the penalty of these strengths by name, as estimators make it (`crfqn/choices.py`)."""
         raise NotImplementedError
 
@@ -87,13 +125,15 @@ class Penalty:
         return np.abs(gradient[is_penalised]) / l1_of_unit[is_penalised]
 
     @property
-    def dual_radius(self) -> float:
-        """The largest |gradient|, or dual norm of a row's, that a zero can have at an optimum."""
+    def least_threshold(self) -> float:
+        """The smallest |gradient| above which a single weight at zero can leave zero, the other gradients of its block
+        being 0; the unit of violations where nothing is proved. 0 without kinks at zero."""
         raise NotImplementedError
 
     @property
     def least_l1(self) -> float:
-        """The smallest L1 strength of a penalised weight: no zero whose |gradient| is below it can move."""
+        """The smallest of `l1_of` at penalised weights: screening looks at no zero whose |gradient| is below it. It is
+        `l1` unless strengths differ."""
         return self.l1
 
     @property
@@ -117,8 +157,8 @@ class Penalty:
         return type(self).l1_of is Penalty.l1_of and type(self).l2_of is Penalty.l2_of
 
     @property
-    def is_rowwise(self) -> bool:
-        """Whether its blocks are single weights, or whole rows, the weights of all states of a feature."""
+    def is_row_separable(self) -> bool:
+        """Whether it is a sum over rows, the weights of all states of a feature; every separable penalty is one."""
         return self.is_separable
 
     @property
@@ -137,7 +177,7 @@ class Penalty:
         raise NotImplementedError
 
     def rows(self, n_features: int, n_states: int) -> PenalisedRows:
-        """Return the penalty of rows, of one that `is_rowwise` and `is_uniform`; InputError where some weights of a
+        """Return the penalty of rows, where it `is_row_separable` and `is_uniform`; InputError where some weights of a
         feature, but not all of them, are unpenalised."""
         features, counts = np.unique(self.unpenalised % n_features, return_counts=True)
         if np.any(counts != n_states):
@@ -180,9 +220,9 @@ class Penalty:
         """Return a mask of the coordinates without penalty, (n,); distinct ones in any order."""
         return are_members(coords, self.unpenalised)
 
-    def is_smooth(self, coords: Coords) -> NDArray[np.bool_]:
-        """Return a mask of the coordinates without a kink at zero: unpenalised, or under l2 alone where others are
-        not, (n,)."""
+    def is_differentiable(self, coords: Coords) -> NDArray[np.bool_]:
+        """Return a mask of the coordinates at which the penalty is differentiable at zero: unpenalised ones and those
+        of the ridge, (n,)."""
         mask = self.is_unpenalised(coords)
         return mask | are_members(coords, self.ridge.coords) if self.ridge.coords.size else mask
 
@@ -267,7 +307,7 @@ class KernelNorm(Penalty):
         check_strengths(self, "l2")
 
     @property
-    def dual_radius(self) -> float:
+    def least_threshold(self) -> float:
         """The largest |gradient| that a zero can have at an optimum: there are no kinks."""
         return 0.0
 

@@ -155,10 +155,10 @@ class Around:
         names = [name for name in dict.fromkeys((parameter, "l2")) if centre[name] > 0]
         if not names:
             raise InputError(f"expected {parameter} > 0 or l2 > 0 to vary, got 0")
-        reach = 0
-        while (2 * reach + 1) ** len(names) < self.n_values:
-            reach += 1
-        steps = product(range(reach, -reach - 1, -1), repeat=len(names))
+        n_steps = 0
+        while (2 * n_steps + 1) ** len(names) < self.n_values:
+            n_steps += 1
+        steps = product(range(n_steps, -n_steps - 1, -1), repeat=len(names))
         nearest = sorted(steps, key=lambda step: sum(number**2 for number in step))[: self.n_values]
         return [
             {name: centre[name] * self.factor**number for name, number in zip(names, step, strict=True)}

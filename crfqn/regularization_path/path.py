@@ -389,7 +389,7 @@ def with_best_refined(
     strengths = {name: getattr(model, f"{name}_") for name in path.varied}
     result, distance = model.result_, model.result_.gap
     if not np.isfinite(distance):
-        distance = result.violation / prepared.problem.penalty.with_strengths(**strengths).dual_radius
+        distance = result.violation / prepared.problem.penalty.with_strengths(**strengths).least_threshold
     if not result.status.is_success or distance <= tol:
         return path
     start = centred_weights(prepared.problem.features, SparseWeights(result.coords, result.weights))

@@ -5,7 +5,7 @@ each gives the lower bound D(s) = dual loss(s) - penalty*(-s g) <= F(w*) <= F(w)
 ||smallest subgradient||^2 / (2 l2), what strong convexity allows; without L1 it is the same number.
 
 Unpenalised coordinates must have a gradient of zero, as at a point from `unpenalised.solve_unpenalised`. What rounding
-leaves of it is charged to the bound: with g_u by the unpenalised, F(w*) >= D(s) - s sum_u |g_u| |w*_u|, and
+leaves of it lowers the bound: with g_u by the unpenalised, F(w*) >= D(s) - s sum_u |g_u| |w*_u|, and
 `Point.intercept_bound` bounds the w*_u of some optimum, from the value here. Where it cannot, nothing is proved.
 
 Which zeros are zeros of the optimum (after Ndiaye et al. 2017, "gap safe"): with q the mixtures of the certificate, q*
@@ -45,26 +45,26 @@ class Bound(NamedTuple):
 
 NOTHING = Bound(-np.inf, np.nan)
 DIGITS = 1e-12  # of the objective and of l1: a proof must not rest on the last digits
-MOST_CHARGED = 0.01  # of the objective, for unpenalised coordinates: more leaves no bound worth having
+MOST_SLACK = 0.01  # of the objective, for unpenalised coordinates: more leaves no bound worth having
 
 
 def best_bound(point: Point, penalty: Penalty, screening: Screening) -> Bound:
     """Return the best lower bound that the point proves; -inf where it proves none (an unpenalised one is not solved).
     `screening`: what `penalty.screen` has found at the point."""
-    charge = unpenalised_charge(point, penalty)
-    if charge > 0.0 and not charge <= MOST_CHARGED * abs(value_at(point, penalty)):
+    slack = unpenalised_slack(point, penalty)
+    if slack > 0.0 and not slack <= MOST_SLACK * abs(value_at(point, penalty)):
         return NOTHING
     coords, gradient = screening.coords, screening.gradient
     if penalty.unpenalised.size:
         gradient = gradient.copy()
         place, is_there = found_in(coords, penalty.unpenalised)
-        gradient[place[is_there]] = 0.0  # the charge is for them
+        gradient[place[is_there]] = 0.0  # they are in the slack
     scales = penalty.dual_scales(coords, gradient)
     bound = best_of(scales, point.dual_value, lambda s: penalty.conjugate(coords, s * gradient))
-    return bound._replace(dual_value=bound.dual_value - charge)
+    return bound._replace(dual_value=bound.dual_value - slack)
 
 
-def unpenalised_charge(point: Point, penalty: Penalty) -> float:
+def unpenalised_slack(point: Point, penalty: Penalty) -> float:
     """Bound sum_u |g_u| |w*_u| over the unpenalised coordinates of some optimum; infinite where nothing bounds them."""
     if penalty.unpenalised.size == 0:
         return 0.0

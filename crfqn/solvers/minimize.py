@@ -179,7 +179,7 @@ class RunState:
         self.best, self.newest = Best(start, self.tol), start
         self.violation, self.value_of_zero = np.nan, np.nan
         self.is_cold = start.coords.size == 0
-        self.scale = np.nan if self.is_cold or penalty.dual_radius == 0 else penalty.dual_radius
+        self.scale = np.nan if self.is_cold or penalty.least_threshold == 0 else penalty.least_threshold
         self.passes_before, self.bytes_before = objective.n_passes, objective.n_bytes
         self.started = time.perf_counter()
 
@@ -227,7 +227,7 @@ class RunState:
         if state.is_screening:
             self.violation = state.violation
             if np.isnan(self.scale):
-                self.scale = min(self.penalty.dual_radius or np.inf, state.violation)
+                self.scale = min(self.penalty.least_threshold or np.inf, state.violation)
         self.n_iter += is_step
         if is_step:
             self._look(state)
@@ -274,7 +274,7 @@ class RunState:
 
     def _reason_to_stop(self, state: State, progress: Progress, asked_to_stop: bool) -> Status | None:
         # At the end of all steps the penalty's strength is the measure: a run may have started at its optimum.
-        scale = max(self.scale, self.penalty.dual_radius) if state.is_final else self.scale
+        scale = max(self.scale, self.penalty.least_threshold) if state.is_final else self.scale
         if self.gap <= self.tol:
             return Status.CONVERGED if self.best.excess is None else Status.WITHIN_BOUND
         is_proved = np.isfinite(self.proofs.dual_value)
@@ -283,7 +283,7 @@ class RunState:
                 return Status.CONVERGED
             if self.is_unprovable and self.may_estimate and state.violation <= DIGITS * abs(state.value):
                 return Status.ESTIMATED
-            has_penalty = max(self.penalty.dual_radius, self.penalty.l2) > 0
+            has_penalty = max(self.penalty.least_threshold, self.penalty.l2) > 0
             if state.is_final or not (self.distance.may_end and self.is_convex and has_penalty):
                 return Status.STATIONARY
         if self.distance.is_near:

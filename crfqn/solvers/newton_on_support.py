@@ -69,7 +69,7 @@ def is_small(objective: Objective, penalty: Penalty, point: Point) -> bool:
 
 def newton_step(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | None:
     """Return the first acceptable of the points w + d, w + d / 2, ...; None if none is."""
-    inside = np.flatnonzero((here.w != 0) | here.penalty.is_smooth(here.coords))
+    inside = np.flatnonzero((here.w != 0) | here.penalty.is_differentiable(here.coords))
     n, coords, w = inside.size, here.coords[inside], here.w[inside]
     if n == 0 or price_of_step(objective, n) > MOST_OPERATIONS:
         return None
@@ -122,7 +122,7 @@ def enter(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | None:
     """Take a proximal step of the zeros that may leave zero, if they violate more than the other weights."""
     local, violation = here.local, here.local.violation(here.w, here.g)
     is_zero = local.blocks.spread(local.blocks.largest(np.abs(here.w)) == 0)
-    is_zero &= ~here.penalty.is_smooth(here.coords)
+    is_zero &= ~here.penalty.is_differentiable(here.coords)
     outside = np.flatnonzero(is_zero & (violation > 0))
     if outside.size == 0 or violation[outside].max() <= violation[~is_zero].max(initial=0.0):
         return None
@@ -173,7 +173,7 @@ def second_look(seen: ScreenedPoint, tol: float, most_steps: int) -> tuple[Scree
 
 def lower_point(seen: ScreenedPoint, most_steps: int, least: float) -> ScreenedPoint | None:
     """Return the lowest point of a look, screened; None where the model promises less than `least` nats."""
-    here = seen.only((seen.w != 0) | seen.penalty.is_smooth(seen.coords))
+    here = seen.only((seen.w != 0) | seen.penalty.is_differentiable(seen.coords))
     if here.coords.size == 0:
         return None
     slopes = here.g + here.local.gradient(here.w)

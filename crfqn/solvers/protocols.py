@@ -19,7 +19,7 @@ from crfqn.objectives.objective import MethodState
 from crfqn.objectives.point import BasePoint as Point
 from crfqn.objectives.point import Matrix, Ray
 from crfqn.penalties.blocks import Partition
-from crfqn.penalties.penalty import Penalty
+from crfqn.penalties.penalty import EARLIER_NAMES, Penalty
 
 __all__ = [
     "Coords",
@@ -92,7 +92,7 @@ class State:
 FORMS = {
     "is_separable": "of single weights, l1 |w_j| + l2/2 w_j^2",
     "is_uniform": "with the same strengths for all weights, which ProxQN, OWLQN and FISTA do not need",
-    "is_rowwise": "of single weights or of rows, all states of a feature",
+    "is_row_separable": "of single weights or of rows, all states of a feature",
     "is_quadratic": "l2/2 ||w||^2 without L1 and groups, which ProxQN and FISTA know",
 }
 
@@ -143,11 +143,11 @@ def check_requirements(solver: Solver, objective: Objective, penalty: Penalty) -
             objective.check_state(state)
     except ViewError as error:
         raise ViewError(f"{type(solver).__name__} cannot train this: {error}") from None
-    for name in required.penalty:
+    for name in (EARLIER_NAMES.get(name, name) for name in required.penalty):
         if not getattr(penalty, name):
             raise InputError(
                 f"{type(solver).__name__} needs a penalty {FORMS[name]} ({name}), "
-                f"got {type(penalty).__name__} of strength {penalty.dual_radius:g}"
+                f"got {type(penalty).__name__} of strength {penalty.least_threshold:g}"
             )
     check_least_strength(objective, penalty)
 
@@ -158,7 +158,7 @@ def check_least_strength(objective: Objective, penalty: Penalty) -> None:
     if not penalty.needs_check:
         return
     coords = objective.all_coords()
-    strengths, is_smooth = penalty.l1_of(coords), penalty.is_smooth(coords)
+    strengths, is_smooth = penalty.l1_of(coords), penalty.is_differentiable(coords)
     too_small = np.flatnonzero((strengths < penalty.least_l1) & ~is_smooth)
     if too_small.size:
         least = too_small[np.argmin(strengths[too_small])]

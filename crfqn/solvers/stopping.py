@@ -148,7 +148,7 @@ class DistanceEstimate:
         self.is_near = estimate + further <= self.tol and not is_contradicted
         self.is_doubted |= is_contradicted or won > GROSS * self.tol
         self.next_look = PATIENCE * len(gains.values) + 1
-        if won > GROSS * self.tol and penalty.dual_radius > 0:
+        if won > GROSS * self.tol and penalty.least_threshold > 0:
             self.is_discredited, self.may_end, self.value = True, False, np.nan
         return seen.state(is_final=state.is_final, has_failed=state.has_failed, meets_rule=state.meets_rule)
 

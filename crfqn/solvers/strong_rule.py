@@ -68,15 +68,18 @@ class StrongRule(Solver):
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield the solver's steps; full gradient scans are the first state and the checks."""
         threshold = strong_threshold(penalty.l1, self.before)
-        if threshold == 0.0 or not (penalty.is_separable and penalty.is_uniform):
+        if threshold == 0.0 or not penalty.is_separable or penalty.ridge.coords.size:
             yield from self.plain_steps(objective, penalty, start)
             return
-        candidates = union(start.screen(threshold).coords, start.coords, penalty.unpenalised)
+        may_enter = penalty.with_strengths(l1=threshold).screen(start).coords
+        candidates = union(may_enter, start.coords, penalty.unpenalised)
         self.point, point = start, start
         initial = screen_point(penalty, start).state()
         yield initial
         # From zero, `minimize` measures violations by the first one.
-        scale = penalty.dual_radius if start.coords.size else min(penalty.dual_radius, initial.violation)
+        scale = (
+            penalty.least_threshold if start.coords.size else min(penalty.least_threshold, initial.violation)
+        )
         goal = self.tol
         while True:
             restricted = Restricted(penalty, candidates)
@@ -123,7 +126,8 @@ class StrongRule(Solver):
     def check(self, penalty: Penalty, point: Point, candidates: Coords) -> tuple[ScreenedPoint, Coords]:
         """Scan the full gradient; returns the screened point, and the coordinates that break the rule."""
         if self.after > 0:
-            point.screen(min(penalty.l1, strong_threshold(self.after, penalty.l1) or penalty.l1))
+            threshold = min(penalty.l1, strong_threshold(self.after, penalty.l1) or penalty.l1)
+            point.screen(penalty.with_strengths(l1=threshold).least_l1)
         self.point = point
         checked = screen_point(penalty, point)
         violation = penalty.violation(checked.coords, checked.w, checked.g)
@@ -137,7 +141,7 @@ def hoped_gap(state: State, penalty: Penalty, scale: float) -> float:
     sum over the items; without certificate the violation by `scale`."""
     if penalty.unpenalised.size > 0:
         return state.violation / scale
-    dual_value = state.point.dual_value(penalty.dual_radius / (penalty.dual_radius + state.violation))
+    dual_value = state.point.dual_value(penalty.least_threshold / (penalty.least_threshold + state.violation))
     return (state.value - dual_value) / abs(state.value)
 
 
@@ -157,4 +161,6 @@ class Restricted:
 
     def screen(self, point: Point) -> Screening:
         """Return the candidates that may leave zero: a sweep over their columns."""
-        return Screening(self.candidates, point.gradient(self.candidates)).above(self.whole.l1)
+        screening = Screening(self.candidates, point.gradient(self.candidates))
+        bounds = np.maximum(self.whole.l1_of(self.candidates), self.whole.least_l1)
+        return screening.only(np.abs(screening.gradient) > bounds)

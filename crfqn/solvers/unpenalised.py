@@ -30,7 +30,7 @@ def hoped_gain(point: Point, unpenalised: Coords) -> float:
     """Return what the loss may still win in the unpenalised coordinates, 10 sum_j |g_j| (1 + |w_j|): when to stop.
 
     By convexity it is g'(w - w*), which is less unless an optimal w*_j is over ten times as far from zero as w_j. No
-    bound rests on it (see `certificate.unpenalised_charge`).
+    bound rests on it (see `certificate.unpenalised_slack`).
     """
     w = np.zeros(unpenalised.size)
     place, is_there = found_in(point.coords, unpenalised)

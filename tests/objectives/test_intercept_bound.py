@@ -16,7 +16,7 @@ from crfqn.objectives.sums import Sum
 from crfqn.papers.agarwal2014.gls import Link
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
-from crfqn.solvers.certificate import best_bound, unpenalised_charge
+from crfqn.solvers.certificate import best_bound, unpenalised_slack
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 from crfqn.solvers.unpenalised import solve_unpenalised
@@ -55,7 +55,7 @@ def check_charge(problem, objective, penalty, optimum, seed=0):
         coords = np.flatnonzero(at)
         point = objective.at(coords, at[coords])
         for there in (point, solve_unpenalised(point, penalty.unpenalised)):
-            charge = unpenalised_charge(there, penalty)
+            charge = unpenalised_slack(there, penalty)
             screening = penalty.screen(there)
             g = np.where(np.isin(screening.coords, penalty.unpenalised), 0.0, screening.gradient)
             for s in penalty.dual_scales(screening.coords, g):

@@ -69,7 +69,7 @@ def test_violations_of_zeros_and_weights(name):
     w[0], g[0], g[4] = 2.0, -2.0 * 0.7, 0.3
     found = penalty.violation(ALL, w, g)
     np.testing.assert_allclose(found[[0, 4]], [0.0, 0.3], atol=1e-12)
-    assert penalty.is_smooth(ALL).tolist() == np.isin(ALL, [*FREE, *RIDGE.coords]).tolist()
+    assert penalty.is_differentiable(ALL).tolist() == np.isin(ALL, [*FREE, *RIDGE.coords]).tolist()
     assert (penalty.is_uniform, penalty.has_one_l1) == (False, True)
 
 

@@ -34,6 +34,7 @@ from crfqn.papers.blondel2013.fobos import FOBOS
 from crfqn.papers.chierchia2015.regularised import FBPD
 from crfqn.papers.zhong2014.feature_bcd import FeatureBCD
 from crfqn.penalties import ElasticNet, FeatureBlocks, Ridge
+from crfqn.penalties.factors import FactoredElasticNet, FeatureFactors
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.dual.block_frank_wolfe import BlockFrankWolfe
 from crfqn.solvers.dual.decomposition import DualDecomposition
@@ -51,6 +52,7 @@ X = RANDOM.standard_normal((N, F))
 Y = (X @ RANDOM.standard_normal((F, K)) + RANDOM.standard_normal((N, K))).argmax(axis=1).astype(np.int32)
 SINGLE, THREES = np.arange(N + 1), np.arange(0, N + 1, 3)  # items of one position, and of three
 FACTORS = np.linspace(1.0, 8.0, F * K + K * K)
+OF_FEATURES = FeatureFactors(np.linspace(0.3, 4.0, F), np.ones(1), K, 0.3)
 
 
 @cache
@@ -82,6 +84,7 @@ PENALTIES = {
     "page's penalty": lambda: page().AdaptiveLasso(l1=0.8, l2=0.1, factors=FACTORS),
     "adaptive ridge": lambda: AdaptiveRidge(l2=0.5),
     "elastic net": lambda: ElasticNet(0.8, 0.1),
+    "factors": lambda: FactoredElasticNet(0.8, 0.1, factors=OF_FEATURES),
     "ridge": lambda: ElasticNet(0.0, 0.5),
 }
 MAKERS = {name: solver_maker(row) for name, row in SOLVERS.items()} | {
@@ -105,6 +108,8 @@ CASES = [  # and the solvers that take them; all others refuse
     ("page's loss", "adaptive ridge", CURVATURE | {"l-bfgs", "gls"}),
     ("page's structure", "elastic net", CURVATURE),
     ("page's structure", "ridge", CURVATURE | {"l-bfgs", "gls"}),
+    ("squared hinge", "factors", CURVATURE),
+    ("likelihood", "factors", CURVATURE | ONLINE | {"feature-bcd"}),
     ("likelihood", "page's penalty", CURVATURE | ONLINE | {"feature-bcd"}),
     ("squared hinge", "page's penalty", CURVATURE),
     ("squared hinge", "adaptive ridge", CURVATURE | {"l-bfgs", "gls"}),
@@ -189,6 +194,7 @@ def tables(monkeypatch):
     for module, name in (
         ("crfqn.objectives.losses.squared", "SquaredLoss"),
         ("crfqn.penalties.adaptive", "AdaptiveLasso"),
+        ("crfqn.penalties.steeper", "SteeperLasso"),
     ):
         monkeypatch.setitem(sys.modules, module, SimpleNamespace(**{name: getattr(page(), name)}))
     found = rows()
@@ -212,7 +218,7 @@ def tables(monkeypatch):
     ("loss", "penalty"), [("squared", "adaptive-l1"), ("logistic", "adaptive-l1"), ("squared", "l2")]
 )
 def test_a_row_is_a_name_for_every_solver(tables, loss, penalty):
-    assert {*tables} == {"squared", "adaptive-l1"}
+    assert {*tables} == {"squared", "adaptive-l1", "steeper-l1"}
     strengths = {"l1": 0.8} if penalty == "adaptive-l1" else {"l2": 0.5}
     found, refusals = {}, {}
     for solver in ["auto", *MulticlassClassifier.SOLVERS]:
@@ -242,6 +248,20 @@ def test_a_row_is_a_name_for_every_solver(tables, loss, penalty):
     }
     assert {"dual", "fbpd"} <= refusals.keys()
     assert all(re.search(r"needs? ", message) for message in refusals.values()), refusals
+
+
+def test_a_row_of_the_page_has_the_users_factors(tables):
+    settings = {"loss": "logistic", "l1": 0.8, "fit_intercept": False, "tol": 1e-6, "n_threads": 1}
+    factors = np.linspace(0.5, 2.0, F)
+    model = MulticlassClassifier(penalty="steeper-l1", penalty_factors=factors, **settings).fit(X, Y)
+    squares = MulticlassClassifier(penalty="l1", l2=0.0, penalty_factors=factors**2, **settings).fit(X, Y)
+    plain = MulticlassClassifier(penalty="steeper-l1", **settings).fit(X, Y)
+    assert model.result_.value == pytest.approx(squares.result_.value, rel=1e-6)
+    assert plain.result_.value != pytest.approx(model.result_.value, rel=1e-3)
+    with pytest.raises(
+        InputError, match=r"penalty_factors: the penalty 'adaptive-l1' has none, 'l1/l2', .* have them"
+    ):
+        MulticlassClassifier(penalty="adaptive-l1", penalty_factors=factors, **settings).fit(X, Y)
 
 
 def test_blocks_of_features_are_no_rows():

@@ -146,7 +146,7 @@ class FOBOS(Solver):
         check_integers(self, 0, "random_state")
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        return Requirements(penalty=("is_rowwise", "is_uniform"), states=(FobosState,))
+        return Requirements(penalty=("is_row_separable", "is_uniform"), states=(FobosState,))
 
     def steps(self, objective: Any, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield the state of the start, then one after every iteration."""

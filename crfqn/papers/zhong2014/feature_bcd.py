@@ -353,7 +353,7 @@ class FeatureBCD(Solver):
             raise InputError(f"shrink_margin: expected None or a number from 0 to below 1, got {margin!r}")
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        return Requirements(penalty=("is_rowwise",), states=(BlockState,))
+        return Requirements(penalty=("is_row_separable",), states=(BlockState,))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state a sweep, and one each time the full gradient is scanned."""

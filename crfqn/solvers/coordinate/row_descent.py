@@ -107,7 +107,7 @@ class RowDescent(Solver):
             raise InputError("memory: expected 0 or an integer >= 2, got 1")
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
-        return Requirements(penalty=("is_rowwise", "is_uniform"), states=(RowBlocks,))
+        return Requirements(penalty=("is_row_separable", "is_uniform"), states=(RowBlocks,))
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state for each sweep of Algorithm 1, and one for each full gradient scan."""

@@ -79,7 +79,7 @@ class TopViolators:
             blocks, violation = active.local.blocks, active.local.violation(active.w, active.g)
             curvature = blocks.spread(blocks.largest(curvature_at_entry(point, active.coords)))
             gain = violation**2 / curvature
-            gain[(active.w != 0) | penalty.is_smooth(active.coords)] = np.inf
+            gain[(active.w != 0) | penalty.is_differentiable(active.coords)] = np.inf
             order = np.argsort(-blocks.largest(gain), kind="stable")
             n_before = np.cumsum(blocks.sizes[order]) - blocks.sizes[order]
             enters = np.zeros(order.size, bool)
@@ -87,7 +87,7 @@ class TopViolators:
             keep = blocks.spread(enters)
             active.restrict(keep)
             active.outside = float(violation[~keep].max(initial=0.0))
-        active.is_growing = active.outside > 0 or (was_growing and active.violation > penalty.dual_radius)
+        active.is_growing = active.outside > 0 or (was_growing and active.violation > penalty.least_threshold)
         return active
 
 

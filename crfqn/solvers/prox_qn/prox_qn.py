@@ -98,7 +98,7 @@ class WarmStart:
             if share == 0:
                 continue
             scaled, before = penalty.scaled(share * stage.stronger), sample.n_passes
-            least = constants.stage_tolerance * scaled.dual_radius
+            least = constants.stage_tolerance * scaled.least_threshold
             for n_steps, state in enumerate(solver.steps(sample, scaled, sample.at(*weights))):
                 objective.n_passes += share * (sample.n_passes - before)
                 before = sample.n_passes
