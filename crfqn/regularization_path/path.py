@@ -50,24 +50,18 @@ CUT_OFF = (Status.INTERRUPTED, Status.CALLBACK)  # trainings that somebody has e
 @dataclass
 class PreparedPath:
     """Training before its first step, from which all strengths are trained; `problem.model` is fitted except for its
-    weights."""
+    weights.
+
+    Of a path: `parameter`, "l1" or "group_l1", descends from `l1_max`, the smallest value under which all penalised
+    weights are zero; at `point` the others are optimal for that; `automatic` is the value that "auto" stands for.
+    """
 
     problem: Problem
     solver: Any
-
-
-@dataclass
-class Descent(PreparedPath):
-    """Training from which the values of `parameter`, "l1" or "group_l1", are trained from the largest down.
-
-    At `point` all penalised weights are zero and the others (intercepts) optimal for that; `l1_max` is the smallest
-    value that keeps them zero, `automatic` the one that "auto" stands for.
-    """
-
-    parameter: str
-    point: Any
-    l1_max: float
-    automatic: float
+    parameter: str = ""
+    point: Any = None
+    l1_max: float = np.nan
+    automatic: float = np.nan
 
 
 @contextmanager
@@ -95,7 +89,7 @@ def prepare_around(
 @contextmanager
 def prepare_path(
     estimator: SparseLinearModel, X: Any, y: Any, sample_weight: Any = None, path_parameter: str = "l1"
-) -> Iterator[Descent]:
+) -> Iterator[PreparedPath]:
     """Prepare a regularisation path as `prepare_around` does, with the largest value of what varies."""
     changes = {path_parameter: 1.0, "tol": estimator._tol_to(OPTIMAL)}
     with prepare_around(estimator, X, y, sample_weight, **changes) as prepared:
@@ -108,7 +102,7 @@ def prepare_path(
             raise InputError(
                 f"{path_parameter}: expected features that tell the labels apart, but no weight would change the loss"
             )
-        yield Descent(problem, prepared.solver, path_parameter, point, l1_max, automatic)
+        yield PreparedPath(problem, prepared.solver, path_parameter, point, l1_max, automatic)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +121,7 @@ class PathStep:
 
 
 def solve_path(
-    prepared: Descent, values: NDArray[np.float64], grid: Grid, score: Score | None = None
+    prepared: PreparedPath, values: NDArray[np.float64], grid: Grid, score: Score | None = None
 ) -> Iterator[PathStep]:
     """Train at every value, descending, yielding each step when done; end by an interrupt."""
     point, before = prepared.point, max(prepared.l1_max, float(values[0]))
@@ -138,8 +132,7 @@ def solve_path(
         strengths = {prepared.parameter: value}
         result = train(prepared, strengths, rule, point, tol, proves_zeros=following == 0)
         model = fitted(prepared, strengths, result)
-        step = PathStep(model, np.nan if score is None else score(model), rule.n_broken)
-        yield step
+        yield (step := PathStep(model, np.nan if score is None else score(model), rule.n_broken))
         if step.is_cut_off:
             return
         point, before = rule.point, value
@@ -323,7 +316,7 @@ def crf_path(
             models=tuple(step.model for step in steps),
             score=fold_scores.mean(axis=1) if fold_scores.size else np.array([step.score for step in steps]),
             fold_scores=fold_scores,
-            l1_max=getattr(prepared, "l1_max", np.nan),
+            l1_max=prepared.l1_max,
             n_broken=np.array([step.n_broken for step in steps]),
             path_parameter=next(iter(values[0])) if isinstance(grid, Around) else prepared.parameter,
             varied=tuple(values[0]) if isinstance(grid, Around) else (),
