@@ -176,10 +176,8 @@ class ChainModel(StructuredEstimator):
         """Return the training on blocks."""
         blocks.check_kind(is_of_sequences=True)
         refuse_bigrams(blocks.vocabulary, "blocks")
-        transitions, rules = self._transitions, None
         self._check_batches("blocks expect True, as none has all that occurs")
-        if not transitions.is_empty:
-            rules = transitions.rules(blocks.classes, np.empty(0, np.int32), np.zeros(1, np.int64))
+        rules = self._transitions.rules_without_data(blocks.classes)
         model = self._with_data(blocks.classes, blocks.n_features, blocks.vocabulary, rules)
         begin = self._start(model, start)
         if rules is not None and self._trains_rules:
@@ -208,9 +206,7 @@ class ChainModel(StructuredEstimator):
         labels = known_classes(self, classes)
         sequences, vocabulary = self._grown(X)
         refuse_bigrams(vocabulary, "partial_fit")
-        transitions, rules = self._transitions, None
-        if not transitions.is_empty:
-            rules = transitions.rules(labels, np.empty(0, np.int32), np.zeros(1, np.int64))
+        rules = self._transitions.rules_without_data(labels)
         targets: Any = encode_known_labels(y, sequences.offsets, labels)
         weights = check_item_weights(sample_weight, len(sequences))
         filled = sequences.lengths > 0

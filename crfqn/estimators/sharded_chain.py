@@ -71,9 +71,7 @@ def prepare_sharded(model: Any, X: Any, y: Any, sample_weight: Any, start: Any, 
         run_tasks(client, "crfqn-names", count_shard, count), getattr(shards.templates, "min_count", 1)
     )
     refuse_bigrams(merged.vocabulary, "client")
-    constraints, rules = model._transitions, None
-    if not constraints.is_empty:
-        rules = constraints.rules(merged.classes, np.empty(0, np.int32), np.zeros(1, np.int64))
+    rules = model._transitions.rules_without_data(merged.classes)
     checked = model._with_data(merged.classes, merged.n_features, merged.vocabulary, rules)
     begin = model._start(checked, start)
     held = None if validation is None else checked._validation_set(validation, merged.n_positions)

@@ -140,6 +140,10 @@ class Transitions:
                 is_allowed[:] = [label in ends for label in labels]
         return rules & by_label
 
+    def rules_without_data(self, classes: NDArray) -> TransitionRules | None:
+        """Return the rules over the states of some labels before any training data are read, None without rules."""
+        return None if self.is_empty else self.rules(classes, np.empty(0, np.int32), np.zeros(1, np.int64))
+
     def to_json(self) -> dict[str, Any]:
         """Return the rules as JSON values."""
         return {
