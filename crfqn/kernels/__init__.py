@@ -1,104 +1,64 @@
 """Numba kernels: arrays, scalars and NamedTuples of them in, arrays out; no exceptions, no prints.
 
-One place for the compiler's flags. `fastmath` lets sums be re-associated (vectorised) but keeps NaN and infinity
-meaningful. `nogil` lets the thread pool run one kernel on several parts at once. The machine code is kept on disk
-(`numba_internals.py`), because compilation is part of the user's time.
+Three decorators say who calls a function. Each takes two options, and this is the one place for the compiler's flags.
+
+    kernel      Python and other kernels; its machine code is kept on disk: compilation is part of the user's time
+    subkernel   kernels only: a call from Python would crash
+    inner       kernels only, copied into each caller: for loops within loops, where a call costs 30 ns
+
+    sums     ANY_ORDER, the default: sums may be re-associated, and so vectorised; NaN and infinity keep their meaning.
+             FUSED: multiply-adds may be fused, nothing is re-associated. IN_ORDER: neither; also for sums of gathered
+             numbers, which re-association turns into vector gathers, four times slower than loads
+    counts   whether references to arrays are counted. False, as always of `inner`, is for functions called a hundred
+             thousand times a second, since every slice is a reference; such a function makes and returns no array
+
+`nogil` lets the thread pool run one kernel on several parts at once.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 import numba
 
-from crfqn.kernels.numba_internals import (
-    NO_ENTRIES,
-    KernelCache,
-    KernelCompiler,
-    LinkedCompiler,
-    warn_not_kept,
-)
+from crfqn.kernels.numba_internals import KernelCache, KernelCompiler, LinkedCompiler, warn_not_kept
 
-FAST_MATH = {"reassoc", "contract", "arcp", "nsz"}
+ANY_ORDER: frozenset[str] = frozenset({"reassoc", "contract", "arcp", "nsz"})
+FUSED: frozenset[str] = frozenset({"contract"})
+IN_ORDER: frozenset[str] = frozenset()
+FLAGS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
-def compiled(function: Any, fastmath: Iterable[str], counts: bool = True) -> Any:
-    """Compile as a GIL-free kernel, cached on disk where a folder for it can be written.
-
-    counts : whether references to arrays are counted, which a kernel needs that makes or returns one
-    """
-    result = numba.njit(
-        pipeline_class=KernelCompiler, no_cfunc_wrapper=True, _nrt=counts, **_flags(fastmath)
-    )(function)
+def kernel(function: Any = None, *, sums: frozenset[str] = ANY_ORDER, counts: bool = True) -> Any:
+    """Compile for Python and for kernels, cached on disk where a folder for it can be written."""
+    if function is None:
+        return lambda function: kernel(function, sums=sums, counts=counts)
+    flags = {"pipeline_class": KernelCompiler, "_nrt": counts, "fastmath": set(sums), **FLAGS}
+    dispatcher = numba.njit(**flags)(function)
     if numba.config.DISABLE_JIT:
-        return result
+        return dispatcher
     try:
-        result._cache = KernelCache(function)  # as `cache=True` does with numba's own
-    except RuntimeError as error:  # numba found no place for the cache
+        dispatcher._cache = KernelCache(function)  # as `cache=True` does with numba's own
+    except RuntimeError as error:  # numba found no folder for the cache
         warn_not_kept(error)
-    return result
+    return dispatcher
 
 
-def kernel(function: Any) -> Any:
-    """Compile as a kernel whose sums may be re-associated."""
-    return compiled(function, FAST_MATH)
+def subkernel(
+    function: Any = None, *, sums: frozenset[str] = ANY_ORDER, counts: bool = True, is_inner: bool = False
+) -> Any:
+    """Compile for kernels only, as part of their code."""
+    if function is None:
+        return lambda function: subkernel(function, sums=sums, counts=counts, is_inner=is_inner)
+    # _nrt is given in any case: a caller's would be taken over.
+    flags = {
+        "pipeline_class": LinkedCompiler,
+        "_nrt": counts,
+        "fastmath": set(sums),
+        "forceinline": is_inner,
+        **FLAGS,
+    }
+    return numba.njit(no_cpython_wrapper=True, **flags)(function)
 
 
-def bare_kernel(function: Any) -> Any:
-    """Compile as a kernel without reference counts, for functions called a hundred thousand times a second: every slice
-    of an array is a reference to it, so that the kernel may make no array and return none."""
-    return compiled(function, FAST_MATH, counts=False)
-
-
-def subkernel(function: Any) -> Any:
-    """Compile as a kernel that only kernels call, and keep with their code: a call from Python would crash."""
-    return linked(function, FAST_MATH, _nrt=True)  # which would be taken over from a caller without
-
-
-def bare_subkernel(function: Any) -> Any:
-    """Compile as a `bare_kernel` that only kernels call; see `subkernel`."""
-    return linked(function, FAST_MATH, _nrt=False)
-
-
-def strict_kernel(function: Any) -> Any:
-    """Compile as a kernel whose sums keep their order, for gathers: a sum that may be re-associated is compiled into
-    vector gathers, four times slower than loads."""
-    return compiled(function, ())
-
-
-def strict_subkernel(function: Any) -> Any:
-    """Compile as a `strict_kernel` that only kernels call; see `subkernel`."""
-    return linked(function, (), _nrt=True)
-
-
-def exact_subkernel(function: Any) -> Any:
-    """Compile as a `subkernel` with fused multiply-adds but nothing re-associated."""
-    return linked(function, {"contract"}, _nrt=True)
-
-
-def inner(function: Any) -> Any:
-    """Compile into the callers, as a bare kernel: for loops within loops, where a call costs 30 ns."""
-    return inlined(function, FAST_MATH)
-
-
-def strict_inner(function: Any) -> Any:
-    """Compile into the callers operations that keep their order there: what is subtracted first is lost last."""
-    return inlined(function, ())
-
-
-def exact_inner(function: Any) -> Any:
-    """Compile into the callers, with fused multiply-adds but nothing re-associated."""
-    return inlined(function, {"contract"})
-
-
-def inlined(function: Any, fastmath: Iterable[str]) -> Any:
-    """Compile into the callers, without counting references to arrays."""
-    return linked(function, fastmath, _nrt=False, forceinline=True)
-
-
-def linked(function: Any, fastmath: Iterable[str], **flags: bool) -> Any:
-    """Compile for the callers only (`numba_internals.py`)."""
-    return numba.njit(pipeline_class=LinkedCompiler, **NO_ENTRIES, **flags, **_flags(fastmath))(function)
-
-
-def _flags(fastmath: Iterable[str]) -> dict[str, Any]:
-    return {"nogil": True, "error_model": "numpy", "fastmath": set(fastmath)}
+def inner(function: Any = None, *, sums: frozenset[str] = ANY_ORDER) -> Any:
+    """Copy into the kernels that call it."""
+    return subkernel(function, sums=sums, counts=False, is_inner=True)

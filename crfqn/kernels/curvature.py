@@ -21,10 +21,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels import inner, kernel, strict_kernel
+from crfqn.kernels import IN_ORDER, inner, kernel
 
 
-@strict_kernel
+@kernel(sums=IN_ORDER)
 def square_ranges(first, last, indptr, indices, values, item_of, weights, out):
     """out[f] = sum_i weights[i] (sum_{t in item i} |x_tf|)^2 for f = first ... last - 1; item_of : int64 (N,),
     positions' items."""
@@ -63,7 +63,7 @@ def count_members(features, n_active, indptr, indices, counts):
             counts[indices[e]] += n_active[i]
 
 
-@strict_kernel
+@kernel(sums=IN_ORDER)
 def count_present(features, rows, indptr, indices, place, marginals, counts):
     """counts[s] += the coordinates whose feature is at s and whose state's marginal, float64 (states, S), is >= FAINT
     there; rows : int64 (n,), each coordinate's row of `marginals`."""
@@ -75,7 +75,7 @@ def count_present(features, rows, indptr, indices, place, marginals, counts):
                 counts[s] += 1
 
 
-@strict_kernel
+@kernel(sums=IN_ORDER)
 def list_members(
     features, rows, indptr, indices, values, place, roots, marginals, starts, members, x, x_p, offsets, entries, stops
 ):  # fmt: skip
@@ -121,7 +121,7 @@ def move_entry(b, row, limit, end, out_indices, out_data):
     return end
 
 
-@strict_kernel
+@kernel(sums=IN_ORDER)
 def write_rows(
     first, last, offsets, entries, stops, members, x, x_p, own, bounds, below_indptr, below, limits, pairs, ends,
     out_indices, out_data,
@@ -201,7 +201,7 @@ def count_whole(nodes, beside, among, ends):
         ends[a] += ends[a - 1]
 
 
-@strict_kernel
+@kernel(sums=IN_ORDER)
 def write_whole(nodes, beside, among, scale, diagonal, ends, out_indices, out_data):
     """Write D M D, its diagonal replaced, M the symmetric matrix of nodes and edges: rows in ascending order.
 
@@ -330,7 +330,7 @@ def list_transitions(here, there, p, neighbours, owners, starts, places, ends, f
                 heads[t] += 1
 
 
-@strict_kernel
+@kernel(sums=IN_ORDER)
 def add_edge_products(outgoing, incoming, firsts, seconds, here, after, shares, model):
     """model += sum_t share_t (v' C_t v + C_t(k, k') C_{t+1}(l, l')) for all pairs of edges (k, l), (k', l').
 
@@ -362,7 +362,7 @@ def add_edge_products(outgoing, incoming, firsts, seconds, here, after, shares, 
                 model[e, incoming.edges[other]] += shares[t] * (joint - mean * incoming.mean[other])
 
 
-@strict_kernel
+@kernel(sums=IN_ORDER)
 def write_edge_columns(
     first, last, offsets, entries, places, x_p, roots, states, outgoing, incoming, limits, least, ends,
     out_indices, out_data,

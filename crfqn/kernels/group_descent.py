@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels import bare_subkernel, inner, kernel, subkernel
+from crfqn.kernels import inner, kernel, subkernel
 from crfqn.kernels.coordinate_descent import (
     COORDINATE,
     QuadraticModelArrays,
@@ -229,7 +229,7 @@ def propose_block(b, members, bound, problem, work):
     return square, damped
 
 
-@bare_subkernel
+@subkernel(counts=False)
 def step_block(b, members, base_d, inside, corner, stride, problem, direction, work):
     """Take a block's step, L_b growing until B curves less along it; d and d_hat follow. Returns ||z||^2. base_d :
     float64 (members,), B0 d at the block; inside, corner, stride : as in `base_curvature`."""
@@ -257,7 +257,7 @@ def step_block(b, members, base_d, inside, corner, stride, problem, direction, w
     return square
 
 
-@bare_subkernel
+@subkernel(counts=False)
 def descend_cluster(c, problem, clusters, direction, work):
     """Take a step along each block of cluster c; work.moves has them. Returns the largest move, ||L_b z||."""
     model, inside, starts, order = (
@@ -289,7 +289,7 @@ def descend_cluster(c, problem, clusters, direction, work):
     return largest_move
 
 
-@bare_subkernel
+@subkernel(counts=False)
 def sweep_clusters(threads, slot, size, n_barriers, first, last, problem, clusters, direction, work):
     """Take one sweep; returns the largest move, and the number of barriers passed until now; first, last : the columns
     of a dense B0 d that this thread keeps up to date."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels import bare_kernel, bare_subkernel, inner, kernel, subkernel
+from crfqn.kernels import inner, kernel, subkernel
 from crfqn.kernels.numba_internals import hinge_move, hinge_slopes
 from crfqn.kernels.rows import exp_in_place
 
@@ -231,7 +231,7 @@ def fill_losses(state, first, last):
             state.losses[i] = total
 
 
-@bare_kernel
+@kernel(counts=False)
 def slopes(state, begin, end, g, h, own):
     """Compute gradient and diagonal of one row's (generalised) Hessian over its entries begin ... end - 1: Algorithm 3.
 
@@ -254,7 +254,7 @@ def slopes(state, begin, end, g, h, own):
         h[r] = factor * (h[r] + own[1, r])
 
 
-@bare_subkernel
+@subkernel(counts=False)
 def move(state, begin, end, step, d):
     """Move the margins with a change of the row by step * d (section 4.3); returns the change of the loss."""
     if state.loss == MULTICLASS:

@@ -17,7 +17,7 @@ float64 (n, k), which may be the same array; radii float64 (n,).
 
 import numpy as np
 
-from crfqn.kernels import bare_subkernel, inner, kernel, strict_inner
+from crfqn.kernels import IN_ORDER, inner, kernel, subkernel
 
 SORT, PIVOT, BISECTION = range(3)
 NEWTON_STEPS = 6  # each costs a sweep in registers, and leaves half of the entries of a uniform distribution
@@ -36,7 +36,7 @@ def draw(random, n):
     return np.int64(((random[0] >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
 
 
-@strict_inner
+@inner(sums=IN_ORDER)
 def difference(x, y):
     """Return x - y as it stands: (x - y) - z is another number than x - (y + z), into which it may be turned else."""
     return x - y
@@ -104,7 +104,7 @@ def sift_down(heap, root, n):
     heap[root] = x
 
 
-@bare_subkernel
+@subkernel(counts=False)
 def level_by_sorting(u, mass, slope):
     """Return pi(rho) for the last rho with mu_rho > pi(rho), mu being u in descending order (Algorithm 2); permutes u.
     A heap hands out one mu after another: none beyond rho + 1 is asked for."""
@@ -124,7 +124,7 @@ def level_by_sorting(u, mass, slope):
     return level
 
 
-@bare_subkernel
+@subkernel(counts=False)
 def level_by_pivots(u, mass, slope, random):
     """Return the level by random pivots in expected O(k) (Duchi et al. 2008, figure 2); permutes u. The open entries
     are u[first] ... u[last - 1]; `total` is the sum of the `count` that are known to be above."""
@@ -151,7 +151,7 @@ def level_by_pivots(u, mass, slope, random):
     return (total - mass) / (count + slope) if count + slope > 0 else -mass
 
 
-@bare_subkernel
+@subkernel(counts=False)
 def level_by_bisection(u, below, mass, slope, tol):
     """Return a level whose sum is within tol * mass (Algorithm 3); exact rounding ends it too.
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels import bare_kernel, bare_subkernel, inner, kernel
+from crfqn.kernels import inner, kernel, subkernel
 from crfqn.kernels.coordinate_descent import soft_threshold
 
 AT_THE_TOP = 1.0 - 1e-10  # of the largest size: weights clipped at one level differ by the rounding of w + d
@@ -74,7 +74,7 @@ def row_penalty(w, strengths):
     return total + (group * (largest_of(w) if is_linf else length_of(w)) if group > 0.0 else 0.0)
 
 
-@bare_kernel
+@kernel(counts=False)
 def sum_penalties(weights, is_unpenalised, strengths):
     """Return the penalty of all rows of weights, float64 (rows, K); is_unpenalised : bool (rows,)."""
     total = 0.0
@@ -141,7 +141,7 @@ def shrink_block(v, l1, group, is_linf, sizes):
             v[i] = level if v[i] > 0.0 else -level
 
 
-@bare_subkernel
+@subkernel(counts=False)
 def row_violation(w, g, strengths, slope, scratch):
     """Return the distance of -g to the subdifferential of h at w, the length of `slope`, out.
 
@@ -178,7 +178,7 @@ def row_violation(w, g, strengths, slope, scratch):
     return length_of(slope)
 
 
-@bare_subkernel
+@subkernel(counts=False)
 def shrink_in_metric(z, curvature, strengths):
     """z <- argmin_u 1/2 u' diag(curvature) u - z'u + h(u) for the Euclidean norm; curvature, positive, is overwritten.
 
@@ -212,7 +212,7 @@ def shrink_in_metric(z, curvature, strengths):
         z[r] = z[r] / (curvature[r] + (group / t if group > 0.0 else 0.0))
 
 
-@bare_subkernel
+@subkernel(counts=False)
 def clip_in_metric(z, curvature, strengths):
     """z <- argmin_u 1/2 u' diag(curvature) u - z'u + h(u) for the largest size; curvature, positive, is overwritten.
 

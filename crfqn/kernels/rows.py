@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.kernels import exact_inner, exact_subkernel, inner, kernel
+from crfqn.kernels import FUSED, inner, kernel, subkernel
 from crfqn.kernels.numba_internals import LANES as LANES
 from crfqn.kernels.numba_internals import add_picked as add_picked
 from crfqn.kernels.numba_internals import add_products as add_products
@@ -43,7 +43,7 @@ ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it leaves the nearest integer 
 UNDERFLOW = -708.0
 
 
-@exact_inner
+@inner(sums=FUSED)
 def exp_lanes(x: Any) -> Any:
     """Return exp(x) of a register of numbers x <= 0; values under -708 give 3e-308 instead of a denormal.
 
@@ -69,7 +69,7 @@ def exp_lanes(x: Any) -> Any:
     return shift_exponent(p, power)
 
 
-@exact_subkernel
+@subkernel(sums=FUSED)
 def exp_in_place(x):
     """Replace the numbers x by exp(x), for x <= 0."""
     whole = x.size // LANES * LANES

@@ -15,7 +15,7 @@ column; values: float64 (nnz,), or (0,) where every stored value is 1. states, f
 
 import numpy as np
 
-from crfqn.kernels import bare_kernel, inner, kernel, strict_inner, strict_kernel, strict_subkernel
+from crfqn.kernels import IN_ORDER, inner, kernel, subkernel
 from crfqn.kernels.rows import add_picked, aligned_rows
 
 TRANSPOSED_TOGETHER = 64  # positions: their rows stay in the first cache while the states go by
@@ -34,7 +34,7 @@ def first_at(begin, end, indices, position):
     return low
 
 
-@strict_subkernel
+@subkernel(sums=IN_ORDER)
 def binary_dot(positions, row):
     """Return sum_t row[t] over the listed positions."""
     n = positions.size // 4
@@ -49,7 +49,7 @@ def binary_dot(positions, row):
     return (s0 + s1) + (s2 + s3)
 
 
-@strict_subkernel
+@subkernel(sums=IN_ORDER)
 def valued_dot(positions, values, row):
     """Return sum_t x_t row[t] over the listed positions."""
     n = positions.size // 4
@@ -64,7 +64,7 @@ def valued_dot(positions, values, row):
     return (s0 + s1) + (s2 + s3)
 
 
-@strict_kernel
+@kernel(sums=IN_ORDER)
 def coordinate_gradients(first, last, states, features, indptr, indices, values, residual, out):
     """out[c] = sum_t x_{t,f_c} residual[k_c, t], the gradient of the coordinates c = first ... last - 1."""
     for c in range(first, last):
@@ -76,7 +76,7 @@ def coordinate_gradients(first, last, states, features, indptr, indices, values,
             out[c] = valued_dot(indices[begin:end], values[begin:end], row)
 
 
-@strict_kernel
+@kernel(sums=IN_ORDER)
 def square_sums(
     first, last, states, features, indptr, indices, values, residual, inverse_weights, curvature, majorant
 ):
@@ -96,7 +96,7 @@ def square_sums(
         majorant[c], curvature[c] = rough, curved
 
 
-@strict_kernel
+@kernel(sums=IN_ORDER)
 def add_columns(first, last, states, features, weights, indptr, indices, values, scores):
     """scores[k_c, t] += weights[c] x_{t,f_c} for c = first ... last - 1: the image of a sparse direction."""
     for c in range(first, last):
@@ -110,7 +110,7 @@ def add_columns(first, last, states, features, weights, indptr, indices, values,
                 row[np.uint64(indices[e])] += weight * values[e]
 
 
-@strict_kernel
+@kernel(sums=IN_ORDER)
 def feature_ceilings(first, last, indptr, indices, values, largest, out):
     """out[f] = sum_t |x_tf| largest[t] for f = first ... last - 1: no state's gradient is larger; largest :
     float64 (N,), the largest size of a position's residuals."""
@@ -122,7 +122,7 @@ def feature_ceilings(first, last, indptr, indices, values, largest, out):
         out[f] = total
 
 
-@bare_kernel
+@kernel(counts=False)
 def transpose_positions(first, last, rows, order, out, norms):
     """out[t] = rows[:, t], and norms[t] its norm of the given order (1, 2 or inf), for t = first ... last - 1; rows :
     float64 (K, N), out : float64 (N, at least K)."""
@@ -142,7 +142,7 @@ def transpose_positions(first, last, rows, order, out, norms):
             norms[t] = np.sqrt(norms[t])
 
 
-@bare_kernel
+@kernel(counts=False)
 def transpose(source, target):
     """target[j, i] = source[i, j], by squares that stay in the first cache; `target` may be wider than that."""
     n, m = source.shape
@@ -225,7 +225,7 @@ def add_feature_rows(first, features, table, indptr, indices, values, image):
 LOW = 32  # bits of a key that say which entry it is; those above are its column
 
 
-@strict_inner
+@inner(sums=IN_ORDER)
 def sort_keys(keys, n):
     """Sort the first n integers in place: Shell's sort, which for a dozen is insertion sort."""
     gap = 1
@@ -241,7 +241,7 @@ def sort_keys(keys, n):
         gap //= 3
 
 
-@strict_inner
+@inner(sums=IN_ORDER)
 def row_keys(begin, end, columns, keys):
     """Write the columns of an entry and its place in the row as one number a key, ascending; returns how many."""
     n, before, is_sorted = np.int64(0), np.int64(-1), True
@@ -256,7 +256,7 @@ def row_keys(begin, end, columns, keys):
     return n
 
 
-@strict_kernel
+@kernel(sums=IN_ORDER)
 def score_entries(first, last, row_ends, columns, values, heads, states, places, weights, initial, scores):
     """scores[k, t] = initial[k] + sum_f x_tf w_kf for t = first ... last - 1, x_tf the sum of the entries (t, f).
 
@@ -326,7 +326,7 @@ def sorted_union(*arrays: np.ndarray) -> np.ndarray:
     return longest
 
 
-@bare_kernel
+@kernel(counts=False)
 def merge(first, second, merged):
     """merged[:n] = the distinct numbers of two sorted arrays of distinct ones; returns n."""
     i = j = n = 0
@@ -360,7 +360,7 @@ def found_in(numbers: np.ndarray, queries: np.ndarray) -> tuple[np.ndarray, np.n
     return place, is_there
 
 
-@bare_kernel
+@kernel(counts=False)
 def find(numbers, queries, place, is_there):
     """place[j] = that of the first of the sorted `numbers` that is at least queries[j], the last if there is none: a
     galloping search from the last place, a few comparisons each where the queries are sorted too."""

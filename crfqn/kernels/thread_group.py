@@ -20,7 +20,7 @@ import numpy as np
 from numba import types
 from numba.core.typing import signature
 
-from crfqn.kernels import bare_kernel, inner
+from crfqn.kernels import inner, kernel
 from crfqn.kernels.numba_internals import LANES, exchange, load_acquire, store_release
 
 # Readings of another's count before the core is offered to other threads: some microseconds.
@@ -55,7 +55,7 @@ def work_together(pool: Any, n_members: int, run: Callable[[np.ndarray, int], An
     return found
 
 
-@bare_kernel
+@kernel(counts=False)
 def give_up(group):
     """Tell the others that a member has failed, so that they wait for it no longer."""
     store_release(group, FAILED, 1)
@@ -67,7 +67,7 @@ def has_failed(group):
     return load_acquire(group, FAILED) != 0
 
 
-@bare_kernel
+@kernel(counts=False)
 def join(group, n_members, rank):
     """Join a group of up to n_members; returns this thread's slot and the group's size, or (0, 0) if too late.
 

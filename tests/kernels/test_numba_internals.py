@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import crfqn
-from crfqn.kernels import exact_inner, inner, kernel, numba_internals, subkernel
+from crfqn.kernels import FUSED, inner, kernel, numba_internals, subkernel
 from crfqn.kernels.numba_internals import (
     LANES,
     add_outer_4_2,
@@ -37,9 +37,21 @@ from crfqn.kernels.numba_internals import (
 
 PACKAGE = Path(crfqn.__file__).parent
 KERNELS = {*(PACKAGE / "kernels").rglob("*.py"), *PACKAGE.rglob("*_kernels.py")}
-LINKED = {"inner", "strict_inner", "exact_inner"} | {
-    f"{kind}subkernel" for kind in ("", "bare_", "strict_", "exact_")
-}
+LINKED = ("inner", "subkernel")
+
+
+NEWEST_TRIED = (
+    0,
+    68,
+)  # the newest numba of the registry when all tests of kernels last passed; the oldest was 0.62
+
+
+def test_the_installed_numba_has_been_tried():
+    """The declared range has no upper end, so that a new version reaches users first: here it is noticed."""
+    installed = tuple(map(int, numba.__version__.split(".")[:2]))
+    assert installed <= NEWEST_TRIED, (
+        "run the tests of kernels, structures and solvers, then name this version here"
+    )
 
 
 def module_of(path: Path) -> str:
@@ -52,7 +64,8 @@ def linked_kernels() -> set[tuple[str, str]]:
         (module_of(path), node.name)
         for path in KERNELS
         for node in ast.parse(path.read_text()).body
-        if isinstance(node, ast.FunctionDef) and LINKED & {ast.unparse(mark) for mark in node.decorator_list}
+        if isinstance(node, ast.FunctionDef)
+        and any(ast.unparse(mark).startswith(LINKED) for mark in node.decorator_list)
     }
 
 
@@ -103,7 +116,7 @@ def test_the_hash_covers_all_kernels(monkeypatch, tmp_path):
 
 
 def test_registers():
-    @exact_inner
+    @inner(sums=FUSED)
     def combined(a, b):
         return (a + b) * (a - b) / spread(2.0) + is_less(a, b) * (larger(a, b) - smaller(a, b))
 

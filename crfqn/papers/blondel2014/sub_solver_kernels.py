@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels import bare_subkernel, inner, kernel
+from crfqn.kernels import inner, kernel, subkernel
 from crfqn.kernels.projection import (
     BISECTION,
     PIVOT,
@@ -42,7 +42,7 @@ class SubSolver(NamedTuple):
     random: np.ndarray
 
 
-@bare_subkernel
+@subkernel(counts=False)
 def project_by_bisection(g, b, c, square, tol, after, workspace):
     """after <- argmin of equation 6 by Algorithm 3: its sum is c up to the tolerance."""
     for m in range(b.size):
@@ -86,7 +86,7 @@ def step_to_vertex(g, b, c, square, best, after):
     after[best] += gamma * c
 
 
-@bare_subkernel
+@subkernel(counts=False)
 def solve_block(g, b, c, square, best, cursor, solver, after, workspace):
     """after <- the next b of an item; returns the cursor of the exchanges. square : ||x||^2."""
     if solver.method == SMO:

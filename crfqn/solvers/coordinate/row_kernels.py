@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels import bare_subkernel, inner, kernel
+from crfqn.kernels import inner, kernel, subkernel
 from crfqn.kernels.margins import LOGISTIC, RANKING, fill_losses, move, slopes
 from crfqn.kernels.row_norm import (
     UNPENALISED,
@@ -104,7 +104,7 @@ def parts_of(work):
     return work.member * PARTS // work.size, (work.member + 1) * PARTS // work.size
 
 
-@bare_subkernel
+@subkernel(counts=False)
 def prepare_row(upcoming, state, shared, work):
     """Compute the slopes of the upcoming row (Algorithm 3), each member its parts, and wait for the others. A member's
     positions are the same in all rows: nobody moves what another one is reading."""
@@ -130,7 +130,7 @@ def add_slopes(ends, shared, work):
                 h[r] += found[p, 1, r]
 
 
-@bare_subkernel
+@subkernel(counts=False)
 def move_margins(ends, upcoming, step, state, shared, work):
     """Move the margins by step * d, each member its parts, and wait at the barrier; returns the change of the loss."""
     found = shared.changes[(work.barriers[0] + 1) % 2]
@@ -145,7 +145,7 @@ def move_margins(ends, upcoming, step, state, shared, work):
     return change
 
 
-@bare_subkernel
+@subkernel(counts=False)
 def propose(n, curvature, least, penalty, work):
     """Write target = prox(w - g / L_j) and d = target - w (equations 3 and 4); returns g'd, and whether d != 0.
 
@@ -177,7 +177,7 @@ def propose(n, curvature, least, penalty, work):
     return slope, has_moved
 
 
-@bare_subkernel
+@subkernel(counts=False)
 def search(ends, upcoming, n, slope, state, penalty, rule, shared, work):
     """Search along d (equation 7) with alpha_j = 1, omega, omega^2, ...; target <- w + alpha d, and the margins follow.
 
@@ -197,7 +197,7 @@ def search(ends, upcoming, n, slope, state, penalty, rule, shared, work):
             break
 
 
-@bare_subkernel
+@subkernel(counts=False)
 def update_row(row, upcoming, state, rows, penalty, rule, shared, work):
     """Take the step of one row (Algorithm 2), its weights in work.w; returns its violation and `kkt_excess`. The first
     step is nearly always taken: so all compute the slopes of the upcoming row before the barrier."""

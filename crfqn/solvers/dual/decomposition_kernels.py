@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels import bare_subkernel, inner, kernel
+from crfqn.kernels import inner, kernel, subkernel
 from crfqn.kernels.projection import difference, simplex_level
 from crfqn.kernels.rows import add_picked, add_products
 
@@ -66,7 +66,7 @@ def optimality(g, b, c):
     return Optimality(best, violation, c * largest - product, slack)
 
 
-@bare_subkernel
+@subkernel(counts=False)
 def project(g, b, c, square, method, random, after, workspace):
     """after <- argmin of equation 6 (Lemma 1)."""
     for m in range(b.size):
@@ -97,7 +97,7 @@ def optimality_of_pairs(g, b, label, damping):
     return Optimality(best, violation, gap, -largest if n_positive == 0 else -np.inf)
 
 
-@bare_subkernel
+@subkernel(counts=False)
 def solve_pairs(g, b, label, square, damping, method, random, after, workspace):
     """after <- the exact solution of an item's sub-problem under the squared hinge."""
     n, mass = 0, 0.0
@@ -166,7 +166,7 @@ def augment_scores(i, rows, weights, items, g):
     g[items.labels[i]] -= 1.0
 
 
-@bare_subkernel
+@subkernel(counts=False)
 def move_weights(i, rows, n_states, states, changes, weights):
     """weights[f, states] += x_if changes, for the features f that the item has."""
     for s in range(n_states):

@@ -1,9 +1,9 @@
 """The two-loop recursion of L-BFGS on the products of its vectors (Chen, Wang and Zhou 2014)."""
 
-from crfqn.kernels import bare_kernel
+from crfqn.kernels import kernel
 
 
-@bare_kernel
+@kernel(counts=False)
 def two_loops(order, products, onto, coefficients):
     """Run the two loops of L-BFGS on the coefficients of H v; returns that of v, and writes those of the rows.
 
