@@ -24,6 +24,7 @@ from harness import data
 from harness.data import Texts
 from harness.measuring import quietly, say
 from harness.options import Output, Repeats, some_of
+from harness.problems import Problem
 from harness.report import Report, Table, finish
 
 N_DENSE, N_OF_WORD, WINDOW, FEW, SEED = 100, 50, 2, 300, 0
@@ -139,6 +140,7 @@ def hybrid(
         title = f"{name}: {len(blocks.labels[0]):,} items, {n_sparse:,} sparse and {n_dense} dense columns"
         report.tables.append(Table(title, HEAD, rows))
         report.numbers[name] = rows
+        report.data[name] = Problem(None, blocks.labels[0], None, None).fingerprint
     finish(report, output)
 
 

@@ -122,6 +122,7 @@ def swap(
     for name in data or SETS:
         items = load(name)
         say(f"{name}: {len(items.X):,} items")
+        report.data[name] = Problem(items.X, items.y, items.X_test, items.y_test).fingerprint
         with stored(items) as path:
             del items
             for n_iterations in limit or LIMITS:
