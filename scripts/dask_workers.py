@@ -109,12 +109,12 @@ def own_processor_seconds() -> float:
 
 def train(objective: Any, l1: float, processor: Callable[[], float]) -> Run:
     """Train to 1e-3 by Prox-QN with its defaults."""
-    clock, before, n_bytes = time.perf_counter(), processor(), objective.n_bytes
+    clock, before, n_bytes = time.perf_counter(), processor(), objective.tally.total
     with single_threaded_blas():
         result = minimize(objective, ElasticNet(l1), ProxQN(), tol=1e-3)
     run = Run(result, time.perf_counter() - clock, processor() - before)
     if isinstance(objective, DistributedObjective):
-        run.n_bytes = objective.n_bytes - n_bytes
+        run.n_bytes = objective.tally.total - n_bytes
         run.n_rounds = objective.tally.n_questions / objective.n_parts
     return run
 
@@ -274,9 +274,9 @@ def cluster_of_hosts(n_workers: int, rate: str, delay: float) -> Iterator[Any]:
 def show_screening(shared: DistributedObjective, threshold: float) -> None:
     """Print what a look at all coordinates at zero weights sends, with all shards and with one in sixteen."""
     for some in (shared, DistributedObjective(WorkerParts(shared.workers, shared.parts[::16]))):
-        before, clock = some.n_bytes, time.perf_counter()
+        before, clock = some.tally.total, time.perf_counter()
         found = some.at(np.empty(0, np.int64), np.empty(0)).screen(threshold).coords.size
-        per_shard = (some.n_bytes - before) / some.n_parts
+        per_shard = (some.tally.total - before) / some.n_parts
         print(
             f"screening at {threshold:g}, {some.n_parts:2d} shards: {found:,} coordinates, "
             f"{per_shard / 1e6:.3f} MB a shard, {time.perf_counter() - clock:.3f} s"
@@ -285,14 +285,14 @@ def show_screening(shared: DistributedObjective, threshold: float) -> None:
 
 def ask(shared: DistributedObjective, point: Any, coords: Any, what: str) -> Any:
     """Ask a question, and print its bytes for a shard and an active weight, and its seconds; return the point."""
-    before, clock = shared.n_bytes, time.perf_counter()
+    before, clock = shared.tally.total, time.perf_counter()
     if what == "step":
         point = point.along(coords, np.ones(coords.size)).at(1.0)
     if what in ("value", "step"):
         _ = point.value
     else:
         point.gradient(coords)
-    per_weight = (shared.n_bytes - before) / shared.n_parts / coords.size
+    per_weight = (shared.tally.total - before) / shared.n_parts / coords.size
     seconds = time.perf_counter() - clock
     print(f"{coords.size:8,} active  {what:<15} {per_weight:6.2f} bytes {seconds:8.3f} s", flush=True)
     return point

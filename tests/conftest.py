@@ -14,7 +14,7 @@ gc.set_threshold(50_000, 20, 20)  # what stays to the end, libraries and tests, 
 @pytest.fixture(scope="session")
 def standard_library():
     """The docstrings of the standard library, which take seconds to collect."""
-    from crfqn.datasets.registry import GENERATORS
+    from crfqn.readers.datasets import GENERATORS
 
     return GENERATORS["docstrings"]()
 
@@ -22,7 +22,7 @@ def standard_library():
 @pytest.fixture(scope="session")
 def collected(standard_library):
     """Give what has been collected to every dataset and recipe of the docstrings; `with collected():`."""
-    from crfqn.datasets.registry import GENERATORS
+    from crfqn.readers.datasets import GENERATORS
 
     @contextmanager
     def given():

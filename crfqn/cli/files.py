@@ -6,8 +6,8 @@ from typing import Any
 
 from crfqn.cli.exits import ExitCode
 from crfqn.cli.output import say, to_json
-from crfqn.datasets import Dataset, dataset, list_datasets
 from crfqn.errors import DataError, DataUnavailableError, InputError
+from crfqn.readers.datasets import Dataset, dataset, list_datasets
 
 
 def list_all(*, as_json: bool) -> None:

@@ -19,9 +19,9 @@ from crfqn.cli.output import say, to_json
 from crfqn.data.hybrid import sparse_of
 from crfqn.data.labels import labels_like
 from crfqn.data.tokenizers import UNICODE
-from crfqn.datasets import dataset
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError
 from crfqn.model.texts import tokenizer_of
+from crfqn.readers.datasets import dataset
 from crfqn.readers.format import by_blank_lines
 from crfqn.readers.registry import FORMATS
 from crfqn.recipes import (

@@ -17,11 +17,11 @@ from crfqn.arrays import SparseWeights
 from crfqn.distributed.shard import EVERY, Make, Question, Sample, changed, whole_matrix, without_items
 from crfqn.distributed.workers import Holder, Tally, Workers
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.sums import Handle, Parts, Sum, SumPoint
+from crfqn.objectives.sums import Executor, Handle, Sum, SumPoint
 from crfqn.threads import Pool
 
 
-class WorkerParts(Parts):
+class WorkerParts(Executor):
     """Shards of the items that workers hold.
 
     workers : Workers
@@ -33,6 +33,10 @@ class WorkerParts(Parts):
     def __init__(self, workers: Workers, parts: Sequence[tuple[Holder, Sample]] | None = None) -> None:
         self.workers, self.pool = workers, Pool(1)
         self.parts = [(holder, EVERY) for holder in workers.holders] if parts is None else list(parts)
+
+    @property
+    def n_bytes(self) -> int:  # type: ignore[override]
+        return self.workers.tally.total
 
     @cached_property
     def first(self) -> Objective:  # type: ignore[override]
@@ -117,11 +121,6 @@ class DistributedObjective(Sum):
     def tally(self) -> Tally:
         """What has crossed the wire so far."""
         return self.workers.tally
-
-    @property
-    def n_bytes(self) -> int:
-        """The number of bytes that have crossed the wire so far."""
-        return self.tally.total
 
 
 def write_question(

@@ -123,7 +123,6 @@ class BaseObjective:
     parts : the objectives that it is the sum of, over the same coordinates; may be made anew whenever iterated over
     support : the coordinates that may have a weight
     n_passes : float, inference passes over the data so far
-    n_bytes : int, what has crossed the wire so far, where workers hold the data
     pool : the threads, for the penalty's part of a step
     n_items, n_positions, n_features : I, N, F
     mean_occurrence : float, the positions that have a feature, on average over the features
@@ -134,7 +133,6 @@ class BaseObjective:
     """
 
     in_blocks: ClassVar[bool] = False
-    n_bytes: Any = 0
     n_passes: float
     support: Support
     parts: Any

@@ -99,18 +99,20 @@ def coords_of_rows(point: Point, bound: float, inside: float, order: int) -> Coo
     return point.screen_rows(bound, inside, order).coords
 
 
-class Parts:
+class Executor:
     """Base of the executors, which know where the parts of the items are and ask them.
 
     parts : the parts, as the executor has them; their number is `len(parts)`
     first : an objective that has in common with all parts what is no sum: labels, features, support, the kind of loss
     pool : the threads of the penalty's part of a step
     is_local : whether the parts are in this process
+    n_bytes : the number of bytes that have crossed the wire so far, in both directions
     room : the numbers of a point, its residuals, that can be kept, so that a second question costs no further pass; 0:
         there is no room for what bounds need either
     """
 
     is_local: ClassVar[bool] = True
+    n_bytes: int = 0
     room: float = np.inf
     parts: Any
     pool: Any
@@ -127,12 +129,12 @@ class Parts:
         """Return what asks each part's point."""
         raise NotImplementedError
 
-    def sample(self, stride: int, firsts: Callable[[int], list[int]], sizes: list[int]) -> Parts:
+    def sample(self, stride: int, firsts: Callable[[int], list[int]], sizes: list[int]) -> Executor:
         """Return every stride-th item of all parts; firsts: the number of each part's first one for a stride, perhaps
         not below its number of items, `sizes`."""
         raise NotImplementedError
 
-    def segments(self) -> Parts:
+    def segments(self) -> Executor:
         """Return the parts' items cut into segments of bounded length, or the parts themselves."""
         return self
 
@@ -148,13 +150,13 @@ class Handle:
 class Sum(BaseObjective):
     """The sum of objectives over the same coordinates.
 
-    executor : Parts, which asks them
+    executor : Executor, which asks them
     likely_coords : coordinates whose gradient was computed last, most likely those of the next point
     """
 
     in_blocks: ClassVar[bool] = True
 
-    def __init__(self, executor: Parts) -> None:
+    def __init__(self, executor: Executor) -> None:
         self.executor, self.n_passes, self.likely_coords = executor, 0.0, NO_COORDS
 
     @classmethod
@@ -435,7 +437,7 @@ class StoredParts:
         return part
 
 
-class LocalParts(Parts):
+class LocalParts(Executor):
     """Parts in this process, asked one after the other: a list, or an iterable that makes them anew in every sweep.
 
     A point's handle keeps the evaluations of its parts, above all their residuals, as far as a budget goes: the newest

@@ -13,9 +13,9 @@ from typing import Any
 from crfqn.choices import STRUCTURED
 from crfqn.data.files import STANDARD_INPUT, check_whole, is_blank, shown_name
 from crfqn.data_options import DATA_OPTIONS, FEATURES_OF, SECTIONS, SOURCE, keys_in
-from crfqn.datasets.registry import bundled
 from crfqn.errors import InputError, RecipeError
 from crfqn.readers.conll import TAB, column_names, splits_at_tabs
+from crfqn.readers.datasets import bundled
 from crfqn.readers.format import DOCUMENTS, SEQUENCES, Format
 from crfqn.readers.json_lines import kind_of_lines
 from crfqn.readers.registry import FORMATS, find_format, first_lines, sniff

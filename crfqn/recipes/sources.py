@@ -19,10 +19,10 @@ import numpy as np
 
 from crfqn.data.files import STANDARD_INPUT, check_regular, shown_name
 from crfqn.data.token_columns import TokenColumns
-from crfqn.datasets import Dataset, dataset
 from crfqn.errors import DataError, DataUnavailableError, InputError, RecipeError, RepeatedFileWarning
 from crfqn.readers import conll
 from crfqn.readers import registry as formats
+from crfqn.readers.datasets import Dataset, dataset
 from crfqn.readers.items import Documents, Labeled, append_test, concatenate
 from crfqn.readers.registry import are_sentences, end_with, first_lines, sniff, word_rows
 from crfqn.readers.tables import DELIMITERS, TEXTS, titles

@@ -19,6 +19,7 @@ import numpy as np
 
 from crfqn.arrays import NO_WEIGHTS
 from crfqn.errors import InputError
+from crfqn.objectives.sums import Executor, Sum
 from crfqn.result import OPTIMAL, Progress, Result, Status, Trace
 from crfqn.solvers.certificate import DIGITS, Best, Proofs, value_at
 from crfqn.solvers.newton_on_support import newton_on_support
@@ -180,7 +181,8 @@ class RunState:
         self.violation, self.value_of_zero = np.nan, np.nan
         self.is_cold = start.coords.size == 0
         self.scale = np.nan if self.is_cold or penalty.least_threshold == 0 else penalty.least_threshold
-        self.passes_before, self.bytes_before = objective.n_passes, objective.n_bytes
+        self.executor = objective.executor if isinstance(objective, Sum) else Executor()
+        self.passes_before, self.bytes_before = objective.n_passes, self.executor.n_bytes
         self.started = time.perf_counter()
 
     @property
@@ -248,7 +250,7 @@ class RunState:
 
     def _progress(self, state: State, gap: float) -> Progress:
         """Return the row of a state, and log it at DEBUG."""
-        n_bytes, self.bytes_before = -self.bytes_before, self.objective.n_bytes
+        n_bytes, self.bytes_before = -self.bytes_before, self.executor.n_bytes
         progress = Progress(
             iteration=self.n_iter,
             value=state.value,

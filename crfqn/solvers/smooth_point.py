@@ -176,7 +176,11 @@ class Factor:
 def metric(objective: Objective, penalty: Penalty, coords: Coords) -> tuple[Factor, int]:
     """Return the factor of M + l2, and the number of features, F."""
     n_features = objective.n_features
-    ridge = penalty.l2_of(coords).reshape(-1, n_features).max(axis=0)
+    return factor_of(objective, penalty.l2_of(coords).reshape(-1, n_features).max(axis=0)), n_features
+
+
+def factor_of(objective: Objective, ridge: Vector) -> Factor:
+    """Return the factor of M + diag(ridge), of rounded products where these are near enough."""
     if objective.is_roundable:
-        return Factor.of_rounded(objective.gram, objective.gram_product, ridge), n_features
-    return Factor.of(objective.gram(), ridge), n_features
+        return Factor.of_rounded(objective.gram, objective.gram_product, ridge)
+    return Factor.of(objective.gram(), ridge)

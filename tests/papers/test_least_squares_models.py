@@ -413,7 +413,7 @@ def interrupted(moment):
 
     def enter(frame, event, _):
         nonlocal is_learning
-        is_learning = is_learning or frame.f_code.co_name == "_add_stages"
+        is_learning = is_learning or frame.f_code.co_name == "add_stages"
         return line if is_learning and frame.f_code.co_filename.startswith(CODE) else None
 
     def line(frame, event, _):

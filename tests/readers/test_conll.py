@@ -20,10 +20,10 @@ from crfqn.data.encoding import encode_sequences
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.vocabulary import WindowFeatures
 from crfqn.datasets import dataset
-from crfqn.datasets.registry import read_files
 from crfqn.errors import DataError, DataUnavailableError, InputError, RecipeError
 from crfqn.metrics import chunk_f1_score
 from crfqn.readers.conll import read_conll
+from crfqn.readers.datasets import read_files
 from crfqn.recipes import load_recipe, prepare
 
 TEXT = "He PRP B-NP\nreckons VBZ B-VP\nthe DT B-NP\ndeficit NN I-NP\n\n\n  \nIt PRP B-NP\n. . O\n"

@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from crfqn.datasets.registry import read_files
 from crfqn.errors import DataError, DataUnavailableError, InputError
 from crfqn.model.featurizers import Numbers
 from crfqn.readers import read
 from crfqn.readers.arff import read_hierarchical_arff
+from crfqn.readers.datasets import read_files
 from crfqn.readers.images import PIXELS, read_cifar, read_idx, read_labelled_images
 from crfqn.readers.items import Documents, concatenate
 from crfqn.readers.svmlight import read_svmlight

@@ -7,9 +7,9 @@ import gzip
 import pytest
 
 from crfqn.datasets import dataset
-from crfqn.datasets.registry import read_files
 from crfqn.errors import DataError, DataUnavailableError
 from crfqn.readers.conll import read_conll
+from crfqn.readers.datasets import read_files
 from crfqn.readers.texts import read_parserator
 
 NAMES = """<NameCollection>

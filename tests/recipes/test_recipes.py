@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from crfqn.datasets import list_datasets
-from crfqn.datasets.registry import bundled
 from crfqn.errors import CrfqnError, DataError, DataUnavailableError, InputError, RecipeError
+from crfqn.readers.datasets import bundled
 from crfqn.readers.images import make_digit_strings
 from crfqn.recipes import build_estimator, find_recipe, list_recipes, load_recipe, observe, prepare
 from crfqn.recipes.finding import skeleton

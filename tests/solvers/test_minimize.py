@@ -43,7 +43,8 @@ class Plain:
     """An objective without a loss: `Script` knows the values."""
 
     n_passes: float = 0.0
-    n_bytes: int = 0
+    n_features: int = 1
+    n_node_coords: int = 1
 
     def at(self, coords: np.ndarray, weights: np.ndarray) -> Spot:
         return Spot(coords, weights)

@@ -50,7 +50,7 @@ wrapped = pytest.mark.parametrize("wrapper", WRAPPERS)
 OBJECTIVE = [
     "all_coords", "at", "check_state", "fingerprints", "gram", "gram_product", "has_curvature", "has_gram",
     "has_hessian_bound", "hessian_bound", "in_segments", "is_convex", "is_nonnegative", "is_roundable",
-    "mean_occurrence", "n_bytes", "n_coords", "n_features", "n_items", "n_node_coords",
+    "mean_occurrence", "n_coords", "n_features", "n_items", "n_node_coords",
     "n_passes", "n_positions", "operations", "pool", "proves_zeros", "refusal", "sample", "state", "total_weight",
     "without_bigrams",
 ]  # fmt: skip

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +21,8 @@ from crfqn.errors import ModelFileError
 from crfqn.estimators.automatic import AUTO
 from crfqn.estimators.items import item_features
 from crfqn.objectives.linear.feature_map import FeatureMap, scores_of
-from crfqn.papers.agarwal2014.fits import ItemStream, PartMaps
+from crfqn.objectives.sums import total
+from crfqn.papers.agarwal2014.fits import ItemStream, advanced, normal_solver, residual, ridge_of
 from crfqn.papers.agarwal2014.generalized import clipped
 from crfqn.papers.agarwal2014.stages import StagedModel, StageList
 from crfqn.threads import Pool
@@ -52,12 +52,18 @@ class Calibration(StageList):
 
     def learn(self, items: ItemStream, predictions: Vector) -> Iterator[Vector]:
         """Fit stages with one factorisation of sum_i c_i x_i x_i' + l2 for all, if any."""
-        maps = PartMaps(items, lambda rows, part: self.prepare(rows, items.pool))
-        solve = maps.solver(self.l2, self.is_constant_free)
-        roots = np.sqrt(items.weights)
+        whole = self.prepare(next(items.blocks()), items.pool) if items.is_whole else None
+
+        def features(rows: Any, part: slice) -> FeatureMap:
+            return self.prepare(rows, items.pool) if whole is None else whole
+
+        objective = items.objective(features, predictions)
+        ridge = ridge_of(objective.n_features, self.l2, self.is_constant_free)
+        solve, roots = normal_solver(objective, ridge), np.sqrt(items.weights)
         while True:
-            table = solve(*maps.sums(partial(maps.residual, predictions)))
-            functions = self.basis(maps.advanced(predictions, table))
+            objective = items.objective(features, predictions)
+            table = solve(total(map(residual, objective.parts)))
+            functions = self.basis(advanced(objective, predictions, table))
             # Powers are nearly dependent: their second moments would lose half of the digits.
             calibration = lstsq((functions * roots).T, (items.targets * roots).T, cond=SMALLEST)[0].T
             self.calibration_tables.append(calibration)

@@ -1,14 +1,14 @@
 """The fit of one batch of features to what earlier ones have left over: the inner updates of Algorithms 2 and 3.
 
-Shapes: K labels, I items, F features of the batch, the constant included; weights are tables, float64 (K, F), of items
-float64 (K, I).
+The items are an objective, or a sum of objectives of blocks that are read anew in every pass; its offset is what the
+stages before predict. Shapes: K labels, I items, F features of the batch, the constant included; weights are tables,
+float64 (K, F), of items float64 (K, I).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,19 +16,22 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from crfqn.arrays import NO_COORDS, NO_VALUES, Vector
 from crfqn.errors import InputError
-from crfqn.objectives.linear.feature_map import FeatureMap, all_nodes, gram_product, scores_of, sums_of
+from crfqn.objectives import curvature
+from crfqn.objectives.linear.feature_map import FeatureMap, all_nodes, scores_of, sums_of
 from crfqn.objectives.linear.sparse_map import DENSE_PRODUCTS
-from crfqn.objectives.losses.potentials import Potential
+from crfqn.objectives.losses.potentials import Potential, SquaredNorm
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.sums import Sum
+from crfqn.objectives.sums import Sum, total
 from crfqn.papers.agarwal2014.gls import GLS, Link
 from crfqn.penalties import ElasticNet
-from crfqn.solvers.smooth_point import Factor
+from crfqn.solvers.smooth_point import Factor, factor_of
 from crfqn.threads import Pool
 
 CG_STEPS = 60  # that conjugate gradients usually take
 MOST_CG_STEPS = 1000  # more are a sign of a problem that needs a factor
 CG_TOL = 1e-5  # of the right-hand side's norm
+
+MakeFeatures = Callable[[Any, slice], FeatureMap]  # of rows, given which part of the items they are
 
 
 @dataclass(eq=False)
@@ -59,98 +62,79 @@ class ItemStream:
                 f"blocks: expected the same {n_items:,} items in every pass, got {first:,} this time"
             )
 
+    def objective(
+        self, features: MakeFeatures, predictions: Vector, potential: Potential | None = None
+    ) -> Objective | Sum:
+        """Return the loss of the items around predictions (or margins), (K, I): least squares, unless a link's
+        potential is given."""
+        parts = StageParts(self, features, predictions, potential or SquaredNorm())
+        return next(iter(parts)) if self.is_whole else Sum.of(parts, most_kept=0)
 
-class PartMaps:
-    """The features of the items, part by part: kept where all items are one part, otherwise made anew in every pass.
 
-    make : returns the features of some rows, given these and the part of the items that they are
-    """
+@dataclass(frozen=True)
+class StageParts:
+    """The objectives of the blocks, made anew in every pass, as the features are."""
 
-    def __init__(self, items: ItemStream, make: Callable[[Any, slice], FeatureMap]) -> None:
-        self.items = items
-        self.make = make
-        self._whole: list[tuple[FeatureMap, slice]] | None = None
+    items: ItemStream
+    features: MakeFeatures
+    predictions: Vector
+    potential: Potential
 
-    def __iter__(self) -> Iterator[tuple[FeatureMap, slice]]:
-        parts = ((self.make(rows, part), part) for rows, part in self.items.parts())
-        if self.items.is_whole and self._whole is None:
-            self._whole = [*parts]
-        yield from parts if self._whole is None else self._whole
+    def __iter__(self) -> Iterator[Objective]:
+        items = self.items
+        for rows, part in items.parts():
+            loss = Link(self.potential, items.targets[:, part])
+            yield Objective(
+                self.features(rows, part), loss, items.weights[part], offset=self.predictions[:, part]
+            )
 
-    @property
-    def n_numbers(self) -> float:
-        """Numbers in the features that are kept."""
-        return sum(
-            features.count_entries(all_nodes(1, features.n_features)) for features, _ in self._whole or ()
-        )
 
-    def sums(self, *queries: Callable[[FeatureMap, slice], Vector]) -> list[Vector]:
-        """Return the sums over the parts of what each query returns of a part, in one pass."""
-        totals: list[Vector] = []
-        for features, part in self:
-            terms = [query(features, part) for query in queries]
-            totals = [np.add(a, b, out=a) for a, b in zip(totals, terms, strict=True)] if totals else terms
-        return totals
+def residual(part: Objective) -> Vector:
+    """Return sum_i c_i (y_i - predictions_i) x_i' of a part, (K, F)."""
+    assert isinstance(part.loss, Link)
+    assert part.offset is not None
+    return sums_of(part.map, (part.loss.targets - part.offset) * part.weights)
 
-    def moments(self, features: FeatureMap, part: slice, is_rounded: bool = False) -> Vector:
-        """Return sum_i c_i x_i x_i' of a part, (F, F)."""
-        return features.gram(self.items.weights[part], is_rounded)
 
-    def residual(self, predictions: Vector, features: FeatureMap, part: slice) -> Vector:
-        """Return sum_i c_i (y_i - predictions_i) x_i' of a part, (K, F)."""
-        errors = (self.items.targets[:, part] - predictions[:, part]) * self.items.weights[part]
-        return sums_of(features, errors)
+def normal_equations(part: Objective) -> Vector:
+    """Return sum_i c_i x_i x_i' of a part, and its residual below, (F + K, F)."""
+    return np.concatenate([curvature.gram(part, False), residual(part)])
 
-    def advanced(self, predictions: Vector, table: Vector) -> Vector:
-        """Return predictions (K, I) with the scores under weights (K, F) added."""
-        after = predictions.copy()
-        for features, part in self:
-            after[:, part] += scores_of(features, table)
-        return after
 
-    def solver(self, l2: float, is_last_free: bool) -> Callable[[Vector], Vector]:
-        """Return what solves W (sum_i c_i x_i x_i' + l2) = R for tables R, (K, F), without l2 for the last feature if
-        it is free: a factor, or conjugate gradients where they take fewer operations, as with sparse features. These
-        work in units of the diagonal; where they do not end, a factor is made."""
-        first, _ = next(iter(self))
-        weights, ridge = self.items.weights, ridge_of(first.n_features, l2, is_last_free)
+def advanced(objective: Objective | Sum, predictions: Vector, table: Vector) -> Vector:
+    """Return predictions (K, I) with the scores under weights (K, F) added."""
+    return predictions + np.concatenate([scores_of(part.map, table) for part in objective.parts], axis=1)
 
-        def product(table: Vector) -> Vector:
-            return self.sums(lambda features, part: gram_product(features, weights[part], table))[0]
 
-        def matrix(is_rounded: bool) -> Vector:
-            return self.sums(partial(self.moments, is_rounded=is_rounded))[0]
+def normal_solver(objective: Objective | Sum, ridge: Vector) -> Callable[[Vector], Vector]:
+    """Return what solves W (sum_i c_i x_i x_i' + diag(ridge)) = R for tables R, (K, F): a factor, or conjugate
+    gradients where they take fewer operations, as with sparse features of items in memory. These work in units of the
+    diagonal; where they do not end, a factor is made."""
+    if not isinstance(objective, Objective):  # each step would be a pass
+        return factor_of(objective, ridge).solve
+    features, n_features = objective.map, objective.n_features
+    n_products = 2.0 * features.count_entries(all_nodes(objective.n_states, n_features))
+    if CG_STEPS * n_products * DENSE_PRODUCTS >= n_features**3 / 3:
+        return factor_of(objective, ridge).solve
+    diagonal = features.weighted_squares(objective.weights) + ridge
+    scales = np.where(diagonal > 0, diagonal, 1.0)
+    factors: list[Factor] = []  # one, once it was needed
 
-        def factor() -> Factor:
-            if first.is_roundable:
-                return Factor.of_rounded(matrix, product, ridge)
-            return Factor.of(matrix(False), ridge)
+    def solve(table: Vector) -> Vector:
+        def linear(times: Callable[[Vector], Vector]) -> LinearOperator:
+            shape = (table.size, table.size)
+            return LinearOperator(shape, lambda v: times(v.reshape(table.shape)).ravel(), dtype=np.float64)
 
-        n_products = 2.0 * first.count_entries(all_nodes(len(self.items.targets), first.n_features))
-        is_cheap = CG_STEPS * n_products * DENSE_PRODUCTS < first.n_features**3 / 3
-        if not (is_cheap and self.items.is_whole):  # each step is a pass
-            return factor().solve
-        (diagonal,) = self.sums(lambda features, part: features.weighted_squares(weights[part]))
-        diagonal += ridge
-        scales = np.where(diagonal > 0, diagonal, 1.0)
-        factors: list[Factor] = []  # one, once it was needed
+        if not factors:
+            system = linear(lambda w: objective.gram_product(w) + w * ridge)
+            inverse = linear(lambda w: w / scales)
+            solution, status = cg(system, table.ravel(), rtol=CG_TOL, maxiter=MOST_CG_STEPS, M=inverse)
+            if status == 0:
+                return solution.reshape(table.shape)
+            factors.append(factor_of(objective, ridge))
+        return factors[0].solve(table)
 
-        def solve(table: Vector) -> Vector:
-            def linear(times: Callable[[Vector], Vector]) -> LinearOperator:
-                shape = (table.size, table.size)
-                return LinearOperator(
-                    shape, lambda v: times(v.reshape(table.shape)).ravel(), dtype=np.float64
-                )
-
-            if not factors:
-                system, inverse = linear(lambda w: product(w) + w * ridge), linear(lambda w: w / scales)
-                solution, status = cg(system, table.ravel(), rtol=CG_TOL, maxiter=MOST_CG_STEPS, M=inverse)
-                if status == 0:
-                    return solution.reshape(table.shape)
-                factors.append(factor())
-            return factors[0].solve(table)
-
-        return solve
+    return solve
 
 
 def ridge_of(n_features: int, l2: float, is_last_free: bool) -> Vector:
@@ -161,37 +145,20 @@ def ridge_of(n_features: int, l2: float, is_last_free: bool) -> Vector:
     return ridge
 
 
-def fit_residual(maps: PartMaps, predictions: Vector, l2: float, is_last_free: bool) -> Vector:
+def fit_residual(objective: Objective | Sum, l2: float, is_last_free: bool) -> Vector:
     """Return argmin_W 1/2 sum_i c_i ||y_i - predictions_i - W x_i||^2 + l2/2 ||W||^2, (K, F)."""
-    residual = partial(maps.residual, predictions)
-    if maps.items.is_whole:
-        return maps.solver(l2, is_last_free)(*maps.sums(residual))
-    moments, sums = maps.sums(maps.moments, residual)  # in one pass over what is made anew in every pass
-    return Factor.of(moments, ridge_of(len(moments), l2, is_last_free)).solve(sums)
+    if isinstance(objective, Objective):
+        ridge = ridge_of(objective.n_features, l2, is_last_free)
+        return normal_solver(objective, ridge)(residual(objective))
+    equations = total(map(normal_equations, objective.parts))  # one pass over what is made anew in every pass
+    n_features = equations.shape[1]
+    factor = Factor.of(equations[:n_features], ridge_of(n_features, l2, is_last_free))
+    return factor.solve(equations[n_features:])
 
 
-@dataclass(frozen=True)
-class UpdateBlocks:
-    """The objectives of the parts of the items, around margins (K, I); made anew in every pass, as the features are."""
-
-    maps: PartMaps
-    margins: Vector
-    potential: Potential
-
-    def __iter__(self) -> Iterator[Objective]:
-        items = self.maps.items
-        for features, part in self.maps:
-            loss = Link(self.potential, items.targets[:, part])
-            yield Objective(features, loss, items.weights[part], offset=self.margins[:, part])
-
-
-def fit_margins(
-    maps: PartMaps, margins: Vector, penalty: ElasticNet, potential: Potential, most: int, tol: float
-) -> Vector:
+def fit_margins(objective: Objective | Sum, penalty: ElasticNet, most: int, tol: float) -> Vector:
     """Return the weights (K, F) after up to `most` steps of Algorithm 1 on sum_i c_i loss(margins_i + W x_i) + penalty,
     or sooner, at `tol` times the first gradient. With a link, stages add up margins, not predictions."""
-    blocks = UpdateBlocks(maps, margins, potential)
-    objective = next(iter(blocks)) if maps.items.is_whole else Sum.of(blocks, most_kept=0)
     start = objective.at(NO_COORDS, NO_VALUES)
     best: Any = start
     value, scale = np.inf, np.nan

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -21,7 +21,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from crfqn.arrays import SparseWeights, Vector
+from crfqn.arrays import NO_WEIGHTS, SparseWeights, Vector
 from crfqn.blas import single_threaded_blas
 from crfqn.data.items import set_weights
 from crfqn.data.labels import encode_known_labels, item_labels
@@ -41,6 +41,7 @@ from crfqn.papers.agarwal2014.fits import ItemStream
 from crfqn.papers.agarwal2014.generalized import HALF, LeastSquaresModel
 from crfqn.papers.agarwal2014.generators import dense
 from crfqn.result import Progress, Result, Status, Trace
+from crfqn.solvers.validation import HeldOutLooks, ValidationSet
 from crfqn.threads import Pool
 
 ROWS = 1 << 15  # predicted at a time
@@ -273,64 +274,38 @@ def labels_of_blocks(blocks: Iterable[tuple[Any, Any]], checked: Any) -> LabelSe
     return sets
 
 
-@dataclass(eq=False)
-class Monitor:
-    """Record of a staged training, and the rules by which it ends.
+class StageRules(NamedTuple):
+    """Rules by which a training of stages ends.
 
-    most_stages, seconds : limits
-    patience : stages in succession without a better held-out score
-    tol : relative decrease of the training loss below which a stage is the last
-    callback : a true answer stops the training
-    first : stages before this training (warm start)
-    trace, scores : a row for each stage, and one before them; held-out scores, one for each row of the trace, or none
+    most_stages, deadline : limits; the latter on the clock `time.perf_counter`
+    patience : stages in succession without a better held-out score, None: these decide nothing
+    tol : relative decrease of the training loss below which a stage is the last, None for any
     """
 
     most_stages: int
-    seconds: float | None
-    patience: int | None
-    tol: float | None
-    callback: Callable[[Progress], object]
-    first: int
-    scores: list[float] = field(default_factory=list)
-    started: float = field(default_factory=time.perf_counter)
-    trace: Trace = field(default_factory=Trace)
+    deadline: float
+    patience: int | None = None
+    tol: float | None = None
 
-    @property
-    def n_stages(self) -> int:
-        """Number of stages so far."""
-        return self.first + len(self.trace) - 1
+    def best(self, trace: Trace, looks: HeldOutLooks) -> int:
+        """Return the number of stages to keep: up to the best held-out score if there is patience, else all."""
+        if self.patience is None or looks.best is None:
+            return trace.rows[-1].iteration
+        return max(1, looks.iterations[looks.best_look])
 
-    @property
-    def best(self) -> int:
-        """Number of stages to keep: up to the best held-out score if there is patience, else all."""
-        if self.patience is None or not self.scores:
-            return self.n_stages
-        return max(1, self.first + int(np.argmax(self.scores)))
-
-    def record(self, value: float, n_features: int, n_weights: int, score: float | None) -> Status | None:
-        """Add the figures after a stage; return the status to stop with, or None to go on."""
-        before = self.trace.rows[-1].value if len(self.trace) else np.inf
-        seconds, number = time.perf_counter() - self.started, self.first + len(self.trace)
-        row = Progress(number, value, np.nan, np.nan, n_features, n_weights, float(number), seconds, False)
-        self.trace.rows.append(row)
-        if score is not None:
-            self.scores.append(score)
-        is_stopped = bool(self.callback(row))
-        if not np.isfinite(value):
-            return Status.DIVERGED
-        if is_stopped:
-            return Status.CALLBACK
-        if self.patience is not None and self.scores and self.n_stages - self.best >= self.patience:
+    def reason_to_stop(self, trace: Trace, looks: HeldOutLooks) -> Status | None:
+        """Return why the latest stage is the last, or None."""
+        last = trace.rows[-1]
+        if self.patience is not None and last.iteration - self.best(trace, looks) >= self.patience:
             return Status.STAGES_MADE
         if self.tol is not None:
-            is_fitted = value <= SOLVED * self.trace.rows[0].value
-            if is_fitted or (np.isfinite(before) and before - value <= self.tol * before):
+            before = trace.rows[-2].value if len(trace) > 1 else np.inf
+            is_fitted = last.value <= SOLVED * trace.rows[0].value
+            if is_fitted or (np.isfinite(before) and before - last.value <= self.tol * before):
                 return Status.STAGES_MADE
-        if self.n_stages >= self.most_stages:  # where nothing else is asked for, that is what was asked for
+        if last.iteration >= self.most_stages:  # the goal where there is no tolerance
             return Status.STAGES_MADE if self.tol is None else Status.MAX_ITER
-        if self.seconds is not None and seconds >= self.seconds:
-            return Status.MAX_SECONDS
-        return None
+        return Status.MAX_SECONDS if time.perf_counter() >= self.deadline else None
 
 
 StagesT = TypeVar("StagesT", bound=StageList)
@@ -472,33 +447,60 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         whole: ItemStream | None = None,
     ) -> Self:
         """Learn stages from items; then, if held-out items have told how many, as many from the whole."""
+        started, trace = time.perf_counter(), Trace()
+        deadline = np.inf if self.max_seconds is None else started + self.max_seconds
         stages = self._start_stages(checked, space, items)
         again = None if whole is None else self._start_stages(checked, space, whole)
         patience = self.n_iter_no_change if held_out is not None and self.early_stopping else None
-        callback, tol = Callbacks(self), self.tol if self.TOL_ENDS_STAGES else None
-        monitor = Monitor(self.max_iter, self.max_seconds, patience, tol, callback, stages.n_stages)
+        rules = StageRules(self.max_iter, deadline, patience, self.tol if self.TOL_ENDS_STAGES else None)
+        callback, first = Callbacks(self), stages
+
+        def score(_: SparseWeights) -> float:
+            assert held_out is not None
+            return held_out.score(first, items.pool)
+
+        looks = HeldOutLooks(ValidationSet(score, 0.0, 0, "accuracy"))
+
+        def add_stages(
+            stages: StagesT, items: ItemStream, trace: Trace, rules: StageRules, is_watched: bool
+        ) -> Status:
+            predictions = stages.predictions_of(items)
+            learner = stages.learn(items, predictions)
+            while True:
+                number, value = stages.n_stages, stages.loss(items, predictions)
+                if is_watched:
+                    looks.look(NO_WEIGHTS, number, value, np.nan)
+                sizes, seconds = sum(table.size for table in stages.tables), time.perf_counter() - started
+                row = Progress(
+                    number, value, np.nan, np.nan, stages.n_features, sizes, float(number), seconds, False
+                )
+                trace.rows.append(row)
+                is_stopped = bool(callback(row))
+                if not np.isfinite(value):
+                    return Status.DIVERGED
+                status = Status.CALLBACK if is_stopped else rules.reason_to_stop(trace, looks)
+                if status is not None:
+                    return status
+                predictions = next(learner)
+
         try:
             with single_threaded_blas(), callback:
-                status = self._add_stages(stages, items, held_out, monitor)
+                status = add_stages(stages, items, trace, rules, held_out is not None)
+                stages.keep(rules.best(trace, looks))
                 if again is not None and status in (Status.STAGES_MADE, Status.MAX_ITER):
                     assert whole is not None
-                    stages.keep(monitor.best)  # in case of an interrupt
-                    second = replace(
-                        monitor,
-                        most_stages=monitor.best,
-                        patience=None,
-                        tol=None,
-                        first=again.n_stages,
-                        trace=Trace(),
-                    )
-                    ended = self._add_stages(again, whole, None, second)
-                    stages, monitor = again, second
+                    rules = StageRules(stages.n_stages, deadline)
+                    again_trace = Trace()
+                    ended = add_stages(again, whole, again_trace, rules, False)
+                    # Only now, as an interrupt keeps what the first run has learnt.
+                    stages, trace = again, again_trace
+                    stages.keep(rules.best(trace, looks))
                     status = status if ended is Status.STAGES_MADE else ended
                 if status.is_regular:
-                    self._improve(stages, items if whole is None else whole, monitor)
-            self._keep_stages(checked, space, stages, monitor, status)
+                    self._improve(stages, items if whole is None else whole, trace, started)
+            self._keep_stages(checked, space, stages, trace, looks, status)
         except KeyboardInterrupt:  # in whatever it was, what has been learnt is kept
-            self._keep_stages(checked, space, stages, monitor, Status.INTERRUPTED)
+            self._keep_stages(checked, space, stages, trace, looks, Status.INTERRUPTED)
         pass_on_interrupt(self.result_)
         if not status.is_regular:
             warn_caller(f"{self.result_.message} ({self.n_iter_} stages)", ConvergenceWarning)
@@ -518,34 +520,26 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
             return stages
         return self._new_stages((rows for rows, _ in items.parts()), space.has_one_label)
 
-    def _add_stages(
-        self, stages: StagesT, items: ItemStream, held_out: HeldOut | None, monitor: Monitor
-    ) -> Status:
-        """Learn one stage after the other until the monitor says why it was the last."""
-        predictions = stages.predictions_of(items)
-        learner = stages.learn(items, predictions)
-        while True:
-            score = None if held_out is None else held_out.score(stages, items.pool)
-            n_weights = sum(table.size for table in stages.tables)
-            status = monitor.record(stages.loss(items, predictions), stages.n_features, n_weights, score)
-            if status is not None:
-                return status
-            predictions = next(learner)
-
-    def _improve(self, stages: StagesT, items: ItemStream, monitor: Monitor) -> None:
-        """Improve the weights of the stages that are kept; the record's row of the last one then tells of all."""
+    def _improve(self, stages: StagesT, items: ItemStream, trace: Trace, started: float) -> None:
+        """Improve the weights of the stages, which are those that are kept; the trace's row of the last one then tells
+        of all."""
 
     def _keep_stages(
-        self, checked: Any, space: LabelSpace, stages: StagesT, monitor: Monitor, status: Status
+        self,
+        checked: Any,
+        space: LabelSpace,
+        stages: StagesT,
+        trace: Trace,
+        looks: HeldOutLooks,
+        status: Status,
     ) -> None:
         """Set all fitted attributes."""
-        stages.keep(stages.n_stages if status is Status.INTERRUPTED else monitor.best)
         self._adopt_labels(space)
         adopt_columns(self, checked)
         self.stages_ = stages
         self.n_iter_ = stages.n_stages
-        rows = monitor.trace.rows
-        last = rows[min(stages.n_stages - monitor.first, len(rows) - 1)] if rows else None
+        rows = trace.rows
+        last = rows[min(stages.n_stages - rows[0].iteration, len(rows) - 1)] if rows else None
         self.result_ = Result(
             *self._weights(),
             value=np.nan if last is None else last.value,
@@ -555,12 +549,12 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
             passes=0.0 if last is None else rows[-1].passes,
             n_iter=self.n_iter_,
             seconds=0.0 if last is None else rows[-1].seconds,
-            trace=monitor.trace,
+            trace=trace,
         )
         keep_parameters(self)
         self.__dict__.pop("validation_score_", None)
-        if monitor.scores:
-            self.validation_score_ = np.array(monitor.scores)
+        if looks.scores:
+            self.validation_score_ = np.array(looks.scores)
 
     @property
     def _seed(self) -> int:

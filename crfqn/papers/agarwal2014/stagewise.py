@@ -18,7 +18,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -30,10 +29,20 @@ from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators.items import intercept_coords
 from crfqn.model.content import ModelContent
 from crfqn.objectives.linear.dense_map import DenseMap, Joined
-from crfqn.objectives.linear.feature_map import FeatureMap, scores_of
+from crfqn.objectives.linear.feature_map import FeatureMap, all_nodes, scores_of
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.potentials import LINKS, Potential
-from crfqn.papers.agarwal2014.fits import ItemStream, PartMaps, fit_margins, fit_residual, ridge_of
+from crfqn.objectives.objective import Objective
+from crfqn.objectives.sums import Sum, total
+from crfqn.papers.agarwal2014.fits import (
+    ItemStream,
+    advanced,
+    fit_margins,
+    fit_residual,
+    normal_solver,
+    residual,
+    ridge_of,
+)
 from crfqn.papers.agarwal2014.generalized import LINK_OF, clipped
 from crfqn.papers.agarwal2014.generators import (
     Batch,
@@ -46,8 +55,9 @@ from crfqn.papers.agarwal2014.generators import (
     stored_generator,
 )
 from crfqn.papers.agarwal2014.gls import Link
-from crfqn.papers.agarwal2014.stages import Monitor, StagedModel, StageList
+from crfqn.papers.agarwal2014.stages import StagedModel, StageList
 from crfqn.penalties import ElasticNet
+from crfqn.result import Trace
 from crfqn.threads import Pool
 
 UPDATES = ("linear", "calibrated", "logistic")
@@ -125,17 +135,16 @@ class Stages(StageList):
 
     def learn(self, items: ItemStream, predictions: Vector) -> Iterator[Vector]:
         while True:
-            maps = self._maps(items, self.n_stages, predictions)
+            objective = self._objective(items, self.n_stages, predictions)
             if self.update == "logistic":
-                n_columns, is_free = next(iter(maps))[0].n_features, self.is_constant_free
+                n_columns, is_free = objective.n_features, self.is_constant_free
                 free = intercept_coords(len(predictions), n_columns) if is_free else NO_COORDS
-                penalty = ElasticNet(0.0, self.l2, free)
-                table = fit_margins(maps, predictions, penalty, self.potential, self.most_steps, self.tol)
+                table = fit_margins(objective, ElasticNet(0.0, self.l2, free), self.most_steps, self.tol)
             else:
-                table = fit_residual(maps, predictions, self.l2, self.is_constant_free)
-            after = maps.advanced(predictions, table)
+                table = fit_residual(objective, self.l2, self.is_constant_free)
+            after = advanced(objective, predictions, table)
             self.weights.append(table)
-            del maps  # its features are as large as those of the next stage
+            del objective  # its features are as large as those of the next stage
             predictions = self._after(after)
             yield predictions
 
@@ -146,26 +155,29 @@ class Stages(StageList):
         predictions, room = self.predictions_of(items), float(MOST_KEPT)
         solvers: dict[int, Callable[[Vector], Vector]] = {}
         for number in [*range(self.n_stages)] * n_rounds:
-            maps = self._maps(items, number, predictions)
-            solve = solvers.get(number) or maps.solver(self.l2, self.is_constant_free)
+            objective = self._objective(items, number, predictions)
             table = self.weights[number]
-            size = maps.n_numbers + table.shape[1] ** 2
+            ridge = ridge_of(table.shape[1], self.l2, self.is_constant_free)
+            solve = solvers.get(number) or normal_solver(objective, ridge)
+            size = table.shape[1] ** 2
+            if isinstance(objective, Objective):  # its features stay in memory
+                size += objective.map.count_entries(all_nodes(1, objective.n_features))
             if number not in solvers and size <= room:
                 solvers[number] = solve
                 room -= size
-            ridge = ridge_of(table.shape[1], self.l2, self.is_constant_free)
-            change = solve(maps.sums(partial(maps.residual, predictions))[0] - ridge * table)
-            predictions = maps.advanced(predictions, change)
+            change = solve(total(map(residual, objective.parts)) - ridge * table)
+            predictions = advanced(objective, predictions, change)
             self.weights[number] = table + change
         return predictions
 
-    def _maps(self, items: ItemStream, number: int, predictions: Vector) -> PartMaps:
-        """Return the features of stage `number` for the items, given the predictions before it."""
+    def _objective(self, items: ItemStream, number: int, predictions: Vector) -> Objective | Sum:
+        """Return the loss of the items by the weights of stage `number`, around the predictions of all others."""
 
-        def make(rows: Any, part: slice) -> FeatureMap:
+        def features(rows: Any, part: slice) -> FeatureMap:
             return self.features(rows, number, predictions[:, part], items.pool, keeps=True)
 
-        return PartMaps(items, make)
+        potential = self.potential if self.update == "logistic" else None
+        return items.objective(features, predictions, potential)
 
     def probabilities(self, predictions: Vector) -> Vector:
         if self.update == "logistic":
@@ -293,13 +305,12 @@ class StagewiseRegression(StagedModel[Stages]):
         if self.n_rounds > 1 and self.update != "linear":
             raise InputError(f"n_rounds: expected 1 with update={self.update!r}, got {self.n_rounds}")
 
-    def _improve(self, stages: Stages, items: ItemStream, monitor: Monitor) -> None:
+    def _improve(self, stages: Stages, items: ItemStream, trace: Trace, started: float) -> None:
         if self.n_rounds == 1:
             return
-        stages.keep(monitor.best)
         value = stages.loss(items, stages.refit(items, self.n_rounds - 1))
-        rows, last = monitor.trace.rows, stages.n_stages - monitor.first
-        rows[last] = replace(rows[last], value=value, seconds=time.perf_counter() - monitor.started)
+        rows, last = trace.rows, stages.n_stages - trace.rows[0].iteration
+        rows[last] = replace(rows[last], value=value, seconds=time.perf_counter() - started)
 
     def _settings(self) -> dict[str, Any]:
         return super()._settings() | {"generator": stored_generator(self.generator)}

@@ -15,8 +15,8 @@ import pytest
 from problems import ends_within
 
 from crfqn.datasets import Content, DataFile, Dataset, cache_folder, dataset, list_datasets
-from crfqn.datasets.files import parts
 from crfqn.errors import DataError, DataUnavailableError
+from crfqn.readers.dataset_files import parts
 
 ROWS = b"1\ta\t2\t1\t1\t0\t1\t0\n2\tb\t-1\t1\t2\t0\t0\t1\n3\tb\t-1\t2\t1\t0\t1\t1\n"
 OTHER_PIXELS = ROWS.replace(b"0\t1\n", b"0\t0\n")
@@ -263,7 +263,7 @@ def test_a_cache_that_cannot_be_written(tiny, address, monkeypatch, tmp_path):
 )
 def test_broken_registry_entries_are_named(monkeypatch, tmp_path, text, message):
     (tmp_path / "x.toml").write_text(text)
-    monkeypatch.setattr("crfqn.datasets.registry.bundled", lambda kind: tmp_path)
+    monkeypatch.setattr("crfqn.readers.datasets.bundled", lambda kind: tmp_path)
     with pytest.raises(DataError, match=rf"x\.toml: {message}"):
         dataset("x")
 

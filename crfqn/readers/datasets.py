@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from crfqn.datasets.files import DataFile, DownloadError, OnProgress, cache_folder, parts
 from crfqn.errors import DataError, DataUnavailableError, InputError
 from crfqn.readers.arff import read_hierarchical_arff
+from crfqn.readers.dataset_files import DataFile, DownloadError, OnProgress, cache_folder, parts
 from crfqn.readers.images import (
     make_digit_strings,
     read_cifar,
