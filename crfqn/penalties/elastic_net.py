@@ -6,7 +6,7 @@ Shapes: n coordinates that are passed in as `coords`, sorted int64, with their w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ class ElasticNet(Penalty):
     ridge: Ridge = NO_RIDGE
 
     def __post_init__(self) -> None:
-        check_strengths(self, "l1", "l2")
+        check_strengths(self, *self.STRENGTHS)
 
     @classmethod
     def from_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> ElasticNet:
@@ -53,9 +53,6 @@ class ElasticNet(Penalty):
     @property
     def is_quadratic(self) -> bool:
         return self.l1 == 0 and type(self).l1_of is Penalty.l1_of
-
-    def scaled(self, factor: float) -> ElasticNet:
-        return replace(self, l1=factor * self.l1, l2=factor * self.l2, ridge=self._scaled_ridge(factor))
 
     def at(self, coords: Coords) -> LocalElasticNet:
         return LocalElasticNet(self.l1_of(coords), self.l2_of(coords))

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -66,9 +66,10 @@ class FeatureFactors(NamedTuple):
 
 
 class Factored(Penalty):
-    """What penalties with factors have in common; `plain` is the class without. The field `unpenalised` gets the
+    """What penalties with factors have in common; `PLAIN` is the class without. The field `unpenalised` gets the
     coordinates of factor 0 as well."""
 
+    PLAIN: ClassVar[Any]
     factors: FeatureFactors
 
     def __post_init__(self) -> None:
@@ -81,7 +82,8 @@ class Factored(Penalty):
     def weakest(self) -> Any:
         """The penalty without factors whose strengths are the least of any penalised weight: bounds that hold for it
         hold for this one."""
-        raise NotImplementedError
+        settings = {each.name: getattr(self, each.name) for each in fields(self.PLAIN) if each.init}
+        return self.PLAIN(**settings | {name: self.factors.least * settings[name] for name in self.STRENGTHS})
 
     @property
     def least_l1(self) -> float:
@@ -133,6 +135,8 @@ class FactoredElasticNet(Factored, ElasticNet):
     factors : FeatureFactors
     """
 
+    PLAIN: ClassVar = ElasticNet
+
     factors: FeatureFactors = field(kw_only=True)
 
     @classmethod
@@ -142,11 +146,6 @@ class FactoredElasticNet(Factored, ElasticNet):
     @property
     def is_quadratic(self) -> bool:
         return self.l1 == 0
-
-    @property
-    def weakest(self) -> ElasticNet:
-        least = self.factors.least
-        return ElasticNet(least * self.l1, least * self.l2, self.unpenalised, self.ridge)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +157,8 @@ class FactoredGroupLasso(Factored, GroupLasso):
     factors : FeatureFactors
     """
 
+    PLAIN: ClassVar = GroupLasso
+
     factors: FeatureFactors = field(kw_only=True)
 
     @classmethod
@@ -167,14 +168,6 @@ class FactoredGroupLasso(Factored, GroupLasso):
         return cls(
             strengths["group_l1"], strengths["l1"], strengths["l2"], layout.norm, layout.unpenalised,
             n_features=layout.n_features, n_states=layout.n_states, factors=layout.factors,
-        )  # fmt: skip
-
-    @property
-    def weakest(self) -> GroupLasso:
-        least = self.factors.least
-        return GroupLasso(
-            least * self.group_l1, least * self.l1, least * self.l2, self.norm, self.unpenalised, self.ridge,
-            n_features=self.n_features, n_states=self.n_states,
         )  # fmt: skip
 
     def _at(self, coords: Coords) -> LocalGroupLasso:

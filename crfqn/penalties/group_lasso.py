@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +65,8 @@ class GroupLasso(Penalty):
     ridge : Ridge: coordinates with an L2 term of their own and nothing else, in no group.
     """
 
+    STRENGTHS: ClassVar[tuple[str, ...]] = ("group_l1", "l1", "l2")
+
     group_l1: float
     l1: float = 0.0
     l2: float = 0.0
@@ -76,7 +78,7 @@ class GroupLasso(Penalty):
     _last: tuple[Coords, LocalGroupLasso] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_strengths(self, "group_l1", "l1", "l2")
+        check_strengths(self, *self.STRENGTHS)
         if self.norm not in NORMS:
             raise InputError(f"norm: expected one of {[*NORMS]}, got {self.norm!r}")
         for name in ("n_features", "n_states"):
@@ -85,12 +87,13 @@ class GroupLasso(Penalty):
 
     @classmethod
     def from_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> GroupLasso:
-        l1, l2, group_l1 = strengths["l1"], strengths["l2"], strengths["group_l1"]
-        n_features, n_states, unpenalised, norm, groups, _ = layout
-        given = group_l1, l1, l2, norm, unpenalised
-        if groups is None:
-            return cls(*given, n_features=n_features, n_states=n_states)
-        return FeatureBlocks(*given, n_features=n_features, n_states=n_states, feature_groups=groups)
+        settings: dict[str, Any] = {name: strengths[name] for name in cls.STRENGTHS}
+        settings |= {
+            name: getattr(layout, name) for name in ("norm", "unpenalised", "n_features", "n_states")
+        }
+        if layout.groups is None:
+            return cls(**settings)
+        return FeatureBlocks(**settings, feature_groups=layout.groups)
 
     @property
     def least_threshold(self) -> float:
@@ -116,10 +119,6 @@ class GroupLasso(Penalty):
         is_penalised = local.group > 0
         return local.dual_norms(gradient)[is_penalised] / local.group[is_penalised]
 
-    def scaled(self, factor: float) -> GroupLasso:
-        strengths = {name: factor * getattr(self, name) for name in ("group_l1", "l1", "l2")}
-        return replace(self, **strengths, ridge=self._scaled_ridge(factor))
-
     def at(self, coords: Coords) -> LocalGroupLasso:
         """Return the penalty restricted to some coordinates; the last is kept, as a screening uses it five times."""
         if self._last is None or self._last[0] is not coords:
@@ -131,11 +130,11 @@ class GroupLasso(Penalty):
         is_smooth = self.is_differentiable(coords)
         is_alone = is_smooth | (coords >= self.n_features * self.n_states)
         blocks = Partition.of_names(np.where(is_alone, self.n_features + coords, coords % self.n_features))
-        found = self._on(blocks, ~is_smooth[blocks.firsts])
+        local = self._on(blocks, ~is_smooth[blocks.firsts])
         if not self.ridge.coords.size:
-            return found
+            return local
         of_ridge = are_members(coords, self.ridge.coords)[blocks.firsts]
-        return replace(found, l2=np.where(of_ridge, self.ridge.l2, found.l2))
+        return replace(local, l2=np.where(of_ridge, self.ridge.l2, local.l2))
 
     def _on(self, blocks: Partition, is_penalised: NDArray[np.bool_]) -> LocalGroupLasso:
         l1, group, l2 = (np.where(is_penalised, s, 0.0) for s in (self.l1, self.group_l1, self.l2))
@@ -153,12 +152,12 @@ class GroupLasso(Penalty):
 
     def screen(self, point: Any) -> Any:
         """Return the whole rows that are not zero, or whose gradient's dual norm exceeds its bound, and the ridge."""
-        found = point.screen_rows(self.group_l1, self.l1, NORMS[self.norm])
-        local = self.at(found.coords)
-        is_kept = local.blocks.holders(found_in(found.coords, point.coords[point.weights != 0])[0])
-        stays = is_kept | (local.dual_norms(found.gradient) > local.group)
-        found = found if stays.all() else found.only(local.blocks.spread(stays))
-        return self._with_ridge(found, point)
+        screening = point.screen_rows(self.group_l1, self.l1, NORMS[self.norm])
+        local = self.at(screening.coords)
+        is_kept = local.blocks.holders(found_in(screening.coords, point.coords[point.weights != 0])[0])
+        stays = is_kept | (local.dual_norms(screening.gradient) > local.group)
+        screening = screening if stays.all() else screening.only(local.blocks.spread(stays))
+        return self._with_ridge(screening, point)
 
     def norm_bounds(self, value: float) -> tuple[float, float]:
         """Return the largest L1 and Euclidean norms of penalised weights whose penalty is at most `value`: blocks'
@@ -237,9 +236,9 @@ class FeatureBlocks(GroupLasso):
         Such a block has an entry above the bound over the root of its size, or under "linf" over its size.
         """
         share = self.largest_block if self.norm == "linf" else np.sqrt(self.largest_block)
-        found = point.screen(self.l1 + self.group_l1 / share * (1.0 - 1e-12))
+        entries = point.screen(self.l1 + self.group_l1 / share * (1.0 - 1e-12))
         n_nodes = self.n_features * self.n_states
-        asked = union(found.coords, point.coords[point.weights != 0])
+        asked = union(entries.coords, point.coords[point.weights != 0])
         nodes = np.setdiff1d(asked[asked < n_nodes], self.unpenalised, assume_unique=True)
         coords = union(self.coords_of(np.unique(self.names(nodes))), asked)
         screening = Screening(coords, point.gradient(coords))
@@ -351,11 +350,11 @@ class LocalGroupLasso:
             if excess.size == 0 or excess.max() <= ROUNDING * (self.group + self.l1)[excess.argmax()]:
                 return s
             worst = int(excess.argmax())
-            own = np.abs(g[self.blocks.order[self.blocks.starts[worst] : self.blocks.starts[worst + 1]]])
-            left = np.maximum(s * own - self.l1[worst], 0.0)
+            row = np.abs(g[self.blocks.order[self.blocks.starts[worst] : self.blocks.starts[worst + 1]]])
+            left = np.maximum(s * row - self.l1[worst], 0.0)
             if self.group[worst] + self.l1[worst] == 0:
                 return 0.0
-            slope = own[left > 0].sum() if self.is_linf else (left @ own) / np.sqrt(left @ left)
+            slope = row[left > 0].sum() if self.is_linf else (left @ row) / np.sqrt(left @ left)
             s -= excess[worst] / slope
         return 0.0
 
@@ -390,9 +389,9 @@ class LocalGroupLasso:
         blocks = self.blocks
         penalty = BlockPenalty(blocks.order, blocks.starts, self.l1, self.group, self.l2, self.is_linf)
         n_members = pool.n_threads if problem.model.dense.shape[0] >= FEWEST_SHARED else 1
-        found = work_together(
+        n_sweeps = work_together(
             pool,
             n_members,
             lambda group, rank: descend_groups(group, n_members, rank, problem, penalty, d, base_d),
         )
-        return max(found)
+        return max(n_sweeps)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,6 +90,7 @@ class Penalty:
     unpenalised : sorted int64, the coordinates without penalty
     """
 
+    STRENGTHS: ClassVar[tuple[str, ...]] = ("l1", "l2")  # its fields that `scaled` multiplies
     l1: float
     l2: float
     unpenalised: Coords
@@ -189,7 +190,9 @@ class Penalty:
 
     def scaled(self, factor: float) -> Penalty:
         """Return the penalty with all strengths times `factor`, as for a loss over that fraction of the items."""
-        raise NotImplementedError
+        strengths = {name: factor * getattr(self, name) for name in self.STRENGTHS}
+        ridge = self.ridge._replace(l2=factor * self.ridge.l2)
+        return replace(self, **strengths, ridge=ridge)  # type: ignore[type-var]
 
     def screen(self, point: Any) -> Any:
         """Return the blocks that may leave zero, whole, and perhaps others, with the gradient there."""
@@ -209,12 +212,12 @@ class Penalty:
 
     def _strength_of(self, coords: Coords, strength: float, of_ridge: float) -> Vector:
         """Return the strength at each coordinate, 0 at unpenalised ones, (n,)."""
-        found = np.full(coords.size, strength)
+        strengths = np.full(coords.size, strength)
         if self.unpenalised.size and strength:
-            found[self.is_unpenalised(coords)] = 0.0
+            strengths[self.is_unpenalised(coords)] = 0.0
         if self.ridge.coords.size:
-            found[are_members(coords, self.ridge.coords)] = of_ridge
-        return found
+            strengths[are_members(coords, self.ridge.coords)] = of_ridge
+        return strengths
 
     def is_unpenalised(self, coords: Coords) -> NDArray[np.bool_]:
         """Return a mask of the coordinates without penalty, (n,); distinct ones in any order."""
@@ -226,15 +229,15 @@ class Penalty:
         mask = self.is_unpenalised(coords)
         return mask | are_members(coords, self.ridge.coords) if self.ridge.coords.size else mask
 
-    def _with_ridge(self, found: Screening, point: Any) -> Screening:
+    def _with_ridge(self, screening: Screening, point: Any) -> Screening:
         """Return a screening of a point with all coordinates of the ridge, which are at no bound."""
-        rest = self.ridge.coords[~found_in(found.coords, self.ridge.coords)[1]]
-        if not rest.size:
-            return found
-        coords = union(found.coords, rest)
+        missing = self.ridge.coords[~found_in(screening.coords, self.ridge.coords)[1]]
+        if not missing.size:
+            return screening
+        coords = union(screening.coords, missing)
         gradient = np.empty(coords.size)
-        gradient[places(coords, found.coords)] = found.gradient
-        gradient[places(coords, rest)] = point.gradient(rest)
+        gradient[places(coords, screening.coords)] = screening.gradient
+        gradient[places(coords, missing)] = point.gradient(missing)
         return Screening(coords, gradient)
 
     def _norms_with_ridge(self, value: float, l1_norm: float, l2_norm: float) -> tuple[float, float]:
@@ -244,9 +247,6 @@ class Penalty:
             return l1_norm, l2_norm
         length = float(np.sqrt(2.0 * value / l2)) if l2 > 0 else np.inf
         return l1_norm + float(np.sqrt(n)) * length, float(np.hypot(l2_norm, length))
-
-    def _scaled_ridge(self, factor: float) -> Ridge:
-        return self.ridge._replace(l2=factor * self.ridge.l2)
 
     def value(self, coords: Coords, w: Vector) -> float:
         """Return the penalty of weights w at `coords`, in nats; zeros may be left out."""
