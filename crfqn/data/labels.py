@@ -165,12 +165,11 @@ def _locate(offsets: NDArray[np.int64], n: int) -> str:
     return f"item {n}" if is_single else locate(offsets, n)
 
 
-def _label_kind(kind: type) -> str | None:
-    if issubclass(kind, str):
-        return "strings"
-    if issubclass(kind, (bool, np.bool_)):
-        return "booleans"
-    return "numbers" if issubclass(kind, (int, float, np.integer, np.floating)) else None
+LABEL_TYPES: dict[str, tuple[type, ...]] = {
+    "strings": (str,),
+    "booleans": (bool, np.bool_),
+    "numbers": (int, float, np.integer, np.floating),
+}  # a boolean is an integer, too, and comes first
 
 
 def check_labels(labels: NDArray | list, offsets: NDArray[np.int64]) -> None:
@@ -180,7 +179,10 @@ def check_labels(labels: NDArray | list, offsets: NDArray[np.int64]) -> None:
             n = int(np.argmin(np.isfinite(labels)))
             raise InputError(f"{_locate(offsets, n)}: expected a label, got {labels[n]}")
         return
-    kinds = {kind: _label_kind(kind) for kind in set(map(type, labels))}
+    kinds = {
+        kind: next((name for name, types in LABEL_TYPES.items() if issubclass(kind, types)), None)
+        for kind in set(map(type, labels))
+    }
     suspects = {
         kind for kind, name in kinds.items() if name is None or issubclass(kind, (float, np.floating))
     }

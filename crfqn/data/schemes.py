@@ -177,8 +177,12 @@ def spans_of(labels: Iterable[object], scheme: str | Scheme, strict: bool = True
     rules = find_scheme(scheme)
     shown = list(labels)
     tags = [rules.parse(label) for label in shown]
-    if strict:
-        _check(rules, tags, shown)
+    for position, (before, here) in enumerate(pairwise([BORDER, *tags, BORDER]) if strict else ()):
+        if not rules.allows(before, here):
+            names = ["the beginning", *map(shorten, shown), "the end"]
+            raise InputError(
+                f"position {position}: {rules.name} does not allow {names[position + 1]} behind {names[position]}"
+            )
     spans: list[Span] = []
     before = BORDER
     for position, tag in enumerate(tags):
@@ -222,13 +226,3 @@ def convert_labels(
     """
     known = list(labels)
     return labels_of(spans_of(known, source, strict), len(known), target)
-
-
-def _check(scheme: Scheme, tags: list[Tag], labels: list[object]) -> None:
-    """Raise InputError for the first label that may not stand behind the one before it."""
-    for position, (before, here) in enumerate(pairwise([BORDER, *tags, BORDER])):
-        if not scheme.allows(before, here):
-            shown = ["the beginning", *map(shorten, labels), "the end"]
-            raise InputError(
-                f"position {position}: {scheme.name} does not allow {shown[position + 1]} behind {shown[position]}"
-            )

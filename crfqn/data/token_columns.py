@@ -109,7 +109,13 @@ class TokenColumns(Items, Sequence[Any]):
             positions, used if is_of_dicts and used is not None else names, offsets, has_more
         )
         if is_of_dicts and (names is None or used is not None):
-            _check_keys(positions, names or list(columns), offsets)
+            known = [*(names or columns)]
+            if not set(known).issuperset(chain.from_iterable(positions)):  # such as features made of a word
+                n = next(n for n, position in enumerate(positions) if not set(known).issuperset(position))
+                raise InputError(
+                    f"{locate(offsets, n)}: expected a dict of texts by column ({', '.join(known)}), of which features "
+                    f"are made, got the keys {shorten([*positions[n]])}"
+                )
         missing = [name for name in used or () if name not in columns]
         if missing:
             raise InputError(
@@ -213,18 +219,6 @@ def _columns_of(
             )
     columns = ([position[column] for position in positions] for column in range(width))
     return dict(zip(names or map(str, range(width)), columns, strict=True))
-
-
-def _check_keys(positions: list[Any], names: Sequence[str], offsets: NDArray[np.int64]) -> None:
-    """Raise InputError for a dict with other keys than the names of columns, such as features made of a word."""
-    known = set(names)
-    if known.issuperset(chain.from_iterable(positions)):
-        return
-    n = next(n for n, position in enumerate(positions) if not known.issuperset(position))
-    raise InputError(
-        f"{locate(offsets, n)}: expected a dict of texts by column ({', '.join(names)}), of which features are made, "
-        f"got the keys {shorten([*positions[n]])}"
-    )
 
 
 def _what_lacks(positions: list[Any], names: list[str], offsets: NDArray[np.int64]) -> str:

@@ -60,21 +60,8 @@ def read_crfpp(path: ModelSource, n_columns: int | None = None) -> Any:
     """Read a text model of CRF++: return a fitted ChainCRF, its weights multiplied by the model's cost factor.
 
     Features are named as CRF++'s observations are (`U00:hello`). The model makes them of columns of tokens by its
-    templates (also in `extra_["templates"]`).
-
-    Parameters
-    ----------
-    path : str or path-like, bytes, or a file open in binary mode
-    n_columns : int, optional
-        How many columns the files to be labelled have before the label. By default there may be more behind those that
-        the templates use; they are not read, and none of them is taken for the label by `crfqn predict`.
-
-    Raises
-    ------
-    InputError
-        Fewer columns than the model uses.
-    ModelFileError
-        Anything but such a file, also CRF++'s binary models.
+    templates (also in `extra_["templates"]`). Parameters and errors as of `read_wapiti`; CRF++'s binary models are
+    refused.
     """
     path = at_hand(path)
     content, shown = read_whole(path), shown_source(path)

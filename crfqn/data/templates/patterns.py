@@ -164,7 +164,13 @@ class Expression:
                 )
             repeat = expression[stop : stop + 1]
             repeat = repeat if repeat in ("*", "?") else ""
-            elements.append((_one(expression[start:stop]), repeat))
+            piece = expression[start:stop]
+            name = piece[-1]
+            if len(piece) == 2 and name.lower() in CLASSES:
+                piece = f"[{'^' if name.isupper() else ''}{CLASSES[name.lower()]}]"
+            elif piece != ".":
+                piece = re.escape(name)
+            elements.append((piece, repeat))
             start = stop + len(repeat)
         return cls(tuple(elements), is_anchored, has_end)
 
@@ -219,18 +225,6 @@ class Expression:
         starts = [0] if self.is_anchored else range(n + 1)
         start = next((j for j in starts if matches[j]), None)
         return None if start is None else text[start : start + lengths[start]]
-
-
-def _one(piece: str) -> str:
-    """Return the expression of one character."""
-    if piece == ".":
-        return "."
-    if len(piece) == 1:
-        return re.escape(piece)
-    name = piece[1]
-    if name.lower() in CLASSES:
-        return f"[{'^' if name.isupper() else ''}{CLASSES[name.lower()]}]"
-    return re.escape(name)
 
 
 # What the weights of a feature are for: a label, a pair of neighbouring labels, or both.

@@ -28,15 +28,16 @@ from crfqn.errors import InputError, TokenWarning, warn_caller
 from crfqn.messages import describe, shorten
 
 LARGEST_WIDTH = 2**31 - 1
-OF_OLD_FILES = {
-    "words": "",
-    "tokens": LETTERS,
-    "transitions": False,
-    "has_more_columns": False,
-    "token_share": None,
-    "abbreviations": (),
-    "token_forms": None,
-}  # settings that there were not at first
+# Settings that older files do not have: they stand for the defaults, but for the tokenizer, which was another one.
+LATER_SETTINGS = {
+    "words",
+    "tokens",
+    "transitions",
+    "has_more_columns",
+    "token_share",
+    "abbreviations",
+    "token_forms",
+}
 
 
 class TemplateVocabulary(Vocabulary):
@@ -191,36 +192,31 @@ class TemplateSource:
     def from_dict(cls, table: Any) -> TemplateSource:
         """Return what `as_dict` has written; InputError for anything else."""
         names = {field.name for field in fields(cls)}
-        if not isinstance(table, Mapping) or {*table} | {*OF_OLD_FILES} != names:
+        if not isinstance(table, Mapping) or {*table} | LATER_SETTINGS != names:
             raise InputError(
                 f"templates: expected a table of {', '.join(sorted(names))}, got {describe(table)}"
             )
-        settings = OF_OLD_FILES | dict(table)
+        settings = {"tokens": LETTERS} | dict(table)
+
+        def check(name: str, is_right: bool, expected: str) -> None:
+            if not is_right:
+                raise InputError(f"templates: {name}: expected {expected}, got {describe(settings[name])}")
+
         for name in ("columns", "shapes", "abbreviations", "token_forms"):
-            texts = settings[name]
-            if texts is None and name == "token_forms":
-                continue
-            is_list = isinstance(texts, Sequence) and not isinstance(texts, str)
-            if not is_list or not all(isinstance(text, str) for text in texts):
-                raise InputError(f"templates: {name}: expected a list of texts, got {describe(texts)}")
-            settings[name] = tuple(texts)
+            texts = settings.get(name, ())
+            if texts is not None or name != "token_forms":
+                is_list = isinstance(texts, Sequence) and not isinstance(texts, str)
+                check(name, is_list and all(isinstance(text, str) for text in texts), "a list of texts")
+                settings[name] = tuple(texts) if name in settings else getattr(cls, name)
         for name in ("patterns", "windows", "words"):
-            if not isinstance(settings[name], str):
-                raise InputError(f"templates: {name}: expected a text, got {describe(settings[name])}")
-        if settings["tokens"] not in NAMES:
-            raise InputError(
-                f"templates: tokens: expected one of {', '.join(NAMES)}, got {describe(settings['tokens'])}"
-            )
-        if not {*(settings["token_forms"] or ())} <= {BLANK, STOP}:
-            raise InputError(
-                f"templates: token_forms: expected some of {BLANK} and {STOP}, got {describe(settings['token_forms'])}"
-            )
-        share = settings["token_share"]
-        if share is not None and not (type(share) in (int, float) and 0 <= share <= 1):
-            raise InputError(f"templates: token_share: expected a number from 0 to 1, got {describe(share)}")
+            check(name, isinstance(settings.get(name, ""), str), "a text")
+        check("tokens", settings["tokens"] in NAMES, f"one of {', '.join(NAMES)}")
+        forms, share = {*(settings.get("token_forms") or ())}, settings.get("token_share")
+        check("token_forms", forms <= {BLANK, STOP}, f"some of {BLANK} and {STOP}")
+        is_share = share is None or (type(share) in (int, float) and 0 <= share <= 1)
+        check("token_share", is_share, "a number from 0 to 1")
         for name in ("transitions", "has_more_columns"):
-            if type(settings[name]) is not bool:
-                raise InputError(f"templates: {name}: expected true or false, got {describe(settings[name])}")
+            check(name, type(settings.get(name, False)) is bool, "true or false")
         return cls(**settings)
 
     def as_dict(self) -> dict[str, Any]:

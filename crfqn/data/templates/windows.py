@@ -57,7 +57,17 @@ def parse_windows(text: str, columns: Sequence[str], has_ends: bool = True) -> t
         if len(parts) < len(matches):
             raise InputError(f"expected templates like w[0] or w[-1]|w[0], got {shorten(word)}")
         shown = "|".join(f"{name}[{offset}]" for name, offset in parts)
-        pattern = _joined(f"{shown}=", *(Macro(_view(name, columns, word), at) for name, at in parts))
+        macros = []
+        for name, offset in parts:
+            column, _, form = name.rpartition(".")
+            if name not in columns and not (column in columns and form in FORMS):
+                forms = f", each with a form such as .suffix3 or .shape ({', '.join(FORMS)})"
+                raise InputError(
+                    f"the template {shorten(word)} asks for a column {name!r}; there are: {', '.join(columns)}"
+                    f"{forms if column in columns else ''}"
+                )
+            macros.append(Macro(View(name) if name in columns else View(column, form), offset))
+        pattern = _joined(f"{shown}=", *macros)
         if pattern in patterns:
             raise InputError(f"the template {shorten(word)} comes twice")
         patterns.append(pattern)
@@ -77,18 +87,6 @@ def word_shapes(column: str, around: int = 1) -> tuple[Pattern, ...]:
         for form in ("shape", "runs")
     ]
     return parse_windows(" ".join(names), [column], has_ends=False)
-
-
-def _view(name: str, columns: Sequence[str], word: str) -> View:
-    if name in columns:
-        return View(name)
-    column, _, form = name.rpartition(".")
-    if column in columns and form in FORMS:
-        return View(column, form)
-    forms = f", each with a form such as .suffix3 or .shape ({', '.join(FORMS)})" if column in columns else ""
-    raise InputError(
-        f"the template {shorten(word)} asks for a column {name!r}; there are: {', '.join(columns)}{forms}"
-    )
 
 
 def word_features(words: Sequence[str]) -> list[dict[str, str | float | bool]]:
