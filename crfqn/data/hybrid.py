@@ -57,8 +57,10 @@ class Features(Items):
         n_items = sparse.shape[0] if hasattr(sparse, "shape") else len(sparse)
         dense = dense if isinstance(dense, np.ndarray) else list(dense)
         self.sparse = sparse
-        some = dense if isinstance(dense, list) else dense[:1]  # of a list the first may have no positions
-        self.has_positions = hasattr(sparse, "offsets") or any(np.ndim(rows) == 2 for rows in some)
+        first_rows = (
+            dense if isinstance(dense, list) else dense[:1]
+        )  # of a list the first may have no positions
+        self.has_positions = hasattr(sparse, "offsets") or any(np.ndim(rows) == 2 for rows in first_rows)
         if self.has_positions and not (isinstance(dense, np.ndarray) and dense.ndim == 2):
             _check_count(len(dense), n_items)
             self.dense = _stacked(dense)

@@ -1,4 +1,4 @@
-"""Vocabularies: names to columns and back, the pairs that they remember, and items that are looked up many at a time."""
+"""Vocabularies: names to columns and back, the pairs that they remember, and items looked up many at a time."""
 
 import copy
 import pickle

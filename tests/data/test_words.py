@@ -1,4 +1,4 @@
-"""Features of words: shapes, neighbours and ends as dicts, the same as patterns, and other columns with their neighbours."""
+"""Features of words: shapes, neighbours and ends as dicts, the same as patterns, and other columns."""
 
 from __future__ import annotations
 

@@ -268,16 +268,16 @@ def distinct(
     codes, size = np.zeros(positions.size, np.int64), 1
     for column, base in zip(values, sizes, strict=True):
         if size * max(base, 1) >= LARGEST:
-            found, codes = np.unique(codes, return_inverse=True)
-            size = max(found.size, 1)
+            distinct_codes, codes = np.unique(codes, return_inverse=True)
+            size = max(distinct_codes.size, 1)
         codes = codes * base + column[positions]
         size *= max(base, 1)
     if size <= max(DENSE, positions.size):
         counts = np.bincount(codes, minlength=size)
-        found = np.flatnonzero(counts)
+        distinct_codes = np.flatnonzero(counts)
         example = np.empty(size, np.int64)
         example[codes] = positions
-        examples, counts = example[found], counts[found]
+        examples, counts = example[distinct_codes], counts[distinct_codes]
     else:
         _, first, counts = np.unique(codes, return_index=True, return_counts=True)
         examples = positions[first]

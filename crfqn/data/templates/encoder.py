@@ -97,8 +97,10 @@ class Encoder:
 
     def __post_init__(self) -> None:
         self._tables = [
-            Combinations.build(*found, [len(self.value_number[macro.view]) for macro in pattern.macros])
-            for pattern, found in zip(self.settings.patterns, self.found, strict=False)  # none where hashed
+            Combinations.build(*features, [len(self.value_number[macro.view]) for macro in pattern.macros])
+            for pattern, features in zip(
+                self.settings.patterns, self.found, strict=False
+            )  # none where hashed
         ]
 
     @classmethod
@@ -119,13 +121,15 @@ class Encoder:
             digits, counts = distinct(values, sizes, n_positions)
             all_digits.append(digits)
             all_counts.append(counts)
-        found, n_features = _columns(settings, value_number, all_digits, all_counts)
+        features, n_features = _columns(settings, value_number, all_digits, all_counts)
         by_function: dict[str, int] = {}
         if settings.functions:
             by_name = TokenFeatures(columns, settings.functions).counts()
-            kept = sorted(name for name, times in by_name.items() if times >= settings.min_count)
-            by_function = dict(zip(kept, range(n_features, n_features + len(kept)), strict=True))
-        return cls(settings, value_number, found, n_features + len(by_function), by_function)
+            frequent_names = sorted(name for name, times in by_name.items() if times >= settings.min_count)
+            by_function = dict(
+                zip(frequent_names, range(n_features, n_features + len(frequent_names)), strict=True)
+            )
+        return cls(settings, value_number, features, n_features + len(by_function), by_function)
 
     @classmethod
     def from_names(cls, settings: Settings, names: Sequence[str]) -> Encoder:
@@ -142,16 +146,16 @@ class Encoder:
             for length in lengths:
                 for number in by_start.get(name[:length], ()):
                     columns[number].append(column)
-        found = [
-            _readings(pattern, [names[column] for column in own], own, value_number)
-            for pattern, own in zip(settings.patterns, columns, strict=True)
+        readings = [
+            _readings(pattern, [names[column] for column in pattern_columns], pattern_columns, value_number)
+            for pattern, pattern_columns in zip(settings.patterns, columns, strict=True)
         ]
         is_read = np.zeros(len(names), bool)
-        for one in found:
+        for one in readings:
             is_read[one.columns] = True
         if not is_read.all():
             raise InputError(f"no template has a feature {names[int(np.argmin(is_read))]!r}")
-        return cls(settings, value_number, found, len(names))
+        return cls(settings, value_number, readings, len(names))
 
     def transform(self, columns: TokenColumns) -> Sequences:
         """Return the features of all positions, CSR of float32 ones; features that are not known are left out."""
@@ -197,7 +201,7 @@ class Encoder:
     def columns_of(self, *kinds: str) -> NDArray[np.int64]:
         """Return the columns, sorted, of the features of patterns of some kinds."""
         pairs = zip(self.settings.patterns, self.found, strict=False)  # none found where hashed
-        columns = [found.columns for pattern, found in pairs if pattern.kind in kinds]
+        columns = [features.columns for pattern, features in pairs if pattern.kind in kinds]
         return np.unique(np.concatenate([NO_COLUMNS, *columns]))
 
     def names(self) -> list[str]:
@@ -208,9 +212,9 @@ class Encoder:
         for name, column in self.function_column.items():
             named[column] = name
         texts = {view: list(numbers) for view, numbers in self.value_number.items()}
-        for pattern, found in zip(self.settings.patterns, self.found, strict=True):
-            own_names = _names(pattern, found.digits, texts)
-            for column, name in zip(found.columns.tolist(), own_names, strict=True):
+        for pattern, features in zip(self.settings.patterns, self.found, strict=True):
+            own_names = _names(pattern, features.digits, texts)
+            for column, name in zip(features.columns.tolist(), own_names, strict=True):
                 named[column] = name
         return named
 
@@ -248,7 +252,7 @@ def _columns(
                 break  # nor do those behind it, in the order of the alphabet
             shared |= {one, other}
     texts = {view: list(numbers) for view, numbers in value_number.items()}
-    found: list[FoundFeatures] = []
+    features: list[FoundFeatures] = []
     counts: Counter[str] = Counter()
     by_name: list[int] = []
     n_features = 0
@@ -261,15 +265,19 @@ def _columns(
             for name, times in zip(own_names, count[is_named].tolist(), strict=True):
                 counts[name] += times
         digits = digits[~is_named & (count >= settings.min_count)]
-        found.append(FoundFeatures(digits, np.arange(n_features, n_features + len(digits), dtype=np.int32)))
+        features.append(
+            FoundFeatures(digits, np.arange(n_features, n_features + len(digits), dtype=np.int32))
+        )
         n_features += len(digits)
     names = [name for name, times in counts.items() if times >= settings.min_count]
     new = range(n_features, n_features + len(names))
     for number in by_name:
         digits, columns = _readings(settings.patterns[number], names, new, value_number)
-        own = found[number]
-        found[number] = FoundFeatures(np.concatenate([own.digits, digits]), np.append(own.columns, columns))
-    return found, n_features + len(names)
+        before = features[number]
+        features[number] = FoundFeatures(
+            np.concatenate([before.digits, digits]), np.append(before.columns, columns)
+        )
+    return features, n_features + len(names)
 
 
 def _readings(
@@ -282,8 +290,8 @@ def _readings(
     for name, column in zip(names, columns, strict=True):
         for values in pattern.readings(name):
             found_columns.append(column)
-            for own, value in zip(numbers, values, strict=True):
-                digits.append(own.setdefault(value, len(own)))
+            for number_of, value in zip(numbers, values, strict=True):
+                digits.append(number_of.setdefault(value, len(number_of)))
     return FoundFeatures(
         np.array(digits, np.int64).reshape(len(found_columns), len(numbers)),
         np.array(found_columns, np.int32),
@@ -299,7 +307,11 @@ def _is_named(
     if is_shared or not all(inner):
         return np.full(len(digits), is_shared or bool(inner))
     by_macro = [texts[macro.view] for macro in pattern.macros]
-    if not any(literal[0] in text for literal, own in zip(inner, by_macro, strict=False) for text in own):
+    if not any(
+        literal[0] in text
+        for literal, macro_texts in zip(inner, by_macro, strict=False)
+        for text in macro_texts
+    ):
         return np.zeros(len(digits), bool)
     if max(map(len, inner)) > 1:
         return np.ones(len(digits), bool)
