@@ -1,20 +1,21 @@
-"""Newton's method on the support: a small problem that is nearly solved, solved until rounding is all that is left.
+"""Newton's method on the support, which solves a small problem until rounding is all that is left.
 
-A method that compares values sees no step shorter than some 1e-8 of the weights: the objective is flat there to the
-last digit, and where it ends depends on the order of sums, hence on the processor. Newton's method on the weights that
-are not zero, of which there are n with the unpenalised ones,
+A method that compares values of the objective cannot make steps shorter than some 1e-8 of the weights: the objective is
+flat there to the last digit, and where the method ends depends on the order of sums, hence on the processor. Newton's
+method on the n weights that are not zero or not penalised,
 
     (H + penalty'') d = -(g + penalty'),
 
-goes on until the gradient itself is rounding. Weights that would change sign, and rows that would turn round, become
-zero; zeros whose gradient is above its threshold enter by a proximal step. H of a hinge is the generalised Hessian.
+goes on until the gradient itself is rounding. Weights that would change their sign, and rows that would reverse their
+direction, become zero; zeros whose gradient is above its threshold enter by a proximal step. H of a hinge is the
+generalised Hessian.
 
-A second look at where a run is about to end (`second_look`) is for problems of any size. What a method's steps have won
-says nothing where the method itself is at fault: a metric in single precision that knows no direction but that of the
-features' mean, steps that a line search has cut to nothing. Here H p = (g(w + e p) - g(w)) / e, in double precision, in
-the Krylov space of as many directions as the look may cost (Nocedal and Wright 2006, section 7.1), and the minima of
-the quadratic model there are tried, from long steps to short ones (Levenberg and Marquardt). What the objective falls
-by is won for certain: a run that far from its optimum has not ended, whatever is estimated.
+`second_look` checks the end of a run on a problem of any size. The decrease of the last steps says little if the method
+itself fails, for example with a metric in single precision that resolves only the mean of the features, or after a line
+search that has shortened all steps. The check computes H p = (g(w + e p) - g(w)) / e in double precision, in a Krylov
+space (Nocedal and Wright 2006, section 7.1) of a limited number of directions. It tries the minima of the quadratic
+model there, from long steps to short ones (Levenberg and Marquardt). A decrease that it finds is certain: a run that
+far from its optimum has not ended, whatever was estimated.
 """
 
 from __future__ import annotations
@@ -27,28 +28,27 @@ from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Vector
 from crfqn.solvers.screened_point import ScreenedPoint, curvature_at_entry, screen_point
 
 MOST_OPERATIONS = 5e7  # of a step, multiplications for H and its factors: some milliseconds
-EDGE_PAIR = 30  # of them for what two edges have in common at a position
+EDGE_PAIR = 30  # of them, for a pair of edge weights at a position
 MOST_STEPS = 30
 RIDGES = tuple(10.0**power for power in range(-8, 1))  # of the diagonal: H comes in single precision
-LEAST_GAIN = 0.9  # of the violation, where values say nothing any more
+LEAST_GAIN = 0.9  # factor by which the violation has to fall where values differ by rounding only
 NOISE = 10.0  # roundings that the sum over the items may be off
 FLOOR = 1e-3  # of the curvature, in units of max x^2
 
 # Of a second look.
-SHORT = 1e-3  # of the square root of the objective: what differences of gradients move by, in the norm of D
-SHARE = 0.03  # of the passes so far may go into a look
-CHEAP, MOST_CHEAP = 5e6, 50  # operations, some milliseconds, and directions that any run may take
+SHORT = (
+    1e-3  # e of the differences of gradients, in units of the square root of the objective and the norm of D
+)
+SHARE = 0.03  # of the passes so far that a look may take
+CHEAP, MOST_CHEAP = 5e6, 50  # operations, some milliseconds, and directions that a look may take in any run
 MOST_LOOKS = 20
-LOST = 1e-10  # of a direction, which then is in the space already
-SHIFTS = 10.0 ** np.arange(-14, 1)  # of the largest curvature in the space
+LOST = 1e-10  # a direction that loses all but this share is in the space already
+SHIFTS = 10.0 ** np.arange(-14, 1)  # in units of the largest curvature in the space
 
 
 def newton_on_support(objective: Objective, penalty: Penalty, point: Point) -> ScreenedPoint | None:
-    """Return the point that Newton steps lead to, screened; None where there are none to be taken.
-
-    That is where the problem is not small, the objective has no Hessian or the penalty no derivatives (the largest size
-    of a row), and where the point cannot be improved.
-    """
+    """Return the point that Newton steps lead to, screened; None where the problem is not small, the objective has no
+    Hessian, the penalty no derivatives (the largest size of a row), or the point cannot be improved."""
     if not is_small(objective, penalty, point):
         return None
     here = first = screen_point(penalty, point)

@@ -1,7 +1,7 @@
-"""A point seen through every coordinate that is not zero or may leave zero: what solvers with zeros work on.
+"""A point with its gradient at every coordinate that is not zero or may leave zero: solvers with zeros work on these.
 
-Where the penalty has a kink, a zero weight whose gradient stays within it cannot move; all the others are found by one
-scan of the full gradient, which also proves a lower bound on the optimum.
+Where the penalty has a kink, a zero weight whose gradient is within the threshold cannot move. A scan of the full
+gradient finds all other weights, and also proves a lower bound on the optimum.
 """
 
 from __future__ import annotations

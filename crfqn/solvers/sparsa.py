@@ -3,8 +3,8 @@
     x+ = prox(x - g / alpha, penalty / alpha),   alpha = s'r / s's
 
 where s is the last step and r the change of the gradient along it: alpha I is the multiple of the identity nearest to
-the Hessian there. Such steps are long, and the objective need not fall at every one: it stays below the largest of the
-last values (equation 22), or below the very last one (monotone).
+the Hessian there. Such steps are long, and the objective need not decrease at every one: it stays below the largest of
+the last values (equation 22), or below the last one (monotone).
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ TOO_SMALL = 1e-4  # of the rounding: steps that the objective cannot see still b
 
 @dataclass(eq=False)
 class StepSize:
-    """t, in units of weight a unit of gradient; is_fixed : no trial is refused; is_settled : a trial has been refused,
-    or never will be."""
+    """Length t of a step, in units of weight a unit of gradient; is_fixed : no trial is refused; is_settled : a trial
+    has been refused, or never will be."""
 
     t: float
     is_fixed: bool
@@ -64,8 +64,8 @@ class ProximalStep:
 
 
 class Predicted(NamedTuple):
-    """Prediction that a trial of length t is measured by: d : x+ - y, at the view's coordinates; bound : g'd + ||d||^2
-    / 2t; change : penalty(x+) - penalty(y); rounding : of the objective at y."""
+    """Prediction for a trial of length t. d : x+ - y, at the screened coordinates; bound : g'd + ||d||^2 / 2t; change :
+    penalty(x+) - penalty(y); rounding : of the objective at y."""
 
     t: float
     d: Vector

@@ -1,8 +1,9 @@
-"""The sequential strong rule (Tibshirani et al. 2012): on the way from a larger l1 most weights need no gradient.
+"""The sequential strong rule (Tibshirani et al. 2012): along a path of decreasing l1 most weights need no gradient.
 
-Where the gradient moves by no more than l1 does, |g_j(before)| < 2 l1 - l1(before) leaves w_j = 0 at the new optimum.
-That is a rule of thumb. So a solver runs on the others, the candidates; then all coordinates are screened, those that
-break the rule join, and it goes on until none does. This last scan is the next value's first one.
+If the gradient changes by no more than l1 does, |g_j(before)| < 2 l1 - l1(before) implies w_j = 0 at the new optimum.
+This is a heuristic. A solver runs on the other coordinates, the candidates. Then all coordinates are screened, those
+that break the rule become candidates, and the solver goes on until none does. The last scan is the first one of the
+next value of l1.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from crfqn.solvers.protocols import (
 )
 from crfqn.solvers.screened_point import ScreenedPoint, screen_point
 
-PATIENCE = 0.5  # of the gap that was hoped for at the last scan: when it is time for another
-WEAKEST = 0.5  # of l1: a threshold below it would let in more than a sweep over all coordinates costs
+PATIENCE = 0.5  # of the gap that was expected at the last scan: below it all coordinates are scanned again
+WEAKEST = 0.5  # of l1: with a threshold below it the candidates cost more than all coordinates
 
 
 def strong_threshold(l1: float, before: float) -> float:
@@ -91,7 +92,7 @@ class StrongRule(Solver):
             if is_final:
                 return
             candidates = union(candidates, broken)
-            if broken.size == 0:  # the loop around asks for more than was hoped to be enough
+            if broken.size == 0:  # the loop around asks for a smaller gap than was expected to be enough
                 goal *= 0.5
 
     def plain_steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
@@ -104,17 +105,17 @@ class StrongRule(Solver):
         self, objective: Objective, penalty: Any, start: Point, goal: float, scale: float
     ) -> Generator[State, None, State]:
         """Yield steps until the restricted problem is solved to the relative gap `goal`; returns the last state."""
-        value, dual_value, hoped = np.inf, -np.inf, goal
+        value, dual_value, expected = np.inf, -np.inf, goal
         for state in self.solver.steps(objective, penalty, start):
             if state.sample_fraction < 1.0:
                 yield state
                 continue
             if not state.is_screening:
                 yield replace(state, dual_value=-np.inf)
-                gap = hoped_gap(state, penalty, scale)
-                if gap > hoped:
+                gap = expected_gap(state, penalty, scale)
+                if gap > expected:
                     continue
-                hoped = PATIENCE * gap
+                expected = PATIENCE * gap
                 state = screen_point(penalty, state.point).state()
             value, dual_value = min(value, state.value), max(dual_value, state.dual_value)
             is_proved = value - dual_value <= goal * abs(value)
@@ -136,7 +137,7 @@ class StrongRule(Solver):
         return checked, broken
 
 
-def hoped_gap(state: State, penalty: Penalty, scale: float) -> float:
+def expected_gap(state: State, penalty: Penalty, scale: float) -> float:
     """Return the relative gap that a full scan would find if all coordinates violated no more than the active set: a
     sum over the items; without certificate the violation by `scale`."""
     if penalty.unpenalised.size > 0:

@@ -95,10 +95,8 @@ def sparse_rows() -> Iterator[None]:
 
 MECHANISMS: dict[str, Mechanism] = {
     "progress: none ends an epoch": constants(progress=0.0),
-    "outdated: never": constants(outdated=-np.inf),
     "warm_share: 1": constants(warm_share=1.0),
     "least_share: 0": constants(least_share=0.0),
-    "sweeps.tolerance: 0": part("sweeps", tolerance=0.0),
     "entry.outside: 0": part("entry", outside=0.0),
     "few_weights: 0": prox_qn(lambda solver: replace(solver, few_weights=0)),
     "stage_steps: no limit": constants(stage_steps=NEVER),

@@ -125,12 +125,22 @@ def test_the_damping_follows_an_active_set_that_shrinks():
     np.testing.assert_array_equal(damping.diagonal(np.zeros(2), np.zeros(2)), [1.0, 3.0])
 
 
-@pytest.mark.parametrize(("is_complete", "share"), [(True, 0.125), (False, 1.0)])
-def test_an_epoch_begins_without_scale_and_uses_majorant_again_where_coordinates_wait(is_complete, share):
-    damping = opened(scale=3.0, majorant_share=0.125)
+@pytest.mark.parametrize(
+    ("is_complete", "initial", "before", "after"),
+    [
+        (True, 1.0, 0.125, 0.125),
+        (False, 1.0, 0.125, 1.0),
+        (False, 0.25, 0.125, 0.25),  # less after a start that is a good one
+        (False, 0.25, 0.5, 0.5),
+    ],
+)
+def test_an_epoch_begins_without_scale_and_uses_majorant_again_where_coordinates_wait(
+    is_complete, initial, before, after
+):
+    damping = opened(scale=3.0, initial=initial, majorant_share=before)
     damping.open_epoch(2, is_complete)
     assert damping.by_coordinate.tolist() == [0.0, 0.0]
-    assert (damping.scale, damping.majorant_share) == (0.0, share)
+    assert (damping.scale, damping.majorant_share) == (0.0, after)
 
 
 class TestExcessCurvature:

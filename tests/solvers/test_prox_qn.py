@@ -16,7 +16,7 @@ from prox_qn_problems import PROBLEMS, SOLVERS, optimum, run, value_of
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.prox_qn import ProxQN, TokenWise, TopViolators  # fmt: skip
+from crfqn.solvers.prox_qn import Constants, ProxQN, TokenWise, TopViolators  # fmt: skip
 
 pytestmark = pytest.mark.usefixtures("compiled")
 STRENGTHS = [(1.0, 0.0), (0.4, 0.0), (0.5, 0.5), (0.0, 0.5)]
@@ -97,7 +97,7 @@ class TestFewWeights:
         assert result.status is Status.CONVERGED
         assert result.n_iter <= most_iterations
         is_renewed = n_steps % TokenWise().refresh == 0  # all coordinates are looked at on the way
-        assert left < (0.5 if is_renewed else 1e-5)
+        assert left < (Constants().progress if is_renewed else 1e-5)
         _, n_fewer, left = self.first_epoch(
             name, strengths, ProxQN(few_weights=PROBLEMS[name].n_coords)
         )  # not fewer
@@ -142,6 +142,17 @@ def test_metrics_agree_in_the_weights(name):
     for settings in SOLVERS.values():
         found = run(problem, 0.5, 0.5, settings, tol=1e-11, max_iter=3000)
         np.testing.assert_allclose(dense_weights(problem, found.coords, found.weights), expected, atol=3e-5)
+
+
+@pytest.mark.parametrize("name", ["wide", "weighted forest"])
+def test_an_epoch_that_has_done_enough_ends_where_its_metric_would_be_renewed(name):
+    trace = run(PROBLEMS[name], 0.4, solver=ProxQN(metric=TokenWise(refresh=2))).trace
+    openings = np.flatnonzero(trace.is_screening)
+    lengths = np.diff(openings) - 1
+    assert (lengths[:2] % 2 == 0).all()  # the last epochs may reach their goal before
+    for opening, length in zip(openings, lengths, strict=False):
+        on_the_way = trace.violation[opening + 2 : opening + length : 2]
+        assert (on_the_way > Constants().progress * trace.violation[opening]).all()
 
 
 def test_violation_speaks_for_the_coordinates_that_may_not_enter():

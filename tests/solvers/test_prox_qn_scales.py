@@ -128,6 +128,7 @@ class TestDegenerateFeatures:
             (Diagonal, "refresh", 0),
             (PricedSweeps, "most", 0),
             (TopViolators, "most", 0),
+            (TopViolators, "outside", -0.1),
             (ByShareOfBound, "margin", -0.1),
             (DampedResolve, "armijo", 1.0),
             (Backtracking, "beta", 1.5),

@@ -1,8 +1,8 @@
 """The rules of the working set: the coordinates that open an epoch, and the zeros that leave it.
 
-It opens with all coordinates, or with the non-zero weights and the violating zeros that promise most, and only shrinks
-until the epoch ends (Zhong et al. 2014, section 2.3 and Algorithm 2, lines 3-12 and 17). `AllCoordinates` and
-`ByLastViolation` are the paper's rules, `TopViolators` and `ByShareOfBound` the default.
+An epoch opens with all coordinates, or with the non-zero weights and the violating zeros that promise the largest
+decrease; then the set only shrinks until the epoch ends (Zhong et al. 2014, section 2.3 and Algorithm 2, lines 3-12 and
+17). `AllCoordinates` and `ByLastViolation` are the paper's rules, `TopViolators` and `ByShareOfBound` the default.
 """
 
 from __future__ import annotations
@@ -44,6 +44,9 @@ class AllCoordinates:
             )
         return ScreenedPoint(penalty, point, *may_move(penalty, point, screening), dual_value)
 
+    def goal(self, goal: float, active: ScreenedPoint) -> float:
+        return goal
+
 
 @dataclass(frozen=True)
 class TopViolators:
@@ -52,13 +55,17 @@ class TopViolators:
     Without a bound the first step on OCR (l1 = 100) makes 59,000 weights non-zero, against 1,487 at the optimum, and a
     quarter of the run goes into getting rid of them.
     most : at most max(most, 2 non-zeros) coordinates are active in an epoch, besides a ridge; None: all that violate
+    outside : an epoch does not solve below this share of the largest violation outside of its active set: 53 passes to
+        1e-3 on OCR without a warm start, instead of 111
     """
 
     most: int | None = 2000
+    outside: float = 0.5
 
     def __post_init__(self) -> None:
         if self.most is not None:
             check_numbers(self, 1, "most")
+        check_numbers(self, 0, "outside")
 
     @property
     def uses_curvature(self) -> bool:
@@ -90,13 +97,16 @@ class TopViolators:
         active.is_growing = active.outside > 0 or (was_growing and active.violation > penalty.least_threshold)
         return active
 
+    def goal(self, goal: float, active: ScreenedPoint) -> float:
+        return max(goal, self.outside * active.outside)
+
 
 @dataclass(frozen=True)
 class ByLastViolation:
-    """The paper's rule (line 8): a zero stays where |g| > l1 - M^ / N, M^ the largest violation an iteration before."""
+    """The paper's rule (line 8): a zero stays if |g| > l1 - M^ / N, M^ the largest violation an iteration before."""
 
     def shrink(self, active: ScreenedPoint, last_violation: float, n_items: int) -> NDArray[np.bool_] | None:
-        """Drop what is as far within as the weights may still move it, an item on average."""
+        """Drop the zeros within the bound by more than M^ / N."""
         if last_violation == np.inf:
             return None
         return drop_zeros(active, last_violation / n_items, 0.0)
@@ -104,8 +114,8 @@ class ByLastViolation:
 
 @dataclass(frozen=True)
 class ByShareOfBound:
-    """A zero stays where |g| > (1 - margin) l1: the same for sums and for means over the items; least : a share of the
-    active set: a restriction copies the metric, and is not worth it for fewer coordinates."""
+    """A zero stays if |g| > (1 - margin) l1, which is the same for sums and for means over the items. Zeros leave only
+    if they are at least the share `least` of the active set, because a restriction copies the metric."""
 
     margin: float = 0.1
     least: float = 0.1
@@ -114,7 +124,7 @@ class ByShareOfBound:
         check_numbers(self, 0, "margin", "least")
 
     def shrink(self, active: ScreenedPoint, last_violation: float, n_items: int) -> NDArray[np.bool_] | None:
-        """Drop what is well within the bound."""
+        """Drop the zeros within the bound by more than the margin."""
         return drop_zeros(active, self.margin * active.local.threshold, self.least)
 
 
@@ -128,7 +138,8 @@ def drop_zeros(active: ScreenedPoint, slack: float | Vector, least: float) -> ND
     return keep
 
 
-# What opens an epoch: `open` screens all coordinates. `uses_curvature`: whether it asks points for theirs.
+# What opens an epoch: `open` screens all coordinates, and `goal` returns the violation at which the epoch ends, given
+# the one without coordinates outside. `uses_curvature`: whether it asks points for theirs.
 WorkingSetRule: TypeAlias = AllCoordinates | TopViolators
 # Which zeros leave: `shrink` returns what stays, None for all; `last_violation`: M^ of Algorithm 2, infinite at first.
 Shrinking: TypeAlias = ByLastViolation | ByShareOfBound

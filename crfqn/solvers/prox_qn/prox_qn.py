@@ -1,16 +1,16 @@
 """Prox-QN: the proximal quasi-Newton method of Zhong, Yen, Dhillon and Ravikumar (2014), Algorithm 2.
 
 An epoch opens with a full gradient scan, works on an active set that only shrinks, and ends when that set is solved
-well enough; the next one takes every coordinate back. A step solves the quadratic model by coordinate descent, makes
-sure that the objective falls, and adds a secant pair to the metric. `ProxQN.paper()` is the method as printed; the
-default exchanges parts for others that make it an order of magnitude faster, each with its reason. "OCR" there:
-handwritten words, l1 = 100, 215,358 weights.
+well enough; the next epoch begins with all coordinates again. A step solves the quadratic model by coordinate descent,
+makes sure that the objective decreases, and adds a secant pair to the metric. `ProxQN.paper()` is the method as
+printed. The default replaces some of its parts, which makes it an order of magnitude faster. "OCR" means handwritten
+words, l1 = 100, 215,358 weights.
 
-The default begins with the optimum of a sample, under a penalty that weakens to the asked one. A pass over every 16th
-item costs 1/16, and the sample's optimum is as near the whole's as the sampling error. The stronger penalties come
-first because their active sets are small and each is nearly solved when the next opens. Text is learned item by item
-instead. Of long items both take segments, so that one text in a single item begins as its sentences do; the optimum is
-that of whole items.
+The default starts from the optimum of a sample, under a penalty that decreases to the requested one. A pass over every
+16th item costs 1/16 of a pass, and the optimum of the sample differs from that of all items by the sampling error. The
+stronger penalties come first because their active sets are small, and each is nearly solved when the next one opens.
+Text is learned item by item instead. Long items are cut into segments for the start, so that one text in a single item
+starts as its sentences would; the optimum is that of whole items.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ class Stage(NamedTuple):
 class WarmStart:
     """Samples of the items under stronger penalties, or a few epochs item by item: 9 passes to 1e-2 on OCR, 46 without.
 
-    fewest_positions : a smaller sample tells too little, and a smaller problem needs no warm start
-    fewest_by_weight : a sample of fewer positions than this share of the weights is fitted by heart, its optimum far
-        from the whole's: on 20 newsgroups (2.6 million weights) a start with every 4th text took 1.4 s to 1e-3, one
-        from zero 0.6 s
+    fewest_positions : the least size of a sample
+    fewest_by_weight : the least size of a sample as a share of the number of weights: a smaller one is overfitted, and
+        its optimum is far from that of all items. On 20 newsgroups (2.6 million weights) a start with every 4th text
+        took 1.4 s to 1e-3, one from zero 0.6 s
     """
 
     stages: tuple[Stage, ...] = (Stage(16, 10.0), Stage(16, 3.0), Stage(4, 1.0))
@@ -179,7 +179,7 @@ class ProxQN(Solver):
             sampled = replace(self, warm_start=None, metric=self.metric.for_samples(self.constants))
             point = yield from self.warm_start.states(sampled, objective, penalty, start, self.constants)
         del start
-        search = self.globalisation.begin(self.metric, self.constants)
+        search = self.globalisation.begin(self.metric, point.coords.size > 0, self.constants)
         is_growing, last_violation = False, np.inf  # line 3: M^ = infinity
         while True:
             # Lines 3 and 17: the gradient at all coordinates, and all of them in the working set.
@@ -206,6 +206,7 @@ class ProxQN(Solver):
         """Run lines 4-42 on a working set; yields a state a step, and returns the number of steps, whether a search has
         failed, and M^, the largest violation an iteration before."""
         goal, is_small = self.goal(objective, active), self.is_small(objective, active)
+        enough = self.constants.progress * active.violation
         # Lines 3 and 17: S, Y, Q, Q^ are empty.
         base = self.metric.base(active, self.constants, objective.n_passes - passes_before)
         metric = CompactBFGS(*base, self.memory)
@@ -222,7 +223,8 @@ class ProxQN(Solver):
             if active.coords.size == 0 or (n > 0 and (active.violation <= goal or is_exhausted)):
                 return n, False, last_violation
             if n > 0 and n % self.metric.refresh == 0:
-                if is_small and self.metric.is_measured:  # all coordinates may as well be screened
+                # Before a metric is measured anew all coordinates may as well be screened.
+                if self.metric.is_measured and (is_small or active.violation <= enough):
                     return n, False, last_violation
                 self.metric.renew(metric, active, self.constants, objective.n_passes - passes_before)
             before = active.value
@@ -253,7 +255,7 @@ class ProxQN(Solver):
     def goal(self, objective: Objective, active: ScreenedPoint) -> float:
         """Return the violation at which the epoch ends, a share of the one that it opens with (line 18)."""
         cooling = self.constants.to_the_end if self.is_small(objective, active) else self.cooling
-        return cooling * max(active.violation, active.outside)
+        return self.entry.goal(cooling * max(active.violation, active.outside), active)
 
     def is_small(self, objective: Objective, active: ScreenedPoint) -> bool:
         """Return whether the problem has so few weights that it is solved to the end in the epoch that opens."""

@@ -1,4 +1,4 @@
-"""A step: the quadratic model, solved by coordinate descent, and what makes the objective fall.
+"""A step: the quadratic model, solved by coordinate descent, and the search that makes the objective decrease.
 
     min_d  g'd + 1/2 d'(B + D) d + penalty(w + d)
 
@@ -7,12 +7,12 @@ step fails the paper searches along d (`Backtracking`); `DampedResolve` solves t
 
     D = coordinate damping + scale * diagonal of B0 + majorant_share * majorant curvature.
 
-The damping of a coordinate is what a step has met there beyond the model. Where a state is all but excluded the
-model has no curvature, and a dozen features that meet at the same positions may raise it by ten nats together: the
-gradient changes by a hundred times what was predicted, for these coordinates and no others. The trial's own gradient
-says which: (y - B d)_j / d_j is the diagonal that would have stopped coordinate j in time. (Weights that leave zero
-together have one for all: d'(y - B d) / d'd.) On CoNLL-2000 (l1 = 1) 55 passes to 1.5e-4 with it, and 120 with a
-scale for all coordinates in its place.
+The damping of a coordinate is the curvature that a step has met there beyond the model. Where the probability of a
+state is almost 0, the model has no curvature. A dozen features that occur at the same positions may raise its score by
+ten nats together, and the gradient of these coordinates then changes by a hundred times what was predicted. The
+gradient at the trial shows which coordinates these are: (y - B d)_j / d_j is the diagonal that would have stopped
+coordinate j in time. (Weights that leave zero together share one value, d'(y - B d) / d'd.) On CoNLL-2000 (l1 = 1) the
+method takes 55 passes to 1.5e-4 with this damping, and 120 with one scale for all coordinates.
 
 Shapes: n active coordinates.
 """
@@ -43,8 +43,8 @@ from crfqn.solvers.screened_point import ScreenedPoint
 
 @dataclass(frozen=True)
 class PaperSweeps:
-    """The paper's inner_iter = min(max_inner, floor(d / |A|)) sweeps (line 22): one where all coordinates are active,
-    so that on a small problem 300 steps did not do what 50 do."""
+    """The paper's inner_iter = min(max_inner, floor(d / |A|)) sweeps (line 22), which is a single one where all
+    coordinates are active: a small problem then takes more than 300 steps instead of 50."""
 
     max_inner: int = 10
 
@@ -59,10 +59,10 @@ class PaperSweeps:
 class PricedSweeps:
     """At most `most` sweeps, until one wins less for its price than the step so far.
 
-    A metric as good as the token-wise one deserves to be solved where a pass is dear: on OCR (l1 = 100) 10 sweeps took
-    116 passes to a gap of 1e-3 where 30 took 39; on LSHTC1 30 took 127 to 1e-4 where 60 took 102. Where a pass takes
-    hardly longer than a sweep, as in text, fewer sweeps are the cheaper way: the first 2,000 sentences of CoNLL-2000
-    (l1 = .1, l2 = .2) took 27 s with 60, and take 7 s with those that pay. Without `is_priced` equal problems in other
+    With a metric as good as the token-wise one many sweeps pay where a pass is expensive: on OCR (l1 = 100) the method
+    took 116 passes to a gap of 1e-3 with 10 sweeps and 39 with 30; on LSHTC1 127 to 1e-4 with 30 and 102 with 60.
+    Where a pass takes hardly longer than a sweep, as in text, fewer sweeps are cheaper: the first 2,000 sentences of
+    CoNLL-2000 (l1 = .1, l2 = .2) took 27 s with 60 sweeps, and take 7 s. Without `is_priced` equal problems in other
     forms, whose passes take other numbers of operations, take the same steps.
     """
 
@@ -76,7 +76,7 @@ class PricedSweeps:
         return Limits(self.most, of_step if self.is_priced else np.inf)
 
 
-# When the descent ends: `limits`, given the operations of a step beside it.
+# `limits` returns when the descent ends; of_step : operations of a step beside its sweeps.
 Sweeps: TypeAlias = PaperSweeps | PricedSweeps
 
 
@@ -104,7 +104,7 @@ class QuadraticModel:
         active.local.descend(problem, self.d, self.base_d, self.pool)
         slope = active.slope(self.d)
         if not self.is_fresh and not slope < 0:
-            # The way back from a far trial takes more sweeps than there are: only from 0 does every sweep descend.
+            # From a far trial there are too few sweeps to come back: only from 0 does every sweep descend.
             self.restart()
             return self.solve(damping)
         self.is_fresh = False
@@ -120,7 +120,7 @@ class Step(NamedTuple):
 
 
 class Globalised(NamedTuple):
-    """A step, or None; and whether there should have been one: rounding does not hide what it could win."""
+    """A step or None; has_failed : there is none although rounding does not hide the predicted decrease."""
 
     step: Step | None
     has_failed: bool
@@ -136,7 +136,7 @@ class Backtracking:
     def __post_init__(self) -> None:
         check_shares(self, "armijo", "beta")
 
-    def begin(self, metric: Metric, constants: Constants) -> Backtracking:
+    def begin(self, metric: Metric, is_warm: bool, constants: Constants) -> Backtracking:
         return self
 
     def open_epoch(self, active: ScreenedPoint) -> None:
@@ -178,13 +178,15 @@ class DampedResolve:
     def __post_init__(self) -> None:
         check_shares(self, "armijo")
 
-    def begin(self, metric: Metric, constants: Constants) -> DampedSearch:
-        return DampedSearch(self.armijo, Damping(metric.is_measured, constants=constants))
+    def begin(self, metric: Metric, is_warm: bool, constants: Constants) -> DampedSearch:
+        share = constants.warm_share if is_warm else 1.0
+        damping = Damping(metric.is_measured, initial=share, majorant_share=share, constants=constants)
+        return DampedSearch(self.armijo, damping)
 
 
 @dataclass
 class DampedSearch:
-    """The damping of a run, and the curvature that it is measured by."""
+    """The damping of a run, and the majorant curvature of the present active set."""
 
     armijo: float
     damping: Damping
@@ -212,7 +214,7 @@ class DampedSearch:
                 break
             model_d = model.metric.times(model.d, model.base_d)
             if not 0 < model.d @ model_d + model.d @ (damping * model.d) < np.inf:
-                # What was left out of a sparse matrix, or rounding, has made B indefinite: no minimum to step to.
+                # Entries left out of a sparse matrix, or rounding, have made B indefinite: the model has no minimum.
                 model.metric.keep_diagonal()
                 model.restart()
                 continue
@@ -265,12 +267,13 @@ class Damping:
     The majorant, the curvature that a coordinate may meet on its way to a fit (`majorant_curvature`), is needed while
     the model is poor: at w = 0 a rare label has hardly any curvature, and a Newton step sends its weights far beyond
     the optimum (LSHTC1, 2387 nodes: 145 passes to 1e-4 with a constant in its place, 51 with it). Where the model is
-    good it would make the last digits linear: `majorant_share` falls with every step that does what was predicted, and
-    is 1 again with new coordinates.
+    good the majorant would slow down the convergence to the last digits. Therefore `majorant_share` is halved by every
+    step that decreases the objective as predicted, and is `initial` again when new coordinates enter.
     """
 
     uses_majorant: bool = True
     scale: float = 0.0
+    initial: float = 1.0
     majorant_share: float = 1.0
     constants: Constants = field(default_factory=Constants)
 
@@ -279,7 +282,7 @@ class Damping:
         self.scale, self.n_failures = 0.0, 0
         self.by_coordinate = np.zeros(n_active)
         if not is_complete:
-            self.majorant_share = 1.0
+            self.majorant_share = max(self.majorant_share, self.initial)
 
     def restrict(self, keep: NDArray[np.bool_]) -> None:
         self.by_coordinate = self.by_coordinate[keep]
@@ -290,7 +293,7 @@ class Damping:
         return damping + self.majorant_share * majorant if self.uses_majorant else damping
 
     def after_failure(self, trial: TriedStep) -> None:
-        """Damp more where a trial that has not decreased the objective enough met more curvature than the model."""
+        """Increase the damping where a failed trial met more curvature than the model has."""
         self._hold_back(trial)
         self.n_failures += 1
         if self.n_failures >= self.constants.patience:

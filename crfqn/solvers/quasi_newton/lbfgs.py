@@ -1,9 +1,9 @@
 """L-BFGS for smooth objectives: pure L2, or no penalty at all (Liu and Nocedal 1989), by the recursion of
 `SecantPairs`.
 
-Without an L1 term no weight is zero, and vectors have all coordinates: about 2 m + 8 numbers for each. scipy's own
-driver returns when it is done: between two iterations it could only be held in a thread of its own, out of reach of
-limits and interrupts.
+Without an L1 term no weight is zero, and vectors have all coordinates: about 2 m + 8 numbers for each. scipy's driver
+returns only at the end: to stop it between two iterations it would need a thread of its own, which limits and
+interrupts do not reach.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class LBFGS(Solver):
         c1 and c2 of the strong Wolfe conditions.
     scaling : float from 0 to 1
         The method works in the variables v = c^(scaling / 2) w, c the diagonal of the Hessian where it starts: 0 is the
-        plain method, 1 undoes the diagonal. On CoNLL-2000 (l2 = 2) 94 iterations to 13,139.4 with 0, 60 with 1, which
-        makes too much of features that come together, and 50 with 0.7.
+        plain method, 1 scales the diagonal to 1. On CoNLL-2000 (l2 = 2) it takes 94 iterations to 13,139.4 with 0, 60
+        with 1, which overestimates features that occur together, and 50 with 0.7.
     in_gram_metric : bool
-        Work in the variables v = R' w instead, R R' the Gram matrix that bounds the Hessian (as does `GLS`, which see):
-        ill-conditioned features, up to some thousands, then cost no more steps than others.
+        Work in the variables v = R' w instead, as `GLS` does, where R R' is the Gram matrix that bounds the Hessian:
+        up to some thousands of ill-conditioned features then take no more steps than others.
     warm_up : bool
         Begin with a few epochs item by item where the data are text, as Prox-QN does.
     """

@@ -1,15 +1,15 @@
 """OWL-QN: the orthant-wise limited-memory quasi-Newton method of Andrew and Gao (2007).
 
-Within an orthant the L1 norm is linear. A step takes the orthant that the weights and the steepest descent point to,
-asks L-BFGS for a direction with the pseudo-gradient in the place of the gradient, and searches along it without leaving
-the orthant: what would cross is set to zero.
+Within an orthant the L1 norm is linear. A step chooses the orthant that the weights and the steepest descent point to.
+It takes the direction of L-BFGS with the pseudo-gradient in place of the gradient, and searches along it within the
+orthant: weights that would leave it are set to zero.
 
     pseudo-gradient   the gradient of the objective within the orthant, 0 where a zero weight is best left there
     direction         - H (pseudo-gradient), entries that do not descend set to 0; H from gradients of the smooth part
     orthant           sign(w), and where w = 0 the sign of - pseudo-gradient
 
-The method as published keeps dense vectors. Here a vector has the coordinates that are not zero, those that may leave
-zero, and those that a secant pair has moved; all the others have no entry in a pair and cannot move.
+The published method stores dense vectors. Here a vector has the coordinates that are not zero, those that may leave
+zero, and those that a secant pair has moved; all other coordinates have no entry in a pair and cannot move.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ class OWLQN(Solver):
 def remember(pairs: SecantPairs, here: ScreenedPoint, after: ScreenedPoint) -> None:
     """Add the pair of a step, from the smooth part: the loss and l2/2 ||w||^2.
 
-    Of a coordinate that has come into view the earlier gradient is unknown, and its change left out: to find it out
-    took another sweep and saved no pass.
+    The earlier gradient of a coordinate that has just entered is unknown, and its change is left out: computing it took
+    another sweep and saved no pass.
     """
     place = np.searchsorted(after.coords, here.coords)
     s = after.w[place] - here.w
