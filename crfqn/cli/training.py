@@ -342,9 +342,12 @@ def keep_facts(model: Any, recipe: Recipe, prepared: Prepared) -> None:
 
 
 def _description(recipe: Recipe, prepared: Prepared, model: Any) -> str:
-    from crfqn.estimators.automatic import described
+    from crfqn.estimators.automatic import described, learns_from_mistakes
 
-    settings = f"{described(model._strengths)}, tol = {model.tol_:g}"
+    if learns_from_mistakes(model.solver):
+        settings = "learns from its mistakes, without a penalty"
+    else:
+        settings = f"{described(model._strengths)}, tol = {model.tol_:g}"
     if prepared.is_sharded:
         return f"{recipe.title}\n{len(prepared.X_train.reads)} shards; {settings}\n"
     tree, y = prepared.taxonomy, prepared.y_train
@@ -362,7 +365,7 @@ def _description(recipe: Recipe, prepared: Prepared, model: Any) -> str:
 
 
 def _summary(model: Any, output: Path, scores: "Scores | None", is_interrupted: bool) -> str:
-    from crfqn.estimators.automatic import described, is_auto
+    from crfqn.estimators.automatic import described, is_auto, learns_from_mistakes
 
     result = model.result_
     message = Status.INTERRUPTED.value if is_interrupted else result.message
@@ -374,7 +377,8 @@ def _summary(model: Any, output: Path, scores: "Scores | None", is_interrupted: 
         *([("dev", str(result.held_out))] if result.held_out and str(result.held_out) not in message else []),
         ("time", f"{result.seconds:.2f} s, {result.passes:.1f} passes over the data"),
     ]
-    if any(is_auto(value) for value in model._strengths.values()):
+    is_chosen = any(is_auto(value) for value in model._strengths.values())
+    if is_chosen and not learns_from_mistakes(model.solver):
         rows.insert(1, ("strengths", described(model._fitted_strengths)))
     if scores is not None:
         rows.append(("accuracy", f"{describe_accuracy(scores)} (test part)"))

@@ -201,6 +201,7 @@ TAKES_FACTORS = (
     AUTO, "prox-qn", "prox-qn-paper", "owl-qn", "prox-gd", "fista", "spa-rsa", "l-bfgs", "feature-bcd", "fbpd", "gls",
     "gls-plain",
 )  # fmt: skip
+FROM_MISTAKES = ("averaged-perceptron", "passive-aggressive", "arow")
 SEEDS = ("random_state", "seed")  # what solvers call theirs
 
 
@@ -219,6 +220,11 @@ def named_solver(solver: Any, known: SolverTable, random_state: Any) -> Any:
     if not isinstance(solver, str) or solver not in known:
         raise InputError(f"solver: expected one of {sorted(known)} or a solver object, got {solver!r}")
     return seeded(solver_maker(known[solver])(), random_state)
+
+
+def learns_from_mistakes(solver: Any) -> bool:
+    """Return whether a solver, or the one of this name, corrects mistakes: no penalty takes part in what it learns."""
+    return isinstance(solver, AveragedPerceptron) or (isinstance(solver, str) and solver in FROM_MISTAKES)
 
 
 def seeded(solver: Any, random_state: Any) -> Any:

@@ -37,6 +37,7 @@ from crfqn.estimators.automatic import (
     chosen_strengths,
     described,
     is_auto,
+    learns_from_mistakes,
     named_solver,
 )
 from crfqn.estimators.blocks import Block, Blocks
@@ -501,7 +502,7 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         dense = features.n_features * np.arange(objective.n_states)[:, None] + np.arange(self.n_dense_)
         dense = dense.reshape(-1)
         strengths = chosen_strengths(self._strengths, objective, unpenalised, dense)
-        if self.verbose and strengths != self._strengths:
+        if self.verbose and strengths != self._strengths and not learns_from_mistakes(self.solver):
             print(f"strengths: {described(strengths)}", file=sys.stderr, flush=True)
         self._adopt_strengths(strengths)
         sizes = features.n_features, objective.n_states, unpenalised

@@ -16,6 +16,7 @@ from sklearn.utils.validation import column_or_1d
 from crfqn.arrays import NO_WEIGHTS, SparseWeights, Vector
 from crfqn.data.labels import encode_labels, item_labels
 from crfqn.errors import InputError
+from crfqn.estimators.automatic import FROM_MISTAKES, learns_from_mistakes
 from crfqn.estimators.base import SparseLinearModel
 from crfqn.estimators.parameter_checks import keep_parameters
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights, merge_weights
@@ -23,18 +24,17 @@ from crfqn.objectives.objective import Objective
 from crfqn.penalties import ElasticNet
 from crfqn.result import Result, Status, Trace
 from crfqn.solvers.dual.decomposition_state import DualItems
-from crfqn.solvers.stochastic.perceptron import AveragedPerceptron
-from crfqn.solvers.stochastic.state import Learned, PerceptronState
-
-ONLINE = ("averaged-perceptron", "passive-aggressive", "arow")
+from crfqn.solvers.stochastic.item_kernels import AveragedRows
+from crfqn.solvers.stochastic.state import PerceptronState
 
 
 @dataclass
 class Memory:
-    """The state after a batch: the weights of all passes (of the features less `centre`, (F,), None for none), and the
-    generator of the order of items."""
+    """The state after a batch: the weights of all passes (of the features less `centre`, (F,), None for none), the
+    number of features, and the generator of the order of items."""
 
-    learned: Learned
+    rows: AveragedRows
+    n_features: int
     random: np.random.Generator
     centre: Vector | None = None
 
@@ -47,13 +47,13 @@ def is_dual(model: SparseLinearModel) -> bool:
 def learns_online(model: SparseLinearModel) -> bool:
     """Return whether a batch is learned in one pass and may be forgotten; others fit what is kept of all batches
     (`reservoir.py`)."""
-    return isinstance(model.solver, AveragedPerceptron) or model.solver in ONLINE or is_dual(model)
+    return learns_from_mistakes(model.solver) or is_dual(model)
 
 
 def learns_in_batches(model: SparseLinearModel) -> bool:
     """Return True for models that can go on; AttributeError, as scikit-learn asks, for those that would forget."""
     if hasattr(model, "coef_") and not hasattr(model, "_reservoir") and not learns_online(model):
-        names = " or ".join(f"solver={name!r}" for name in ONLINE)
+        names = " or ".join(f"solver={name!r}" for name in FROM_MISTAKES)
         raise AttributeError(
             "the items of `fit`, and of a model that is loaded, are not kept, and without them partial_fit with "
             f"solver={model.solver!r} would forget them; expected a model that has learned by partial_fit alone, "
@@ -102,10 +102,10 @@ def learn_online(
         random = np.random.default_rng(solver.random_state)
     else:
         random = memory.random
-        online.resume(memory.learned)
+        online.resume(memory.rows, memory.n_features)
     online.correct(random.permutation(online.n_items), solver.aggressiveness)
     model._adopt(checked)
-    model._memory = Memory(online.learned(), random, features.centre)
+    model._memory = Memory(online.rows, online.n_features, random, features.centre)
     return with_pass(model, given_weights(features, online.point().sparse_weights), 0.0)
 
 

@@ -218,6 +218,22 @@ def test_inspect_shows_the_solver_with_its_settings(tmp_path, monkeypatch):
     assert "solver = OWLQN(memory=3," in CliRunner().invoke(app, ["inspect", "m.crfqn"]).output
 
 
+@pytest.mark.parametrize("solver", ["averaged-perceptron", "passive-aggressive", "arow"])
+def test_strengths_that_a_solver_does_not_use_are_not_shown(tmp_path, monkeypatch, solver):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.txt").write_text(SPANS)
+    (tmp_path / "own.toml").write_text(
+        f'name = "n"\ntitle = "N"\n[data]\ntrain = "train.txt"\n[features]\nkind = "words"\n'
+        f'[solver]\nname = "{solver}"\n'
+    )
+    result = CliRunner().invoke(app, ["train", "own.toml", "-o", "m.crfqn"])
+    assert result.exit_code == 0, result.output
+    assert "learns from its mistakes, without a penalty" in result.output
+    assert "l1 = " not in result.output
+    assert "tol = " not in result.output
+    assert "strengths" not in result.output
+
+
 def test_rules_and_solver_of_the_command_line_are_those_of_python(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "names.conll").write_text(SPANS)

@@ -219,7 +219,7 @@ class TestIterates:
 
 
 def online_kernels_smallest_scale() -> float:
-    from crfqn.solvers.stochastic.item_kernels import SMALLEST_SCALE
+    from crfqn.solvers.stochastic.sgd_kernels import SMALLEST_SCALE
 
     return SMALLEST_SCALE
 

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from crfqn.arrays import Coords, Vector
 from crfqn.errors import InputError, ViewError
 from crfqn.objectives.objective import Objective as ObjectiveInMemory
-from crfqn.objectives.sums import Sum
 from crfqn.papers.blondel2013.fobos_kernels import (
     ETA0,
     RowData,
@@ -54,6 +53,7 @@ class FobosState(LearnedRows):
     """
 
     takes_blocks = False
+    method = "learning rows"
 
     def __init__(
         self, objective: ObjectiveInMemory, start: tuple[Coords, Vector], penalty: Penalty, share: float = 1.0
@@ -77,13 +77,10 @@ class FobosState(LearnedRows):
         self.rows.table[self.places(start[0])] = start[1]
 
     @classmethod
-    def check(cls, objective: ObjectiveInMemory | Sum) -> None:
-        """Raise ViewError for losses without margins and for offsets."""
-        part = objective.parts[0]
-        if not part.loss.has_margins:
-            raise ViewError(f"learning rows needs a loss of margins; {type(part.loss).__name__} has none")
-        if part.offset is not None:
-            raise ViewError("learning rows knows scores of the weights alone; this objective has an offset")
+    def check_loss(cls, loss: Any) -> None:
+        """Raise ViewError for losses without margins."""
+        if not loss.has_margins:
+            raise ViewError(f"{cls.method} needs a loss of margins; {type(loss).__name__} has none")
 
     def learn(self, order: NDArray[np.integer], eta0: float) -> None:
         """Take a step on each of the items `order`, with eta_t = eta0 / sqrt(t), t the steps since the start, from 1.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -71,11 +72,12 @@ class BlockFrankWolfe(Solver):
         while True:
             self.pass_over(blocks, n_passes, random)
             n_passes += 1
-            state = passed(blocks.point(), penalty, blocks)
+            state = State(blocks.point(), np.nan, np.nan, blocks.n_items, blocks.dual_value())
             if n_passes >= due:
                 due = PATIENCE * n_passes
-                state = replace(certified(state, penalty), is_step=True)
-            yield state
+                yield replace(certified(state, penalty), is_step=True)
+            else:
+                yield replace(state, certify=partial(certified, state, penalty))
 
     def pass_over(self, blocks: FrankWolfeState, n_before: int, random: np.random.Generator) -> None:
         """Take as many steps as there are items, on all of them or on those that promise most, and then steps among
@@ -99,20 +101,12 @@ class BlockFrankWolfe(Solver):
         for batch in np.array_split(np.arange(n), BATCHES):
             gaps = blocks.gaps
             total = gaps.sum()
-            chance = gaps / total if total > 0 else None
-            more, further = blocks.visit(random.choice(n, batch.size, p=chance))
+            more, further = blocks.visit(random.choice(n, batch.size, p=gaps / total if total > 0 else None))
             price, gain = price + more, gain + further
         return price, gain
 
 
-def passed(point: Point, penalty: Penalty, blocks: FrankWolfeState) -> State:
-    """Return the state after a pass, whose value waits until it is asked for."""
-    state = State(point, np.nan, np.nan, blocks.n_items, blocks.dual_value())
-    return replace(state, certify=lambda: certified(state, penalty))
-
-
 def certified(state: State, penalty: Penalty) -> State:
     """Return the state with the objective at its weights, which costs a loss-augmented decoding of all items."""
-    point = state.point
-    value = point.value + penalty.value(point.coords, point.weights)
-    return replace(state, value=value, is_screening=True, certify=None)
+    value = state.point.value + penalty.value(state.point.coords, state.point.weights)
+    return replace(state, value=value, is_screening=True)

@@ -15,7 +15,7 @@ the share of the plane y- that violates it least:
 item's planes have at each position: what several of them have in different places can be in one, and only positions
 where planes differ are scored.
 
-Shapes: as in `solvers/stochastic/perceptron_kernels.py`.
+Shapes: as in `solvers/stochastic/item_kernels.py`.
 """
 
 from typing import NamedTuple
@@ -23,16 +23,18 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import kernel, subkernel
-from crfqn.kernels.rows import add_picked, aligned_rows
+from crfqn.kernels.rows import aligned_rows
 from crfqn.kernels.viterbi import add_mask
-from crfqn.solvers.stochastic.item_kernels import largest_item
-from crfqn.solvers.stochastic.perceptron_kernels import (
-    AveragedRows,
-    best_node,
-    correct_item,
+from crfqn.solvers.stochastic.item_kernels import (
+    add_change,
+    best_labelling,
     differing_nodes,
-    label_item,
-    node_square,
+    labelling_score,
+    largest_item,
+    list_change,
+    merge_entries,
+    new_item_change,
+    score_position,
 )
 
 OPERATIONS, GAIN = 0, 1  # places in `totals`: multiplications, about, and how much the dual has risen, / l2
@@ -64,23 +66,23 @@ def item_planes(i, length, planes):
     return labels.reshape(end - begin, length), planes.shares[begin:end], planes.losses[begin:end]
 
 
-@subkernel
+@subkernel(counts=False)
 def drop_idle(n, labels, shares, losses):
     """Give up an item's planes without a share, and return how many are left of its n."""
-    kept = 0
+    n_used = 0
     for p in range(n):
         if shares[p] > 0.0:
-            if kept < p:
-                shares[kept], losses[kept] = shares[p], losses[p]
+            if n_used < p:
+                shares[n_used], losses[n_used] = shares[p], losses[p]
                 for t in range(labels.shape[1]):
-                    labels[kept, t] = labels[p, t]
-            kept += 1
-    shares[kept:n] = 0.0
-    return kept
+                    labels[n_used, t] = labels[p, t]
+            n_used += 1
+    shares[n_used:n] = 0.0
+    return n_used
 
 
-@subkernel
-def plane_of(states, n, labels, shares):
+@subkernel(counts=False)
+def place_of(states, n, labels, shares):
     """Return the place of a labelling among n planes, or one to write it to; -1 where there is none."""
     place = n if n < shares.size else -1
     for p in range(n):
@@ -94,67 +96,26 @@ def plane_of(states, n, labels, shares):
     return place
 
 
-@subkernel
-def best_plane(n, violations):
-    """Return the plane of n that violates the margin most."""
-    best = 0
-    for p in range(1, n):
-        best = p if violations[p] > violations[best] else best
-    return best
-
-
-@subkernel
-def move_share(place, away, gamma, states, loss, i, labels, shares, losses, planes):
-    """Move gamma of the share of the plane `away` of item i to a labelling, `place` being its own or free."""
-    if place == planes.n_used[i] or shares[place] == 0.0:
-        shares[place], losses[place] = 0.0, loss
-        for t in range(states.size):
-            labels[place, t] = states[t]
-        planes.n_used[i] = max(planes.n_used[i], place + 1)
-    shares[place] += gamma
-    shares[away] = shares[away] - gamma if gamma < shares[away] else 0.0
-
-
-@subkernel
+@subkernel(counts=False)
 def score_open(a, is_open, data, weights, structure, scores):
-    """Score the open positions of an item, with the loss less a constant, and return their entries: of a chain the
-    Hamming loss less 1 for all states; of a taxonomy the tree loss less half the nodes on the way to the observed
-    label, half a node for each that a label has alone."""
-    n_scored = 0
+    """Score the open positions of an item, with the loss less a constant, and return their entries; other positions
+    score 0: all planes have the same label there. The loss: of a chain the Hamming loss less 1 for all states; of a
+    taxonomy the tree loss less half the nodes on the way to the observed label, half a node for each that a label has
+    alone."""
+    n_scored, parents = 0, structure.parents
     for t in range(is_open.size):
-        if is_open[t]:
+        if not is_open[t]:
             scores[t] = 0.0
-            begin, end = data.indptr[a + t], data.indptr[a + t + 1]
-            add_picked(scores[t], weights, data.features, begin, end, data.values)
-            for k in range(0 if structure.is_chain else structure.parents.size):
-                scores[t, k] += 0.5
-            node = data.targets[a + t]
-            while node >= 0:
-                scores[t, node] -= 1.0
-                node = structure.parents[node]
-            n_scored += end - begin
+            continue
+        score_position(a + t, data, weights, scores[t])
+        for k in range(0 if structure.is_chain else parents.size):
+            scores[t, k] += 0.5
+        node = data.targets[a + t]
+        while node >= 0:
+            scores[t, node] -= 1.0
+            node = parents[node]
+        n_scored += data.indptr[a + t + 1] - data.indptr[a + t]
     return n_scored
-
-
-@subkernel
-def labelling_loss(states, targets, parents, nodes, signs):
-    """Return the loss of a labelling: half of the nodes in which its labels differ from the observed ones, which is the
-    Hamming loss of a chain and half the way from label to label in a taxonomy."""
-    total = 0.0
-    for t in range(states.size):
-        total += 0.5 * differing_nodes(states[t], targets[t], parents, nodes, signs)
-    return total
-
-
-@subkernel
-def least_and_mean(n, shares, violations):
-    """Return the plane with a share that violates the margin least, and what the distribution expects."""
-    least, expected = -1, 0.0
-    for p in range(n):
-        expected += shares[p] * violations[p]
-        if shares[p] > 0.0 and (least < 0 or violations[p] < violations[least]):
-            least = p
-    return least, expected
 
 
 @subkernel
@@ -172,19 +133,6 @@ def lattice_of(n, labels, lattice, n_there, is_open):
         for j in range(n_there[t]):
             is_there[lattice[t, j]] = False
         is_open[t] = n_there[t] > 1
-
-
-@subkernel
-def violation(states, scores, edges, is_open):
-    """Return the sum of a labelling's scores at open positions and of the edges there, which all planes share
-    elsewhere."""
-    total = 0.0
-    for t in range(states.size):
-        if is_open[t]:
-            total += scores[t, states[t]]
-        if t > 0 and (is_open[t] or is_open[t - 1]):
-            total += edges[states[t - 1], states[t]]
-    return total
 
 
 @subkernel
@@ -217,112 +165,89 @@ def label_in_lattice(lattice, n_there, scores, edges, mask, best, origin, states
 
 
 @subkernel
-def squares_of(a, to, source, data, first, changes):
-    """Return |X_i' (counts(to) - counts(source))|^2 of what `correct_item` has added to `changes`, zeros before and
-    after."""
-    total = 0.0
-    for t in range(to.size):
-        if to[t] != source[t]:
-            for e in range(data.indptr[a + t], data.indptr[a + t + 1]):
-                row = changes[data.features[e]]
-                total += row[to[t]] * row[to[t]] + row[source[t]] * row[source[t]]
-                row[to[t]] = row[source[t]] = 0.0
-        if t > 0 and (to[t] != source[t] or to[t - 1] != source[t - 1]):
-            for states in (to, source):
-                row = changes[first + states[t - 1]]
-                total += row[states[t]] * row[states[t]]
-                row[states[t]] = 0.0
-    return total
-
-
-@subkernel
-def size_of_step(lead, square, share, mass):
-    """Return gamma, and what it adds to the dual / l2; lead : violation(y+) - violation(y-); square : of the change
-    of the features."""
-    gamma = lead / (mass * square) if lead < share * mass * square else share
-    return gamma, mass * gamma * (lead - 0.5 * gamma * mass * square)
+def move_share(gamma, place, away, states, targets, parents, i, planes, change):
+    """Move gamma of the share of the plane `away` of item i to the labelling `states`, at its place or a free one. The
+    loss of a labelling is half of the nodes in which its labels differ from the observed ones, `targets`: the Hamming
+    loss of a chain, half the way from label to label in a taxonomy."""
+    labels, shares, losses = item_planes(i, states.size, planes)
+    if place == planes.n_used[i] or shares[place] == 0.0:
+        shares[place], losses[place] = 0.0, 0.0
+        for t in range(states.size):
+            labels[place, t] = states[t]
+            losses[place] += 0.5 * differing_nodes(states[t], targets[t], parents, change.nodes, change.signs)
+        planes.n_used[i] = max(planes.n_used[i], place + 1)
+    shares[place] += gamma
+    shares[away] = shares[away] - gamma if gamma < shares[away] else 0.0
 
 
 @kernel
-def improve(order, data, structure, planes, among_planes, moves, gaps, rows, changes, totals):
+def improve(order, data, structure, planes, among_planes, moves, gaps, rows, totals):
     """Take a pairwise step on each item of `order`.
 
     data : ItemData, whose weights are c_i / l2, above 0 for the items of `order`
     among_planes : whether y+ is looked for in the lattice of the planes of an item, a chain, not among all labellings
     moves : whether to take the steps, or only to measure
     gaps : float64 (I,), gap_i / l2, out; the part of it that y+ accounts for
-    rows, changes : AveragedRows without a mean, and float64 like its weights, zeros, scratch
+    rows : AveragedRows without a mean
     totals : float64 (2,), to which operations and gains are added
     """
-    weights, masses, targets, mask = rows.weights, data.weights, data.targets, structure.mask
-    parents, is_chain = structure.parents, structure.is_chain
+    weights, parents, mask = rows.weights, structure.parents, structure.mask
     n_states, width = parents.size, weights.shape[1]
-    n_edge_rows = n_states if is_chain else 0
-    n_features = weights.shape[0] - n_edge_rows
-    edges = weights[n_features:]
-    change_rows = AveragedRows(
-        changes, rows.corrections, rows.variances, rows.is_fixed, rows.pattern_of, rows.counters
-    )
-    longest, _ = largest_item(order, data)
-    most = 1
-    for i in order:
-        most = max(most, planes.first[i + 1] - planes.first[i])
-    scores, delta = aligned_rows(longest, width), aligned_rows(longest, width)
+    n_edge_rows = n_states if structure.is_chain else 0
+    edges, masked = weights[weights.shape[0] - n_edge_rows :], aligned_rows(n_edge_rows, width)
+    longest, most = largest_item(order, data)
+    scores, delta = aligned_rows(longest, width), aligned_rows(longest + 1, width)
     lattice, n_there = np.empty((longest, n_states), np.int32), np.empty(longest, np.int64)
     best, origin = np.empty((longest, n_states)), np.empty((longest, n_states), np.int64)
-    worst, masked = np.empty(longest, np.int32), aligned_rows(n_edge_rows, width)
-    violations, opened = np.empty(most + 1), np.empty(longest, np.bool_)
-    nodes, signs = np.empty(2 * n_states, np.int64), np.empty(2 * n_states)
+    most_violated, opened = np.empty(longest, np.int32), np.empty(longest, np.bool_)
+    violations = np.empty(np.max(planes.first[order + 1] - planes.first[order]) + 1 if order.size > 0 else 1)
+    change = new_item_change(longest, most, structure, rows)
     for i in order:
-        a, b = data.offsets[i], data.offsets[i + 1]
-        length, states, is_open = b - a, worst[: b - a], opened[: b - a]
+        a, b, mass = data.offsets[i], data.offsets[i + 1], data.weights[i]
+        length, states, is_open = b - a, most_violated[: b - a], opened[: b - a]
         labels, shares, losses = item_planes(i, length, planes)
+        if moves and not among_planes:
+            planes.n_used[i] = drop_idle(planes.n_used[i], labels, shares, losses)
         n = planes.n_used[i]
-        if among_planes:
-            if n < 2:
-                gaps[i] = 0.0
-                continue
-            lattice_of(n, labels, lattice, n_there, is_open)
-        else:
-            if moves:
-                n = planes.n_used[i] = drop_idle(n, labels, shares, losses)
-            is_open[:] = True
-        n_scored = score_open(a, is_open, data, weights, structure, scores)
-        open_edges = add_mask(edges, mask, masked)
-        if among_planes:
-            label_in_lattice(lattice, n_there, scores, open_edges, mask, best, origin, states)
-            totals[OPERATIONS] += width * n_scored + n * length
-        elif is_chain:
-            label_item(scores[:length], open_edges, mask, delta[:length], states)
-            totals[OPERATIONS] += width * n_scored + n_states * width * length
-        else:
-            states[0] = best_node(scores[0], parents, structure.is_label, delta[0])
-            scores[0] = delta[0]
-            totals[OPERATIONS] += width * n_scored
-        for p in range(n):
-            violations[p] = violation(labels[p], scores, edges, is_open)
-        most_violated = violation(states, scores, edges, is_open)
-        away, expected = least_and_mean(n, shares, violations)
-        gaps[i] = masses[i] * max(most_violated - expected, 0.0)
-        lead = most_violated - violations[away]
-        if not moves or lead <= 0.0:
+        if among_planes and n < 2:
+            gaps[i] = 0.0
             continue
-        place = plane_of(states, n, labels, shares)
-        if place < 0:  # no room before the next pass: the best of the planes instead
-            place = best_plane(n, violations)
-            lead = violations[place] - violations[away]
-            if lead <= 0.0:
-                continue
-            states[:] = labels[place]
-        if is_chain:
-            correct_item(a, states, labels[away], 1.0, data, parents, nodes, signs, n_features, change_rows)
-            square = squares_of(a, states, labels[away], data, n_features, changes)
+        # y+, the labelling that violates the margin most.
+        is_open[:] = True
+        if among_planes:
+            lattice_of(n, labels, lattice, n_there, is_open)
+        n_scored = score_open(a, is_open, data, weights, structure, scores)
+        item_edges = add_mask(edges, mask, masked) if structure.is_chain else edges
+        totals[OPERATIONS] += width * n_scored
+        if among_planes:
+            label_in_lattice(lattice, n_there, scores, item_edges, mask, best, origin, states)
+            totals[OPERATIONS] += n * length
         else:
-            square = node_square(a, states[0], labels[away, 0], data, parents, nodes, signs, rows)
-        gamma, gain = size_of_step(lead, square, shares[away], masses[i])
-        tau = -gamma * masses[i]
-        correct_item(a, states, labels[away], tau, data, parents, nodes, signs, n_features, rows)
-        loss = labelling_loss(states, targets[a:b], parents, nodes, signs)
-        move_share(place, away, gamma, states, loss, i, labels, shares, losses, planes)
-        totals[GAIN] += gain
+            best_labelling(scores[:length], structure, item_edges, delta, states)
+            totals[OPERATIONS] += n_edge_rows * width * length
+        # The item's gap, and y-, the plane with a share that violates it least.
+        violation, expected, away = labelling_score(states, scores, item_edges), 0.0, -1
+        for p in range(n):
+            violations[p] = labelling_score(labels[p], scores, item_edges)
+            expected += shares[p] * violations[p]
+            if shares[p] > 0.0 and (away < 0 or violations[p] < violations[away]):
+                away = p
+        gaps[i] = mass * max(violation - expected, 0.0)
+        if not moves:
+            continue
+        place = place_of(states, n, labels, shares)
+        if place < 0:  # no room before the next pass: the most violated of the planes instead
+            place = np.argmax(violations[:n])
+            violation = violations[place]
+            states[:] = labels[place]
+        lead = violation - violations[away]
+        if lead <= 0.0:
+            continue
+        # gamma, the share that moves, w -= gamma c_i / l2 X_i' (counts(y+) - counts(y-)), and what the dual gains.
+        n_entries = list_change(a, states, labels[away], data, structure, rows, change)
+        square = mass * merge_entries(n_entries, change)
+        gamma = lead / square if lead < shares[away] * square else shares[away]
+        add_change(n_entries, change, -gamma * mass, rows)
+        move_share(gamma, place, away, states, data.targets[a:b], parents, i, planes, change)
+        totals[GAIN] += mass * gamma * (lead - 0.5 * gamma * square)
         totals[OPERATIONS] += width * n_scored

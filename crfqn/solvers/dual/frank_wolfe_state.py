@@ -1,7 +1,7 @@
 """Dual variables of structured hinges: each item's distribution over its labellings, and the weights.
 
-Kept are the labellings with a share, some of the K^T of an item. The kernels (`frank_wolfe_kernels.py`) have the
-equations. Shapes: I items, N positions, F features, K states; width = K rounded up to LANES.
+Kept are the labellings with a share, its planes, some of the K^T of an item. The kernels (`frank_wolfe_kernels.py`)
+have the equations. Shapes: I items, N positions, F features, K states; width = K rounded up to LANES.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.errors import InputError, ViewError
-from crfqn.objectives.losses.structured import StructuralHinge
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.point import BasePoint
 from crfqn.objectives.sums import Sum
 from crfqn.solvers.dual.frank_wolfe_kernels import GAIN, OPERATIONS, Planes, improve
-from crfqn.solvers.stochastic.state import LearnedRows, check_structure, untouched_rows
-from crfqn.structures.taxonomy import Taxonomy
+from crfqn.solvers.stochastic.state import LearnedRows
+
+FEWEST_PLACES = 4  # of an item at first, as most have one to three planes
 
 
 class FrankWolfeState(LearnedRows):
@@ -30,6 +30,8 @@ class FrankWolfeState(LearnedRows):
     planes : Planes of each part
     """
 
+    method = "block-coordinate Frank-Wolfe"
+
     def __init__(self, owner: Objective | Sum, penalty: Any) -> None:
         if not penalty.l2 > 0 or penalty.unpenalised.size:
             raise InputError(
@@ -39,25 +41,17 @@ class FrankWolfeState(LearnedRows):
         super().__init__(owner)
         self.l2 = penalty.l2
         self.rows = self.averaged_rows(has_mean=False)
-        self._changes = untouched_rows(self.n_rows, self.width)
         self.planes = [observed_planes(part) for part in self.parts]
         self._gaps = np.full(owner.n_items, np.inf)
         self._gaps_of_planes = self._gaps.copy()
         self._masses = [part.weights / self.l2 for part in self.parts]
 
     @classmethod
-    def check(cls, objective: Objective | Sum) -> None:
-        """Raise ViewError for other losses than structured hinges, other structures and offsets."""
-        part = objective.parts[0]
-        if not part.loss.has_violations:
-            raise ViewError(
-                f"block-coordinate Frank-Wolfe needs a structured hinge; the loss is {type(part.loss).__name__}"
-            )
-        check_structure("block-coordinate Frank-Wolfe", part.loss.structure)
-        if part.offset is not None:
-            raise ViewError(
-                "block-coordinate Frank-Wolfe knows scores of the weights alone; this one has an offset"
-            )
+    def check_loss(cls, loss: Any) -> None:
+        """Raise ViewError for other losses than structured hinges, and for structures without compiled updates."""
+        if not loss.has_violations:
+            raise ViewError(f"{cls.method} needs a structured hinge; the loss is {type(loss).__name__}")
+        cls.check_structure(loss.structure)
 
     @property
     def gaps(self) -> Vector:
@@ -66,10 +60,20 @@ class FrankWolfeState(LearnedRows):
 
     def make_room(self) -> None:
         """Give items whose places are all in use as many again."""
-        self.planes = [
-            roomier(planes, np.diff(part.map.offsets)) if is_full(planes).any() else planes
-            for part, planes in zip(self.parts, self.planes, strict=True)
-        ]
+        for which, planes in enumerate(self.planes):
+            places = np.diff(planes.first)
+            is_full = planes.n_used == places
+            if not is_full.any():
+                continue
+            lengths = np.diff(self.parts[which].map.offsets)
+            first = np.concatenate([[0], np.cumsum(np.where(is_full, 2 * places, places))])
+            heads = np.concatenate([[0], np.cumsum(np.diff(first) * lengths)])
+            shares, losses = np.zeros((2, first[-1]))
+            labels = np.zeros(heads[-1], np.int32)
+            used = ranges_of(first[:-1], places)
+            shares[used], losses[used] = planes.shares, planes.losses
+            labels[ranges_of(heads[:-1], places * lengths)] = planes.labels
+            self.planes[which] = Planes(first, planes.n_used, shares, losses, heads[:-1], labels)
 
     def visit(
         self, order: NDArray[np.integer], moves: bool = True, among_planes: bool = False
@@ -85,18 +89,7 @@ class FrankWolfeState(LearnedRows):
             measured = self._gaps_of_planes if among_planes else self._gaps
             gaps = measured[self.bounds[which] : self.bounds[which + 1]]
             data = self.item_data(which)._replace(weights=self._masses[which])
-            improve(
-                items,
-                data,
-                self.item_structure,
-                planes,
-                among_planes,
-                moves,
-                gaps,
-                self.rows,
-                self._changes,
-                totals,
-            )
+            improve(items, data, self.item_structure, planes, among_planes, moves, gaps, self.rows, totals)
         if not among_planes:
             self._gaps_of_planes[self.items[order]] = self._gaps[self.items[order]]
             self.owner.n_passes += order.size / max(self.n_items, 1)
@@ -111,66 +104,32 @@ class FrankWolfeState(LearnedRows):
     @property
     def has_lattices(self) -> bool:
         """Whether steps among planes ask for less than all labellings."""
-        return not isinstance(self.structure, Taxonomy)
+        return self.item_structure.is_chain
 
     def dual_value(self) -> float:
         """Return sum_i c_i (expected L) - l2/2 ||w||^2."""
-        distances = sum(
-            float(part.weights[item_of(planes)] @ (planes.shares * planes.losses))
-            for part, planes in zip(self.parts, self.planes, strict=True)
-        )
-        return distances - 0.5 * self.l2 * float(np.einsum("fk,fk->", self.rows.weights, self.rows.weights))
+        total = -0.5 * self.l2 * float(np.einsum("fk,fk->", self.rows.weights, self.rows.weights))
+        for part, planes in zip(self.parts, self.planes, strict=True):
+            total += float(np.repeat(part.weights, np.diff(planes.first)) @ (planes.shares * planes.losses))
+        return total
 
     def point(self) -> BasePoint:
         """Return the point of the weights."""
         return self.owner.later(*self.sparse(self.rows.weights))
 
 
-FEWEST_PLACES = 4  # of an item at first, as most have one to three planes
-
-
-def observed_planes(part: Objective) -> Planes:
+def observed_planes(part: Any) -> Planes:
     """Return the observed labelling of each item with all of its share."""
     first = FEWEST_PLACES * np.arange(part.n_items + 1)
-    lengths = np.diff(part.map.offsets)
     shares, losses = np.zeros((2, first[-1]))
     shares[first[:-1]] = 1.0
     heads = FEWEST_PLACES * part.map.offsets[:-1].astype(np.int64)
     labels = np.zeros(FEWEST_PLACES * part.n_positions, np.int32)
-    labels[ranges_of(heads, lengths)] = hinge_of(part).targets
+    labels[ranges_of(heads, np.diff(part.map.offsets))] = part.loss.targets
     return Planes(first, np.ones(part.n_items, np.int64), shares, losses, heads, labels)
-
-
-def is_full(planes: Planes) -> NDArray[np.bool_]:
-    """Return which items have no place left."""
-    return planes.n_used == np.diff(planes.first)
-
-
-def item_of(planes: Planes) -> NDArray[np.intp]:
-    """Return the item of each place."""
-    return np.repeat(np.arange(planes.n_used.size), np.diff(planes.first))
 
 
 def ranges_of(begins: NDArray[np.integer], lengths: NDArray[np.integer]) -> NDArray[np.intp]:
     """Return the indices begins[i] ... begins[i] + lengths[i] - 1 of all i."""
     ends = np.cumsum(lengths)
     return np.arange(ends[-1] if ends.size else 0) + np.repeat(begins - ends + lengths, lengths)
-
-
-def roomier(planes: Planes, lengths: NDArray[np.integer]) -> Planes:
-    """Return the same planes with twice the places for items that have none left; lengths : (I,), of the items."""
-    places = np.diff(planes.first)
-    first = np.concatenate([[0], np.cumsum(np.where(is_full(planes), 2 * places, places))])
-    heads = np.concatenate([[0], np.cumsum(np.diff(first) * lengths)])
-    shares, losses = np.zeros((2, first[-1]))
-    labels = np.zeros(heads[-1], np.int32)
-    at = ranges_of(first[:-1], places)
-    shares[at], losses[at] = planes.shares, planes.losses
-    labels[ranges_of(heads[:-1], places * lengths)] = planes.labels
-    return Planes(first, planes.n_used, shares, losses, heads[:-1], labels)
-
-
-def hinge_of(part: Objective) -> StructuralHinge:
-    """Return the loss of a part."""
-    assert isinstance(part.loss, StructuralHinge)
-    return part.loss

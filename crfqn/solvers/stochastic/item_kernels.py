@@ -1,20 +1,16 @@
-"""What learning item by item takes whatever the structure: an item's entries by feature, and the lazy L1 penalty.
+"""The steps of learning item by item that do not depend on the rule: score an item, find its best labelling, and list
+what changes from one labelling to another.
 
-Tsuruoka, Tsujii and Ananiadou (2009), Figure 2. With u the penalty that every weight could have received until now and
-q_j the one that weight j has received, ApplyPenalty is
+The update rules are loops over them: perceptron, passive-aggressive learning and AROW (`perceptron_kernels.py`), and
+block Frank-Wolfe (`solvers/dual/frank_wolfe_kernels.py`). SGD needs marginals in the place of the best labelling
+(`sgd_kernels.py`).
 
-    w_j > 0:  w_j' = max(0, w_j - (u + q_j)),     w_j < 0:  w_j' = min(0, w_j + (u - q_j)),     q_j += w_j' - w_j
+The features of a taxonomy's label are those of its node and of the nodes above: what two labels have above them both
+stays. A state of a chain is a node that has none above it.
 
-An item touches the rows of its features only. All that has accrued since a row was last used is applied before its
-weights are used, so that the iterates are those of a penalty applied to all weights after every step. (In print it
-comes after the step only, and the weights of a rare feature are used without the penalty that they lack.) The quadratic
-penalty shrinks every weight in every step: it sits in the scale s: w = s v, with v, u and q in units of s.
-
-Memory: a step walks some thousand rows in no order that the processor could foresee, so weights and penalties of a row
-lie side by side, and a row is fetched while those before it are worked on.
-
-Shapes: F features, K states, width = K rounded up to LANES. An item has the positions a ... b - 1 of all, and n
-features. rates: float64 (4,), eta0, N, l1, l2.
+Shapes: F features, K states or nodes, width = K rounded up to LANES. An item has the positions a ... b - 1 of all, T of
+a chain, one of a taxonomy; its labels and states are int32 (T,), its scores float64 (T, width). Edges : (K, width) of a
+chain, (0, width) of a taxonomy.
 """
 
 from typing import NamedTuple
@@ -22,33 +18,10 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import inner, kernel, subkernel
-from crfqn.kernels.numba_internals import prefetch
-from crfqn.kernels.rows import add_picked
-from crfqn.kernels.viterbi import TransitionMask
+from crfqn.kernels.rows import add_picked, aligned_rows
+from crfqn.kernels.viterbi import TransitionMask, came_from, extend_paths
 
-STEPS, DUE, SCALE = 0, 1, 2  # places in `counters`
-ETA0, ITEMS, L1, L2 = 0, 1, 2, 3  # places in `rates`
-SMALLEST_SCALE = 1e-30
-NOTHING = 1e-300  # in the place of u = 0: infinite shares times 0 would be no number
-AHEAD = 6  # rows between the one in work and the one fetched
-WIDEST_FETCH = 256  # numbers of a row worth fetching: in longer rows the processor sees what comes next
-
-
-class LazyRows(NamedTuple):
-    """Weights with the penalties that they have received.
-
-    table : float64 (rows, 2 width), a row a feature, then a row for each state that an edge comes from: the weights v,
-        zeros up to `width`, the penalties q received, zeros
-    shares : float64 (patterns, width), 1 for a penalised weight, 0 for an unpenalised one, infinity for one that stays
-        zero
-    pattern_of : int32 (rows,), each row's pattern; pattern 0 has no unpenalised weights
-    counters : float64 (3,), steps done, accrued penalty u, scale s
-    """
-
-    table: np.ndarray
-    shares: np.ndarray
-    pattern_of: np.ndarray
-    counters: np.ndarray
+N_SEEN, N_WRONG = 0, 1  # places in `AveragedRows.counters`
 
 
 class ItemData(NamedTuple):
@@ -78,93 +51,40 @@ class ItemStructure(NamedTuple):
     is_chain: bool
 
 
-class ItemColumns(NamedTuple):
-    """Entries of one item by feature, with room for the largest item.
+class AveragedRows(NamedTuple):
+    """Weights, and what their mean lacks.
 
-    present : int64, the item's features, from the first on; behind them, in chains, the rows of the edges
-    first_of : int64, the j-th feature has the entries first_of[j] ... first_of[j + 1] - 1
-    positions, x : int32, by entry, counted from the item's first position; float64, the value, (0,) where all are 1
-    index_of : int32 (F,), -1 between uses: scratch, each feature's index in `present`
+    weights : float64 (rows, width), a row a feature, then a row for each state that an edge comes from
+    corrections : float64 (rows, width), the sum of k tau Delta; (0, width) where no mean is kept
+    variances : float64 (rows, width), those of the weights; (0, width) but for AROW
+    is_fixed, pattern_of : bool (patterns, width), weights that stay zero; int32 (rows,), each row's pattern
+    counters : float64 (2,), items seen, positions that were wrong
     """
 
-    present: np.ndarray
-    first_of: np.ndarray
-    positions: np.ndarray
-    x: np.ndarray
-    index_of: np.ndarray
+    weights: np.ndarray
+    corrections: np.ndarray
+    variances: np.ndarray
+    is_fixed: np.ndarray
+    pattern_of: np.ndarray
+    counters: np.ndarray
 
 
-@inner
-def apply_lazy_penalty_to_row(row, share, accrued):
-    """Apply the accrued penalty to one row (ApplyPenalty).
+class ItemChange(NamedTuple):
+    """The change of an item's features and edges from one labelling to another, with room for the largest item.
 
-    Both cases of the sign are added up, since the other one's is 0: a branch would become a masked store, several times
-    slower. Comparisons let NaN pass, so that a run that diverges is noticed.
+    rows, states, sizes : int64, int64 and float64, by entry: the row and the column of a weight, and its change
+    nodes, signs : int64 and float64, scratch: the nodes in which two labels differ
+    place_of, sums : int32 (rows of the weights,), -1 between uses, and float64 (rows of an item, width), zeros between
+        uses: scratch of `merge_entries`, of chains alone
     """
-    width = share.size
-    weights, received = row[:width], row[width:]
-    for k in range(width):
-        z, q, u = weights[k], received[k], accrued * share[k]
-        # Rounding may leave u - |q| a little below 0: a weight of 0 must not move for that.
-        from_above, from_below = u + q, u - q
-        from_above = 0.0 if from_above < 0.0 else from_above
-        from_below = 0.0 if from_below < 0.0 else from_below
-        positive, negative = z - from_above, z + from_below
-        positive = 0.0 if positive < 0.0 else positive
-        negative = 0.0 if negative > 0.0 else negative
-        shrunk = positive + negative
-        weights[k] = shrunk
-        received[k] = q + (shrunk - z)
 
-
-@inner
-def step_row(row, share, gradient, eta, scaled_eta):
-    """v -= scaled_eta * gradient, scaled_eta = eta / s; unpenalised weights have no scale."""
-    for k in range(share.size):
-        row[k] -= (scaled_eta if share[k] > 0.0 else eta) * gradient[k]
-
-
-@subkernel
-def apply_lazy_penalty_to_rows(chosen, rows):
-    """Apply the accrued penalty to the rows `chosen`; rows : LazyRows."""
-    table, accrued = rows.table, max(rows.counters[DUE], NOTHING)
-    for j in range(chosen.size):
-        if j + AHEAD < chosen.size and table.shape[1] <= WIDEST_FETCH:
-            prefetch(table, chosen[j + AHEAD])
-        row = chosen[j]
-        apply_lazy_penalty_to_row(table[row], rows.shares[rows.pattern_of[row]], accrued)
-
-
-@kernel
-def apply_lazy_penalty(rows):
-    """Apply the accrued penalty to every row and return to s = 1; rows : LazyRows."""
-    table, shares, pattern_of, counters = rows
-    accrued, scale, width = max(counters[DUE], NOTHING), counters[SCALE], shares.shape[1]
-    for r in range(table.shape[0]):
-        row, share = table[r], shares[pattern_of[r]]
-        apply_lazy_penalty_to_row(row, share, accrued)
-        if scale != 1.0:
-            for k in range(width):
-                factor = scale if share[k] > 0.0 else 1.0
-                row[k] *= factor
-                row[width + k] *= factor
-    counters[DUE] *= scale
-    counters[SCALE] = 1.0
-
-
-@subkernel
-def learning_rate(counters, rates):
-    """Return eta_k = eta0 / (1 + k / N) for step k, counted from 0."""
-    return rates[ETA0] / (1.0 + counters[STEPS] / rates[ITEMS])
-
-
-@subkernel
-def end_step(eta, counters, rates):
-    """u += eta l1 / N, then the quadratic penalty's proximal step, s /= 1 + eta l2 / N; returns if s is in range."""
-    counters[DUE] += eta * rates[L1] / (rates[ITEMS] * counters[SCALE])
-    counters[SCALE] /= 1.0 + eta * rates[L2] / rates[ITEMS]
-    counters[STEPS] += 1.0
-    return counters[SCALE] > SMALLEST_SCALE
+    rows: np.ndarray
+    states: np.ndarray
+    sizes: np.ndarray
+    nodes: np.ndarray
+    signs: np.ndarray
+    place_of: np.ndarray
+    sums: np.ndarray
 
 
 @subkernel
@@ -179,79 +99,146 @@ def largest_item(order, data):
 
 
 @subkernel
-def new_item_columns(most, n_edge_rows, n_features, is_binary):
-    """Return `ItemColumns` for items of up to `most` entries, and for so many rows of edges."""
-    return ItemColumns(
-        np.empty(most + n_edge_rows, np.int64), np.empty(most + 1, np.int64), np.empty(most, np.int32),
-        np.empty(0 if is_binary else most), np.full(n_features, -1, np.int32),
+def new_item_change(longest, most, structure, rows):
+    """Return an `ItemChange` for items of up to `longest` positions and `most` entries."""
+    n_nodes, n_rows, width = structure.parents.size, *rows.weights.shape
+    depth = np.ones(n_nodes, np.int64)
+    for k in range(n_nodes):
+        if structure.parents[k] >= 0:
+            depth[k] += depth[structure.parents[k]]
+    n_differing = 2 * depth.max()
+    n_entries = n_differing * most + 2 * longest
+    n_merged = min(most, n_rows) + min(2 * longest, n_nodes) if structure.is_chain else 0
+    return ItemChange(
+        np.empty(n_entries, np.int64), np.empty(n_entries, np.int64), np.empty(n_entries),
+        np.empty(n_differing, np.int64), np.empty(n_differing),
+        np.full(n_rows if structure.is_chain else 0, -1, np.int32), aligned_rows(n_merged, width),
     )  # fmt: skip
 
 
-@subkernel
-def transpose_item(a, b, data, columns):
-    """Sort the entries of the positions a ... b - 1 by feature into `columns`; returns the number of features."""
-    indptr, features, values = data.indptr, data.features, data.values
-    present, first_of, index_of = columns.present, columns.first_of, columns.index_of
+@inner
+def score_position(t, data, weights, scores):
+    """scores[k] = sum_f x_tf w_fk."""
+    for k in range(scores.size):
+        scores[k] = 0.0
+    add_picked(scores, weights, data.features, data.indptr[t], data.indptr[t + 1], data.values)
+
+
+@subkernel(counts=False)
+def best_path(scores, edges, mask, delta, states):
+    """Write the best labelling of a chain to `states`; edges : with those of `mask`, whose start and end are added
+    here; delta : float64 (more than T, width), scratch."""
+    length, n_states = scores.shape[0], edges.shape[0]
+    for t in range(length):
+        if t > 0:
+            extend_paths(delta[t - 1], edges, delta[t])
+        for k in range(delta.shape[1]):
+            delta[t, k] = scores[t, k] + (delta[t, k] if t > 0 else mask.start[k])
+    state, edges_to = 0, delta[length, :n_states]
+    for j in range(n_states):
+        edges_to[j] = mask.end[j]
+    for t in range(length - 1, -1, -1):
+        state = came_from(delta[t, :n_states], edges_to)
+        states[t] = state
+        for j in range(n_states):
+            edges_to[j] = edges[j, state]
+
+
+@inner
+def best_labelling(scores, structure, edges, delta, states):
+    """Write the best labelling of an item to `states`. The scores of a taxonomy's nodes become those of labels, sums on
+    the way from the top; edges, delta : as of `best_path`."""
+    if structure.is_chain:
+        best_path(scores, edges, structure.mask, delta, states)
+        return
+    parents, s, best = structure.parents, scores[0], -1
+    for k in range(parents.size):
+        s[k] += s[parents[k]] if parents[k] >= 0 else 0.0
+        if structure.is_label[k] and (best < 0 or s[k] > s[best]):
+            best = k
+    states[0] = best
+
+
+@subkernel(counts=False)
+def labelling_score(states, scores, edges):
+    """Return the score of a labelling; scores : of labels."""
+    total = 0.0
+    for t in range(states.size):
+        total += scores[t, states[t]]
+        if t > 0:
+            total += edges[states[t - 1], states[t]]
+    return total
+
+
+@inner
+def differing_nodes(right, wrong, parents, nodes, signs):
+    """Write the nodes that one of two labels has on its way from the top and the other has not, with the sign 1 for
+    those of `right` and -1 for those of `wrong`; returns their number."""
     n = 0
-    for e in range(indptr[a], indptr[b]):
-        f = features[e]
-        if index_of[f] < 0:
-            index_of[f], present[n], first_of[n + 1] = n, f, 0
-            n += 1
-        first_of[index_of[f] + 1] += 1
-    first_of[0] = 0
-    for j in range(n):
-        first_of[j + 1] += first_of[j]
-    # Each feature's start moves to its end; then all go back by one place.
-    for t in range(b - a):
-        for e in range(indptr[a + t], indptr[a + t + 1]):
-            j = index_of[features[e]]
-            columns.positions[first_of[j]] = t
-            if values.size > 0:
-                columns.x[first_of[j]] = values[e]
-            first_of[j] += 1
-    for j in range(n, 0, -1):
-        first_of[j] = first_of[j - 1]
-        index_of[present[j - 1]] = -1
-    first_of[0] = 0
+    while right != wrong:
+        if right > wrong:  # the lower of the two in the tree, or beside it
+            nodes[n], signs[n], right = right, 1.0, parents[right]
+        else:
+            nodes[n], signs[n], wrong = wrong, -1.0, parents[wrong]
+        n += 1
     return n
 
 
-@subkernel
-def score_item(a, b, n, data, columns, rows, scores):
-    """scores[t] = sum_f x_tf w_f for the positions t of an item, to whose n features the penalty has been applied."""
-    table, scale, x, first_of = rows.table, rows.counters[SCALE], columns.x, columns.first_of
-    for t in range(b - a):
-        for k in range(scores.shape[1]):
-            scores[t, k] = 0.0
-        add_picked(scores[t], table, data.features, data.indptr[a + t], data.indptr[a + t + 1], data.values)
-        for k in range(scores.shape[1]):
-            scores[t, k] *= scale
-    if scale == 1.0:
-        return
-    for j in range(n):  # unpenalised weights have no scale
-        row = columns.present[j]
-        share = rows.shares[rows.pattern_of[row]]
-        if rows.pattern_of[row] > 0:
-            for e in range(first_of[j], first_of[j + 1]):
-                missing, t = (1.0 - scale) * (x[e] if x.size > 0 else 1.0), columns.positions[e]
-                for k in range(share.size):
-                    scores[t, k] += missing * table[row, k] if share[k] == 0.0 else 0.0
+@inner
+def add_entry(n, row, state, size, rows, change):
+    """Append an entry to a change of `n` entries unless its weight stays zero; returns their number."""
+    if rows.is_fixed.shape[0] > 1 and rows.is_fixed[rows.pattern_of[row], state]:
+        return n
+    change.rows[n], change.states[n], change.sizes[n] = row, state, size
+    return n + 1
 
 
-@subkernel
-def learn_features(n, columns, residual, gradient, rows, eta, scaled_eta):
-    """Take a gradient step on the rows of an item's n features; residual : float64 (positions, width), of the item;
-    gradient : float64 (width,), scratch."""
-    table, chosen, first_of = rows.table, columns.present[:n], columns.first_of
-    for j in range(n):
-        if j + AHEAD < n and table.shape[1] <= WIDEST_FETCH:
-            prefetch(table, chosen[j + AHEAD])
-        for k in range(gradient.size):
-            gradient[k] = 0.0
-        add_picked(gradient, residual, columns.positions, first_of[j], first_of[j + 1], columns.x)
-        row = chosen[j]
-        step_row(table[row], rows.shares[rows.pattern_of[row]], gradient, eta, scaled_eta)
+@inner
+def list_change(a, right, wrong, data, structure, rows, change):
+    """Write Delta = Phi(x, right) - Phi(x, wrong) to `change`, of the item whose positions begin at `a`; returns the
+    number of entries. A weight of a chain may have several."""
+    n, first_edge, parents = 0, rows.weights.shape[0] - structure.parents.size, structure.parents
+    for t in range(right.size):
+        n_nodes = differing_nodes(right[t], wrong[t], parents, change.nodes, change.signs)
+        for e in range(data.indptr[a + t], data.indptr[a + t + 1] if n_nodes > 0 else data.indptr[a + t]):
+            x = data.values[e] if data.values.size > 0 else 1.0
+            for j in range(n_nodes):
+                n = add_entry(n, data.features[e], change.nodes[j], change.signs[j] * x, rows, change)
+        if t > 0 and (right[t] != wrong[t] or right[t - 1] != wrong[t - 1]):
+            n = add_entry(n, first_edge + right[t - 1], right[t], 1.0, rows, change)
+            n = add_entry(n, first_edge + wrong[t - 1], wrong[t], -1.0, rows, change)
+    return n
+
+
+@inner
+def merge_entries(n, change):
+    """Give the first of a weight's entries the sum of all, and the others 0; returns |Delta|^2."""
+    n_rows, square = 0, 0.0
+    for e in range(n if change.place_of.size > 0 else 0):
+        row = change.rows[e]
+        if change.place_of[row] < 0:
+            change.place_of[row] = n_rows
+            n_rows += 1
+        change.sums[change.place_of[row], change.states[e]] += change.sizes[e]
+    for e in range(n):
+        if n_rows > 0:
+            sums = change.sums[change.place_of[change.rows[e]]]
+            change.sizes[e], sums[change.states[e]] = sums[change.states[e]], 0.0
+        square += change.sizes[e] * change.sizes[e]
+    for e in range(n if n_rows > 0 else 0):
+        change.place_of[change.rows[e]] = -1
+    return square
+
+
+@inner
+def add_change(n, change, tau, rows):
+    """w += tau Delta; what the mean lacks grows by k tau Delta."""
+    has_mean = rows.corrections.shape[0] > 0
+    for e in range(n):
+        row, state, step = change.rows[e], change.states[e], tau * change.sizes[e]
+        rows.weights[row, state] += step
+        if has_mean:
+            rows.corrections[row, state] += rows.counters[N_SEEN] * step
 
 
 @kernel

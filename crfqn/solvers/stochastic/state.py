@@ -1,4 +1,4 @@
-"""Dense weights, a row a feature, that learn item by item: the states of SGD and perceptrons.
+"""Dense weights, a row a feature, that learn item by item, and what all such methods need of an objective.
 
 Only the rows of the features that an item has are touched, so they are kept feature by feature: the only arrays of F x
 K numbers in the library; a problem for which they are too large is refused. Shapes: I items, F features, K states, E
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,22 +23,22 @@ from crfqn.objectives.objective import MethodState, Objective
 from crfqn.objectives.point import BasePoint
 from crfqn.objectives.sums import Sum
 from crfqn.solvers.stochastic.item_kernels import (
-    ETA0,
+    N_SEEN,
+    N_WRONG,
+    AveragedRows,
     ItemData,
     ItemStructure,
-    LazyRows,
-    apply_lazy_penalty,
     count_means,
     write_means,
 )
-from crfqn.solvers.stochastic.perceptron_kernels import N_SEEN, N_WRONG, AveragedRows, correct
-from crfqn.solvers.stochastic.sgd_kernels import learn
+from crfqn.solvers.stochastic.perceptron_kernels import correct
+from crfqn.solvers.stochastic.sgd_kernels import ETA0, LazyRows, apply_lazy_penalty, learn
 from crfqn.structures.chain import Chain
 from crfqn.structures.edge_layout import EdgeLayout
 from crfqn.structures.taxonomy import Taxonomy
 
 LARGEST_BYTES = 4 * 10**9
-FREE, PAID, FORBIDDEN = 0, 1, 2
+FREE, PAID, FORBIDDEN = 0, 1, 2  # kinds of weights: without penalty, with it, and those that stay zero
 SHARES = np.array([0.0, 1.0, np.inf])  # of the penalty, for each of these kinds
 
 
@@ -50,14 +50,15 @@ class LearnedRows(MethodState):
     """
 
     takes_blocks: ClassVar[bool] = True
+    method: ClassVar[str] = "learning item by item"
     needs_labels: ClassVar[bool] = True  # one a position
 
     def __init__(self, owner: Objective | Sum) -> None:
         self.owner, parts = owner, owner.parts
         self.parts = parts
         self.n_states, self.n_features = owner.n_states, parts[0].map.n_features
-        item_weights = np.concatenate([part.weights for part in parts])
-        self.items = np.flatnonzero(item_weights > 0)
+        self.items = np.flatnonzero(np.concatenate([part.weights for part in parts]) > 0)
+        self.n_items = self.items.size
         self.bounds = np.cumsum([0, *(part.n_items for part in parts)])
         self.n_rows = self.n_features + (self.n_states if parts[0].loss.n_edges else 0)
         self.width = -(-self.n_states // LANES) * LANES
@@ -65,23 +66,29 @@ class LearnedRows(MethodState):
 
     @classmethod
     def check(cls, objective: Objective | Sum) -> None:
-        """Raise ViewError for other losses than likelihoods, other structures and offsets: the kernels know none."""
+        """Raise ViewError for losses and structures that the method cannot learn from, and for offsets."""
         part = objective.parts[0]
-        if not part.loss.has_marginals or (cls.needs_labels and not part.loss.is_convex):
-            raise ViewError(
-                f"learning item by item needs a likelihood{' of known labels' * cls.needs_labels}; "
-                f"the loss is {type(part.loss).__name__}"
-            )
-        check_structure("learning item by item", part.loss.structure)
+        cls.check_loss(part.loss)
         if part.offset is not None:
-            raise ViewError(
-                "learning item by item knows scores of the weights alone; this objective has an offset"
-            )
+            raise ViewError(f"{cls.method} knows scores of the weights alone; this objective has an offset")
 
-    @property
-    def n_items(self) -> int:
-        """The items whose weight is not 0."""
-        return self.items.size
+    @classmethod
+    def check_loss(cls, loss: Any) -> None:
+        """Raise ViewError for other losses than likelihoods, and for structures without compiled updates."""
+        if not loss.has_marginals or (cls.needs_labels and not loss.is_convex):
+            raise ViewError(
+                f"{cls.method} needs a likelihood{' of known labels' * cls.needs_labels}; "
+                f"the loss is {type(loss).__name__}"
+            )
+        cls.check_structure(loss.structure)
+
+    @classmethod
+    def check_structure(cls, structure: Any) -> None:
+        """Raise ViewError for a structure that has no compiled updates."""
+        if not isinstance(structure, (Chain, Taxonomy)):
+            raise ViewError(
+                f"{cls.method} needs a chain or a taxonomy; the structure is {type(structure).__name__}"
+            )
 
     def runs(self, order: NDArray[np.integer]) -> Iterator[tuple[int, NDArray[np.int64]]]:
         """Yield each part that has some of the items `order`, numbers below `n_items`, and its items in their order."""
@@ -91,15 +98,10 @@ class LearnedRows(MethodState):
         for which in part_of[np.sort(first)]:
             yield which, chosen[part_of == which] - self.bounds[which]
 
-    @property
-    def structure(self) -> Any:
-        """The structure of all parts."""
-        return self.parts[0].loss.structure
-
     @cached_property
     def item_structure(self) -> ItemStructure:
-        """What kernels read of the structure."""
-        structure, width = self.structure, self.width
+        """The structure of all items, as kernels read it."""
+        structure, width = self.parts[0].loss.structure, self.width
         if isinstance(structure, Taxonomy):
             no_rules = TransitionMask(np.empty((0, width)), np.zeros(width), np.zeros(width))
             return ItemStructure(structure.parents, structure.is_label, no_rules, False)
@@ -109,9 +111,8 @@ class LearnedRows(MethodState):
     def item_data(self, which: int) -> ItemData:
         """Return what kernels read of the items of a part."""
         part = self.parts[which]
-        loss = part.loss
         indptr, features, values = part.map.store.by_position()
-        return ItemData(part.map.offsets, indptr, features, values, loss.targets, part.weights)
+        return ItemData(part.map.offsets, indptr, features, values, part.loss.targets, part.weights)
 
     def averaged_rows(self, has_mean: bool = True, variance: float = 0.0) -> AveragedRows:
         """Return weights of zeros, of which a mean is kept or not, or each with a `variance` above 0."""
@@ -165,7 +166,7 @@ class LearnedRows(MethodState):
 
 
 class SGDState(LearnedRows):
-    """Weights under l1 ||w||_1 + l2/2 ||w||^2, changed by `learn` an item at a time (`sgd_kernels.py`).
+    """Weights under l1 ||w||_1 + l2/2 ||w||^2, a gradient step an item (`sgd_kernels.py`).
 
     start, unpenalised : sorted coordinates and their weights; sorted int64, coordinates without penalty
     share : of the items that the penalty and the learning rate are meant for, N = n_items / share: a sample's steps are
@@ -223,25 +224,10 @@ class SGDState(LearnedRows):
         return self.sparse(self.rows.table)
 
 
-class Learned(NamedTuple):
-    """What `PerceptronState` has learned, for more items of the same states, and perhaps of more features.
-
-    weights, corrections, variances : float64 (F + K, width) or (0, width), dense rows of features and then of labels
-    counters, n_features : float64, of items and of mistakes; F
-    """
-
-    weights: NDArray[np.float64]
-    corrections: NDArray[np.float64]
-    variances: NDArray[np.float64]
-    counters: NDArray[np.float64]
-    n_features: int
-
-
 class PerceptronState(LearnedRows):
-    """Weights, changed by `correct` an item at a time, and the mean of all that they have been, from `start` on.
+    """Weights, corrected an item at a time, and the mean of all that they have been, from `start` on.
 
-    Penalties take no part; weights outside of the objective's support stay zero (`perceptron_kernels.py`).
-    variance : above 0 for AROW, which has no mean
+    Weights outside of the objective's support stay zero. variance : above 0 for AROW, which has no mean
     """
 
     def __init__(self, owner: Objective | Sum, start: tuple[Coords, Vector], variance: float = 0.0) -> None:
@@ -261,21 +247,15 @@ class PerceptronState(LearnedRows):
         self.owner.n_passes += order.size / self.n_items
         return int(rows.counters[N_WRONG] - before)
 
-    def learned(self) -> Learned:
-        """Return all that has been learned; it is not copied."""
-        return Learned(*self.rows[:3], self.rows.counters, self.n_features)
-
-    def resume(self, learned: Learned) -> None:
-        """Go on from what was learned before, in the same arrays unless there are more features."""
-        *tables, counters, n_known = learned
-        if n_known != self.n_features:
-            for new, old in zip(self.rows[:3], tables, strict=True):
-                new[:n_known], new[self.n_features :] = old[:n_known], old[n_known:]
-            tables = [*self.rows[:3]]
-        weights, corrections, variances = tables
-        self.rows = self.rows._replace(
-            weights=weights, corrections=corrections, variances=variances, counters=counters
-        )
+    def resume(self, rows: AveragedRows, n_features: int) -> None:
+        """Go on from rows that were learned before, of the same states and perhaps of fewer features: in the same
+        arrays where there are as many."""
+        tables = rows[:3]
+        if n_features != self.n_features:
+            for new, before in zip(self.rows[:3], tables, strict=True):
+                new[:n_features], new[self.n_features :] = before[:n_features], before[n_features:]
+            tables = self.rows[:3]
+        self.rows = AveragedRows(*tables, self.rows.is_fixed, self.rows.pattern_of, rows.counters)
 
     def point(self) -> BasePoint:
         """Return the point of the mean of the weights after each item so far, of AROW the last weights; its pass waits
@@ -314,9 +294,3 @@ def check_memory(n_rows: int, width: int, n_features: int, n_states: int) -> Non
             f"this method keeps dense arrays of features x states: {n_features} x {n_states} would take "
             f"{n_bytes / 1e9:.3g} GB, and at most {LARGEST_BYTES / 1e9:g} GB are allowed; choose another solver"
         )
-
-
-def check_structure(method: str, structure: Any) -> None:
-    """Raise ViewError for a structure that has no compiled updates."""
-    if not isinstance(structure, (Chain, Taxonomy)):
-        raise ViewError(f"{method} needs a chain or a taxonomy; the structure is {type(structure).__name__}")
