@@ -159,8 +159,12 @@ def cv(
 @subcommand()
 def predict(
     model: ModelArgument,
-    input: Annotated[str, typer.Argument(help=f"A file, or - for standard input. {INPUT_FORMAT}")] = "-", *,
-    output: OutputOption = None, options: shared.PredictOptions,
+    input: Annotated[list[str] | None, typer.Argument(
+        help=f"Files, or - for standard input, the default. {INPUT_FORMAT}")] = None, *,
+    output: OutputOption = None,
+    output_dir: Annotated[Path | None, typer.Option(help="Write the labels of each input to a file of the input's "
+        "name in this folder, which is created if need be.")] = None,
+    options: shared.PredictOptions,
 ) -> None:
     """Label new items: one label a line; of sequences, a blank line after each item.
 
@@ -169,7 +173,7 @@ def predict(
     """
     from crfqn.cli.prediction import predict
 
-    predict(model, input, output, options)
+    predict(model, input or ["-"], output, output_dir, options)
 
 
 @subcommand()

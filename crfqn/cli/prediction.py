@@ -5,6 +5,7 @@ among them), which would break the lines or steer a terminal, are these written 
 """
 
 import json
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -33,24 +34,109 @@ JSON_LINES = "jsonl"
 MOST_LABELS = 10  # with their probabilities, unless the user says how many
 
 
-def predict(path: Path, source: str, output: Path | None, options: PredictOptions) -> None:
-    """Write a label a line for the items of `source`, to `output` or stdout, as they come."""
+def predict(
+    path: Path, sources: list[str], output: Path | None, output_dir: Path | None, options: PredictOptions
+) -> None:
+    """Write a label a line for the items of `sources`, as they come: to `output` or stdout, one source after the other,
+    or each to the file of its name in `output_dir`."""
+    if len(sources) > 1 or output_dir is not None:
+        _check_sources(sources, output, output_dir, options)
+    targets = [] if output_dir is None else _targets(path, sources, output_dir)
     labeller = Labeller(path, None if options.once is None else [*filter(None, options.once.split(","))])
     model = labeller.model
     _check(model, path, options)
-    if source == STANDARD_INPUT and sys.stdin is not None and sys.stdin.isatty():
+    if STANDARD_INPUT in sources and sys.stdin is not None and sys.stdin.isatty():
         say("Reading standard input; end it with Ctrl-D (Ctrl-Z on Windows).")
     format = options.format
     if options.is_text:
         if format is not None:
             raise InputError(f"--text: raw text is a format of its own; leave out --format {format}")
         format = "raw" if model.LABELS_SEQUENCES else "text"
-    input = open_input(model, path, source, format=format, encoding=options.encoding, keeps_blank=True)
-    input = input_with_dense(input, model, path, options.dense)
-    is_json = options.as_json or (options.to == JSON_LINES and input.format != JSON_LINES)
-    is_utf8 = is_json or "utf-8" in input.encoding.lower()  # as JSON always is
-    encoding = BYTES if is_utf8 else input.encoding
-    write_text(output, _predictions(labeller, input, options), encoding)
+    inputs, encodings = [], []
+    for source in sources:
+        input = open_input(model, path, source, format=format, encoding=options.encoding, keeps_blank=True)
+        inputs.append(input_with_dense(input, model, path, options.dense))
+        is_json = options.as_json or (options.to == JSON_LINES and input.format != JSON_LINES)
+        is_utf8 = is_json or "utf-8" in input.encoding.lower()  # as JSON always is
+        encodings.append(BYTES if is_utf8 else input.encoding)
+    if output_dir is None:
+        other = next((i for i, encoding in enumerate(encodings) if encoding != encodings[0]), None)
+        if other is not None:
+            first, second = inputs[0].encoding, inputs[other].encoding
+            raise InputError(
+                f"expected inputs of one encoding, got {sources[0]} in {first} and {sources[other]} in {second}; "
+                "--encoding names one for all, --output-dir DIR writes each to a file"
+            )
+        write_text(output, _joined(labeller, inputs, options), encodings[0])
+        return
+    try:
+        output_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot create the folder {output_dir}: {error.strerror or error}") from error
+    for input, target, encoding in zip(inputs, targets, encodings, strict=True):
+        write_text(target, _predictions(labeller, input, options), encoding)
+
+
+def _check_sources(
+    sources: list[str], output: Path | None, output_dir: Path | None, options: PredictOptions
+) -> None:
+    """Raise InputError for options that do not fit several inputs or a folder of outputs."""
+    n_inputs = f"{len(sources)} input{'s' * (len(sources) > 1)}"
+    if output is not None and output_dir is not None:
+        raise InputError(f"expected -o or --output-dir, got both: -o {output} --output-dir {output_dir}")
+    if output is not None:
+        raise InputError(
+            f"-o {output}: expected one input, got {len(sources)}; --output-dir DIR takes several"
+        )
+    if STANDARD_INPUT in sources:
+        where = "several" if output_dir is None else "--output-dir"
+        raise InputError(f"expected names of files with {where}, got - (standard input) in {n_inputs}")
+    if options.dense is not None and len(sources) > 1:
+        raise InputError(f"--dense {options.dense}: has the rows of one input; expected one, got {n_inputs}")
+    if output_dir is None and options.to not in (None, JSON_LINES):
+        raise InputError(
+            f"--to {options.to}: expected one input, or --output-dir DIR for a file of each, got {n_inputs}; one "
+            "after the other on standard output go labels alone, --json and --to jsonl"
+        )
+
+
+def _targets(path: Path, sources: list[str], output_dir: Path) -> list[Path]:
+    """Return the file that the labels of each source go to; InputError where one cannot be written, or would replace
+    the model, a source or the labels of another source."""
+    if output_dir.exists() and not output_dir.is_dir():
+        raise InputError(f"--output-dir {output_dir}: expected a folder, got a file")
+    targets = [output_dir / Path(source).name for source in sources]
+    origins = {os.path.realpath(source): f"the input {source}" for source in sources}
+    origins[os.path.realpath(path)] = f"the model {path}"
+    writers: dict[str, str] = {}
+    for source, target in zip(sources, targets, strict=True):
+        place = os.path.realpath(target)
+        if place in writers:
+            raise InputError(
+                f"expected inputs of different names, got {writers[place]} and {source}: both go to {target}"
+            )
+        writers[place] = source
+        if place in origins:
+            raise InputError(
+                f"{target}: expected another folder than that of {origins[place]}, which it would replace"
+            )
+        if target.is_dir():
+            raise InputError(f"{target}: expected a file or nothing there, got a folder")
+    return targets
+
+
+def _joined(labeller: Labeller, inputs: list[Input], options: PredictOptions) -> Iterator[str | bytes]:
+    """Yield what is written for one input after the other. A rewritten file may begin with a byte order mark and lack
+    the end of its last line: between two inputs the mark goes and the line ends."""
+    last: str | bytes = ""
+    for i, input in enumerate(inputs):
+        for j, text in enumerate(_predictions(labeller, input, options)):
+            if i > 0 and j == 0 and isinstance(text, str):
+                text = text.removeprefix("\ufeff")
+                if isinstance(last, str) and last and not last.endswith("\n"):
+                    yield "\n"
+            yield text
+            last = text or last
 
 
 def _predictions(labeller: Labeller, input: Input, options: PredictOptions) -> Iterator[str | bytes]:
