@@ -16,8 +16,8 @@ from crfqn.solvers.protocols import Objective, Penalty, Point, State
 from crfqn.solvers.stochastic.sgd import SGDL1, start_online
 from crfqn.solvers.stochastic.state import SGDState
 
-# Below it a fit without the epochs takes 10 to 20 ms longer, and the first one of an installation 10 s less: steps on
-# items, and the sparse curvature of the many weights that they set, are half of all kernels' compilation.
+# Below it a fit without the epochs takes a fifth longer, mostly 10 to 35 ms, and the first one of an installation 10 s
+# less: steps on items, and the sparse curvature of the many weights that they set, are half of all compilation.
 FEWEST_POSITIONS = 2500
 FEW_WEIGHTS = 1000  # metrics know how all of them depend on each other: nothing to win by a better start
 MOST_WEIGHTS = 10_000_000  # two dense numbers each, 160 MB
