@@ -285,7 +285,7 @@ def test_commands_of_benchmarks_and_studies_can_be_read(page):
             command = typer.main.get_command(own)
             if words[0] in getattr(command, "commands", {}):
                 command, arguments = command.commands[words[0]], arguments[1:]
-            command.make_context(script, [word for word in arguments if word])
+            command.make_context(script, shlex.split(" ".join(arguments)))
 
 
 @pytest.mark.parametrize("card", CARDS, ids=named)
