@@ -61,16 +61,18 @@ class WeightMatrix:
     def of(cls, entries: Entries, shape: tuple[int, int]) -> Self:
         """Return the matrix of entries in any order; those at one place are added up."""
         values, rows, columns = entries
-        order = np.lexsort((columns, rows))
-        values, rows, columns = values[order], rows[order], columns[order]
-        is_first = np.ones(rows.size, bool)
-        is_first[1:] = (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])
-        if not is_first.all():
-            firsts = np.flatnonzero(is_first)
-            values, rows, columns = np.add.reduceat(values, firsts), rows[firsts], columns[firsts]
+        places = rows.astype(np.int64) * shape[1] + columns
+        if not (places[1:] > places[:-1]).all():  # a training has them in order
+            order = np.argsort(places, kind="stable")
+            places, firsts = np.unique(places[order], return_index=True)
+            values, rows, columns = (
+                np.add.reduceat(values[order], firsts),
+                rows[order][firsts],
+                columns[order][firsts],
+            )
         row_ends = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=shape[0]))])
         dtype = np.int32 if max(*shape, values.size) <= np.iinfo(np.int32).max else np.int64
-        return cls(values, columns.astype(dtype), row_ends.astype(dtype), shape)
+        return cls(values.copy(), columns.astype(dtype), row_ends.astype(dtype), shape)
 
     @classmethod
     def of_sparse(cls, matrix: Any) -> Self:
