@@ -199,12 +199,13 @@ def inspect(
     model: ModelArgument,
     top: Annotated[int, typer.Option(min=1, help="So many weights of each label, the largest first.")] = 5,
     label: Annotated[str | None, typer.Option(help="This label, or node of the taxonomy, only.")] = None,
+    is_card: Annotated[bool, typer.Option("--card", help="Print a model card in Markdown instead.")] = False,
     as_json: shared.JsonOption = False,
 ) -> None:
     """Look into a model: its largest weights, transitions, sizes, settings and the data behind it."""
     from crfqn.cli.inspection import inspect
 
-    inspect(model, top, label, as_json=as_json)
+    inspect(model, top, label, is_card=is_card, as_json=as_json)
 
 
 @subcommand()

@@ -1,5 +1,7 @@
 """`crfqn inspect` and `crfqn report`: a model's largest weights, sizes, settings and origin; a page about it."""
 
+import re
+import shlex
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from crfqn.cli.loading import KnownItems, check_labelled, feature_names, open_in
 from crfqn.cli.output import say, to_json
 from crfqn.data.files import shown_name
 from crfqn.data.labels import label_text
+from crfqn.data.model_file import ModelFile
 from crfqn.errors import CrfqnError, InputError
 from crfqn.messages import printable
 from crfqn.model.model import Model
@@ -25,12 +28,20 @@ from crfqn.result import Status
 
 # Of the estimator's parameters, those that shape a model.
 SETTINGS = ("loss", "penalty", "l1", "l2", "solver", "tol", "stop", "max_iter")
+MOST_CARD_LABELS = 200  # in a card
 MOST_NODES = 30  # of documents' labels, in a text; JSON has all
 
 
-def inspect(path: Path, top: int, label: str | None, *, as_json: bool) -> None:
-    """Print the `top` weights of each label or node (or of one), transitions, and the facts about the model."""
-    model = _opened(path)
+def inspect(path: Path, top: int, label: str | None, *, is_card: bool, as_json: bool) -> None:
+    """Print the `top` weights of each label or node (or of one), transitions, and the facts about the model; or its
+    model card."""
+    if is_card and (as_json or label is not None):
+        other = "--json" if as_json else f"--label {label}"
+        raise InputError(
+            f"expected --card alone, which describes the whole model in Markdown, got --card {other}"
+        )
+    file = read_any(path)
+    model = _opened(file)
     weights = fitted_model(model, feature_names(model, path))
     if weights is None:
         raise InputError(
@@ -42,7 +53,11 @@ def inspect(path: Path, top: int, label: str | None, *, as_json: bool) -> None:
         if len(names) > 100:
             listed = f"{', '.join(names[:5])} and {len(names) - 5:,} more"
         raise InputError(f"{path}: the model has no label {label!r}; it has: {listed}")
-    content = _facts(model, weights, path, recipe_of(model, path))
+    recipe = recipe_of(model, path)
+    content = _facts(model, weights, path, recipe)
+    if is_card:
+        print(_card(model, file, content, recipe))
+        return
     fact_lines = _fact_lines(content)
     shown, n_left_out = list(range(len(names))), 0
     if label is not None:
@@ -86,10 +101,9 @@ def inspect(path: Path, top: int, label: str | None, *, as_json: bool) -> None:
     print("\n".join(lines))
 
 
-def _opened(path: Path) -> Any:
+def _opened(file: ModelFile) -> Any:
     """Return what a model file says of its model; the estimator itself for other kinds, solver objects, files of other
     versions and damaged ones, of which it knows what is wrong."""
-    file = read_any(path)
     solver = str(file.metadata.get("settings", {}).get("solver"))
     is_named = solver.replace("-", "").isalpha()
     is_current = file.metadata.get("crfqn_version") == crfqn.__version__
@@ -175,6 +189,70 @@ def _fact_lines(facts: dict[str, Any]) -> list[str]:
         and f"{facts['n_proved_zeros']:,} of the zeros are zero at the optimum",
     }
     return [f"{name:<10} {printable(text)}" for name, text in rows.items() if text]
+
+
+def _card(model: Any, file: ModelFile, facts: dict[str, Any], recipe: Recipe | None) -> str:
+    """Return a model card in Markdown, of what the file holds: what it does not know is left out."""
+    path, rows = Path(facts["path"]), dict(line.split(maxsplit=1) for line in _fact_lines(facts))
+    data: list[str] = []
+    if recipe is not None and recipe.data.dataset:
+        data.append(f"- dataset: {_code(recipe.data.dataset)}")
+    elif recipe is not None:
+        for part in ("train", "test", "dev"):
+            files = getattr(recipe.data, part)
+            names = [Path(name).name for name in ([files] if isinstance(files, str) else files) if name]
+            data += (
+                [f"- {part}: {', '.join(map(_code, names))}"] if names else []
+            )  # folders are the author's own
+    if facts["data_fingerprint"]:
+        data.append(f"- SHA-256 of the training data: {_code(facts['data_fingerprint'])}")
+    labels = [f"- {_code(label)}" for label in facts["labels"][:MOST_CARD_LABELS]]
+    n_others = len(facts["labels"]) - len(labels)
+    labels += [f"- {n_others:,} more"] if n_others else []
+    sizes = [f"- {name}: {rows[name]}" for name in ("features", "dense", "non-zeros") if name in rows]
+    training = [f"- {_code(name)}: {_code(value)}" for name, value in facts["settings"].items()]
+    training += [f"- {name}: {_text(rows[name])}" for name in ("status", "objective", "gap") if name in rows]
+    held_out = getattr(getattr(model, "result_", None), "held_out", None)
+    scores = [] if held_out is None else [f"- validation items: {_text(held_out)}"]
+    rows_of_path = model.training_.get("regularization_path")
+    for row in rows_of_path if isinstance(rows_of_path, list) else ():
+        if isinstance(row, dict) and row.get("is_best") and isinstance(row.get("score"), float):
+            scores.append(f"- held-out items of the path of strengths: score {row['score']:.4f}")
+    version = file.metadata.get("crfqn_version")
+    versions = [f"- model written by crfqn {_text(version)}"] if version else []
+    sections = {
+        "Labels": labels,
+        "Data": data,
+        "Size": [*sizes, f"- file: {facts['bytes']:,} bytes"],
+        "Training": training,
+        "Held-out scores": scores,
+        "Versions": [*versions, f"- card written by crfqn {crfqn.__version__}"],
+    }
+    lines = [f"# {_text(facts['recipe'] or path.stem)}"]
+    lines += ["", _text(facts["title"])] if facts["title"] else []
+    nodes = f", of a taxonomy of {facts['n_nodes']:,} nodes" if "n_nodes" in facts else ""
+    lines += ["", f"Model of kind {_code(file.kind)} with {len(facts['labels']):,} labels{nodes}."]
+    for title, entries in sections.items():
+        lines += ["", f"## {title}", "", *entries] if entries else []
+    name = printable(path.name)
+    command = f"    crfqn predict {shlex.quote(name)} FILE"
+    items = "sequences, each a list of positions" if model.LABELS_SEQUENCES else "a row of features an item"
+    python = ["import crfqn", f"model = crfqn.load({name!r})", f"labels = model.predict(X)  # X: {items}"]
+    return "\n".join(
+        [*lines, "", "## Use", "", command, "", "In Python:", "", *(f"    {line}" for line in python)]
+    )
+
+
+def _text(text: Any) -> str:
+    """Return text that Markdown shows as it is, without markup of its own."""
+    return re.sub(r"([\\`*_{}\[\]<>#|&!])", r"\\\1", printable(text))
+
+
+def _code(text: Any) -> str:
+    """Return text as a code span of Markdown, between more backticks than it has in a row."""
+    shown = printable(text)
+    fence = "`" * (1 + max(map(len, re.findall("`+", shown)), default=0))
+    return f"{fence} {shown} {fence}" if "`" in shown or not shown.strip() else f"{fence}{shown}{fence}"
 
 
 def report(
