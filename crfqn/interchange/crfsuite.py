@@ -17,6 +17,7 @@ from crfqn.data.vocabulary import UNKNOWN_VALUE, Vocabulary
 from crfqn.errors import InputError, warn_caller
 from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.storage import restore
+from crfqn.messages import shorten
 from crfqn.model.content import LARGEST_WEIGHT, Entries
 from crfqn.model.crfsuite_model import NAME, encode, read_crfsuite
 from crfqn.model.sequences import SequenceModel
@@ -55,8 +56,8 @@ def write(
     feature_names : list of str, optional
         Names of the columns of a model that was trained on matrices without names.
     lossy : bool, default False
-        Leave out, with a warning, what the format cannot hold: rules on first and last labels, and how names are made
-        if that is unknown.
+        Leave out, with a warning, what the format cannot hold: rules on first and last labels, `once`, and how names
+        are made if that is unknown.
 
     Raises
     ------
@@ -89,6 +90,10 @@ def named_weights(
     lost = []
     if fitted.rules_ is not None and not (fitted.rules_.start.all() and fitted.rules_.end.all()):
         lost.append("rules on the first and the last labels of items")
+    if fitted.once:
+        lost.append(
+            f"the rule that labels form at most one run in an item, once={shorten(list(fitted.once))}"
+        )
     attributes: dict[str, str] = {}  # and the names of the features that they stand for
     unknown: list[str] = []
     for name, start in ((vocabulary.names[f], vocabulary.value_starts[f]) for f in used.tolist()):

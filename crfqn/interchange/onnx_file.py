@@ -27,6 +27,7 @@ from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.multiclass import MulticlassClassifier
 from crfqn.estimators.taxonomy import TaxonomyCRF
 from crfqn.interchange.crfsuite import refuse_bigram_weights
+from crfqn.messages import shorten
 from crfqn.model.items import ItemModel
 from crfqn.model.labels import TreeSpace
 from crfqn.model.model import Model
@@ -81,6 +82,11 @@ def graph_of(model: Any, dtype: str = "float32", input: str = "dense") -> Any:
         if value not in allowed:
             raise InputError(f"{name}: expected one of {allowed}, got {value!r}")
     fitted: Model = model._fitted
+    if isinstance(fitted, SequenceModel) and fitted.once:
+        raise InputError(
+            f"onnx: the graph has no place for the rule once={shorten(list(fitted.once))}; with `model.model_ = "
+            "model.model_.with_once([])` before, it is written without"
+        )
     classes = fitted.classes_
     if classes.dtype.kind == "O" and not all(isinstance(label, str) for label in classes):
         raise InputError("onnx: expected labels of one type, strings or numbers, got both")

@@ -116,7 +116,7 @@ class SequenceModel(Model):
             if f"{BIGRAMS}_weight" in file.arrays
             else None,
             scheme=settings.get("scheme"),
-            once=_stored_once(file, settings),
+            once=_read_once(file, settings),
         )
 
     def add_to(self, content: ModelContent) -> None:
@@ -125,6 +125,12 @@ class SequenceModel(Model):
         add_matrix(content, "edge", self.edges.csr, FROM, TO)
         add_labels(content, self.classes_)
         add_rules(content, self.rules_)
+        settings = content.metadata.get("settings", {})
+        if self.once != tuple(_stored_once(settings) or ()):  # by `with_once`
+            constraints = settings.get("constraints")
+            if isinstance(constraints, dict):
+                constraints = constraints | {"once": None}
+            content.metadata["settings"] = settings | {"once": [*self.once], "constraints": constraints}
         tables = [NODE]
         if self.bigrams is not None:
             tables.append(BIGRAMS)
@@ -501,11 +507,15 @@ def single_run_rules(
     return SpanRules(type_of, continues), unknown
 
 
-def _stored_once(file: ModelFile, settings: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the labels of single runs that a training was given; ModelFileError for what is no list."""
+def _stored_once(settings: dict[str, Any]) -> Any:
+    """Return the labels of single runs among the settings of a training, None where it was given none."""
     once, constraints = settings.get("once"), settings.get("constraints")
-    if once is None and isinstance(constraints, dict):
-        once = constraints.get("once")
+    return constraints.get("once") if once is None and isinstance(constraints, dict) else once
+
+
+def _read_once(file: ModelFile, settings: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the labels of single runs that a training was given; ModelFileError for what is no list."""
+    once = _stored_once(settings)
     if once is not None and not isinstance(once, list):
         raise ModelFileError(f"{file.path}: once: expected a list of labels, got {describe(once)}")
     return tuple(once or ())

@@ -214,6 +214,18 @@ class TestWriting:
         assert found.probability(["B-N", "I-N", "O"]) > 0.0
         assert found.tag(X[0]) == model.predict(X)[0]
 
+    def test_labels_that_occur_once_are_not_dropped_without_a_word(self, tmp_path):
+        model = ChainCRF(l1=0.01, once=["A"]).fit([[{"w": "x"}, {"w": "y"}]] * 2, [["A", "B"]] * 2)
+        with pytest.raises(InputError, match=r"crfsuite: .* at most one run in an item, once=\['A'\]"):
+            interchange.write(model, tmp_path / "m.crfsuite")
+        assert not [*tmp_path.iterdir()]
+        with pytest.warns(UserWarning, match="lost: the rule that labels form at most one run"):
+            interchange.write(model, tmp_path / "m.crfsuite", lossy=True)
+        interchange.write(model, tmp_path / "m.json")
+        assert interchange.read(tmp_path / "m.json").once == ["A"]
+        model.model_ = model.model_.with_once([])
+        interchange.write(model, tmp_path / "free.crfsuite")
+
     def test_transitions_stay_forbidden_whatever_the_features(self, tmp_path):
         X, y = (
             [[{"a": 1}, {"b": 1}], [{"b": 1}, {"a": 1}], [{"a": 1}, {"a": 1}]],

@@ -121,6 +121,14 @@ def test_wrong_options(options, message, tmp_path):
         interchange.write(MODELS["nothing learnt"](), tmp_path / "m.onnx", **options)
 
 
+def test_labels_that_occur_once_are_refused(tmp_path):
+    model = ChainCRF(l1=0.01, once=["A"]).fit([[["x"], ["y"]]] * 2, [["A", "B"]] * 2)
+    with pytest.raises(InputError, match=r"onnx: the graph has no place for the rule once=\['A'\]"):
+        interchange.write(model, tmp_path / "m.onnx")
+    model.model_ = model.model_.with_once([])
+    interchange.write(model, tmp_path / "m.onnx")
+
+
 def test_other_models_are_refused(tmp_path):
     with pytest.raises(InputError, match="got a MultilabelRanker"):
         interchange.write(MultilabelRanker(), tmp_path / "m.onnx")

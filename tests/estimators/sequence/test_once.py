@@ -111,6 +111,22 @@ def test_the_rule_is_kept_by_files_and_taggers(tmp_path):
     assert tagger.tag(X[0]) == expected[0]
     assert tagger.tag_items(X, once=[]) == [*model.predict(X, once=[])]
     assert tagger.nbest(X[0], 1)[0][0] == expected[0]
+    for once in ([], ["c"]):
+        changed = Model.open(tmp_path / "model.crfqn").with_once(once)
+        changed.save(tmp_path / "changed.crfqn")
+        expected = [*model.predict(X, once=once)]
+        for again in (Model.open(tmp_path / "changed.crfqn"), load(tmp_path / "changed.crfqn")):
+            assert [*again.predict(X)] == expected
+
+
+def test_another_rule_replaces_that_of_the_constraints_in_a_file(tmp_path):
+    rng = np.random.default_rng(5)
+    model = weighted(rng, ["a", "b"], constraints=Transitions(once=["a"]))
+    model.save(tmp_path / "model.crfqn")
+    assert Model.open(tmp_path / "model.crfqn").once == ("a",)
+    Model.open(tmp_path / "model.crfqn").with_once(["b"]).save(tmp_path / "changed.crfqn")
+    again = load(tmp_path / "changed.crfqn")
+    assert (again.once, again.constraints.once, again.model_.once) == (["b"], None, ("b",))
 
 
 def test_a_search_that_is_held_up_takes_another_label_in(monkeypatch):
