@@ -25,6 +25,7 @@ from crfqn.data.labels import (
 )
 from crfqn.data.model_file import ModelFile, narrowed
 from crfqn.data.schemes import LabelSpan, find_scheme
+from crfqn.data.token_rows import Rows
 from crfqn.data.vocabulary import Pairs, Vocabulary
 from crfqn.errors import InputError, ModelFileError
 from crfqn.messages import describe, shorten
@@ -345,7 +346,8 @@ class SequenceModel(Model):
         n = None if n is None else check_number(n)
         model, X = self.with_once(once), list(X) if isinstance(X, Iterator) else X
         encoded, items = NUMPY.encode(self, X), NUMPY.open(self, X, known, warns=False)
-        (states, _), labels = model._best(items), self._labels
+        rows, (states, _), labels = rows_of(encoded), model._best(items), self._labels
+        dense = encoded.dense if self.n_dense_ else None
         marginals = items.marginals() if self.has_probabilities else None
         explained: list[list[Explanation]] = []
         for item, (first, last) in enumerate(pairwise(items.offsets.tolist())):
@@ -360,7 +362,7 @@ class SequenceModel(Model):
                 if other is None or rival is None:
                     of_item.append(unrivalled(labels[state], p[state]))
                     continue
-                terms = self._difference(encoded, first, best, rival)
+                terms = self._difference(rows, dense, first, best, rival)
                 of_item.append(terms.explain(labels[state], p[state], labels[other], p[other], n))
             explained.append(of_item)
         return explained
@@ -379,14 +381,17 @@ class SequenceModel(Model):
         except InputError:  # no labelling keeps all rules
             return None
 
-    def _difference(self, encoded: Any, first: int, best: list[int], other: list[int]) -> Terms:
-        """Return the terms of the score of an item's labelling minus that of another one; first: its first position."""
-        rows, terms, labels, edges = rows_of(encoded), Terms(), self._labels, self.edges.dense()
+    def _difference(
+        self, rows: Rows, dense: Vector | None, first: int, best: list[int], other: list[int]
+    ) -> Terms:
+        """Return the terms of the score of an item's labelling minus that of another one; first: its first position;
+        dense: the rows of a dense block, (N, D)."""
+        terms, labels, edges = Terms(), self._labels, self.edges.dense()
         for s, (state, rival) in enumerate(zip(best, other, strict=True)):
             if state != rival:
                 terms.add(s, FEATURE_TERM, self._named_terms(rows, first + s, [state], [rival]))
-                if self.n_dense_:
-                    terms.add(s, DENSE, self._dense_terms(encoded.dense[first + s], [state], [rival]))
+                if dense is not None:
+                    terms.add(s, DENSE, self._dense_terms(dense[first + s], [state], [rival]))
             for sign, path in ((1.0, best), (-1.0, other)):
                 if s == 0 or best[s - 1 : s + 1] == other[s - 1 : s + 1]:
                     continue
