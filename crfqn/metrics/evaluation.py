@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import chain, compress
 from operator import eq
 from typing import Any
@@ -43,8 +43,8 @@ class ChunkScores:
     @property
     def every(self) -> LabelMetrics:
         """The scores of all types together."""
-        n_given = sum(row.support for row in self.types)
-        return LabelMetrics("all", self.precision, self.recall, self.f1, n_given)
+        n_true = sum(row.support for row in self.types)
+        return LabelMetrics("all", self.precision, self.recall, self.f1, n_true)
 
 
 @dataclass(frozen=True)
@@ -91,41 +91,41 @@ class LabelCounts:
     in the `scheme`, by default in the one that fits the labels (`fitting_schemes`)."""
 
     def __init__(self, scheme: Scheme | str | None = None) -> None:
-        self._is_given = scheme is not None
-        self._schemes = [find_scheme(scheme)] if scheme is not None else fitting_schemes([])
+        self._has_scheme = scheme is not None
+        self._schemes = fitting_schemes([]) if scheme is None else [find_scheme(scheme)]
         self._n_items = self._n_right_items = 0
-        self._labels = _LabelTable()
+        self.true: Counter[str] = Counter()
+        self._predicted: Counter[str] = Counter()
+        self._right: Counter[str] = Counter()
         # By type, for each scheme that the labels so far may be of.
         self._spans: dict[str, dict[str, SpanCounts]] = {scheme.name: {} for scheme in self._schemes}
 
-    def add(self, given: Sequence[Labels], predicted: Sequence[Labels]) -> None:
+    def add(self, true: Sequence[Labels], predicted: Sequence[Labels]) -> None:
         """Add items: a sequence of labels for each, equally long in both; InputError for other lengths."""
-        if [*map(len, given)] != [*map(len, predicted)]:
+        if [*map(len, true)] != [*map(len, predicted)]:
             raise InputError("given and predicted labels have different lengths")
-        self._n_items += len(given)
-        self._n_right_items += sum([*a] == [*b] for a, b in zip(given, predicted, strict=True))
-        self._labels.add([*chain.from_iterable(given)], [*chain.from_iterable(predicted)])
-        if not self._is_given:
-            self._schemes = fitting_schemes(self._labels.names)
-        for scheme in self._schemes if any(map(len, given)) else ():
+        self._n_items += len(true)
+        self._n_right_items += sum([*a] == [*b] for a, b in zip(true, predicted, strict=True))
+        columns = [*chain.from_iterable(true)], [*chain.from_iterable(predicted)]
+        self.true.update(columns[0])
+        self._predicted.update(columns[1])
+        self._right.update(compress(columns[0], map(eq, *columns)))
+        if not self._has_scheme:
+            self._schemes = fitting_schemes({*self.true, *self._predicted})
+        for scheme in self._schemes if columns[0] else ():
             spans = self._spans[scheme.name]
-            for kind, count in span_counts(given, predicted, scheme=scheme, strict=False).items():
+            for kind, count in span_counts(true, predicted, scheme=scheme, strict=False).items():
                 spans[kind] = sum_counts([count, *([spans[kind]] if kind in spans else [])])
 
     @property
     def scheme(self) -> Scheme | None:
         """The scheme of the labels so far; None for labels of no scheme."""
-        is_known = self._schemes and (self._is_given or self._labels.names - {OUTSIDE})
+        is_known = self._schemes and (self._has_scheme or {*self.true, *self._predicted} - {OUTSIDE})
         return self._schemes[0] if is_known else None
-
-    @property
-    def given(self) -> set[str]:
-        """The true labels."""
-        return set(self._labels.given)
 
     def scores(self) -> Scores:
         """Return the scores of all items; InputError if they have no positions."""
-        n_positions = self._labels.given.total()
+        n_positions = self.true.total()
         if not n_positions:
             raise InputError("no labelled positions to compare with")
         chunks = None
@@ -136,82 +136,52 @@ class LabelCounts:
         return Scores(
             n_items=self._n_items,
             n_positions=n_positions,
-            accuracy=self._labels.right.total() / n_positions,
+            accuracy=self._right.total() / n_positions,
             item_accuracy=self._n_right_items / self._n_items,
-            labels=self._labels.scores(),
+            labels=_label_scores(self.true, self._predicted, self._right),
             chunks=chunks,
         )
 
 
-class _LabelTable:
-    """Per label: the number of true, predicted and correctly predicted positions."""
-
-    def __init__(self) -> None:
-        self.given: Counter[str] = Counter()
-        self.predicted: Counter[str] = Counter()
-        self.right: Counter[str] = Counter()
-
-    @property
-    def names(self) -> set[str]:
-        return {*self.given, *self.predicted}
-
-    def add(self, given: Labels, predicted: Labels) -> None:
-        """Add labels, one predicted for each given one."""
-        self.given.update(given)
-        self.predicted.update(predicted)
-        self.right.update(compress(given, map(eq, given, predicted)))
-
-    def scores(self) -> list[LabelMetrics]:
-        return [
-            LabelMetrics.of(name, SpanCounts(self.given[name], self.predicted[name], self.right[name]))
-            for name in sorted(self.names)
-        ]
+def _label_scores(true: Counter[str], predicted: Counter[str], right: Counter[str]) -> list[LabelMetrics]:
+    """Return the scores of each label by the numbers of its true, predicted and correctly predicted cases."""
+    return [
+        LabelMetrics.of(name, SpanCounts(true[name], predicted[name], right[name]))
+        for name in sorted({*true, *predicted})
+    ]
 
 
-def score_documents(given: Labels, predicted: Labels, taxonomy: LabelTree | None = None) -> Scores:
-    """Compare predicted with given labels, one an item; InputError for none, or a given one that is no node."""
-    _check_items(given, predicted, "labels")
-    if taxonomy is not None:
-        taxonomy.nodes_of(given)  # or an error that names the unknown ones
-    table = _LabelTable()
-    table.add(given, predicted)
-    hierarchy = None
-    if taxonomy is not None:
-        labels = given, predicted, taxonomy
-        levels = level_accuracy(*labels).tolist()
-        hierarchy = HierarchyScores(
-            *hierarchical_precision_recall_f1(*labels),
-            lca_f1=lca_f1_score(*labels),
-            tree_induced_error=tree_induced_error(*labels),
-            level_accuracy=[None if np.isnan(accuracy) else accuracy for accuracy in levels],
-        )
-    return _item_scores(table, len(given), table.right.total(), hierarchy)
+def score_documents(true: Labels, predicted: Labels, taxonomy: LabelTree | None = None) -> Scores:
+    """Compare predicted with true labels, one an item; InputError for none, or a true one that is no node."""
+    scores = score_sets([{label} for label in true], [{label} for label in predicted], "labels")
+    if taxonomy is None:
+        return scores
+    taxonomy.nodes_of(true)  # or an error that names the unknown ones
+    labels = true, predicted, taxonomy
+    levels = level_accuracy(*labels).tolist()
+    hierarchy = HierarchyScores(
+        *hierarchical_precision_recall_f1(*labels),
+        lca_f1=lca_f1_score(*labels),
+        tree_induced_error=tree_induced_error(*labels),
+        level_accuracy=[None if np.isnan(accuracy) else accuracy for accuracy in levels],
+    )
+    return replace(scores, hierarchy=hierarchy)
 
 
-def score_sets(given: Sequence[Iterable[str]], predicted: Sequence[Iterable[str]]) -> Scores:
-    """Compare predicted with given label sets; the accuracy is the share of the items whose set is right as a whole."""
-    _check_items(given, predicted, "label sets")
-    table, n_right = _LabelTable(), 0
-    for known, labels in ((set(a), set(b)) for a, b in zip(given, predicted, strict=True)):
-        table.given.update(known)
-        table.predicted.update(labels)
-        table.right.update(known & labels)
-        n_right += known == labels
-    return _item_scores(table, len(given), n_right)
-
-
-def _check_items(given: Sequence[Any], predicted: Sequence[Any], noun: str) -> None:
-    if len(given) != len(predicted):
-        raise InputError(f"given and predicted {noun} have different lengths")
-    if not given:
-        raise InputError("no labelled items to compare with")
-
-
-def _item_scores(
-    table: _LabelTable, n_items: int, n_right: int, hierarchy: HierarchyScores | None = None
+def score_sets(
+    true: Sequence[Iterable[str]], predicted: Sequence[Iterable[str]], noun: str = "label sets"
 ) -> Scores:
-    share, labels = n_right / n_items, table.scores()
-    return Scores(n_items=n_items, accuracy=share, item_accuracy=share, labels=labels, hierarchy=hierarchy)
+    """Compare predicted with true label sets; the accuracy is the share of the items whose set is right as a whole."""
+    if len(true) != len(predicted):
+        raise InputError(f"given and predicted {noun} have different lengths")
+    if not true:
+        raise InputError("no labelled items to compare with")
+    columns = [[*map(set, true)], [*map(set, predicted)]]
+    n_true, n_predicted = (Counter(chain.from_iterable(sets)) for sets in columns)
+    n_right = Counter(chain.from_iterable(map(set.intersection, *columns)))
+    share = sum(map(eq, *columns)) / len(true)
+    labels = _label_scores(n_true, n_predicted, n_right)
+    return Scores(n_items=len(true), accuracy=share, item_accuracy=share, labels=labels)
 
 
 class Spelling:
@@ -227,36 +197,38 @@ class Spelling:
         for text in self.label_of:
             self._text_of.setdefault(number_of(text), text)
 
-    def text(self, label: Any) -> str:
-        """Return a label as text."""
-        text = label_text(label)
-        if text in self.label_of:
-            return text
-        is_number = self._has_numbers or isinstance(label, (int, float))
-        return self._text_of.get(number_of(text) if is_number else text, text)
-
     def texts(self, item: Any) -> Any:
         """Return an item's labels as text: one, or a list of them."""
-        is_one = isinstance(item, str) or not isinstance(item, Iterable)
-        return self.text(item) if is_one else [*map(self.text, item)]
+        if not isinstance(item, str) and isinstance(item, Iterable):
+            return [*map(self.texts, item)]
+        text = label_text(item)
+        if text in self.label_of:
+            return text
+        is_number = self._has_numbers or isinstance(item, (int, float))
+        return self._text_of.get(number_of(text) if is_number else text, text)
+
+    def check_known(self, labels: Iterable[str]) -> None:
+        """Raise InputError where none of the labels is one of the model's."""
+        distinct = dict.fromkeys(labels)
+        if distinct and self.label_of.keys().isdisjoint(distinct):
+            raise InputError(unknown_labels(distinct, self.label_of))
 
 
 def known_labels(model: Any, labels: Iterable[Any]) -> list[Any]:
-    """Return the labels of items as the model has them; None for an item with one that it has not."""
-    spelling = Spelling(model.classes_)
+    """Return the labels of items as the model has them; None for an item with a label that the model does not have."""
+    spelling, known = Spelling(model.classes_), []
     label_of = spelling.label_of
-
-    def known(item: Any) -> Any:
-        texts = spelling.texts(item)
+    for texts in map(spelling.texts, labels):
         if isinstance(texts, str):
-            return label_of.get(texts)
-        return [label_of[label] for label in texts] if all(label in label_of for label in texts) else None
-
-    return [known(item) for item in labels]
+            known.append(label_of.get(texts))
+        else:
+            is_known = all(text in label_of for text in texts)
+            known.append([label_of[text] for text in texts] if is_known else None)
+    return known
 
 
 def log_likelihood(model: Any, inputs: Any, labels: Sequence[Any]) -> float:
-    """Return sum over items of log p(given labels | item), in nats; -inf if a label is not one of the model's."""
+    """Return sum over items of log p(true labels | item), in nats; -inf if a label is not one of the model's."""
     known = known_labels(model, labels)
     if any(item is None for item in known):
         return -np.inf
@@ -265,34 +237,25 @@ def log_likelihood(model: Any, inputs: Any, labels: Sequence[Any]) -> float:
 
 def predict_labels(model: Any, inputs: Any) -> list[Any]:
     """Return the labels of each item as text: a list of them for sequences, and where an item may have several."""
-    if model.RANKS_LABELS:
-        return [list(map(label_text, labels)) for labels in model.predict_sets(inputs)]
-    labels = model.predict(inputs)
-    if model.LABELS_SEQUENCES:
+    labels = model.predict_sets(inputs) if model.RANKS_LABELS else model.predict(inputs)
+    if model.RANKS_LABELS or model.LABELS_SEQUENCES:
         return [list(map(label_text, item)) for item in labels]
     return list(map(label_text, labels))
 
 
-def _check_known(spelling: Spelling, given: Iterable[str]) -> None:
-    """Raise InputError where the model knows none of the given labels."""
-    distinct = dict.fromkeys(given)
-    if distinct and spelling.label_of.keys().isdisjoint(distinct):
-        raise InputError(unknown_labels(distinct, spelling.label_of))
-
-
-def score(model: Any, inputs: Any, given: Sequence[Any]) -> Scores:
-    """Return the scores of the model's predictions for `inputs` against the given labels."""
-    return score_parts(model, [(given, predict_labels(model, inputs))])
+def score(model: Any, inputs: Any, true: Sequence[Any]) -> Scores:
+    """Return the scores of the model's predictions for `inputs` against the true labels."""
+    return score_parts(model, [(true, predict_labels(model, inputs))])
 
 
 def score_parts(model: Any, parts: Iterable[tuple[Sequence[Any], list[Any]]]) -> Scores:
-    """Return the scores of predicted labels against given ones, of parts (given, predicted); labels alone are kept."""
+    """Return the scores of parts of a data set, each true and predicted labels; only labels are kept."""
     spelling = Spelling(model.classes_)
     if model.LABELS_SEQUENCES:
         counts = LabelCounts(model.scheme)
-        for known, labels_of_part in parts:
-            counts.add([*map(spelling.texts, known)], labels_of_part)
-        _check_known(spelling, counts.given)
+        for true_part, predicted_part in parts:
+            counts.add([*map(spelling.texts, true_part)], predicted_part)
+        spelling.check_known(counts.true)
         return counts.scores()
     names: dict[Any, Any] = {}  # each label is kept once
     true: list[Any] = []
@@ -303,11 +266,11 @@ def score_parts(model: Any, parts: Iterable[tuple[Sequence[Any], list[Any]]]) ->
             texts = (label if isinstance(label, str) else tuple(label) for label in spelled)
             column += [names.setdefault(text, text) for text in texts]
     if model.RANKS_LABELS:
-        _check_known(spelling, chain.from_iterable(true))
+        spelling.check_known(chain.from_iterable(true))
         return score_sets(true, predicted)
     tree = getattr(model, "tree_", None)
     if tree is None:
-        _check_known(spelling, true)
+        spelling.check_known(true)
     elif model.taxonomy is None:  # made of labels: another label is a miss, no mistake
         tree = extend_taxonomy(tree, true, model.separator)
     return score_documents(true, predicted, tree)

@@ -16,11 +16,9 @@ Shapes: I items.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +30,8 @@ from crfqn.metrics.spans import PrecisionRecallF1
 from crfqn.taxonomy.labels import PathLabels
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy
 from crfqn.taxonomy.tree import LabelTree
+
+T = TypeVar("T")
 
 
 def hierarchical_precision_recall_f1(
@@ -84,13 +84,8 @@ def hierarchical_precision_recall_f1(
     Canadian AI 2006.
     """
     paths = compare_paths(y_true, y_pred, taxonomy, sample_weight, separator)
-    return _averaged(
-        paths.n_shared - paths.has_root,
-        paths.n_predicted - paths.has_root,
-        paths.n_true - paths.has_root,
-        paths.weights,
-        average,
-    )
+    counts = [n - paths.has_root for n in (paths.n_shared, paths.n_predicted, paths.n_true)]
+    return _averaged(counts, paths.weights, average)
 
 
 def lca_precision_recall_f1(
@@ -131,30 +126,20 @@ def lca_precision_recall_f1(
     classification: a unified view and novel approaches. Data Mining and Knowledge Discovery 29, 2015.
     """
     paths = compare_paths(y_true, y_pred, taxonomy, sample_weight, separator)
-    return _averaged(
-        np.ones_like(paths.n_shared),
-        paths.n_predicted - paths.n_shared + 1,
-        paths.n_true - paths.n_shared + 1,
-        paths.weights,
-        average,
-    )
+    n_below = [n - paths.n_shared for n in (paths.n_shared, paths.n_predicted, paths.n_true)]
+    return _averaged([n + 1 for n in n_below], paths.weights, average)
 
 
 def _averaged(
-    n_shared: NDArray[np.int64],
-    n_predicted: NDArray[np.int64],
-    n_true: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    average: str,
+    counts: Sequence[NDArray[np.int64]], weights: NDArray[np.float64], average: str
 ) -> PrecisionRecallF1:
-    """Return precision, recall and F1 of sets of these sizes, one pair of sets an item."""
+    """Return precision, recall and F1 of sets by the numbers of shared, predicted and true elements of each item."""
     if average not in ("micro", "macro"):
         raise InputError(f"average: expected 'micro' or 'macro', got {describe(average)}")
-    counts = np.stack([n_shared, n_predicted, n_true]).astype(np.float64)
+    table = np.stack(counts).astype(np.float64)
     if average == "micro":
-        counts, weights = (counts * weights).sum(axis=1, keepdims=True), np.ones(1)
-    are_empty = counts.sum(axis=0) == 0
-    shared, predicted, true = counts + are_empty  # which makes the ratios of two empty sets 1
+        table, weights = (table * weights).sum(axis=1, keepdims=True), np.ones(1)
+    shared, predicted, true = table + (table.sum(axis=0) == 0)  # so that the ratios of two empty sets are 1
     parts = (shared, predicted), (shared, true), (2 * shared, predicted + true)
     ratios = [np.divide(*part, out=np.zeros_like(part[1]), where=part[1] > 0) for part in parts]
     return PrecisionRecallF1(*(float(np.average(ratio, weights=weights)) for ratio in ratios))
@@ -168,9 +153,7 @@ def _score(measure: Callable[..., PrecisionRecallF1], part: str) -> Callable[...
         return getattr(measure(*labels, **options), part)
 
     score.__name__ = score.__qualname__ = measure.__name__.replace("precision_recall_f1", f"{part}_score")
-    score.__doc__ = (
-        f"The {part} of `{measure.__name__}`, which has the same parameters and errors, as a float."
-    )
+    score.__doc__ = f"Return the {part} of `{measure.__name__}`, which has the same parameters and errors."
     # scikit-learn looks here for `sample_weight`.
     score.__signature__ = inspect.signature(measure).replace(return_annotation="float")  # type: ignore[attr-defined]
     return score
@@ -219,11 +202,9 @@ def level_accuracy(
     return accuracies
 
 
-@dataclass(frozen=True, eq=False)
-class ComparedPaths:
-    """Numbers of nodes, (I,), on the paths from the top to the true and predicted node, both ends included, and on
-    both. `has_root`: all begin with the taxonomy's only top; one made up from labels has none, as others could
-    differ."""
+class ComparedPaths(NamedTuple):
+    """Numbers of nodes, (I,), on the paths from the top to the true and to the predicted node, both ends included, and
+    on both paths. `has_root`: all paths begin with the only top of a taxonomy that was given."""
 
     tree: LabelTree
     n_shared: NDArray[np.int64]
@@ -237,41 +218,34 @@ def compare_paths(
     y_true: Any, y_pred: Any, taxonomy: Any, sample_weight: Any, separator: str
 ) -> ComparedPaths:
     """Find the nodes of the labels in the taxonomy and compare their paths; O(I depth) time and memory."""
-    with _errors_in("y_true"):
-        true = PathLabels.of(y_true, separator)
-    with _errors_in("y_pred"):
-        predicted = PathLabels.of(y_pred, separator)
-    if true.names.size != predicted.names.size:
+    true, predicted = _of_both(lambda y: PathLabels.of(y, separator), y_true, y_pred)
+    n_items = true.names.size
+    if n_items != predicted.names.size:
         raise InputError(
-            f"expected as many predictions as true labels, got {predicted.names.size} and {true.names.size}"
+            f"expected as many predictions as true labels, got {predicted.names.size} and {n_items}"
         )
-    if not true.names.size:
+    if not n_items:
         raise InputError("expected at least one label to score, got none")
-    weights = check_item_weights(sample_weight, true.names.size)
+    weights = check_item_weights(sample_weight, n_items)
     # Objects, so that numbers beside strings do not become strings.
     names = np.concatenate([true.names.astype(object), predicted.names.astype(object)])
     tree = open_taxonomy(taxonomy, PathLabels(names, true.form or predicted.form), separator)
     is_rows = true.is_rows or predicted.is_rows
-    with _errors_in("y_true"):
-        true_nodes = find_nodes(tree, true.names, taxonomy, is_rows)
-    with _errors_in("y_pred"):
-        predicted_nodes = find_nodes(tree, predicted.names, taxonomy, is_rows)
-    ancestors = tree.ancestors()
-    n_shared = ancestors[true_nodes].multiply(ancestors[predicted_nodes]).sum(axis=1)
-    lengths = tree.depths.astype(np.int64) + 1
-    return ComparedPaths(
-        tree=tree,
-        n_shared=np.asarray(n_shared, np.int64),
-        n_predicted=lengths[predicted_nodes],
-        n_true=lengths[true_nodes],
-        weights=np.ones(true.names.size) if weights is None else weights,
-        has_root=taxonomy is not None and np.count_nonzero(tree.depths == 0) == 1,
-    )
+    nodes = _of_both(lambda labels: find_nodes(tree, labels.names, taxonomy, is_rows), true, predicted)
+    ancestors, lengths = tree.ancestors(), tree.depths.astype(np.int64) + 1
+    n_shared = np.asarray(ancestors[nodes[0]].multiply(ancestors[nodes[1]]).sum(axis=1), np.int64)
+    weights = np.ones(n_items) if weights is None else weights
+    # A taxonomy that is made of the labels has no root: other labels could lie under another top.
+    has_root = taxonomy is not None and np.count_nonzero(tree.depths == 0) == 1
+    return ComparedPaths(tree, n_shared, lengths[nodes[1]], lengths[nodes[0]], weights, has_root)
 
 
-@contextmanager
-def _errors_in(name: str) -> Iterator[None]:
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from error
+def _of_both(function: Callable[[Any], T], true: Any, predicted: Any) -> tuple[T, T]:
+    """Return the function's values of true and predicted labels; an InputError names those that it is about."""
+    values = []
+    for name, labels in (("y_true", true), ("y_pred", predicted)):
+        try:
+            values.append(function(labels))
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from error
+    return values[0], values[1]

@@ -23,9 +23,8 @@ from crfqn.errors import InputError
 from crfqn.messages import describe
 from crfqn.structures.span_rules import SpanRules, Spans
 
-BYTES = 256  # how many numbers a byte has
 ROLES = OUTSIDE, BEGIN, INSIDE, END, SINGLE
-SOME = "x"  # the type of labels that only their roles part
+SOME = "x"  # a type of spans, where only the roles of labels matter
 
 
 class LabelCodes(NamedTuple):
@@ -79,8 +78,8 @@ def check_label_pair(true: list[Any], predicted: list[Any], distinct: Iterable[A
 
 
 def _codes(items: list[Any], numbers: dict[Any, int], n_positions: int) -> NDArray[np.int32]:
-    """Return the numbers of all labels; as bytes first, which are made faster than any array."""
-    if len(numbers) <= BYTES:
+    """Return the numbers of all labels, through bytes where they fit, which is faster than any array."""
+    if len(numbers) <= 256:
         with suppress(ValueError):  # a number that is no byte
             octets = bytes(map(numbers.__getitem__, chain.from_iterable(items)))
             return np.frombuffer(octets, np.uint8).astype(np.int32)
@@ -116,32 +115,37 @@ def span_rules(scheme: Scheme, labels: list[Any]) -> tuple[SpanRules, list[str]]
 
 
 def read_spans(codes: LabelCodes, scheme: Scheme, strict: bool) -> tuple[Spans, Spans, list[str]]:
-    """Return the true spans, the predicted ones, and the names of their types; if `strict` those alone that the scheme
-    writes so: whose first label may open a span, and whose last may close it. InputError as `span_rules`."""
+    """Return the true spans, the predicted ones, and the names of their types; with `strict` only the spans whose first
+    label may open a span and whose last label may close one. InputError as `span_rules`."""
     rules, types = span_rules(scheme, codes.labels)
     offsets = np.append(codes.starts, codes.true.size)
-    spans = [rules.find(labels, offsets) for labels in (codes.true, codes.predicted)]
+    columns = codes.true, codes.predicted
+    true, predicted = (rules.find(labels, offsets) for labels in columns)
     if not strict:
-        return spans[0], spans[1], types
-    role_of = np.array([ROLES.index(scheme.parse(label).role) for label in codes.labels], np.int64)
-    # by whether a span of the same type touches this one there, and by the role
-    opens, closes = np.zeros((2, 2, len(ROLES)), bool)
-    whole = scheme.roles(1, True, True)[0]  # of a span between others of its type
-    for touches, neighbour in enumerate((BORDER, Tag(whole, SOME))):
-        for role in scheme.letters:
-            opens[touches, ROLES.index(role)] = scheme.allows(neighbour, Tag(role, SOME))
-            closes[touches, ROLES.index(role)] = scheme.allows(Tag(role, SOME), neighbour)
+        return true, predicted, types
+    # Whether a label may open or close a span, where no span of its type touches this one there (0), or one does (1).
+    whole = Tag(scheme.roles(1, True, True)[0], SOME)  # a span between others of its type
+    tags = [Tag(scheme.parse(label).role, SOME) for label in codes.labels]
+    opens, closes = (
+        np.array(
+            [
+                [scheme.allows(*pair[::step]) for pair in ((side, tag) for tag in tags)]
+                for side in (BORDER, whole)
+            ]
+        )
+        for step in (1, -1)
+    )
     is_first = np.zeros(codes.true.size + 1, bool)
     is_first[offsets] = True
-    written = []
-    for labels, (starts, stops, kinds) in zip((codes.true, codes.predicted), spans, strict=True):
+    strict_spans = []
+    for labels, (starts, stops, kinds) in zip(columns, (true, predicted), strict=True):
         type_of = np.append(rules.type_of[labels], -1)
         touches_before = ~is_first[starts] & (type_of[starts - 1] == kinds)
         touches_behind = ~is_first[stops] & (type_of[stops] == kinds)
-        is_written = opens[touches_before.astype(np.intp), role_of[labels[starts]]]
-        is_written &= closes[touches_behind.astype(np.intp), role_of[labels[stops - 1]]]
-        written.append(Spans(starts[is_written], stops[is_written], kinds[is_written]))
-    return written[0], written[1], types
+        is_legal = opens[touches_before.astype(np.intp), labels[starts]]
+        is_legal &= closes[touches_behind.astype(np.intp), labels[stops - 1]]
+        strict_spans.append(Spans(starts[is_legal], stops[is_legal], kinds[is_legal]))
+    return strict_spans[0], strict_spans[1], types
 
 
 def same_borders(true: Spans, predicted: Spans) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

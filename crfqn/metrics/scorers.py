@@ -18,16 +18,7 @@ from sklearn.metrics import make_scorer
 from crfqn.data.schemes import Scheme, find_scheme
 from crfqn.errors import InputError
 from crfqn.messages import describe
-from crfqn.metrics.hierarchy import (
-    hierarchical_f1_score,
-    hierarchical_precision_score,
-    hierarchical_recall_score,
-    lca_f1_score,
-    lca_precision_score,
-    lca_recall_score,
-    level_accuracy,
-    tree_induced_error,
-)
+from crfqn.metrics import hierarchy
 from crfqn.metrics.label_arrays import encode_pair
 from crfqn.metrics.spans import (
     AVERAGES,
@@ -40,33 +31,27 @@ from crfqn.metrics.spans import (
 from crfqn.taxonomy.reading import extend_taxonomy
 from crfqn.taxonomy.tree import LabelTree
 
+MEASURES = "f1", "precision", "recall"
 SCORES: dict[str, Callable[..., float]] = {
-    "hierarchical_f1": hierarchical_f1_score,
-    "hierarchical_precision": hierarchical_precision_score,
-    "hierarchical_recall": hierarchical_recall_score,
-    "lca_f1": lca_f1_score,
-    "lca_precision": lca_precision_score,
-    "lca_recall": lca_recall_score,
-    "tree_induced_error": tree_induced_error,
-}
-
-AVERAGED = {
-    "f1": sklearn.metrics.f1_score,
-    "precision": sklearn.metrics.precision_score,
-    "recall": sklearn.metrics.recall_score,
-    "jaccard": sklearn.metrics.jaccard_score,
+    **{
+        f"{kind}_{measure}": getattr(hierarchy, f"{kind}_{measure}_score")
+        for kind in ("hierarchical", "lca")
+        for measure in MEASURES
+    },
+    "tree_induced_error": hierarchy.tree_induced_error,
 }
 LABEL_SCORES: dict[str, Callable[..., float]] = {
     "accuracy": sklearn.metrics.accuracy_score,
     "balanced_accuracy": sklearn.metrics.balanced_accuracy_score,
     "matthews_corrcoef": sklearn.metrics.matthews_corrcoef,
     **{
-        f"{name}_{average}": partial(score, average=average, zero_division=0)
-        for name, score in AVERAGED.items()
+        f"{measure}_{average}": partial(
+            getattr(sklearn.metrics, f"{measure}_score"), average=average, zero_division=0
+        )
+        for measure in (*MEASURES, "jaccard")
         for average in ("micro", "macro", "weighted")
     },
 }
-MEASURES = "f1", "precision", "recall"
 SPAN_SCORES = {
     f"span_{measure}" + ("" if average == AVERAGES[0] else f"_{average}"): (measure, average)
     for average in AVERAGES
@@ -162,13 +147,9 @@ class OwnTreeScorer:
     separator: str = "/"
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-        owner, tree = (
-            estimator,
-            None,
-        )  # the fitted estimator with a taxonomy, perhaps inside a search or a pipeline
-        while owner is not None and not isinstance(
-            getattr(owner, "tree_", None), LabelTree
-        ):  # as of decision trees
+        # The estimator with a taxonomy may be inside a search or a pipeline; decision trees have another `tree_`.
+        owner, tree = estimator, None
+        while owner is not None and not isinstance(getattr(owner, "tree_", None), LabelTree):
             steps = getattr(owner, "steps", None)
             owner = steps[-1][1] if steps else getattr(owner, "best_estimator_", None)
         if owner is not None:
@@ -192,16 +173,8 @@ def _made_scorer(name: str, taxonomy: Any, separator: str) -> Callable[..., floa
     return make_scorer(_accuracy_at_level, level=int(level), **settings)
 
 
-def _accuracy_at_level(
-    y_true: Any,
-    y_pred: Any,
-    taxonomy: Any = None,
-    *,
-    level: int,
-    sample_weight: Any = None,
-    separator: str = "/",
-) -> float:
-    accuracies = level_accuracy(y_true, y_pred, taxonomy, sample_weight=sample_weight, separator=separator)
+def _accuracy_at_level(y_true: Any, y_pred: Any, *, level: int, **options: Any) -> float:
+    accuracies = hierarchy.level_accuracy(y_true, y_pred, **options)
     if level > accuracies.size:
         raise InputError(f"level_accuracy: expected a level from 1 to {accuracies.size}, got {level}")
     return float(accuracies[level - 1])

@@ -1,15 +1,13 @@
-"""Scores of label sequences: spans by their type, chunks as the shared tasks of CoNLL count them, and positions.
+"""Scores of label sequences: of spans by type, of chunks as the shared tasks of CoNLL count them, and of positions.
 
-A span counts as found if its first position, its last and its type are right. Two readings of labels that are wrong in
-their scheme, such as an I of IOB2 that continues nothing:
+A span counts as found if its first position, its last position and its type are right. Labels that break the rules of
+their scheme, such as an I of IOB2 that continues nothing, are read in one of two ways:
 
-- strict: they are no spans, neither given nor predicted ones;
+- strict: they form no spans, neither true nor predicted ones;
 - lenient: a span begins where a label does not continue the one before, as the tasks' program `conlleval` counts.
 
-Chunks are the lenient reading of `O` (outside), `B-<type>` (first of a chunk) and `I-<type>` (in a chunk): one begins
-at every B, and at an I that begins an item or stands behind an O or another type. So one definition serves IOB2, where
-every chunk begins with B, IOB1, where B only parts neighbours of one type, and labels that are wrong in both.
-
+Chunks are the spans of the labels O, B-<type> and I-<type> in lenient reading, which is the same for IOB1 and IOB2: a
+chunk begins at every B, and at an I that begins an item or follows an O or another type.
 Shapes: I items, N positions, K labels or types.
 """
 
@@ -43,10 +41,7 @@ class PrecisionRecallF1(NamedTuple):
 
 @dataclass(frozen=True)
 class SpanCounts:
-    """The number of true, predicted and correctly predicted spans.
-
-    precision, recall and f1 are in [0, 1]; a ratio without cases (0/0) is 0, as in conlleval.
-    """
+    """The number of true, predicted and correctly predicted spans; a ratio 0/0 is 0, as in conlleval."""
 
     n_true: int
     n_predicted: int
@@ -101,12 +96,12 @@ def span_counts(
     scheme : str or Scheme
         "IOB1", "IOB2" ("BIO"), "IOE1", "IOE2", "BIOES" ("IOBES"), "BILOU", "BMES".
     strict : bool, default True
-        Whether only spans count that the scheme writes so; otherwise labels that are wrong in it have spans, too.
+        Whether labels that break the rules of the scheme form no spans; with False they are read leniently.
 
     Returns
     -------
     dict
-        The types that were given or predicted, sorted; labels that are a letter alone have the type "".
+        By type, for the types that are true or predicted, sorted; a label that is a letter alone has the type "".
 
     Raises
     ------
@@ -126,17 +121,11 @@ def span_counts(
     {'NP': SpanCounts(n_true=1, n_predicted=1, n_right=1)}
     """
     true, predicted, types = read_spans(encode_pair(y_true, y_pred), find_scheme(scheme), strict)
-    ours, theirs = same_borders(true, predicted)
-    right = true.types[ours][true.types[ours] == predicted.types[theirs]]
-    counts = (
-        np.bincount(types_of_spans, minlength=len(types))
-        for types_of_spans in (true.types, predicted.types, right)
-    )
-    return {
-        name: SpanCounts(*map(int, row))
-        for name, *row in zip(types, *counts, strict=True)
-        if row[0] or row[1]
-    }
+    in_true, in_predicted = same_borders(true, predicted)
+    right = true.types[in_true][true.types[in_true] == predicted.types[in_predicted]]
+    columns = [np.bincount(kinds, minlength=len(types)) for kinds in (true.types, predicted.types, right)]
+    counts = zip(types, *(column.tolist() for column in columns), strict=True)
+    return {name: SpanCounts(*row) for name, *row in counts if row[0] or row[1]}
 
 
 def span_precision_recall_f1(
@@ -147,8 +136,8 @@ def span_precision_recall_f1(
     Parameters and errors as in `span_counts`, and
 
     average : {"micro", "macro", "weighted"}, default "micro"
-        "micro" sums the counts of all types; "macro" is the mean of the types' own precisions, recalls and F1s, and
-        "weighted" the mean weighted by how many spans of the type are given. Without any span all are 0.
+        "micro" sums the counts of all types; "macro" is the mean over the types, and "weighted" the mean weighted by
+        the number of true spans of the type. Without any span all are 0.
 
     Examples
     --------
@@ -191,22 +180,7 @@ def check_average(average: str) -> None:
 
 
 def chunk_counts(y_true: Any, y_pred: Any) -> dict[str, SpanCounts]:
-    """Count chunks by their type.
-
-    Parameters
-    ----------
-    y_true, y_pred : list of I label sequences
-        Equally long, item by item. A flat list of N labels is taken as one item.
-
-    Returns
-    -------
-    dict
-        The types that were given or predicted, sorted; `B` and `I` without a type have the type "".
-
-    Raises
-    ------
-    InputError (a ValueError)
-        No positions, lengths that differ (the item is named), labels that are none of O, B, I, B-..., I-....
+    """Count chunks by their type: `span_counts` of IOB labels in lenient reading, with the same parameters and errors.
 
     References
     ----------
@@ -219,12 +193,12 @@ def chunk_counts(y_true: Any, y_pred: Any) -> dict[str, SpanCounts]:
 def chunk_precision_recall_f1(y_true: Any, y_pred: Any, *, average: str = "micro") -> PrecisionRecallF1:
     """Return precision, recall and F1 of all chunks, as conlleval's line for all types has them (divided by 100).
 
-    Parameters and errors as in `chunk_counts`; `average` as in `span_precision_recall_f1`.
+    Parameters and errors as in `span_precision_recall_f1`.
 
     Examples
     --------
-    >>> found = chunk_precision_recall_f1([["B-NP", "I-NP", "O", "B-VP"]], [["B-NP", "I-NP", "B-NP", "I-VP"]])
-    >>> found.recall, round(found.precision, 3)
+    >>> scores = chunk_precision_recall_f1([["B-NP", "I-NP", "O", "B-VP"]], [["B-NP", "I-NP", "B-NP", "I-VP"]])
+    >>> scores.recall, round(scores.precision, 3)
     (1.0, 0.667)
     """
     return span_precision_recall_f1(y_true, y_pred, average=average, **IOB)
@@ -232,7 +206,7 @@ def chunk_precision_recall_f1(y_true: Any, y_pred: Any, *, average: str = "micro
 
 def chunk_f1_score(y_true: Any, y_pred: Any, *, average: str = "micro") -> float:
     """Return the F1 of `chunk_precision_recall_f1`, which has the same parameters and errors."""
-    return chunk_precision_recall_f1(y_true, y_pred, average=average).f1
+    return span_precision_recall_f1(y_true, y_pred, average=average, **IOB).f1
 
 
 def token_accuracy(y_true: Any, y_pred: Any) -> float:
@@ -242,7 +216,7 @@ def token_accuracy(y_true: Any, y_pred: Any) -> float:
 
 
 def sequence_accuracy(y_true: Any, y_pred: Any) -> float:
-    """Return the share of the items with all labels right, those without positions left out; as `token_accuracy`."""
+    """Return the share of items with all labels right, without those of no positions; otherwise as `token_accuracy`."""
     codes = encode_pair(y_true, y_pred)
     wrong = (codes.true != codes.predicted).astype(int)
     return float((np.add.reduceat(wrong, codes.starts) == 0).mean())
@@ -268,10 +242,9 @@ def token_confusion(y_true: Any, y_pred: Any) -> Confusion:
     """
     codes = encode_pair(y_true, y_pred)
     order = sorted(range(len(codes.labels)), key=codes.labels.__getitem__)
-    place = np.argsort(order)
-    return Confusion(
-        [codes.labels[n] for n in order], _counted(place[codes.true], place[codes.predicted], len(order))
-    )
+    rank = np.argsort(order)
+    labels = [codes.labels[n] for n in order]
+    return Confusion(labels, _pair_counts(rank[codes.true], rank[codes.predicted], len(order)))
 
 
 def span_confusion(y_true: Any, y_pred: Any, *, scheme: str | Scheme, strict: bool = True) -> Confusion:
@@ -281,40 +254,38 @@ def span_confusion(y_true: Any, y_pred: Any, *, scheme: str | Scheme, strict: bo
     span, the last column true spans at borders without a predicted one.
     """
     true, predicted, types = read_spans(encode_pair(y_true, y_pred), find_scheme(scheme), strict)
-    ours, theirs = same_borders(true, predicted)
-    missed, extra = np.delete(true.types, ours), np.delete(predicted.types, theirs)
+    in_true, in_predicted = same_borders(true, predicted)
+    missed, extra = np.delete(true.types, in_true), np.delete(predicted.types, in_predicted)
     nothing = len(types)
-    rows = np.concatenate([true.types[ours], missed, np.full(extra.size, nothing)])
-    columns = np.concatenate([predicted.types[theirs], np.full(missed.size, nothing), extra])
-    return Confusion([*types, NO_SPAN], _counted(rows, columns, nothing + 1))
+    rows = np.concatenate([true.types[in_true], missed, np.full(extra.size, nothing)])
+    columns = np.concatenate([predicted.types[in_predicted], np.full(missed.size, nothing), extra])
+    return Confusion([*types, NO_SPAN], _pair_counts(rows, columns, nothing + 1))
 
 
-def _counted(rows: NDArray[Any], columns: NDArray[Any], n: int) -> NDArray[np.int64]:
+def _pair_counts(rows: NDArray[Any], columns: NDArray[Any], n: int) -> NDArray[np.int64]:
     return np.bincount(rows * n + columns, minlength=n * n).reshape(n, n)
 
 
 def span_report_dict(
     y_true: Any, y_pred: Any, *, scheme: str | Scheme, strict: bool = True
 ) -> dict[str, dict[str, float | int]]:
-    """Return precision, recall, f1-score and support (given spans) of each type, and of "micro avg" and the others.
+    """Return precision, recall, f1-score and support (true spans) of each type, and of "micro avg" and the others.
 
     Parameters and errors as in `span_counts`.
     """
-    return {
-        row.label: dict(zip(HEADINGS, _cells(row), strict=True))
-        for row in _report_rows(span_counts(y_true, y_pred, scheme=scheme, strict=strict))
-    }
+    counts = span_counts(y_true, y_pred, scheme=scheme, strict=strict)
+    rows = {name: (*count.ratios, count.n_true) for name, count in counts.items()}
+    support = sum(count.n_true for count in counts.values())
+    rows |= {f"{average} avg": (*averaged(counts, average), support) for average in AVERAGES}
+    return {name: dict(zip(HEADINGS, row, strict=True)) for name, row in rows.items()}
 
 
 def span_report(
     y_true: Any, y_pred: Any, *, scheme: str | Scheme, strict: bool = True, digits: int = 3
 ) -> str:
-    """Return a table of precision, recall, F1 and support (given spans) by type, and their averages.
+    """Return a table of precision, recall, F1 and support (true spans) by type, and their averages.
 
-    Parameters and errors as in `span_counts`, and
-
-    digits : int, default 3
-        Digits behind the point.
+    Parameters and errors as in `span_counts`; `digits` (int, default 3) is the number of digits after the point.
 
     Examples
     --------
@@ -328,25 +299,15 @@ def span_report(
     macro avg         0.250   0.500     0.333        2
     weighted avg      0.250   0.500     0.333        2
     """
-    rows = _report_rows(span_counts(y_true, y_pred, scheme=scheme, strict=strict))
-    width = max(len(row.label) for row in rows)
-    widths = [max(len(heading), digits + 2) for heading in HEADINGS]
-    lines = ["  ".join([" " * width, *(h.rjust(n) for h, n in zip(HEADINGS, widths, strict=True))])]
-    for row in rows:
-        if row.label == f"{AVERAGES[0]} avg":
-            lines.append("")
-        *ratios, support = _cells(row)
-        cells = [f"{ratio:.{digits}f}" for ratio in ratios] + [str(support)]
-        shown = [cell.rjust(n) for cell, n in zip(cells, widths, strict=True)]
-        lines.append("  ".join([row.label.ljust(width), *shown]))
+    rows = span_report_dict(y_true, y_pred, scheme=scheme, strict=strict)
+    table: list[tuple[str, ...]] = [("", *HEADINGS)]
+    for name, row in rows.items():
+        *ratios, support = row.values()
+        table.append((name, *(f"{ratio:.{digits}f}" for ratio in ratios), str(support)))
+    widths = [max(map(len, rows)), *(max(len(heading), digits + 2) for heading in HEADINGS)]
+    lines = []
+    for name, *cells in table:
+        numbers = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
+        lines += [""] if name == "micro avg" else []
+        lines.append("  ".join([name.ljust(widths[0]), *numbers]))
     return "\n".join(lines)
-
-
-def _report_rows(counts: dict[str, SpanCounts]) -> list[LabelMetrics]:
-    support = sum(count.n_true for count in counts.values())
-    types = [LabelMetrics.of(name, count) for name, count in counts.items()]
-    return types + [LabelMetrics(f"{mean} avg", *averaged(counts, mean), support) for mean in AVERAGES]
-
-
-def _cells(row: LabelMetrics) -> tuple[float, float, float, int]:
-    return row.precision, row.recall, row.f1, row.support
