@@ -11,7 +11,7 @@ from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError
 from crfqn.messages import printable
-from crfqn.model.explanations import TRANSITION, Explanation, Term
+from crfqn.model.explanations import Explanation
 from crfqn.model.opening import MODELS, model_of, read_any
 from crfqn.model.texts import cut_text
 from crfqn.report.facts import fitted_model
@@ -47,7 +47,10 @@ def explain(
         for _, _, found in input.parts(lambda seen: [*_items(model, seen.X, _words(seen.data), n)]):
             items += found or []
     if as_json:
-        print(to_json([item | {"explanation": _json(item["explanation"])} for item in items]))
+        for item in items:
+            one = item["explanation"]
+            item["explanation"] = [each.to_json() for each in one] if isinstance(one, list) else one.to_json()
+        print(to_json(items))
     else:
         print("\n\n".join("\n".join(_table(item)) for item in items))
 
@@ -85,10 +88,6 @@ def _items(model: Any, X: Any, shown: list[Any], n: int) -> Iterator[dict[str, A
         yield item | {"explanation": explained}
 
 
-def _json(explained: Any) -> Any:
-    return [one.to_json() for one in explained] if isinstance(explained, list) else explained.to_json()
-
-
 def _table(item: dict[str, Any]) -> Iterator[str]:
     """Yield the lines of a table: a line a position, or one line for a single item."""
     explained, words = item["explanation"], item.get("tokens", [])
@@ -97,10 +96,12 @@ def _table(item: dict[str, Any]) -> Iterator[str]:
     rows = [("", "label", "", "runner-up", "", "difference", "because of")]
     for t, one in enumerate(explained):
         word = words[t] if t < len(words) else str(t)
+        both = one.probability, one.runner_up_probability
+        probabilities = ["" if p is None else f"{p:.3f}" for p in both]
         rows.append((
-            _short(word), _short(label_text(one.label)), _probability(one.probability),
+            _short(word), _short(label_text(one.label)), probabilities[0],
             "-" if one.runner_up is None else _short(label_text(one.runner_up)),
-            _probability(one.runner_up_probability), f"{one.difference:+.2f}", ", ".join(_reasons(one, t)),
+            probabilities[1], f"{one.difference:+.2f}", ", ".join(_reasons(one, t)),
         ))  # fmt: skip
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
@@ -112,21 +113,11 @@ def _reasons(explained: Explanation, t: int) -> Iterator[str]:
     """Yield the terms in words; those of another position with its distance."""
     for term in explained.terms:
         where = "" if term.position in (None, t) else f" at {(term.position or 0) - t:+d}"
-        yield f"{_short(_name(term), 60)}{where} {term.value:+.2f}"
+        yield f"{_short(term.text, 60)}{where} {term.value:+.2f}"
     if explained.rest:
         yield f"others {explained.rest:+.2f}"
-
-
-def _name(term: Term) -> str:
-    if term.kind == TRANSITION:
-        return " -> ".join(map(label_text, term.name))
-    return term.name if isinstance(term.name, str) else f"{term.kind} {term.name}"
 
 
 def _short(text: Any, most: int = MOST_LETTERS) -> str:
     text = printable(str(text))
     return text if len(text) <= most else f"{text[: most - 3]}..."
-
-
-def _probability(p: float | None) -> str:
-    return "" if p is None else f"{p:.3f}"

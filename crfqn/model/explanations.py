@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from crfqn.data.labels import label_text
+
 FEATURE, TRANSITION, DENSE, CONSTANT = "feature", "transition", "dense", "constant"  # kinds of terms
 
 
@@ -24,6 +26,13 @@ class Term(NamedTuple):
     kind: str
     name: Any
     value: float
+
+    @property
+    def text(self) -> str:
+        """The name as text: a feature's, `A -> B` of a transition, `dense 3` of a column."""
+        if self.kind == TRANSITION:
+            return " -> ".join(map(label_text, self.name))
+        return self.name if isinstance(self.name, str) else f"{self.kind} {self.name}"
 
 
 class Explanation(NamedTuple):

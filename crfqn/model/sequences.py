@@ -323,7 +323,13 @@ class SequenceModel(Model):
         ]
 
     def explain(
-        self, X: Any, n: int | None = 5, known: Any = None, *, once: Collection[Any] | None = None
+        self,
+        X: Any,
+        n: int | None = 5,
+        known: Any = None,
+        *,
+        once: Collection[Any] | None = None,
+        positions: Sequence[Collection[int]] | None = None,
     ) -> list[list[Explanation]]:
         """Return for each position of each item what decided between its label and the runner-up.
 
@@ -337,6 +343,8 @@ class SequenceModel(Model):
         X, known, once : as of `predict`
         n : int >= 1 or None, default 5
             So many terms, the largest in size; their rest is summed up. None: all.
+        positions : of each item those to explain, in ascending order, optional
+            By default all. Each takes O(K^2) for every position of the item.
 
         Raises
         ------
@@ -353,7 +361,8 @@ class SequenceModel(Model):
         for item, (first, last) in enumerate(pairwise(items.offsets.tolist())):
             best, of_item = states[first:last].tolist(), []
             ranks = items.chain.best_by_state(items.scores[item]) if marginals is None else marginals[item]
-            for t, state in enumerate(best):
+            for t in range(len(best)) if positions is None else positions[item]:
+                state = best[t]
                 p = [None] * len(labels) if marginals is None else ranks[t].tolist()
                 others = np.argsort(-ranks[t], kind="stable").tolist()
                 others.remove(state)

@@ -26,17 +26,18 @@ from crfqn.metrics.evaluation import (
     score_documents,
     score_sets,
 )
+from crfqn.model.explanations import Explanation
 from crfqn.model.items import ItemModel
-from crfqn.model.model import INTERCEPT, Model
+from crfqn.model.model import Model
+from crfqn.model.sequences import SequenceModel
 from crfqn.plot.matrices import ConfusionDisplay, position_labels
-from crfqn.report.facts import feature_text
 from crfqn.report.images import Pixels, ink_of
 
 MOST_CONFUSIONS = 200
 MOST_LABELS = 30  # in the picture of the confusion matrix: more names cannot be read
 MOST_POSITIONS = 60  # shown of one sequence, around its first error
 TOP = 4  # most probable labels of a position
-MOST_REASONS = 8
+MOST_REASONS = 8  # terms of an explanation
 # Feature of the position itself, as window templates and CRFsuite's examples name it: w[0]=dog.
 HERE = re.compile(r"[^\[\]|=]+\[0\]=(.*)", re.S)
 
@@ -152,14 +153,6 @@ class Probable(NamedTuple):
     probability: float
 
 
-class Reason(NamedTuple):
-    """Feature of an item, and what it adds to the score of the predicted label above that of the given one."""
-
-    feature: str
-    value: float
-    advantage: float
-
-
 @dataclass(frozen=True)
 class Position:
     """Position of a sequence, or an item with one label."""
@@ -169,6 +162,7 @@ class Position:
     text: str = ""
     image: str = ""
     marginals: list[Probable] = field(default_factory=list)
+    explanation: Explanation | None = None
 
     @property
     def is_wrong(self) -> bool:
@@ -178,7 +172,7 @@ class Position:
 @dataclass(frozen=True)
 class Error:
     """Item that was labelled wrongly, numbered from 1: the given labels' log-likelihood in nats (nan if the model has
-    none, -inf for unknown labels), the positions shown, n_before of them left out, and why the label was predicted."""
+    none, -inf for unknown labels), the positions shown, and how many positions before them are left out."""
 
     number: int
     log_likelihood: float
@@ -186,7 +180,6 @@ class Error:
     n_positions: int = 1
     positions: list[Position] = field(default_factory=list)
     n_before: int = 0
-    reasons: list[Reason] = field(default_factory=list)
 
     @property
     def n_after(self) -> int:
@@ -237,10 +230,23 @@ class Errors:
         if has_marginals(model):
             X = take(evaluation.X, items)
             tables = [*(model.predict_marginals(X) if model.LABELS_SEQUENCES else model.predict_proba(X))]
+        explanations: list[Any] = [{} if model.LABELS_SEQUENCES else None] * len(items)
+        if isinstance(self.weights, SequenceModel):
+            wrong_positions = [
+                [t for t, (a, b) in enumerate(zip(*pairs[i], strict=True)) if a != b][:MOST_POSITIONS]
+                for i in items
+            ]
+            X = take(evaluation.X, items)
+            explained = self.weights.explain(X, MOST_REASONS, positions=wrong_positions)
+            explanations = [
+                dict(zip(*one, strict=True)) for one in zip(wrong_positions, explained, strict=True)
+            ]
+        elif isinstance(self.weights, ItemModel) and not evaluation.has_sets:
+            explanations = [*self.weights.explain(take(evaluation.X, items), MOST_REASONS)]
         described = self._of_sequence if model.LABELS_SEQUENCES else self._of_item
         return [
-            described(Error(i + 1, float(likelihoods[k]), int(n_wrong[k])), table)
-            for i, k, table in zip(items, order, tables, strict=True)
+            described(Error(i + 1, float(likelihoods[k]), int(n_wrong[k])), table, explained)
+            for i, k, table, explained in zip(items, order, tables, explanations, strict=True)
         ]
 
     @cached_property
@@ -271,7 +277,7 @@ class Errors:
             best[-1] = labels.index(given)
         return [Probable(labels[k], float(row[k])) for k in best]
 
-    def _of_sequence(self, error: Error, table: Any) -> Error:
+    def _of_sequence(self, error: Error, table: Any, explanations: dict[int, Explanation]) -> Error:
         """Return the error with its positions around the first wrong one."""
         evaluation, i = self.evaluation, error.number - 1
         true, predicted, item = evaluation.given[i], evaluation.predicted[i], take(evaluation.X, [i])[0]
@@ -285,11 +291,11 @@ class Errors:
                 text = "" if self.pixels else _text(evaluation.X, item, t)
             image = ink_of(self.pixels, evaluation.X, item, t)
             marginals = self._probable(None if table is None else table[t], true[t])
-            positions.append(Position(true[t], predicted[t], text, image, marginals))
+            positions.append(Position(true[t], predicted[t], text, image, marginals, explanations.get(t)))
         return replace(error, n_positions=len(true), positions=positions, n_before=begin)
 
-    def _of_item(self, error: Error, table: Any) -> Error:
-        """Return the error with its only position, and the features that support the predicted label."""
+    def _of_item(self, error: Error, table: Any, explanation: Explanation | None) -> Error:
+        """Return the error with its only position."""
         evaluation, i = self.evaluation, error.number - 1
         true, predicted, row = evaluation.given[i], evaluation.predicted[i], take(evaluation.X, [i])
         text = "" if self.texts is None else self.texts[i]
@@ -298,8 +304,8 @@ class Errors:
         if evaluation.has_sets:
             return replace(error, positions=[Position(", ".join(true), ", ".join(predicted), str(text))])
         image = ink_of(self.pixels, evaluation.X, row, 0)
-        position = Position(true, predicted, str(text), image, self._probable(table, true))
-        return replace(error, positions=[position], reasons=_reasons(self.weights, row, true, predicted))
+        position = Position(true, predicted, str(text), image, self._probable(table, true), explanation)
+        return replace(error, positions=[position])
 
 
 def take(X: Any, items: list[int]) -> Any:
@@ -329,28 +335,3 @@ def _text(X: Any, item: Any, t: int) -> str:
         names = [known[column] for column in item.indices[item.indptr[t] : item.indptr[t + 1]].tolist()]
     words = (match[1] for match in map(HERE.match, names) if match)
     return next(words, first or (names[0] if names else ""))
-
-
-def _reasons(weights: Model | None, row: Any, given: str, predicted: str) -> list[Reason]:
-    """Return what features of an item add to the predicted label above the given one, the strongest first."""
-    from scipy.sparse import csr_array
-
-    names = [] if weights is None else [*map(label_text, weights.node_names)]
-    if not isinstance(weights, ItemModel) or not {given, predicted} <= set(names):
-        return []
-    item = csr_array(np.asarray(row, np.float64) if not hasattr(row, "tocsr") else row)
-    paths = [weights.path(names.index(label)) for label in (predicted, given)]
-    more, less = (np.asarray(weights.coef_[path].sum(axis=0)).ravel() for path in paths)
-    constant = 0.0
-    if weights.intercept is not None:
-        constant = float(weights.intercept[paths[0]].sum()) - float(weights.intercept[paths[1]].sum())
-    advantage = np.asarray((more - less)[item.indices] * item.data).ravel()
-    order = np.argsort(-np.abs(advantage), kind="stable")[:MOST_REASONS]
-    reasons = [
-        Reason(
-            feature_text(weights.feature_name(int(item.indices[k]))), float(item.data[k]), float(advantage[k])
-        )
-        for k in order
-        if advantage[k]
-    ]
-    return reasons + ([Reason(INTERCEPT, 1.0, constant)] if constant else [])

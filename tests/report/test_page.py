@@ -198,13 +198,25 @@ class TestErrors:
             100
         ]
 
-    def test_reasons_add_up_to_the_difference_of_scores(self, cases):
+    def test_an_item_is_explained_by_the_terms_between_its_label_and_the_runner_up(self, cases):
         case = cases["flat"]
         scores = case.model.decision_function(case.X)
         for error in self.errors(case, 3):
-            (position,), item = error.positions, error.number - 1
-            expected = scores[item, int(position.predicted)] - scores[item, int(position.given)]
-            assert sum(reason.advantage for reason in error.reasons) == pytest.approx(expected)
+            (position,), row = error.positions, np.sort(scores[error.number - 1])
+            why = position.explanation
+            assert str(why.label) == position.predicted
+            assert sum(term.value for term in why.terms) + why.rest == pytest.approx(row[-1] - row[-2])
+        assert "Why this label and not the runner-up" in make_report(case.model, (case.X, case.y))
+
+    def test_wrong_positions_of_a_sequence_are_explained_as_by_the_model(self, cases):
+        case = cases["images"]
+        errors = self.errors(case, 3)
+        for error in errors:
+            expected = case.model.explain(case.X[[error.number - 1]], 8)[0]
+            for t, position in enumerate(error.positions):
+                assert position.explanation == (expected[t] if position.is_wrong else None)
+        assert errors[0].positions[-1].explanation.terms
+        assert "Why these labels and not the runners-up" in make_report(case.model, (case.X, case.y))
 
     def test_margins_have_no_marginals(self, cases):
         case = cases["images"]
