@@ -14,15 +14,29 @@ from crfqn import __version__
 ROOT = Path(__file__).resolve().parents[1]
 
 project, author, release = "crfqn", "the crfqn developers", __version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+]
 exclude_patterns = ["_build"]
 
 html_theme = "pydata_sphinx_theme"
 html_title = "crfqn"
 html_static_path = ["style"]
 html_css_files = ["names.css"]
-html_theme_options = {"show_prev_next": True, "navigation_with_keys": True, "header_links_before_dropdown": 4}
+html_theme_options = {
+    "show_prev_next": True,
+    "navigation_with_keys": True,
+    "header_links_before_dropdown": 5,
+    "navbar_align": "left",
+    "collapse_navigation": True,
+    "show_toc_level": 1,
+}
+html_sidebars = {"index": []}  # the first page has cards in its place
 
+myst_enable_extensions = ["attrs_inline"]
 myst_heading_anchors = 3
 autodoc_typehints = "none"  # docstrings say what parameters are
 autodoc_member_order = "bysource"
@@ -31,9 +45,21 @@ napoleon_google_docstring = False
 napoleon_use_rtype = False
 default_role = "literal"
 
-FIELDS = {"Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns", "Other Parameters"}
-FOREIGN_ROLE = re.compile(r":(?:ref|term|class|func|meth|mod):`~?([^`<]*?)(?:\s*<[^>]*>)?`")
-BAR = re.compile(r"\|(?=[^`]*(?:`[^`]*`[^`]*)*$)")  # of norms, outside of backquotes
+FIELDS = {
+    "Parameters",
+    "Attributes",
+    "Returns",
+    "Yields",
+    "Raises",
+    "Warns",
+    "Other Parameters",
+}
+FOREIGN_ROLE = re.compile(
+    r":(?:ref|term|class|func|meth|mod):`~?([^`<]*?)(?:\s*<[^>]*>)?`"
+)
+BAR = re.compile(
+    r"\|(?=[^`]*(?:`[^`]*`[^`]*)*$)"
+)  # of norms, outside of backquotes
 OUTSIDE = re.compile(
     r"\]\((?:\.\./)+(models/(?P<card>[\w-]+)/README|(?P<page>[A-Z]+))\.md(?P<anchor>#[^)]*)?\)"
 )
@@ -44,8 +70,14 @@ def bring_in(app: object) -> None:
     target = ROOT / "docs" / "_generated"
     (target / "models").mkdir(parents=True, exist_ok=True)
     for card in ROOT.glob("models/*/README.md"):
-        write_changed(target / "models" / f"{card.parent.name}.md", inward(card.read_text(encoding="utf-8")))
-    write_changed(target / "changelog.md", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
+        write_changed(
+            target / "models" / f"{card.parent.name}.md",
+            inward(card.read_text(encoding="utf-8")),
+        )
+    write_changed(
+        target / "changelog.md",
+        (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"),
+    )
 
 
 def inward(text: str) -> str:
@@ -63,7 +95,11 @@ def write_changed(path: Path, text: str) -> None:
 def point_inside(app: object, page: str, source: list[str]) -> None:
     """Point links that leave this folder at the copies in it."""
     source[0] = OUTSIDE.sub(
-        lambda found: f"](/_generated/models/{found['card']}.md)" if found["card"] else "](/index.md)",
+        lambda found: (
+            f"](/_generated/models/{found['card']}.md)"
+            if found["card"]
+            else "](/index.md)"
+        ),
         source[0],
     )
 
@@ -77,7 +113,12 @@ def shorten_title(app: object, page: str, source: list[str]) -> None:
 
 
 def prepare_docstring(
-    app: object, what: str, name: str, thing: object, options: object, lines: list[str]
+    app: object,
+    what: str,
+    name: str,
+    thing: object,
+    options: object,
+    lines: list[str],
 ) -> None:
     """Set formulas, the indented lines of running text, as they stand; show roles of other manuals as code."""
     text, in_fields = [], False
@@ -85,12 +126,18 @@ def prepare_docstring(
         if number + 1 < len(lines) and re.fullmatch("-+", lines[number + 1]):
             in_fields = line in FIELDS
         is_formula = (
-            not in_fields and line.startswith("    ") and not line.lstrip().startswith((">>>", "..."))
+            not in_fields
+            and line.startswith("    ")
+            and not line.lstrip().startswith((">>>", "..."))
         )
         if is_formula and number and not lines[number - 1].strip():
             text += ["::", ""]
         is_verbatim = is_formula or line.lstrip().startswith((">>>", "..."))
-        text.append(line if is_verbatim else BAR.sub(r"\\|", FOREIGN_ROLE.sub(r"``\1``", line)))
+        text.append(
+            line
+            if is_verbatim
+            else BAR.sub(r"\\|", FOREIGN_ROLE.sub(r"``\1``", line))
+        )
     lines[:] = text
 
 

@@ -27,12 +27,18 @@ def rooms() -> nx.DiGraph:
     """Return the folders and files below the package, with an edge from each to those that it imports."""
     imports = grimp.build_graph("crfqn", cache_dir=None)
     found = nx.DiGraph()
-    found.add_nodes_from(sorted(room_of(child) for child in imports.find_children("crfqn")))
+    found.add_nodes_from(
+        sorted(room_of(child) for child in imports.find_children("crfqn"))
+    )
     for module in imports.modules - {"crfqn"}:
         targets = {
-            room_of(name) for name in imports.find_modules_directly_imported_by(module) if name != "crfqn"
+            room_of(name)
+            for name in imports.find_modules_directly_imported_by(module)
+            if name != "crfqn"
         }
-        found.add_edges_from((room_of(module), target) for target in targets - {room_of(module)})
+        found.add_edges_from(
+            (room_of(module), target) for target in targets - {room_of(module)}
+        )
     return found
 
 
@@ -43,7 +49,10 @@ def room_of(module: str) -> str:
 
 def arrows(graph: nx.DiGraph) -> list[str]:
     """Return the edges that don't follow from others, as text, sorted; NetworkXError where there is a circle."""
-    return sorted(f"{above} -> {below}" for above, below in nx.transitive_reduction(graph).edges)
+    return sorted(
+        f"{above} -> {below}"
+        for above, below in nx.transitive_reduction(graph).edges
+    )
 
 
 def places(graph: nx.DiGraph) -> dict[str, tuple[float, float]]:
@@ -52,13 +61,16 @@ def places(graph: nx.DiGraph) -> dict[str, tuple[float, float]]:
     reduced = nx.transitive_reduction(graph)
     height = dict.fromkeys(graph, 0)
     for name in reversed([*nx.topological_sort(reduced)]):
-        height[name] = 1 + max((height[below] for below in reduced[name]), default=-1)
+        height[name] = 1 + max(
+            (height[below] for below in reduced[name]), default=-1
+        )
         floors[height[name]].append(name)
     placed: dict[str, tuple[float, float]] = {}
     for floor, names in sorted(floors.items()):
         names.sort(
             key=lambda name: (
-                sum(placed[below][0] for below in reduced[name]) / max(len(reduced[name]), 1),
+                sum(placed[below][0] for below in reduced[name])
+                / max(len(reduced[name]), 1),
                 name,
             )
         )
@@ -86,10 +98,17 @@ def draw(axes: Axes, graph: nx.DiGraph) -> None:
             ha="center",
             va="center",
             fontsize=8,
-            bbox={"boxstyle": "round", "facecolor": "#eef3fa", "edgecolor": "#5b7aa5"},
+            bbox={
+                "boxstyle": "round",
+                "facecolor": "#eef3fa",
+                "edgecolor": "#5b7aa5",
+            },
         )
     xs = [x for x, _ in placed.values()]
-    axes.set(xlim=(min(xs) - 0.8, max(xs) + 0.8), ylim=(-0.5, max(y for _, y in placed.values()) + 0.5))
+    axes.set(
+        xlim=(min(xs) - 0.8, max(xs) + 0.8),
+        ylim=(-0.5, max(y for _, y in placed.values()) + 0.5),
+    )
     axes.axis("off")
 
 
@@ -99,7 +118,10 @@ def main() -> None:
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "crfqn"}):
         figure = Figure(figsize=(10, 8), layout="constrained")
         draw(figure.subplots(), graph)
-        figure.savefig(PICTURE, metadata={"Date": None, "Description": "; ".join(arrows(graph))})
+        figure.savefig(
+            PICTURE,
+            metadata={"Date": None, "Description": "; ".join(arrows(graph))},
+        )
     sys.stdout.write(f"{PICTURE.name}: {len(graph)} rooms\n")
 
 
