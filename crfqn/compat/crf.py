@@ -52,14 +52,12 @@ class TrainedFile:
 
     def hold(self, model: Any) -> None:
         """Write a fitted chain to a temporary file unless there is a file."""
-        if self.name is not None:
-            return
-        descriptor, name = tempfile.mkstemp(".crfsuite", "model")
-        os.close(descriptor)
-        if not self.keep_tempfiles:
-            self._delete = weakref.finalize(self, Path(name).unlink, missing_ok=True)
-        crfsuite.write(model, name)
-        self.name = name
+        if self.name is None:
+            descriptor, self.name = tempfile.mkstemp(".crfsuite", "model")
+            os.close(descriptor)
+            if not self.keep_tempfiles:
+                self._delete = weakref.finalize(self, Path(self.name).unlink, missing_ok=True)
+            crfsuite.write(model, self.name)
 
     def cleanup(self) -> None:
         """Delete a temporary file that does not stay; `crf.modelfile` writes it again."""
@@ -67,9 +65,12 @@ class TrainedFile:
             self._delete()
             self.name = None
 
-    def refresh(self) -> None:
-        """Do the same as `cleanup`: `crf.modelfile` has a new file then."""
-        self.cleanup()
+    refresh = cleanup  # `crf.modelfile` has a new file then
+
+
+def _of_tagger(answer: Callable[[CrfsuiteTagger], Any], description: str) -> Any:
+    """Return a property of CRF: `answer(tagger)`, None before a fit."""
+    return property(lambda crf: answer(crf.tagger_) if crf.__sklearn_is_fitted__() else None, doc=description)
 
 
 @dataclass(eq=False, repr=False)
@@ -167,7 +168,8 @@ class CRF(NamedParameters, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         """Return whether there is a model: a fit's, or the file `model_filename`."""
-        return hasattr(self, "model_") or self._has_file()
+        is_file = self.model_filename is not None and os.path.isfile(self.model_filename)
+        return hasattr(self, "model_") or is_file
 
     def fit(self, X: Iterable[Any], y: Iterable[Any], X_dev: Any = None, y_dev: Any = None) -> CRF:
         """Train on sequences and their labels.
@@ -241,19 +243,20 @@ class CRF(NamedParameters, BaseEstimator):
         return flat_accuracy_score(y, self.predict(X))
 
     @property
-    def classes_(self) -> list | None:
-        """The labels."""
-        return self._of_tagger(CrfsuiteTagger.labels)
-
-    @property
     def tagger_(self) -> CrfsuiteTagger | None:
         """The model under the names of `pycrfsuite.Tagger`; as all that follows from it, None before a fit."""
         return CrfsuiteTagger(self._model()) if self.__sklearn_is_fitted__() else None
 
-    def _of_tagger(self, answer: Callable[[CrfsuiteTagger], Any]) -> Any:
-        """Return `answer(tagger)`, None before a fit."""
-        tagger = self.tagger_
-        return None if tagger is None else answer(tagger)
+    classes_ = _of_tagger(CrfsuiteTagger.labels, "The labels.")
+    size_ = _of_tagger(CrfsuiteTagger.size, "Bytes of the model in CRFsuite's format.")
+    attributes_ = _of_tagger(lambda tagger: tagger.weights[1], "The attributes that have a weight.")
+    num_attributes_ = _of_tagger(lambda tagger: len(tagger.weights[1]), "The number of `attributes_`.")
+    state_features_ = _of_tagger(
+        lambda tagger: tagger.info().state_features, "Weights of (attribute, label) that are not 0."
+    )
+    transition_features_ = _of_tagger(
+        lambda tagger: tagger.info().transitions, "Weights of (label, next label) that are not 0."
+    )
 
     @property
     def modelfile(self) -> TrainedFile:
@@ -267,39 +270,11 @@ class CRF(NamedParameters, BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_modelfile"}
 
-    @property
-    def size_(self) -> int | None:
-        """Bytes of the model in CRFsuite's format."""
-        return self._of_tagger(CrfsuiteTagger.size)
-
-    @property
-    def attributes_(self) -> list[str] | None:
-        """The attributes that have a weight."""
-        return self._of_tagger(lambda tagger: tagger.weights[1])
-
-    @property
-    def num_attributes_(self) -> int | None:
-        """The number of attributes that have a weight."""
-        return self._of_tagger(lambda tagger: len(tagger.weights[1]))
-
-    @property
-    def state_features_(self) -> dict[tuple[str, str], float] | None:
-        """Weights of (attribute, label) that are not 0."""
-        return self._of_tagger(lambda tagger: tagger.info().state_features)
-
-    @property
-    def transition_features_(self) -> dict[tuple[str, str], float] | None:
-        """Weights of (label, next label) that are not 0."""
-        return self._of_tagger(lambda tagger: tagger.info().transitions)
-
-    def _has_file(self) -> bool:
-        return self.model_filename is not None and os.path.isfile(self.model_filename)
-
     def _model(self) -> ChainCRF:
         """Return the fitted chain; NotFittedError if there is none, and no file to read it from."""
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError("this CRF is not fitted yet: call fit, or name a file by model_filename")
         if not hasattr(self, "model_"):
-            if not self._has_file():
-                raise NotFittedError("this CRF is not fitted yet: call fit, or name a file by model_filename")
             self.model_ = crfsuite.read(self.model_filename)
         return self.model_
 
@@ -329,15 +304,13 @@ def _encode(items: list[Any]) -> tuple[Sequences, Zeros]:
     sequences = Sequences.from_checked(
         rows.matrix(), rows.offsets, vocabulary=AttributeVocabulary(vocabulary.names)
     )
-    positions, columns = enumerate(flatten(items)), vocabulary.columns
     zeros = []
-    for n, position in positions:
-        if isinstance(position, COLLECTIONS) or not isinstance(
-            position, Mapping
-        ):  # the second check is slow for lists
+    for n, position in enumerate(flatten(items)):
+        # The second check is slow for lists.
+        if isinstance(position, COLLECTIONS) or not isinstance(position, Mapping):
             continue
         if not PLAIN_TYPES.issuperset(map(type, position.values())):
             position = attributes([[position]])[0][0]
         if 0 in position.values():
-            zeros += [(n, columns[name]) for name, value in position.items() if value == 0]
+            zeros += [(n, vocabulary.columns[name]) for name, value in position.items() if value == 0]
     return sequences, Zeros(*np.array(zeros, np.int64).reshape(-1, 2).T)

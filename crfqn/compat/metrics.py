@@ -15,15 +15,11 @@ from crfqn.errors import InputError
 from crfqn.metrics.label_arrays import check_label_pair
 
 
-def _score(name: str, y_true: Any, y_pred: Any, **kwargs: Any) -> Any:
-    """Return a metric of scikit-learn, imported when it is called, of the labels of all positions."""
+def _score(name: str, y_true: Iterable[Any], y_pred: Iterable[Any], **kwargs: Any) -> Any:
+    """Return a metric of scikit-learn, imported when it is called, of the labels of all positions; InputError where
+    true and predicted labels do not fit together."""
     import sklearn.metrics
 
-    return getattr(sklearn.metrics, name)(*_flat(y_true, y_pred), **kwargs)
-
-
-def _flat(y_true: Iterable[Any], y_pred: Iterable[Any]) -> tuple[list, list]:
-    """Return the labels of all positions, of both; InputError where they do not fit together."""
     true, predicted = ([list(item) for item in y] for y in (y_true, y_pred))
     if len(true) != len(predicted):
         raise InputError(f"expected labels of {len(true)} items, got {len(predicted)}")
@@ -32,7 +28,7 @@ def _flat(y_true: Iterable[Any], y_pred: Iterable[Any]) -> tuple[list, list]:
             raise InputError(f"item {i}: expected {len(left)} labels, got {len(right)}")
     labels = flatten(true), flatten(predicted)
     check_label_pair(true, predicted, [*labels[0], *labels[1]])
-    return labels
+    return getattr(sklearn.metrics, name)(*labels, **kwargs)
 
 
 def flat_accuracy_score(y_true: Any, y_pred: Any) -> float:

@@ -54,7 +54,7 @@ class ObservedChain(ChainCRF):
             raise InputError(
                 "expected a label at every position, got unknown ones, which ChainCRF learns from"
             )
-        n_features, n_states = store.n_features, chain.n_states
+        n_features = store.n_features
         nodes = edges = None
         if not self.all_possible_states or self.min_freq > 0:
             features = np.repeat(np.arange(n_features), np.diff(store.indptr))
@@ -66,7 +66,7 @@ class ObservedChain(ChainCRF):
         if not self.all_possible_transitions or self.min_freq > 0:
             to = ends_of(store.offsets)[2]
             edges = self._frequent(chain.edge_layout.numbers(targets[to - 1], targets[to]), None)
-        support = Support(n_states * n_features, chain.n_edges, nodes, edges)
+        support = Support(chain.n_states * n_features, chain.n_edges, nodes, edges)
         self.n_generated_ = support.n_coords
         return support
 
@@ -100,24 +100,25 @@ OF_ALGORITHMS = (
 )  # fmt: skip
 
 
-def make_chain(given: dict[str, Any]) -> ObservedChain:
-    """Return the unfitted chain of the parameters `given`, None standing for CRFsuite's defaults; InputError for an
-    unknown algorithm and values out of range, a UserWarning for what has no effect."""
-    algorithm = LBFGS if given["algorithm"] is None else given["algorithm"]
+def make_chain(parameters: dict[str, Any]) -> ObservedChain:
+    """Return the unfitted chain of the parameters of a CRF, None standing for CRFsuite's defaults; InputError for an
+    unknown algorithm and values out of range, a UserWarning for parameters without effect."""
+    algorithm = LBFGS if parameters["algorithm"] is None else parameters["algorithm"]
     if not isinstance(algorithm, str) or algorithm not in CARRIED:
         raise InputError(f"algorithm: expected one of {[*CARRIED]}, got {algorithm!r}")
-    idle = [name for name in OF_ALGORITHMS if given.get(name) is not None and name not in CARRIED[algorithm]]
+    defaults = CARRIED[algorithm]
+    idle = [name for name in OF_ALGORITHMS if parameters.get(name) is not None and name not in defaults]
     if idle:
         warnings.warn(f"no effect with algorithm={algorithm!r}: {', '.join(idle)}", UserWarning, stacklevel=3)
     values = {
-        name: default if given[name] is None else given[name] for name, default in CARRIED[algorithm].items()
+        name: value if parameters[name] is None else parameters[name] for name, value in defaults.items()
     }
     chain = ObservedChain(
-        all_possible_states=bool(given["all_possible_states"]),
-        all_possible_transitions=bool(given["all_possible_transitions"]),
+        all_possible_states=bool(parameters["all_possible_states"]),
+        all_possible_transitions=bool(parameters["all_possible_transitions"]),
         max_iter=values["max_iterations"],
-        min_freq=0.0 if given["min_freq"] is None else given["min_freq"],
-        verbose=int(bool(given["verbose"])),
+        min_freq=0.0 if parameters["min_freq"] is None else parameters["min_freq"],
+        verbose=int(bool(parameters["verbose"])),
     )
     check_nonnegative("min_freq", chain.min_freq)
     if algorithm in (LBFGS, L2SGD):
@@ -127,17 +128,18 @@ def make_chain(given: dict[str, Any]) -> ObservedChain:
         # CRFsuite adds c2 |w|^2, a chain l2/2 |w|^2.
         return chain.set_params(l1=values.get("c1", 0.0), l2=2 * values["c2"], tol=values["delta"])
     n_epochs = values["max_iterations"]
+    solver: Any
     if algorithm == AP:
-        return chain.set_params(l1=0.0, solver=perceptron.AveragedPerceptron(n_epochs=n_epochs))
-    if algorithm == AROW:
-        return chain.set_params(
-            l1=0.0, solver=perceptron.AROW(n_epochs, gamma=values["gamma"], variance=values["variance"])
-        )
-    for name, here in (("pa_type", (0, 1)), ("error_sensitive", (True,)), ("averaging", (True,))):
-        if values[name] not in here:
-            raise InputError(
-                f"{name}: expected {' or '.join(map(str, here))}, which are here, got {values[name]!r}; leave "
-                f"{name} out, or train with python-crfsuite and label by crfqn.Tagger"
-            )
-    limit = values["c"] if values["pa_type"] else np.finfo(np.float64).max  # type 0 knows none
-    return chain.set_params(l1=0.0, solver=perceptron.PassiveAggressive(n_epochs=n_epochs, C=limit))
+        solver = perceptron.AveragedPerceptron(n_epochs=n_epochs)
+    elif algorithm == AROW:
+        solver = perceptron.AROW(n_epochs, gamma=values["gamma"], variance=values["variance"])
+    else:
+        for name, allowed in (("pa_type", (0, 1)), ("error_sensitive", (True,)), ("averaging", (True,))):
+            if values[name] not in allowed:
+                raise InputError(
+                    f"{name}: expected {' or '.join(map(str, allowed))}, which are here, got {values[name]!r}; leave "
+                    f"{name} out, or train with python-crfsuite and label by crfqn.Tagger"
+                )
+        limit = values["c"] if values["pa_type"] else np.finfo(np.float64).max  # type 0 knows none
+        solver = perceptron.PassiveAggressive(n_epochs=n_epochs, C=limit)
+    return chain.set_params(l1=0.0, solver=solver)

@@ -18,6 +18,7 @@ from crfqn.data.attributes import attributes
 from crfqn.data.model_file import ModelSource
 from crfqn.estimators.chain import ChainCRF
 from crfqn.interchange.crfsuite import named_weights
+from crfqn.metrics.spans import SpanCounts
 from crfqn.model import tagger
 from crfqn.model.content import Entries
 from crfqn.model.crfsuite_model import encode
@@ -101,18 +102,11 @@ class TrainingLog:
     @classmethod
     def of(cls, model: ChainCRF) -> TrainingLog:
         """Return the log of a fitted chain."""
-        rows = model.result_.trace.rows
-        seconds = np.diff([0.0, *(row.seconds for row in rows)]).tolist()
-        iterations = [
-            {
-                "num": row.iteration,
-                "scores": {},
-                "loss": row.value,
-                "active_features": row.n_nonzero,
-                "time": time,
-            }
-            for row, time in zip(rows, seconds, strict=True)
-        ]
+        rows, iterations, before = model.result_.trace.rows, list[dict[str, Any]](), 0.0
+        for row in rows:
+            figures = {"loss": row.value, "active_features": row.n_nonzero, "time": row.seconds - before}
+            iterations.append({"num": row.iteration, "scores": {}, **figures})
+            before = row.seconds
         if iterations:
             iterations[-1]["feature_norm"] = float(np.linalg.norm(model.result_.weights))
         n_generated = getattr(model, "n_generated_", None)
@@ -123,16 +117,16 @@ class TrainingLog:
         (`avg_precision`, `avg_recall`, `avg_f1`), and the shares of positions and of items that are right."""
         if self.last_iteration is None:
             return
-        pairs = list(zip(flatten(y_true), flatten(y_pred), strict=True))
-        right = [true for true, predicted in pairs if true == predicted]
-        match, (ref, model) = Counter(right), map(Counter, zip(*pairs, strict=True)) if pairs else ({}, {})
+        true, predicted = flatten(y_true), flatten(y_pred)
+        right = [a for a, b in zip(true, predicted, strict=True) if a == b]
+        match, model, ref = Counter(right), Counter(predicted), Counter(true)
         scores = {}
         for label in labels:
-            counts = n_right, n_model, n_ref = match[label], model.get(label, 0), ref.get(label, 0)
-            rates = n_right / max(n_model, 1), n_right / max(n_ref, 1), 2 * n_right / max(n_model + n_ref, 1)
-            scores[label] = LabelScore(*counts, *(rates if n_ref else (None, None, None)))
+            counts = SpanCounts(ref[label], model[label], match[label])
+            rates = counts.ratios if ref[label] else (None, None, None)
+            scores[label] = LabelScore(match[label], model[label], ref[label], *rates)
         shares = {
-            "item_accuracy": Fraction(len(right), max(len(pairs), 1)),
+            "item_accuracy": Fraction(len(right), max(len(true), 1)),
             "instance_accuracy": Fraction(sum(map(eq, y_true, y_pred)), max(len(y_true), 1)),
         }
         for name in LabelScore._fields[-3:]:

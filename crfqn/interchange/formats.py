@@ -57,31 +57,25 @@ class ModelFormat:
     write: Callable[..., None] | None = None
 
 
-_ROWS = (
-    ModelFormat(OWN, "crfqn's model files", (".crfqn",), _is_own, load, _save),
-    ModelFormat(
-        crfsuite.NAME,
-        "CRFsuite's binary models",
-        (".crfsuite",),
-        lambda start: start.startswith(MAGIC),
-        crfsuite.read,
-        crfsuite.write,
-    ),
-    ModelFormat(
-        json_file.NAME,
-        "JSON with all weights",
-        (".json",),
-        lambda start: start.lstrip().startswith(b"{"),
-        json_file.read,
-        json_file.write,
-    ),
-    ModelFormat(onnx_file.NAME, "ONNX, of classifiers and chains", (".onnx",), write=onnx_file.write),
-    ModelFormat("wapiti", "Wapiti's models and dumps", (".wapiti",), begins_like_wapiti, read_wapiti),
-    ModelFormat(
-        "crfpp", "CRF++'s text models", (".crfpp",), lambda start: start.startswith(CRFPP_MAGIC), read_crfpp
-    ),
-)
-FORMATS: dict[str, ModelFormat] = {row.name: row for row in _ROWS}
+FORMATS: dict[str, ModelFormat] = {
+    row.name: row
+    for row in (
+        ModelFormat(OWN, "crfqn's model files", (".crfqn",), _is_own, load, _save),
+        ModelFormat(
+            crfsuite.NAME, "CRFsuite's binary models", (".crfsuite",),
+            lambda start: start.startswith(MAGIC), crfsuite.read, crfsuite.write,
+        ),
+        ModelFormat(
+            json_file.NAME, "JSON with all weights", (".json",),
+            lambda start: start.lstrip().startswith(b"{"), json_file.read, json_file.write,
+        ),
+        ModelFormat(onnx_file.NAME, "ONNX, of classifiers and chains", (".onnx",), write=onnx_file.write),
+        ModelFormat("wapiti", "Wapiti's models and dumps", (".wapiti",), begins_like_wapiti, read_wapiti),
+        ModelFormat(
+            "crfpp", "CRF++'s text models", (".crfpp",), lambda start: start.startswith(CRFPP_MAGIC), read_crfpp
+        ),
+    )
+}  # fmt: skip
 
 
 def read(path: ModelSource, format: str | None = None, **options: Any) -> Any:
@@ -106,9 +100,7 @@ def read(path: ModelSource, format: str | None = None, **options: Any) -> Any:
     """
     source = at_hand(path)
     entry = _named(format, "read") if format is not None else _recognised(source)
-    assert entry.read is not None
-    _check_options(entry, entry.read, options, n_own=1)
-    return entry.read(source, **options)
+    return _checked(entry, "read", options)(source, **options)
 
 
 def write(model: Any, path: StrPath, format: str | None = None, **options: Any) -> None:
@@ -132,9 +124,7 @@ def write(model: Any, path: StrPath, format: str | None = None, **options: Any) 
         The path cannot be written.
     """
     entry = _named(format, "write") if format is not None else _by_suffix(path)
-    assert entry.write is not None
-    _check_options(entry, entry.write, options, n_own=2)
-    entry.write(model, path, **options)
+    _checked(entry, "write", options)(model, path, **options)
 
 
 def convert(
@@ -153,15 +143,14 @@ def convert(
     return model
 
 
-def _check_options(
-    entry: ModelFormat, function: Callable[..., Any], options: dict[str, Any], n_own: int
-) -> None:
-    """Raise InputError for options that a format's function does not have behind the first `n_own` parameters."""
-    known = [*inspect.signature(function).parameters][n_own:]
-    unknown = sorted(set(options) - set(known))
-    if unknown:
+def _checked(entry: ModelFormat, verb: str, options: dict[str, Any]) -> Callable[..., Any]:
+    """Return the function of a format that reads or writes; InputError for options that it does not have."""
+    function: Callable[..., Any] = getattr(entry, verb)
+    known = [*inspect.signature(function).parameters][1 if verb == "read" else 2 :]
+    if unknown := sorted(set(options) - set(known)):
         expected = f"one of the options {known}" if known else "no option, as this format has none"
         raise InputError(f"{entry.name}: {unknown[0]}: expected {expected}")
+    return function
 
 
 def _named(name: str, verb: str) -> ModelFormat:
