@@ -23,10 +23,11 @@ from crfqn.compat.metrics import flat_accuracy_score
 from crfqn.compat.observed_chain import Zeros, make_chain
 from crfqn.compat.tagger import CrfsuiteTagger, TrainingLog
 from crfqn.compat.utils import flatten
-from crfqn.data.attributes import COLLECTIONS, SEPARATOR, AttributeVocabulary, attributes
+from crfqn.data.attributes import COLLECTIONS, SEPARATOR, attributes
 from crfqn.data.labels import check_labels
 from crfqn.data.sequences import Sequences
 from crfqn.data.token_rows import PLAIN_TYPES, growing_rows
+from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError
 from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.parameter_checks import NamedParameters
@@ -301,9 +302,8 @@ def _encode(items: list[Any]) -> tuple[Sequences, Zeros]:
     except InputError:  # bytes, or positions of another kind; or an error, which is then told
         items = attributes(items)
         rows, vocabulary = growing_rows(items)
-    sequences = Sequences.from_checked(
-        rows.matrix(), rows.offsets, vocabulary=AttributeVocabulary(vocabulary.names)
-    )
+    vocabulary = Vocabulary(vocabulary.names, has_attributes=True)
+    sequences = Sequences.from_checked(rows.matrix(), rows.offsets, vocabulary=vocabulary)
     zeros = []
     for n, position in enumerate(flatten(items)):
         # The second check is slow for lists.

@@ -5,20 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 
 SEPARATOR = ":"
 COLLECTIONS = (list, tuple, set, frozenset)
-
-
-class AttributeVocabulary(Vocabulary):
-    """Vocabulary of a model whose features are CRFsuite's attributes: dicts are named as its bindings name them."""
-
-    def named(self, items: Iterable[Any]) -> list[list[dict[str, float]]]:
-        """Return items as dicts from attribute to number; errors as of `attributes`."""
-        return attributes(items)
 
 
 def attributes(X: Iterable[Any]) -> list[list[dict[str, float]]]:
@@ -44,27 +35,26 @@ def attributes(X: Iterable[Any]) -> list[list[dict[str, float]]]:
     """
     if isinstance(X, (str, bytes, Mapping)) or not isinstance(X, Iterable):
         raise InputError(f"expected a list of items, got {describe(X)}")
-    return [_item(i, item) for i, item in enumerate(X)]
-
-
-def _item(i: int, item: Any) -> list[dict[str, float]]:
-    if hasattr(item, "items") and not isinstance(item, Mapping):  # pycrfsuite.ItemSequence
-        item = item.items()
-    if isinstance(item, (str, bytes, Mapping)) or not isinstance(item, Iterable):
-        raise InputError(f"item {i}: expected a list of positions, got {describe(item)}")
-    positions: list[dict[str, float]] = []
-    for position in item:
-        entries: dict[str, float] = {}
-        try:
-            _add(entries, "", position)
-        except InputError as error:
-            raise InputError(f"item {i}, position {len(positions)}: {error}") from None
-        positions.append(entries)
-    return positions
+    items = []
+    for i, item in enumerate(X):
+        if hasattr(item, "items") and not isinstance(item, Mapping):  # pycrfsuite.ItemSequence
+            item = item.items()
+        if isinstance(item, (str, bytes, Mapping)) or not isinstance(item, Iterable):
+            raise InputError(f"item {i}: expected a list of positions, got {describe(item)}")
+        positions: list[dict[str, float]] = []
+        for position in item:
+            entries: dict[str, float] = {}
+            try:
+                _add(entries, "", position)
+            except InputError as error:
+                raise InputError(f"item {i}, position {len(positions)}: {error}") from None
+            positions.append(entries)
+        items.append(positions)
+    return items
 
 
 def _add(entries: dict[str, float], prefix: str, features: Any) -> None:
-    """Add the attributes of a position, or of a part of one, all of them behind the prefix."""
+    """Add the attributes of a position, or of a collection within one, each with the prefix before its name."""
     if isinstance(features, Mapping):
         for key, value in features.items():
             name = prefix + _text(key)
@@ -75,7 +65,13 @@ def _add(entries: dict[str, float], prefix: str, features: Any) -> None:
                 _add(entries, name + SEPARATOR, value)
                 continue
             else:
-                number = _number(name, value)
+                try:
+                    number = float(value)
+                except (TypeError, ValueError, OverflowError):
+                    raise InputError(
+                        f"feature {shorten(name)}: expected a number, boolean, string, list, set or dict, "
+                        f"got {describe(value)}"
+                    ) from None
             entries[name] = entries[name] + number if name in entries else number
     elif isinstance(features, Iterable) and not isinstance(features, (str, bytes)):
         for key in features:
@@ -91,12 +87,3 @@ def _text(value: Any) -> str:
     if isinstance(value, bytes):
         return value.decode("utf-8", "surrogateescape")
     raise InputError(f"expected attributes that are strings, got {describe(value)}")
-
-
-def _number(name: str, value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(
-            f"feature {shorten(name)}: expected a number, boolean, string, list, set or dict, got {describe(value)}"
-        ) from None

@@ -47,7 +47,20 @@ def encode_sequences(
         sequences = _encode_items(_as_items(X), vocabulary, n_features)
     if not allow_empty:
         check_any_position(sequences.offsets)
-    return sequences, _check_columns(sequences, vocabulary, n_features)
+    if n_features is not None and sequences.n_features != n_features:
+        raise InputError(f"expected {n_features} features, as in training, got {sequences.n_features}")
+    if sequences.vocabulary is not None and (vocabulary is None or vocabulary is sequences.vocabulary):
+        return sequences, sequences.vocabulary
+    names = sequences.feature_names
+    if names is None or vocabulary is None:
+        return sequences, vocabulary if names is None else Vocabulary(names)
+    if names is not vocabulary.names and names != vocabulary.names:
+        column = next(i for i, name in enumerate(names) if name != vocabulary.names[i])
+        raise InputError(
+            f"expected the feature names of training, but column {column} is {names[column]!r} "
+            f"instead of {vocabulary.names[column]!r}"
+        )
+    return sequences, vocabulary
 
 
 def in_columns_of(X: Any, vocabulary: Vocabulary | None) -> Any:
@@ -94,27 +107,8 @@ def _encode_items(items: Sequence[Any], vocabulary: Vocabulary | None, n_feature
 
 
 def _first_filled(items: Sequence[Any]) -> Any:
-    """Return the first item that has positions, None if there is none."""
+    """Return the first item that has positions, None for none."""
     return next((item for item in items if not _is_empty(item)), None)
-
-
-def _check_columns(
-    sequences: Sequences, vocabulary: Vocabulary | None, n_features: int | None
-) -> Vocabulary | None:
-    if n_features is not None and sequences.n_features != n_features:
-        raise InputError(f"expected {n_features} features, as in training, got {sequences.n_features}")
-    if sequences.vocabulary is not None and (vocabulary is None or vocabulary is sequences.vocabulary):
-        return sequences.vocabulary
-    names = sequences.feature_names
-    if names is None or vocabulary is None:
-        return vocabulary if names is None else Vocabulary(names)
-    if names is not vocabulary.names and names != vocabulary.names:
-        column = next(i for i, name in enumerate(names) if name != vocabulary.names[i])
-        raise InputError(
-            f"expected the feature names of training, but column {column} is {names[column]!r} "
-            f"instead of {vocabulary.names[column]!r}"
-        )
-    return vocabulary
 
 
 def _as_items(X: Any) -> Sequence[Any]:

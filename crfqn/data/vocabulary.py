@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.sequences import Sequences, check_feature_names
+from crfqn.data.attributes import attributes
+from crfqn.data.sequences import check_feature_names
 
 UNSEEN = -1
 # Where the value begins in the name of a feature that dicts give as name and value, `name=value`. It begins nowhere in
@@ -140,17 +141,28 @@ class Pairs(dict[str, Columns | GrowingColumns]):
 
 
 class Vocabulary:
-    """Distinct names of features in the order of their columns; `value_starts` is where the value begins in each name,
-    NO_VALUE (the default) or UNKNOWN_VALUE. Derived vocabularies encode items of their own form (`encodes_items`)."""
+    """Distinct names of features in the order of their columns.
+
+    `value_starts` is where the value begins in each name, NO_VALUE (the default) or UNKNOWN_VALUE. Where
+    `has_attributes`, dicts are named as CRFsuite's bindings name them (`word:dog` instead of `word=dog`).
+    """
 
     bigram_columns = only_bigram_columns = NO_COLUMNS  # of features of label pairs; and those of nothing else
     has_edges = True  # whether pairs of neighbouring labels have weights that are the same everywhere
-    encodes_items = False  # whether `encode` and `encode_rows` take items of the vocabulary's own form
+    encodes_items = False  # whether items have a form of the vocabulary's own, which these two encode
+    encode: Callable[[Any], Any]
+    encode_rows: Callable[[Any], Any]
 
-    def __init__(self, names: Sequence[str], value_starts: Sequence[int] | NDArray | None = None) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        value_starts: Sequence[int] | NDArray | None = None,
+        has_attributes: bool = False,
+    ) -> None:
         self.names = check_feature_names(names, len(names))
         starts = np.zeros(len(self.names)) if value_starts is None else value_starts
         self.value_starts: NDArray[np.int32] = np.asarray(starts, np.int32)
+        self.has_attributes = has_attributes
 
     @cached_property
     def columns(self) -> Columns:
@@ -162,10 +174,6 @@ class Vocabulary:
         """Columns by name and value."""
         return Pairs.known(self.columns)
 
-    def pairs_of(self, columns: Iterable[int]) -> Pairs:
-        """Return the pairs of some columns."""
-        return Pairs.known(Columns((self.names[column], column) for column in columns))
-
     def grown(self, other: Vocabulary) -> Vocabulary:
         """Return the names, and behind them those of another vocabulary that are new; itself where nothing is new."""
         starts = dict(zip(self.names, self.value_starts.tolist(), strict=True))
@@ -174,19 +182,11 @@ class Vocabulary:
                 starts[name] = UNKNOWN_VALUE
         if [*starts.values()] == self.value_starts.tolist():
             return self
-        return type(self)([*starts], [*starts.values()])
-
-    def encode(self, items: Any) -> Sequences:
-        """Return items of the vocabulary's own form in its columns."""
-        raise NotImplementedError
-
-    def encode_rows(self, items: Any) -> Any:
-        """Return items of the vocabulary's own form as `Sequences` or `TokenRows`."""
-        raise NotImplementedError
+        return Vocabulary([*starts], [*starts.values()], self.has_attributes)
 
     def named(self, items: Any) -> Any:
-        """Return items in a form whose names are those of the vocabulary: as they are, by default."""
-        return items
+        """Return items in a form whose names are those of the vocabulary; errors as of `attributes`."""
+        return attributes(items) if self.has_attributes else items
 
     def index(self, name: str) -> int:
         """Return the column of a name; KeyError if there is none."""
@@ -212,7 +212,7 @@ class Vocabulary:
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.names, self.value_starts)
+        return type(self), (self.names, self.value_starts, self.has_attributes)
 
     def __repr__(self) -> str:
         return f"Vocabulary({len(self)} names)"

@@ -353,7 +353,9 @@ class Names:
         )
         if isinstance(self.kind, TemplateVocabulary):
             return TemplateSource.from_dict(self.kind.stored_source()).vocabulary(names)
-        return None if self.kind is None else type(self.kind)(names, [self.starts[name] for name in names])
+        if self.kind is None:
+            return None
+        return Vocabulary(names, [self.starts[name] for name in names], self.kind.has_attributes)
 
 
 def block_of(runs: list[tuple[Sequences, Labels, Vector]]) -> Block:

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.attributes import AttributeVocabulary
 from crfqn.data.model_file import ModelFile, narrowed
 from crfqn.data.templates.vocabulary import TemplateSource, TemplateVocabulary, is_hashed
 from crfqn.data.vocabulary import NO_VALUE, UNKNOWN_VALUE, Vocabulary
@@ -142,7 +141,7 @@ def add_vocabulary(content: ModelContent, vocabulary: Vocabulary | None, feature
     if vocabulary is None or is_hashed(vocabulary):
         return
     content.strings["feature_names"] = [vocabulary.names[f] for f in features]
-    if isinstance(vocabulary, AttributeVocabulary):
+    if vocabulary.has_attributes:
         content.metadata["naming"] = CRFSUITE_NAMING
     elif not isinstance(vocabulary, TemplateVocabulary):
         content.arrays[VALUE_STARTS] = narrowed(vocabulary.value_starts[features] - UNKNOWN_VALUE)
@@ -159,7 +158,7 @@ def read_vocabulary(file: ModelFile) -> Vocabulary | None:
     if naming not in (None, CRFSUITE_NAMING):
         raise ModelFileError(f"{file.path}: naming: expected {CRFSUITE_NAMING!r}, got {describe(naming)}")
     if naming is not None:
-        return AttributeVocabulary(names)
+        return Vocabulary(names, has_attributes=True)
     if VALUE_STARTS not in file.arrays:  # a file of before there were any
         return Vocabulary(names, np.full(len(names), UNKNOWN_VALUE))
     return Vocabulary(names, _value_starts(file, names))

@@ -25,8 +25,9 @@ from crfqn.data.labels import (
 )
 from crfqn.data.model_file import ModelFile, narrowed
 from crfqn.data.schemes import LabelSpan, find_scheme
+from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.token_rows import Rows
-from crfqn.data.vocabulary import Pairs, Vocabulary
+from crfqn.data.vocabulary import Columns, Pairs, Vocabulary
 from crfqn.errors import InputError, ModelFileError
 from crfqn.messages import describe, shorten
 from crfqn.metrics.label_arrays import span_rules
@@ -481,9 +482,10 @@ class SequenceModel(Model):
     def _weighted_pairs(self) -> Pairs | None:
         """The pairs of features that have weights; None where all have, or the vocabulary encodes items itself."""
         vocabulary, features = self.vocabulary_, self.kept_features_
-        if vocabulary is None or vocabulary.encodes_items or features.size == len(vocabulary):
+        is_whole = vocabulary is None or features.size == len(vocabulary)
+        if vocabulary is None or is_whole or isinstance(vocabulary, TemplateVocabulary):
             return None
-        return vocabulary.pairs_of(features)
+        return Pairs.known(Columns((vocabulary.names[column], column) for column in features))
 
     def known_pairs(self, vocabulary: Vocabulary) -> Pairs:
         """Return the pairs of features that have weights: others add nothing to scores, and make look-ups slower."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.data.items import Items
+from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.token_rows import TokenRows, known_rows
 from crfqn.data.vocabulary import UNSEEN, Vocabulary
 from crfqn.errors import UnknownFeaturesWarning, is_called_from, warn_caller
@@ -45,7 +46,7 @@ def warn_of_unknown_names(encoded: Items, items: Any, vocabulary: Vocabulary | N
     ):
         return  # of one sentence it is soonest told
     n_positions = np.diff(encoded.offsets)
-    if isinstance(encoded, TokenRows) and vocabulary is not None and vocabulary.encodes_items:
+    if isinstance(encoded, TokenRows) and isinstance(vocabulary, TemplateVocabulary):
         warn_of_unknown(
             np.diff(encoded.rows.row_ends[encoded.offsets]), n_positions
         )  # unknown ones have no entry

@@ -11,8 +11,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,23 +39,14 @@ class DataFile:
     reader: str = ""  # if it is not the dataset's
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """All names of the file: `name`, then the others."""
-        return self.name, *self.also_named
-
-    @property
     def has_checksum(self) -> bool:
         """Whether a checksum of the file is known."""
         return bool(self.sha256 or self.sha256_unpacked)
 
     def locate(self, dataset: str) -> Path | None:
         """Return the path of the file on this machine, None if it is not there."""
-        paths = (folder / name for name in self.names for folder in folders(dataset))
+        paths = (folder / name for name in (self.name, *self.also_named) for folder in folders(dataset))
         return next((path for path in paths if path.is_file()), None)
-
-    def is_at(self, path: Path) -> bool:
-        """Return whether a path ends in one of the file's names."""
-        return any(path.parts[-len(Path(name).parts) :] == Path(name).parts for name in self.names)
 
     def check(self, path: Path) -> None:
         """Raise DataError unless the checksum of the file at `path` is the registered one."""
@@ -99,10 +89,14 @@ class DataFile:
                     raise TimeoutError(f"not tried: the limit of {limit:.2g} s was over")
                 _resolve(address, wait)
                 transfer = pooch.HTTPDownloader(timeout=wait, progressbar=_TransferLimit(end, on_progress))
-                with _silent_pooch():
+                level = pooch.get_logger().level
+                pooch.get_logger().setLevel(logging.WARNING)  # progress and errors are reported by the caller
+                try:
                     pooch.retrieve(
                         address, checksum, fname=target.name, path=target.parent, downloader=transfer
                     )
+                finally:
+                    pooch.get_logger().setLevel(level)
                 return
             except (OSError, ValueError) as error:  # what requests and pooch raise derives from these
                 failures.append(f"  {address}: {_reason(error, wait)}")
@@ -178,20 +172,6 @@ def _resolve(address: str, timeout: float) -> None:
     thread.join(timeout)
     if failure or thread.is_alive():
         raise OSError(f"the host {host} cannot be found" + ("" if failure else f" within {timeout:.2g} s"))
-
-
-@contextmanager
-def _silent_pooch() -> Iterator[None]:
-    """Silence pooch's messages on stderr; progress and errors are reported by the caller."""
-    import pooch
-
-    logger = pooch.get_logger()
-    level = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
 
 
 def _reason(error: BaseException, timeout: float) -> str:

@@ -136,23 +136,32 @@ class Dataset:
         `limit` for all. DataUnavailableError names every failed address; DataError: not the dataset came, and is
         deleted."""
         end = None if limit is None else time.monotonic() + limit
-        paths, came = [], {}
+        paths: list[Path] = []
+        downloads: dict[Path, str] = {}  # addresses by path
         for part, path in zip(parts(self.files), self._found(), strict=True):
             if path is None:
                 file = next((file for file in part if file.addresses), None)
                 if file is None:
                     raise DataUnavailableError(self.how_to_find())
                 left = None if end is None else max(0.0, end - time.monotonic())
-                path = self._download(file, timeout=timeout, limit=left, on_progress=on_progress)
-                came[path] = file.addresses[0]
+                path = cache_folder() / self.name / file.name
+                try:
+                    file.download(path, timeout=timeout, limit=left, on_progress=on_progress)
+                except DownloadError as error:
+                    raise DataUnavailableError(
+                        f"the dataset {self.name!r} could not be downloaded:\n{error}\n"
+                        f"By hand: save {file.addresses[0]} as {path}, or in any folder and set "
+                        f"CRFQN_DATA to that folder."
+                    ) from error
+                downloads[path] = file.addresses[0]
             paths.append(path)
-        if came:
+        if downloads:
             try:
                 self.verify(paths)
             except DataError as error:
-                for path in came:
+                for path in downloads:
                     path.unlink(missing_ok=True)
-                sources = ", ".join(came.values())
+                sources = ", ".join(downloads.values())
                 raise DataError(f"what came from {sources} was deleted again: {error}") from error
         return tuple(paths)
 
@@ -232,19 +241,12 @@ class Dataset:
         return paths
 
     def _file(self, path: Path) -> DataFile | None:
-        return next((file for file in self.files if file.is_at(path)), None)
-
-    def _download(self, file: DataFile, **limits: Any) -> Path:
-        target = cache_folder() / self.name / file.name
-        try:
-            file.download(target, **limits)
-        except DownloadError as error:
-            raise DataUnavailableError(
-                f"the dataset {self.name!r} could not be downloaded:\n{error}\n"
-                f"By hand: save {file.addresses[0]} as {target}, or in any folder and set "
-                f"CRFQN_DATA to that folder."
-            ) from error
-        return target
+        """Return the entry of the file at a path, None for a file of another name."""
+        for file in self.files:
+            for name in map(Path, (file.name, *file.also_named)):
+                if path.parts[-len(name.parts) :] == name.parts:
+                    return file
+        return None
 
 
 def list_datasets() -> list[Dataset]:
@@ -275,11 +277,8 @@ def _read_entry(path: Path) -> Dataset:
         entry = Dataset(content=content, files=tuple(files), **table)
     except (TypeError, ValueError, KeyError) as error:
         raise DataError(f"{path}: not a registry entry: {error}") from error
-    unknown = {entry.reader, *(file.reader for file in files if file.reader)} - {
-        *READERS,
-        *PAIRS,
-        *GENERATORS,
-    }
+    readers = {entry.reader, *(file.reader for file in files if file.reader)}
+    unknown = readers - {*READERS, *PAIRS, *GENERATORS}
     if unknown:
         raise DataError(f"{path}: unknown readers: {', '.join(sorted(unknown))}")
     return entry

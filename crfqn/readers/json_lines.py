@@ -12,7 +12,7 @@ import json
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import accumulate, filterfalse
 from typing import Any
@@ -30,6 +30,7 @@ from crfqn.readers.items import Documents, Labeled, Places, in_line
 
 FIRST_COLUMN = "w"
 SEVERAL = ","  # between the labels of a document
+NUMBERS = {int, float}
 SPACE, OBJECT = re.compile(r"\s*"), re.compile(r'\s*(\[\s*)?\{\s*"')
 
 
@@ -51,7 +52,7 @@ def read_json_lines(
     is_later = isinstance(origin, Part) and origin.first > 1  # than where an array begins
     is_array = bool(lines) and not is_later and _is_array(lines[0][1])
     numbers, records = [], []
-    for number, record in (_of_array if is_array else _of_lines)(shown, lines):
+    for number, record in _records(shown, lines, is_array):
         numbers.append(number)
         records.append(record)
     where = [f"{shown}, line {number}" for number in numbers]
@@ -64,7 +65,7 @@ def read_json_lines(
         names = [_label(place, record.get(label, "")) for place, record in zip(where, records, strict=True)]
         relabel = None if is_array else in_line(partial(_relabelled, key=label, is_list=False))
         places = Places(shown, item_lines, relabel=relabel)
-        has_numbers = _are_numbers(labels for record in records for labels in _several(record.get(label)))
+        has_numbers = {type(name) for record in records for name in _several(record.get(label))} <= NUMBERS
         return Documents([record[text] for record in records], names, places=places, has_numbers=has_numbers)
     items = [_list(place, record, kind) for place, record in zip(where, records, strict=True)]
     known = [
@@ -75,7 +76,7 @@ def read_json_lines(
     lengths = [*map(len, items)]
     offsets = np.cumsum([0, *lengths], dtype=np.int64)
     places = Places(shown, item_lines.repeat(lengths), offsets, relabel, item_lines=item_lines)
-    has_numbers = _are_numbers(label for record in records for label in record.get(labels) or ())
+    has_numbers = {type(name) for record in records for name in record.get(labels) or ()} <= NUMBERS
     if kind == features or _have_numbers(items):
         return Labeled(items, known, places=places, has_numbers=has_numbers)
     first = next(filter(None, items), [""])
@@ -92,7 +93,7 @@ def kind_of_lines(shown: str, lines: Sequence[str]) -> tuple[str, bool]:
     records: list[dict[str, Any]] = []
     try:
         numbered = [pair for pair in enumerate(lines, start=1) if not is_blank(pair[1])]
-        for _, record in (_of_array if _is_array(lines[0]) else _of_lines)(shown, numbered):
+        for _, record in _records(shown, numbered, _is_array(lines[0])):
             records.append(record)
     except DataError:  # of lines that are cut, or that reading refuses
         if not records:
@@ -115,14 +116,15 @@ def _is_array(line: str) -> bool:
     return line.lstrip().startswith("[")
 
 
-def _of_lines(shown: str, lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects of numbered lines that are not blank, each with its line."""
-    for number, line in lines:
-        yield number, _parsed(f"{shown}, line {number}", line)
-
-
-def _of_array(shown: str, lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects of an array over numbered lines, each with the line on which it begins."""
+def _records(
+    shown: str, lines: Sequence[tuple[int, str]], is_array: bool
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of numbered lines that are not blank, one a line or all in an array, each with the line on
+    which it begins."""
+    if not is_array:
+        for number, line in lines:
+            yield number, _parsed(f"{shown}, line {number}", line)
+        return
     text = "\n".join(line for _, line in lines)
     ends = [*accumulate(len(line) + 1 for _, line in lines)]
     decode, skip = json.JSONDecoder().raw_decode, partial(_behind_space, text)
@@ -214,7 +216,7 @@ def _relabelled(line: str, labels: Sequence[str], key: str, is_list: bool) -> st
     is_list = is_list or isinstance(old, list) or len(labels) != 1
     before = set(map(type, _several(old)))
     new: list[Any] = list(labels)
-    if before and before <= {int, float}:
+    if before and before <= NUMBERS:
         new = [label if (number := number_of(label)) is None else number for label in labels]
     elif before == {bool}:
         new = [label == "true" if label in ("true", "false") else label for label in labels]
@@ -262,46 +264,35 @@ def _labels(where: str, labels: Any, length: int) -> list[str]:
     """Return the labels of an item's positions as texts, empty ones for None."""
     if labels is None:
         return [""] * length
-    if not isinstance(labels, list) or not all(map(_is_label, labels)):
-        raise DataError(
-            f"{where}: expected a list of texts, numbers or booleans as labels, got {shorten(labels)}"
-        )
+    listed = labels if isinstance(labels, list) else [None]  # which is no label
+    texts = _label_texts(where, listed, "a list of texts, numbers or booleans as labels", labels)
     if len(labels) != length:
         raise DataError(f"{where}: expected {length} labels, one a position, got {len(labels)}")
-    return [*map(_label_of, labels)]
+    return texts
 
 
 def _label(where: str, labels: Any) -> str:
     """Return the label of a document, or its labels, as one text."""
     several = _several(labels) or [""]
-    if not all(map(_is_label, several)):
-        raise DataError(
-            f"{where}: expected a text, number or boolean as label, or a list, got {shorten(labels)}"
-        )
+    texts = _label_texts(where, several, "a text, number or boolean as label, or a list", labels)
     if len(several) > 1 and any(SEVERAL in str(label) for label in several):
         raise DataError(
             f"{where}: a comma parts several labels, and may not stand in one, got {shorten(labels)}"
         )
-    return SEVERAL.join(map(_label_of, several))
+    return SEVERAL.join(texts)
 
 
-def _is_label(label: Any) -> bool:
-    return isinstance(label, (str, int)) or (isinstance(label, float) and math.isfinite(label))
-
-
-def _label_of(label: Any) -> str:
-    """Return a label as text: `true` and `false` as JSON writes them."""
-    return label if isinstance(label, str) else json.dumps(label)
+def _label_texts(where: str, labels: list[Any], expected: str, shown: Any) -> list[str]:
+    """Return labels as texts, `true` and `false` as JSON writes them; DataError for what is no label."""
+    for label in labels:
+        if not isinstance(label, (str, int)) and not (isinstance(label, float) and math.isfinite(label)):
+            raise DataError(f"{where}: expected {expected}, got {shorten(shown)}")
+    return [label if isinstance(label, str) else json.dumps(label) for label in labels]
 
 
 def _several(labels: Any) -> list[Any]:
     """Return the labels of a document as a list, none where they are not known."""
     return labels if isinstance(labels, list) else [] if labels is None else [labels]
-
-
-def _are_numbers(labels: Iterable[Any]) -> bool:
-    """Return whether labels are numbers by type."""
-    return {*map(type, labels)} <= {int, float}
 
 
 def _columns(

@@ -173,40 +173,37 @@ def written_batches(batches: Batches, format: Format) -> Iterator[str | bytes]:
     if format.write is None:
         raise InputError(f"format {format.name!r} has no place for labels: write conll, jsonl, csv, ...")
 
-    def checked() -> Iterator[tuple[Data, Any]]:
-        for data, predicted in batches:
-            kind = DOCUMENTS if isinstance(data, Documents) else SEQUENCES
-            kind = ROWS if kind == DOCUMENTS and isinstance(data.inputs, TokenColumns) else kind
-            if kind not in format.holds:
-                raise InputError(
-                    f"format {format.name!r} holds {' and '.join(format.holds)}, and these are {kind}"
-                )
-            _check_content(format, data)
-            listed = None if predicted is None else list(predicted)
-            if listed is not None:
-                relabeled(data, listed)  # which checks that they fit
-            yield data, listed
-
-    written = format.write(checked())
+    written = format.write(_checked(batches, format))
     yield from [written] if isinstance(written, bytes) else written
 
 
-def _check_content(format: Format, data: Data) -> None:
-    """Raise InputError for numbers where a format has texts, and for features that it has no place for."""
-    if isinstance(data, Documents):
-        if not isinstance(data.inputs, (list, TokenColumns)) and not format.holds_numbers:
-            raise InputError("the documents are numbers, not texts: write them as svmlight")
-    elif not format.holds_nested and not isinstance(data.inputs, TokenColumns):
-        for i, item in enumerate(data.inputs):
-            for t, position in enumerate(item):
-                is_flat = isinstance(position, dict) and all(
-                    isinstance(value, (str, Real)) for value in position.values()
-                )
-                if not is_flat:
-                    raise InputError(
-                        f"item {i}, position {t}: format {format.name!r} holds texts and numbers by name, got "
-                        f"{describe(position)}: write it as jsonl"
+def _checked(batches: Batches, format: Format) -> Iterator[tuple[Data, Any]]:
+    """Yield the batches; InputError where the format has no place for their items, or predictions do not fit these."""
+    for data, predicted in batches:
+        kind = DOCUMENTS if isinstance(data, Documents) else SEQUENCES
+        kind = ROWS if kind == DOCUMENTS and isinstance(data.inputs, TokenColumns) else kind
+        if kind not in format.holds:
+            raise InputError(
+                f"format {format.name!r} holds {' and '.join(format.holds)}, and these are {kind}"
+            )
+        if isinstance(data, Documents):
+            if not isinstance(data.inputs, (list, TokenColumns)) and not format.holds_numbers:
+                raise InputError("the documents are numbers, not texts: write them as svmlight")
+        elif not format.holds_nested and not isinstance(data.inputs, TokenColumns):
+            for i, item in enumerate(data.inputs):
+                for t, position in enumerate(item):
+                    is_flat = isinstance(position, dict) and all(
+                        isinstance(value, (str, Real)) for value in position.values()
                     )
+                    if not is_flat:
+                        raise InputError(
+                            f"item {i}, position {t}: format {format.name!r} holds texts and numbers by name, got "
+                            f"{describe(position)}: write it as jsonl"
+                        )
+        listed = None if predicted is None else list(predicted)
+        if listed is not None:
+            relabeled(data, listed)  # which checks that they fit
+        yield data, listed
 
 
 def _check_options(what: str, reader: Callable[..., Data], options: dict[str, Any]) -> None:

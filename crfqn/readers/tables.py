@@ -8,13 +8,15 @@ in CSV and TSV by blank lines.
 from __future__ import annotations
 
 import csv
+import functools
+import inspect
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -48,43 +50,73 @@ class TextTable:
     texts: set[str] = field(default_factory=set)
 
     def column(
-        self, name: str | None, usual: tuple[str, ...], what: str, taken: Sequence[str] = ()
+        self,
+        name: str | None,
+        usual: tuple[str, ...],
+        what: str,
+        taken: Sequence[str] | None = (),
+        is_needed: bool = True,
     ) -> int | None:
-        """Return the number of the named column, or of the first of the usual ones, None for none; those `taken` are
-        something else, though they may have a usual name."""
-        if name is not None:
-            if name not in self.header:
-                lacks = any(map(is_numeric, self.header)) and not name.isdecimal()
-                hint = "; its first line has to name the columns, and has numbers" if lacks else ""
-                raise DataError(
-                    f"{self.shown}: expected a column {name!r} ({what}); there are: {', '.join(self.header)}{hint}"
-                )
+        """Return the number of the named column, or of the first of the usual ones, None for none; columns that are
+        `taken` are something else, though they may have a usual name."""
+        if name is None:
+            lowered = ["" if title in (taken or ()) else title.lower() for title in self.header]
+            return next((lowered.index(title) for title in usual if title in lowered), None)
+        if name in self.header:
             return self.header.index(name)
-        lowered = ["" if title in taken else title.lower() for title in self.header]
-        return next((lowered.index(title) for title in usual if title in lowered), None)
+        if not is_needed:
+            return None
+        lacks = any(map(is_numeric, self.header)) and not name.isdecimal()
+        hint = "; its first line has to name the columns, and has numbers" if lacks else ""
+        raise DataError(
+            f"{self.shown}: expected a column {name!r} ({what}); there are: {', '.join(self.header)}{hint}"
+        )
 
 
-class Wanted(NamedTuple):
-    """Columns that the caller names, and what rows are, as in `read_delimited`."""
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """sentence : column of a position's item, default "sentence", "sentence_id", "sent_id" or "sentence #"; without,
+        blank lines part the items
+    label : column of labels, default "label", "labels", "tag" or "tags"; without, no label is known
+    text : column of documents' texts, default "text" where no column says sentences
+    columns : those read besides, default all; one of a usual name is then neither label nor sentence
+    needs_named : whether a named label and sentence have to be there, as in data to train on
+    rows : whether each row is a document of its own, whose `inputs` are TokenColumns of its cells (between semicolons
+        `1,5` is the number 1.5); the label's column is then by default "label", ..., "class", "target", or the last one
+        that is not among `columns`
+    drop : columns that are left out
 
+    DataError for a row of another length, an item whose rows stand apart (file and line named), no such column, no
+    rows.
+    """
+
+    delimiter: str = field(default=",", init=False)
     sentence: str | None = None
     label: str | None = None
     text: str | None = None
     columns: Sequence[str] | None = None
     needs_named: bool = True
     rows: bool = False
-    header: bool = True
+    header: bool = field(default=True, init=False)
     drop: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class DelimitedOptions(TableOptions):
+    """The same, and what alone texts have."""
+
+    delimiter: str = ","
+    header: bool = True
 
     def names(self, row: list[str], where: str) -> list[str]:
         """Return the names of the columns by the first row: its cells, or numbers from 1; a new file without header
         may lack the label."""
         if self.header:
             return row
-        named = {*(self.columns or ()), *self.drop, self.label or "", self.text or ""}
-        named = named if self.columns is not None or self.text is not None else set()
-        known = sorted(int(name) for name in named if name.isdecimal())
-        n = max(known, default=len(row))
+        named: set[str] = set()
+        if self.columns is not None or self.text is not None:
+            named = {*(self.columns or ()), *self.drop, self.label or "", self.text or ""}
+        n = max((int(name) for name in named if name.isdecimal()), default=len(row))
         if self.text is not None and len(row) > n:  # the others of a table of texts
             n = len(row)
         if len(row) == n - 1 and self.label:
@@ -94,58 +126,95 @@ class Wanted(NamedTuple):
         return [str(number) for number in range(1, n + 1)]
 
 
-def read_delimited(
-    path: Readable,
-    *,
-    delimiter: str = ",",
-    sentence: str | None = None,
-    label: str | None = None,
-    text: str | None = None,
-    columns: Sequence[str] | None = None,
-    needs_named: bool = True,
-    rows: bool = False,
-    header: bool = True,
-    drop: Sequence[str] = (),
-) -> Labeled | Documents:
+P = ParamSpec("P")
+Options = TypeVar("Options", bound=TableOptions)
+
+
+def table_reader(
+    options: Callable[P, Options],
+) -> Callable[[Callable[[Any, Options], TextTable]], Callable[Concatenate[Any, P], Labeled | Documents]]:
+    """Make a reader with these options by keyword of a function that returns the cells; its documentation ends with
+    that of the options."""
+
+    def decorate(cells: Callable[[Any, Options], TextTable]) -> Callable[..., Labeled | Documents]:
+        @functools.wraps(cells)
+        def read(origin: Any, *args: P.args, **keywords: P.kwargs) -> Labeled | Documents:
+            chosen = options(*args, **keywords)
+            return _assembled(cells(origin, chosen), chosen)
+
+        (first, _), known = inspect.signature(cells).parameters.values(), inspect.signature(options)
+        parameters = [first, *known.parameters.values()]
+        signature = inspect.Signature(parameters, return_annotation="Labeled | Documents")
+        read.__signature__ = signature  # type: ignore[attr-defined]
+        read.__doc__ = f"{cells.__doc__}\n\n    {TableOptions.__doc__}"
+        return read
+
+    return decorate
+
+
+@table_reader(DelimitedOptions)
+def read_delimited(path: Readable, options: DelimitedOptions) -> TextTable:
     """Read a CSV or TSV file, whose first line names the columns, as sequences (TokenColumns) or documents. Semicolons
     part the cells where the first line has them, and commas in numbers or quotes alone.
 
-    sentence : column of a position's item, default "sentence", "sentence_id", "sent_id" or "sentence #"; without, blank
-        lines part the items
-    label : column of labels, default "label", "labels", "tag" or "tags"; without, no label is known
-    text : column of documents' texts, default "text" where no column says sentences
-    columns : those read besides, default all; one of a usual name is then neither label nor sentence
-    needs_named : whether a named label and sentence have to be there, as in data to train on
-    rows : whether each row is a document of its own, whose `inputs` are TokenColumns of its cells (between semicolons
-        `1,5` is the number 1.5); the label's column is then by default "label", ..., "class", "target", or the last one
-        that is not among `columns`
-    header : whether the first line has the names of the columns, which are numbers from 1 otherwise
-    drop : columns that are left out
+    delimiter : between cells, default a comma
+    header : whether the first line has the names of the columns, which are numbers from 1 otherwise"""
+    shown = shown_name(path)
+    numbers: list[int] = []  # of the lines that have been read
 
-    DataError for a row of another length, an item whose rows stand apart (file and line named), no such column, no
-    rows.
-    """
-    wanted = Wanted(sentence, label, text, columns, needs_named, rows, header, drop)
-    return _assembled(_read(path, delimiter, wanted), wanted)
+    def lines() -> Iterator[str]:
+        for number, line in text_lines(path, keeps_returns=True):  # within quotes
+            numbers.append(number)
+            yield f"{line}\n"
+
+    numbered = lines()
+    first_line = next((line for line in numbered if not is_blank(line)), "")
+    delimiter = _delimiter(first_line, options.delimiter)
+    n_blank = len(numbers) - 1
+    reader = csv.reader(itertools.chain([first_line], numbered), delimiter=delimiter, strict=True)
+    table: TextTable | None = None
+    before = n_blank
+    try:
+        for row in reader:
+            first, before = numbers[before], reader.line_num + n_blank
+            if not row:
+                if table is not None:
+                    table.breaks.add(len(table.rows))
+                continue
+            if table is None:
+                table = TextTable(shown, options.names(row, f"{shown}, line {first}"), delimiter=delimiter)
+                if options.header:
+                    continue
+            if len(row) != len(table.header):
+                raise DataError(
+                    f"{shown}, line {first}: expected {len(table.header)} cells ({', '.join(table.header)}), got "
+                    f"{len(row)}: {delimiter.join(row)[:60]!r}"
+                )
+            table.rows.append(row)
+            table.lines.append(first)
+    except csv.Error as error:
+        reason = RETURN_WITHIN if "new-line" in str(error) else f"malformed table: {error}"
+        raise DataError(f"{shown}, line {numbers[before]}: {reason}") from error
+    if table is None:
+        raise EmptyDataError(f"{shown}: empty; expected a line of column names and rows below it")
+    if len(set(table.header)) < len(table.header):
+        raise DataError(f"{shown}: expected distinct names of columns, got {', '.join(table.header)}")
+    return table
 
 
-def read_parquet(
-    path: Readable,
-    *,
-    sentence: str | None = None,
-    label: str | None = None,
-    text: str | None = None,
-    columns: Sequence[str] | None = None,
-    needs_named: bool = True,
-    rows: bool = False,
-    drop: Sequence[str] = (),
-) -> Labeled | Documents:
-    """Read a Parquet file (through pyarrow); parameters, result and errors as in `read_delimited`, less `delimiter`."""
+@table_reader(TableOptions)
+def read_parquet(path: Readable, options: TableOptions) -> TextTable:
+    """Read a Parquet file (through pyarrow) as sequences (TokenColumns) or documents."""
     with _parquet(path) as (parquet, content):
         table = parquet.read_table(content)
         cells = {name: table.column(name).to_pylist() for name in table.column_names}
-    wanted = Wanted(sentence, label, text, columns, needs_named, rows, drop=drop)
-    return _assembled(_of_columns(cells, shown_name(path)), wanted)
+    return _of_columns(cells, shown_name(path))
+
+
+@table_reader(TableOptions)
+def from_frame(frame: Any, options: TableOptions) -> TextTable:
+    """Return a pandas or polars frame as sequences (TokenColumns) or documents."""
+    return _of_columns({str(name): list(frame[name]) for name in frame.columns}, "the frame")
 
 
 def parquet_titles(path: Readable) -> list[str]:
@@ -165,66 +234,6 @@ def _parquet(path: Readable) -> Iterator[tuple[Any, Any]]:
         raise DataError(f"{shown_name(path)}: no Parquet file, or a damaged one: {error}") from error
 
 
-def from_frame(
-    frame: Any,
-    *,
-    sentence: str | None = None,
-    label: str | None = None,
-    text: str | None = None,
-    columns: Sequence[str] | None = None,
-    needs_named: bool = True,
-    rows: bool = False,
-    drop: Sequence[str] = (),
-) -> Labeled | Documents:
-    """Return a pandas or polars frame as sequences or documents; all else as in `read_delimited`."""
-    table = _of_columns({str(name): list(frame[name]) for name in frame.columns}, "the frame")
-    return _assembled(table, Wanted(sentence, label, text, columns, needs_named, rows, drop=drop))
-
-
-def _read(path: Readable, delimiter: str, wanted: Wanted) -> TextTable:
-    shown = shown_name(path)
-    numbers: list[int] = []  # of the lines that have been read
-
-    def lines() -> Iterator[str]:
-        for number, line in text_lines(path, keeps_returns=True):  # within quotes
-            numbers.append(number)
-            yield f"{line}\n"
-
-    numbered = lines()
-    first_line = next((line for line in numbered if not is_blank(line)), "")
-    delimiter = _delimiter(first_line, delimiter)
-    n_blank = len(numbers) - 1
-    reader = csv.reader(itertools.chain([first_line], numbered), delimiter=delimiter, strict=True)
-    table: TextTable | None = None
-    before = n_blank
-    try:
-        for row in reader:
-            first, before = numbers[before], reader.line_num + n_blank
-            if not row:
-                if table is not None:
-                    table.breaks.add(len(table.rows))
-                continue
-            if table is None:
-                table = TextTable(shown, wanted.names(row, f"{shown}, line {first}"), delimiter=delimiter)
-                if wanted.header:
-                    continue
-            if len(row) != len(table.header):
-                raise DataError(
-                    f"{shown}, line {first}: expected {len(table.header)} cells ({', '.join(table.header)}), got "
-                    f"{len(row)}: {delimiter.join(row)[:60]!r}"
-                )
-            table.rows.append(row)
-            table.lines.append(first)
-    except csv.Error as error:
-        reason = RETURN_WITHIN if "new-line" in str(error) else f"malformed table: {error}"
-        raise DataError(f"{shown}, line {numbers[before]}: {reason}") from error
-    if table is None:
-        raise EmptyDataError(f"{shown}: empty; expected a line of column names and rows below it")
-    if len(set(table.header)) < len(table.header):
-        raise DataError(f"{shown}: expected distinct names of columns, got {', '.join(table.header)}")
-    return table
-
-
 def _of_columns(columns: dict[str, list[Any]], shown: str) -> TextTable:
     """Return a table of columns of any values; what is missing is an empty text, and a row's number is its line."""
     texts = [["" if _is_missing(value) else str(value) for value in column] for column in columns.values()]
@@ -240,85 +249,83 @@ def _is_missing(value: Any) -> bool:
         return True
 
 
-def _assembled(table: TextTable, wanted: Wanted) -> Labeled | Documents:
+def _assembled(table: TextTable, options: TableOptions) -> Labeled | Documents:
+    """Return the rows of a table as sequences or documents."""
     if not table.rows:
         raise EmptyDataError(f"{table.shown}: no rows below the names of the columns")
-    missing = [name for name in wanted.drop if name not in table.header] if wanted.needs_named else []
-    if missing:
-        table.column(missing[0], (), "to be dropped")  # which raises
-    of_label, of_sentence, of_text = _parts_of(table, wanted)
-    labels = ["" if of_label is None else row[of_label] for row in table.rows]
-    has_numbers = of_label is not None and table.header[of_label] not in table.texts
+    for name in options.drop if options.needs_named else ():
+        table.column(name, (), "to be dropped")
+    label_column, sentence_column, text_column = _special_columns(table, options)
+    labels = ["" if label_column is None else row[label_column] for row in table.rows]
+    has_numbers = label_column is not None and table.header[label_column] not in table.texts
     title = None
-    if of_label is None and wanted.header:  # a new column of labels is called as it would be looked for
-        title = wanted.label or next(name for name in (*LABELS, "predicted") if name not in table.header)
+    if label_column is None and options.header:  # a new column of labels is called as it would be looked for
+        title = options.label or next(name for name in (*LABELS, "predicted") if name not in table.header)
     relabel = None
     if table.delimiter is not None:
-        cell = len(table.header) if of_label is None else of_label
+        cell = len(table.header) if label_column is None else label_column
         relabel = partial(relabelled_cell, cell=cell, delimiter=table.delimiter)
     places = Places(table.shown, np.array(table.lines, np.int64), None, relabel, title)
-    if of_text is not None:
-        return Documents([row[of_text] for row in table.rows], labels, places=places, has_numbers=has_numbers)
-    starts = range(len(table.rows)) if wanted.rows else _starts(table, of_sentence)
-    used = {of_label, of_sentence, *(c for c, name in enumerate(table.header) if name in wanted.drop)}
-    numbers = [c for c in range(len(table.header)) if c not in used]
-    if wanted.columns is not None:
-        numbers = [c for name in wanted.columns if (c := table.column(name, (), "to be read")) is not None]
+    if text_column is not None:
+        texts = [row[text_column] for row in table.rows]
+        return Documents(texts, labels, places=places, has_numbers=has_numbers)
+    used = {label_column, sentence_column}
+    numbers = [c for c, name in enumerate(table.header) if c not in used and name not in options.drop]
+    if options.columns is not None:
+        numbers = [c for name in options.columns if (c := table.column(name, (), "to be read")) is not None]
     if not numbers:
         raise DataError(f"{table.shown}: expected columns besides the label, got {', '.join(table.header)}")
-    read = with_point if wanted.rows and table.delimiter == ";" else str
-    texts = {table.header[c]: [read(row[c]) for row in table.rows] for c in numbers}
+    read = with_point if options.rows and table.delimiter == ";" else str
+    cells = {table.header[c]: [read(row[c]) for row in table.rows] for c in numbers}
+    starts = range(len(table.rows)) if options.rows else _starts(table, sentence_column)
     offsets = np.array([*starts, len(table.rows)], np.int64)
-    if wanted.rows:
-        return Documents(TokenColumns(texts, offsets), labels, places=places, has_numbers=has_numbers)
+    tokens = TokenColumns(cells, offsets)
+    if options.rows:
+        return Documents(tokens, labels, places=places, has_numbers=has_numbers)
     items = [labels[start:stop] for start, stop in itertools.pairwise(offsets)]
-    return Labeled(
-        TokenColumns(texts, offsets), items, places=replace(places, offsets=offsets), has_numbers=has_numbers
-    )
+    return Labeled(tokens, items, places=replace(places, offsets=offsets), has_numbers=has_numbers)
 
 
-def _parts_of(table: TextTable, wanted: Wanted) -> tuple[int | None, int | None, int | None]:
+def _special_columns(table: TextTable, options: TableOptions) -> tuple[int | None, int | None, int | None]:
     """Return the numbers of the columns of labels, of items and of documents' texts, None where there is none."""
-    of_label, of_sentence = (
-        table.column(name, usual, what, wanted.columns or ())
-        if wanted.needs_named or name is None or name in table.header
-        else None
-        for name, usual, what in ((wanted.label, LABELS, "label="), (wanted.sentence, SENTENCES, "sentence="))
-    )
-    if wanted.rows:
-        usual = () if of_label is not None or wanted.label else OF_ROWS
-        of_label = table.column(None, usual, "", wanted.columns or ()) if of_label is None else of_label
-        is_free = not wanted.label and table.header[-1] not in (*(wanted.columns or ()), *wanted.drop)
-        return len(table.header) - 1 if of_label is None and is_free else of_label, None, None
-    of_text = table.column(wanted.text, () if of_sentence is not None or wanted.columns else TEXTS, "text=")
-    return of_label, of_sentence, of_text
+    columns, is_needed = options.columns, options.needs_named
+    label_column = table.column(options.label, LABELS, "label=", columns, is_needed)
+    sentence_column = table.column(options.sentence, SENTENCES, "sentence=", columns, is_needed)
+    if options.rows:
+        if label_column is None and not options.label:
+            label_column = table.column(None, OF_ROWS, "", columns)
+            if label_column is None and table.header[-1] not in (*(columns or ()), *options.drop):
+                label_column = len(table.header) - 1
+        return label_column, None, None
+    usual = () if sentence_column is not None or columns else TEXTS
+    return label_column, sentence_column, table.column(options.text, usual, "text=")
 
 
 def cut_table(*, delimiter: str = ",", **options: Any) -> Cut:
     """Return how a CSV or TSV file is cut that is read with these options; all but the first lines are of items."""
-    wanted = Wanted(**options)
+    chosen = DelimitedOptions(**options)
 
     def cut(lines: Sequence[str]) -> tuple[int, int]:
         first_line = next((line for line in lines if not is_blank(line)), "")
         reader = csv.reader(lines, delimiter=_delimiter(first_line, delimiter), strict=True)
         table: TextTable | None = None
         n_head = n_whole = before = 0
-        of_sentence = of_text = current = None
+        sentence_column = text_column = current = None
         try:
             for row in reader:
-                if table is None and (wanted.rows or not wanted.header):
-                    table, n_head = TextTable("", row), reader.line_num * wanted.header
-                    n_whole, of_text = reader.line_num, 0
+                if table is None and (chosen.rows or not chosen.header):
+                    table, n_head = TextTable("", row), reader.line_num * chosen.header
+                    n_whole, text_column = reader.line_num, 0
                 elif table is None:
                     if row:
                         table, n_head = TextTable("", row), reader.line_num
-                        _, of_sentence, of_text = _parts_of(table, wanted)
-                elif of_text is not None or len(row) not in (0, len(table.header)):
+                        _, sentence_column, text_column = _special_columns(table, chosen)
+                elif text_column is not None or len(row) not in (0, len(table.header)):
                     n_whole = reader.line_num
-                elif of_sentence is None:
+                elif sentence_column is None:
                     n_whole = n_whole if row else reader.line_num
-                elif row and (current is None or row[of_sentence] not in ("", current)):
-                    current, n_whole = row[of_sentence], before
+                elif row and (current is None or row[sentence_column] not in ("", current)):
+                    current, n_whole = row[sentence_column], before
                 before = reader.line_num
         except csv.Error as error:
             if "unexpected end of data" not in str(error):  # a cell that goes on in lines to come
@@ -330,15 +337,15 @@ def cut_table(*, delimiter: str = ",", **options: Any) -> Cut:
     return cut
 
 
-def _starts(table: TextTable, of_sentence: int | None) -> list[int]:
+def _starts(table: TextTable, sentence_column: int | None) -> list[int]:
     """Return the rows that begin an item."""
-    if of_sentence is None:
+    if sentence_column is None:
         return sorted({0, *(row for row in table.breaks if row < len(table.rows))})
     starts: list[int] = []
     seen: dict[str, int] = {}
     current = None
     for number, row in enumerate(table.rows):
-        name = row[of_sentence]
+        name = row[sentence_column]
         if number and name in ("", current):
             continue
         if name in seen:
@@ -418,11 +425,12 @@ def with_point(cell: str) -> str:
     return changed if cell.count(",") == 1 and is_numeric(changed) else cell
 
 
+TITLES = {"csv": "table with a header: a position or a text a row", "tsv": "the same, with tabs"}
 FORMATS = (
     *(
         Format(
             name,
-            title,
+            TITLES[name],
             (f".{name}",),
             (SEQUENCES, DOCUMENTS, ROWS),
             partial(read_delimited, delimiter=delimiter) if name == "tsv" else read_delimited,
@@ -430,11 +438,7 @@ FORMATS = (
             partial(cut_table, delimiter=delimiter),
             partial(_begins, delimiter=delimiter),
         )
-        for (name, delimiter), title in zip(
-            DELIMITERS.items(),
-            ("table with a header: a position or a text a row", "the same, with tabs"),
-            strict=True,
-        )
+        for name, delimiter in DELIMITERS.items()
     ),
     Format(
         "parquet",

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -145,9 +146,7 @@ class TokenFeatures:
             [c for name in names if (c := column_of(name)) is not None] for names in self.names
         ]
         indptr = np.cumsum([0, *map(len, columns_by_token)])
-        indices: NDArray[np.int32] = np.array(
-            [column for columns in columns_by_token for column in columns], np.int32
-        )
+        indices = np.array([*chain.from_iterable(columns_by_token)], np.int32)
         parts = (np.ones(indices.size, np.float32), indices, indptr)
         by_token = scipy.sparse.csr_array(parts, shape=(len(columns_by_token), n_features))
         return by_token[self.token_of]
@@ -292,12 +291,15 @@ def hashed_columns(
 ) -> NDArray[np.int32]:
     """Return the column at each of P positions, where macro i has the hash values[i], (P,), or MISSING."""
     codes = np.full(n_positions, text_hash("\0".join(pattern.literals)), np.uint64)
-    is_there = np.ones(n_positions, bool)
+    is_complete = np.ones(n_positions, bool)
     for hashes in values:
-        is_there &= hashes != MISSING
-        codes = _mixed(codes + hashes)
+        is_complete &= hashes != MISSING
+        codes = codes + hashes  # and its bits mixed: SplitMix64's finaliser
+        codes = (codes ^ (codes >> np.uint64(30))) * FIRST_FACTOR
+        codes = (codes ^ (codes >> np.uint64(27))) * SECOND_FACTOR
+        codes ^= codes >> np.uint64(31)
     columns = (codes % np.uint64(n_columns)).astype(np.int32)
-    columns[~is_there] = NONE
+    columns[~is_complete] = NONE
     return columns
 
 
@@ -307,10 +309,3 @@ def text_hash(text: str | None) -> np.uint64:
         return MISSING
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return np.uint64(int.from_bytes(digest, "little") | 1)
-
-
-def _mixed(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return 64-bit numbers with their bits mixed (SplitMix64's finaliser)."""
-    codes = (codes ^ (codes >> np.uint64(30))) * FIRST_FACTOR
-    codes = (codes ^ (codes >> np.uint64(27))) * SECOND_FACTOR
-    return codes ^ (codes >> np.uint64(31))

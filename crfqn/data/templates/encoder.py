@@ -73,9 +73,6 @@ class Settings:
         """Views that the patterns read, each once."""
         return list(dict.fromkeys(macro.view for pattern in self.patterns for macro in pattern.macros))
 
-    def batch(self, columns: TokenColumns) -> TokenBatch:
-        return TokenBatch(columns, marks(self.dialect))
-
 
 class FoundFeatures(NamedTuple):
     """Features of a pattern: combinations of the numbers of its values (M, k), and their columns (M,)."""
@@ -98,10 +95,8 @@ class Encoder:
     def __post_init__(self) -> None:
         self._tables = [
             Combinations.build(*features, [len(self.value_number[macro.view]) for macro in pattern.macros])
-            for pattern, features in zip(
-                self.settings.patterns, self.found, strict=False
-            )  # none where hashed
-        ]
+            for pattern, features in zip(self.settings.patterns, self.found, strict=False)
+        ]  # none where features are hashed
 
     @classmethod
     def fit(cls, settings: Settings, columns: TokenColumns) -> Encoder:
@@ -109,8 +104,11 @@ class Encoder:
         within one, by text, whatever the order of the items."""
         if settings.n_hashed is not None:
             return cls(settings, {}, [], settings.n_hashed)
-        batch = settings.batch(columns)
-        value_number = {view: _numbered(batch.values(view)) for view in settings.views}
+        batch = TokenBatch(columns, marks(settings.dialect))
+        value_number: dict[View, dict[str, int]] = {}
+        for view in settings.views:
+            texts = sorted({value for value in batch.values(view) if value is not None})
+            value_number[view] = dict(zip(texts, range(len(texts)), strict=True))
         numbers = batch.numbers(value_number)
         all_digits, all_counts = [], []
         for pattern in settings.patterns:
@@ -151,8 +149,8 @@ class Encoder:
             for pattern, pattern_columns in zip(settings.patterns, columns, strict=True)
         ]
         is_read = np.zeros(len(names), bool)
-        for one in readings:
-            is_read[one.columns] = True
+        for features in readings:
+            is_read[features.columns] = True
         if not is_read.all():
             raise InputError(f"no template has a feature {names[int(np.argmin(is_read))]!r}")
         return cls(settings, value_number, readings, len(names))
@@ -180,7 +178,7 @@ class Encoder:
         """Return the features that patterns give, as the columns of a CSR array of ones, and where each position's
         begin, (N + 1,); hashed ones may come twice."""
         hits = np.empty((columns.n_positions, len(self.settings.patterns)), np.int32)
-        batch, n_hashed = self.settings.batch(columns), self.settings.n_hashed
+        batch, n_hashed = TokenBatch(columns, marks(self.settings.dialect)), self.settings.n_hashed
         if n_hashed is None:
             numbers = batch.numbers(self.value_number)
         else:
@@ -213,16 +211,10 @@ class Encoder:
             named[column] = name
         texts = {view: list(numbers) for view, numbers in self.value_number.items()}
         for pattern, features in zip(self.settings.patterns, self.found, strict=True):
-            own_names = _names(pattern, features.digits, texts)
-            for column, name in zip(features.columns.tolist(), own_names, strict=True):
+            names = _names(pattern, features.digits, texts)
+            for column, name in zip(features.columns.tolist(), names, strict=True):
                 named[column] = name
         return named
-
-
-def _numbered(values: Iterable[str | None]) -> dict[str, int]:
-    """Return the numbers of the distinct values in their order."""
-    distinct_values = sorted({value for value in values if value is not None})
-    return dict(zip(distinct_values, range(len(distinct_values)), strict=True))
 
 
 def _names(pattern: Pattern, digits: NDArray[np.int64], texts: Texts) -> Iterable[str]:
@@ -261,8 +253,8 @@ def _columns(
         is_named = _is_named(pattern, digits, texts, number in shared)
         if is_named.any():
             by_name.append(number)
-            own_names = _names(pattern, digits[is_named], texts)
-            for name, times in zip(own_names, count[is_named].tolist(), strict=True):
+            ambiguous_names = _names(pattern, digits[is_named], texts)
+            for name, times in zip(ambiguous_names, count[is_named].tolist(), strict=True):
                 counts[name] += times
         digits = digits[~is_named & (count >= settings.min_count)]
         features.append(
@@ -286,15 +278,14 @@ def _readings(
     """Return the combinations of a pattern that have one of the names of columns; values that are new get numbers."""
     numbers = [value_number[macro.view] for macro in pattern.macros]
     digits: list[int] = []
-    found_columns: list[int] = []
+    name_columns: list[int] = []
     for name, column in zip(names, columns, strict=True):
         for values in pattern.readings(name):
-            found_columns.append(column)
+            name_columns.append(column)
             for number_of, value in zip(numbers, values, strict=True):
                 digits.append(number_of.setdefault(value, len(number_of)))
     return FoundFeatures(
-        np.array(digits, np.int64).reshape(len(found_columns), len(numbers)),
-        np.array(found_columns, np.int32),
+        np.array(digits, np.int64).reshape(len(name_columns), len(numbers)), np.array(name_columns, np.int32)
     )
 
 

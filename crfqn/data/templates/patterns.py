@@ -52,14 +52,13 @@ def _shape(text: str) -> str:
     return "".join("X" if c.isupper() else "x" if c.isalpha() else "d" if c.isdigit() else c for c in text)
 
 
-def _affix(start: int | None, stop: int | None, length: int) -> Callable[[str], str | None]:
-    """Return what cuts the affix of texts that are so long."""
-    return lambda text: text[start:stop] if len(text) >= length else None
-
-
-def _end(start: int | None, stop: int | None) -> Callable[[str], str]:
-    """Return what cuts the first or last letters in small letters, all of them of a short text."""
-    return lambda text: text.lower()[start:stop]
+def _affix(n: int, is_lower: bool = False) -> Callable[[str], str | None]:
+    """Return what cuts the first n letters of a text, or the last -n: of texts that have so many, or of all texts in
+    small letters."""
+    part = slice(n) if n > 0 else slice(n, None)
+    if is_lower:
+        return lambda text: text.lower()[part]
+    return lambda text: text[part] if len(text) >= abs(n) else None
 
 
 def _flag(test: Callable[[str], bool]) -> Callable[[str], str | None]:
@@ -68,8 +67,8 @@ def _flag(test: Callable[[str], bool]) -> Callable[[str], str | None]:
 
 SHAPES: dict[str, Callable[[str], str | None]] = {
     "lower": str.lower,
-    **{f"prefix{n}": _affix(None, n, n) for n in (1, 2, 3, 4)},
-    **{f"suffix{n}": _affix(-n, None, n) for n in (1, 2, 3, 4)},
+    **{f"prefix{n}": _affix(n) for n in (1, 2, 3, 4)},
+    **{f"suffix{n}": _affix(-n) for n in (1, 2, 3, 4)},
     "shape": _shape,
     "runs": lambda text: re.sub(r"(.)\1+", r"\1", _shape(text), flags=re.DOTALL),  # a character a run
     "has-digit": _flag(lambda text: any(map(str.isdigit, text))),
@@ -81,8 +80,8 @@ SHAPES: dict[str, Callable[[str], str | None]] = {
     "is-punctuation": _flag(lambda text: bool(text) and not any(map(str.isalnum, text))),
 }  # those that `word_shapes` takes together
 FORMS = SHAPES | {
-    **{f"first{n}": _end(None, n) for n in (2, 3)},
-    **{f"last{n}": _end(-n, None) for n in (2, 3)},
+    **{f"first{n}": _affix(n, is_lower=True) for n in (2, 3)},
+    **{f"last{n}": _affix(-n, is_lower=True) for n in (2, 3)},
     "short-shape": word_shape,
     "is-title": _flag(str.istitle),
     "is-digits": _flag(str.isdigit),

@@ -43,16 +43,24 @@ LATER_SETTINGS = {
 class TemplateVocabulary(Vocabulary):
     """Vocabulary of an encoder's features; `source`: what the templates were made of, as a model file keeps it."""
 
-    encodes_items = True
+    has_attributes, encodes_items = False, True
 
     def __init__(self, encoder: Encoder, source: dict[str, Any]) -> None:
         self.encoder, self.source = encoder, source
         self.has_warned_of_tokens = self.has_warned_of_share = False
+        self.has_edges = encoder.settings.has_edges
+        # Whether the features are of the first column alone, so that the words of a raw text are an item.
+        self.takes_words = reads_words_alone(source["columns"], encoder.settings)
+        self.bigram_columns = encoder.columns_of(BIGRAM, BOTH)
+        self.only_bigram_columns = encoder.columns_of(BIGRAM)
+        if self.only_bigram_columns.size:
+            of_labels = encoder.columns_of(UNIGRAM, BOTH)
+            self.only_bigram_columns = np.setdiff1d(self.only_bigram_columns, of_labels)
 
     @cached_property
     def names(self) -> list[str]:  # type: ignore[override]
         """Names of the columns; "hash 17" where features are hashed."""
-        if is_hashed(self):
+        if self.encoder.settings.n_hashed is not None:
             return [f"hash {column}" for column in range(len(self))]
         return self.encoder.names()
 
@@ -60,21 +68,6 @@ class TemplateVocabulary(Vocabulary):
     def value_starts(self) -> NDArray[np.int32]:  # type: ignore[override]
         """Names stand for themselves."""
         return np.full(len(self), NO_VALUE, np.int32)
-
-    @property
-    def has_edges(self) -> bool:  # type: ignore[override]
-        """Whether pairs of neighbouring labels have weights that are the same everywhere."""
-        return self.encoder.settings.has_edges
-
-    @cached_property
-    def bigram_columns(self) -> NDArray[np.int64]:  # type: ignore[override]
-        """Sorted columns of the features that have weights for pairs of labels."""
-        return self.encoder.columns_of(BIGRAM, BOTH)
-
-    @cached_property
-    def only_bigram_columns(self) -> NDArray[np.int64]:  # type: ignore[override]
-        """Those of them that have none for single labels."""
-        return np.setdiff1d(self.encoder.columns_of(BIGRAM), self.encoder.columns_of(UNIGRAM, BOTH))
 
     def encode(self, items: Any) -> Sequences:
         """Return the features of token columns, or of items in any form that `TokenColumns.from_items` takes."""
@@ -102,11 +95,6 @@ class TemplateVocabulary(Vocabulary):
             None if forms is None else tuple(forms),
         )
 
-    @property
-    def takes_words(self) -> bool:
-        """Whether the features are of the first column alone, so that the words of a raw text are an item."""
-        return reads_words_alone(self.source["columns"], self.encoder.settings)
-
     def _columns(self, items: Any) -> TokenColumns:
         names, used = self.source["columns"], self.encoder.settings.columns
         used = names if used is None else used
@@ -119,16 +107,13 @@ class TemplateVocabulary(Vocabulary):
         together = "\n".join(words) + "\n"
         if (STOP in forms or ".\n" not in together) and (BLANK in forms or " " not in together):
             return columns
-
-        def is_odd(word: str) -> bool:
-            if BLANK not in forms and " " in word:
-                return True
-            ends_in_stop = (
-                STOP not in forms and len(word) > 1 and word[-1] == "." and any(map(str.isalnum, word))
-            )
-            return ends_in_stop and not self.tokenizer.is_abbreviation(word)  # which it would part
-
-        odd = next(filter(is_odd, words), None)
+        odd = None
+        for word in words:
+            has_blank = BLANK not in forms and " " in word
+            has_stop = STOP not in forms and len(word) > 1 and word[-1] == "." and any(map(str.isalnum, word))
+            if has_blank or (has_stop and not self.tokenizer.is_abbreviation(word)):  # which it would part
+                odd = word
+                break
         if odd is not None:
             self.has_warned_of_tokens = True
             what = "contains a blank" if " " in odd else "ends in a full stop"

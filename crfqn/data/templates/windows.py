@@ -24,7 +24,7 @@ ENDS = (Pattern(("__BOS__",), only=FIRST_POSITION), Pattern(("__EOS__",), only=L
 PART = re.compile(r"([^\s|=\[\]]+)\[([+-]?[0-9]+)\]")
 
 # Of a first tagger.
-OWN = {
+WORD_FORMS = {
     "w": "lower",
     "s3": "last3",
     "s2": "last2",
@@ -39,11 +39,8 @@ OWN = {
 FLAGS = ("upper", "title", "digit", "hyphen")
 BESIDE = ("w", "title", "upper", "s3", "shape")  # those of a word that stands beside
 FURTHEST = 2  # positions from which the words around are seen
-AROUND = [
-    (offset, BESIDE if abs(offset) == 1 else BESIDE[:1])
-    for offset in range(-FURTHEST, FURTHEST + 1)
-    if offset
-]  # offsets of the words around, and which of their features count
+# Offsets of the words around, and which of their features count.
+AROUND = ((-2, BESIDE[:1]), (-1, BESIDE), (1, BESIDE), (2, BESIDE[:1]))
 BIAS, FIRST, LAST = "bias", "BOS", "EOS"
 
 
@@ -80,12 +77,8 @@ def word_shapes(column: str, around: int = 1) -> tuple[Pattern, ...]:
     """Return the patterns of a word's form: prefixes and suffixes to 4 letters, digits, capitals, hyphens, ...; and of
     the shapes (`shape`, `runs`) of the words within `around` positions."""
     names = [f"{column}.{form}[0]" for form in SHAPES]
-    names += [
-        f"{column}.{form}[{offset}]"
-        for offset in range(-around, around + 1)
-        if offset
-        for form in ("shape", "runs")
-    ]
+    others = [offset for offset in range(-around, around + 1) if offset]
+    names += [f"{column}.{form}[{offset}]" for offset in others for form in ("shape", "runs")]
     return parse_windows(" ".join(names), [column], has_ends=False)
 
 
@@ -102,17 +95,15 @@ def word_features(words: Sequence[str]) -> list[dict[str, str | float | bool]]:
     if not words:
         return []
     if not isinstance(words[0], str):
-        advice = (
-            f"; take a column: [row[{next(iter(words[0]))!r}] for row in item]"
-            if words[0] and isinstance(words[0], dict)
-            else ""
-        )
+        advice = ""
+        if words[0] and isinstance(words[0], dict):
+            advice = f"; take a column: [row[{next(iter(words[0]))!r}] for row in item]"
         raise InputError(f"position 0: expected a word, got {describe(words[0])}{advice}")
     word_values: list[
         dict[str, str | float | bool]
-    ] = []  # what each has alone, no empty texts, no false answers
+    ] = []  # of each word alone, no empty texts, no false flags
     for word in words:
-        values = {name: FORMS[form](word) for name, form in OWN.items()}
+        values = {name: FORMS[form](word) for name, form in WORD_FORMS.items()}
         word_values.append(
             {name: True if name in FLAGS else value for name, value in values.items() if value}
         )
@@ -131,14 +122,13 @@ def word_features(words: Sequence[str]) -> list[dict[str, str | float | bool]]:
 def word_patterns(word: str, others: Sequence[str] = ()) -> tuple[Pattern, ...]:
     """Return these patterns for a column of words, named as in `word_features` (a flag with its value, `title=true`),
     and for other columns up to two positions away, alone and with a neighbour: `pos[-1]=DT`, `pos[-1]|pos[0]=DT|NN`."""
-    patterns = [
-        Pattern((BIAS,)),
-        Pattern((FIRST,), only=FIRST_POSITION),
-        Pattern((LAST,), only=LAST_POSITION),
-    ]
-    patterns += [_joined(f"{name}=", Macro(View(word, OWN[name]), 0)) for name in OWN]
+    first, last = Pattern((FIRST,), only=FIRST_POSITION), Pattern((LAST,), only=LAST_POSITION)
+    patterns = [Pattern((BIAS,)), first, last]
+    patterns += [_joined(f"{name}=", Macro(View(word, WORD_FORMS[name]), 0)) for name in WORD_FORMS]
     for offset, names in AROUND:
-        patterns += [_joined(f"{offset}:{name}=", Macro(View(word, OWN[name]), offset)) for name in names]
+        patterns += [
+            _joined(f"{offset}:{name}=", Macro(View(word, WORD_FORMS[name]), offset)) for name in names
+        ]
     for column in others:
         macros = [Macro(View(column), offset) for offset in range(-FURTHEST, FURTHEST + 1)]
         patterns += [_joined(f"{column}[{macro.offset}]=", macro) for macro in macros]
