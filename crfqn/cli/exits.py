@@ -98,22 +98,13 @@ def on_the_way_out() -> None:
 
 
 class Interrupts:
-    """Context manager that takes over SIGINT and SIGTERM; `number` is the signal that came while training, or None."""
+    """Context manager that takes over SIGINT and SIGTERM. `is_requested` is whether a signal came while training or
+    saving, and `code` the exit code of a command that it interrupted."""
 
     def __init__(self) -> None:
-        self.number: int | None = None
+        self.is_requested, self.code = False, ExitCode.INTERRUPTED
         self._phase = ""
         self._previous: dict[int, Any] = {}
-
-    @property
-    def is_requested(self) -> bool:
-        """Whether a signal came while training."""
-        return self.number is not None
-
-    @property
-    def code(self) -> ExitCode:
-        """The exit code of an interrupted command."""
-        return ExitCode.TERMINATED if self.number == signal.SIGTERM else ExitCode.INTERRUPTED
 
     @contextmanager
     def during(self, phase: str) -> Iterator[None]:
@@ -140,15 +131,14 @@ class Interrupts:
             received.clear()
 
     def _handle(self, number: int, frame: object) -> None:
-        if self._phase == "saving":
-            self.number = number
-        elif self._phase == "training" and not self.is_requested:
-            self.number = number
+        if self._phase != "saving" and (self._phase != "training" or self.is_requested):
+            raise_signal(number)
+        self.is_requested = True
+        self.code = ExitCode.TERMINATED if number == signal.SIGTERM else ExitCode.INTERRUPTED
+        if self._phase == "training":
             say(
                 "\nStopping after this iteration; the best model so far, if any, will be saved. Again: at once."
             )
-        else:
-            raise_signal(number)
 
 
 def command(function: Callable[..., int | None]) -> Callable[..., None]:

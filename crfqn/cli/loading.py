@@ -204,7 +204,9 @@ def _columns_form(
     is_regular = has_more and len({*map(len, word_rows(lines))}) == 1
     if name is None and is_regular and not sniff(lines, OF_TITLES):
         name = "conll"  # as many columns in each line are no sentences
-    name = find_format(name or sources.format_of_columns(lines, columns, _label_names(model), "conll")).name
+    name = find_format(
+        name or sources.format_of_columns(lines, columns, {*map(label_text, model.classes_)}, "conll")
+    ).name
     if has_more and name in OF_ANY_COLUMNS:
         if is_labeled:
             say(f"{shown_name(source)}: the last column is taken for the label; {ADVICE}")
@@ -265,7 +267,7 @@ def _input_of_recipe(
         return Input(source, "crfsuite", partial(observe, recipe), None if is_whole else _cut("crfsuite"))
     data, options = recipe.data, {}
     if source is not None:
-        lines, labels = first_lines(source, encoding or data.encoding), _label_names(model)
+        lines, labels = first_lines(source, encoding or data.encoding), {*map(label_text, model.classes_)}
         name = find_format(format or sources.format_of_new(recipe, source, lines, columns, labels)).name
         if encoding is None and name in OF_UNICODE and name != sources.format_of(recipe):
             encoding = "utf-8"
@@ -326,10 +328,6 @@ def _warn_of_utf8(source: str, encoding: str) -> None:
             f"Warning: {shown_name(source)} looks like UTF-8 and is read as {encoding}, the encoding of the training "
             "files; --encoding utf-8 reads it as such"
         )
-
-
-def _label_names(model: Any) -> set[str]:
-    return {*map(label_text, model.classes_)}
 
 
 def _cut(format: str, **options: Any) -> Cut | None:

@@ -264,11 +264,8 @@ def _written(label: Any) -> str:
 
 def _json_texts(labeller: Labeller, input: Input, options: PredictOptions) -> Iterator[str | bytes]:
     """Yield JSON lines: the answers or, with `--to`, the input's items with them."""
-
-    def answered(seen: Any) -> list[dict[str, Any]]:
-        return _answers(labeller.model_for(seen.X), seen.data, seen.X, options)
-
-    for part, data, answers in input.parts(answered):
+    parts = input.parts(lambda seen: _answers(labeller.model_for(seen.X), seen.data, seen.X, options))
+    for part, data, answers in parts:
         if data is None or answers is None:
             continue
         if options.to is not None:

@@ -100,21 +100,19 @@ def name_ticks(axis: Any, names: Iterable[Any]) -> None:
 
 def signed_colours() -> Any:
     """Return a colour map from NEGATIVE over transparent (0) to POSITIVE, which suits light and dark paper."""
-    stops = ((0.0, NEGATIVE, 1.0), (0.5, NEGATIVE, 0.0), (0.5, POSITIVE, 0.0), (1.0, POSITIVE, 1.0))
-    return _colours("crfqn-signed", stops)
+    from matplotlib.colors import LinearSegmentedColormap, to_rgb
+
+    blue, red = to_rgb(NEGATIVE), to_rgb(POSITIVE)
+    stops = [(0.0, (*blue, 1.0)), (0.5, (*blue, 0.0)), (0.5, (*red, 0.0)), (1.0, (*red, 1.0))]
+    return LinearSegmentedColormap.from_list("crfqn-signed", stops)
 
 
 def counted_colours() -> Any:
     """Return a colour map from transparent (0) to blue."""
-    return _colours("crfqn-counted", ((0.0, NEGATIVE, 0.0), (1.0, NEGATIVE, 1.0)))
-
-
-def _colours(name: str, stops: Iterable[tuple[float, str, float]]) -> Any:
-    """Return a colour map of places, colours and opacities."""
     from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
     return LinearSegmentedColormap.from_list(
-        name, [(at, (*to_rgb(colour), alpha)) for at, colour, alpha in stops]
+        "crfqn-counted", [(*to_rgb(NEGATIVE), 0.0), (*to_rgb(NEGATIVE), 1.0)]
     )
 
 

@@ -249,10 +249,6 @@ class Errors:
             for i, k, table, explained in zip(items, order, tables, explanations, strict=True)
         ]
 
-    @cached_property
-    def _labels(self) -> list[str]:
-        return [*map(label_text, self.model.classes_)]
-
     def _likelihoods(self, items: list[int]) -> NDArray[np.float64]:
         """Return log P(given labels) of items; -inf where a label is unknown to the model, nan without
         probabilities."""
@@ -271,7 +267,7 @@ class Errors:
         """Return the most probable labels of a position, and the given one if it is none of them."""
         if row is None:
             return []
-        labels = self._labels
+        labels = [*map(label_text, self.model.classes_)]
         best = np.argsort(-row, kind="stable")[:TOP].tolist()
         if given in labels and labels.index(given) not in best:
             best[-1] = labels.index(given)

@@ -64,13 +64,20 @@ class Fact(NamedTuple):
 def headline(estimator: Any, weights: Model | None) -> list[Fact]:
     """Return the few figures that stand in large letters."""
     result, possible = estimator.result_, n_possible(estimator, weights)
+    gap, estimate = (
+        f"{100 * share:.3g} %" if isfinite(share) else UNKNOWN for share in (result.gap, result.estimated_gap)
+    )
+    value, passes = (
+        format(number, form) if isfinite(number) else UNKNOWN
+        for number, form in ((result.value, ",.6g"), (result.passes, ",.1f"))
+    )
     facts = [
-        Fact("objective", _number(result.value, ",.6g"), "loss and penalty, in nats"),
-        Fact("certified gap", _percent(result.gap), "the optimum is at most so much lower: proved"),
-        Fact("estimated gap", _percent(result.estimated_gap), "the same by an estimate, which is no bound"),
+        Fact("objective", value, "loss and penalty, in nats"),
+        Fact("certified gap", gap, "the optimum is at most so much lower: proved"),
+        Fact("estimated gap", estimate, "the same by an estimate, which is no bound"),
         Fact("non-zero weights", f"{result.n_nonzero:,}", f"of {possible:,}" if possible else ""),
         Fact("labels", f"{len(estimator.classes_):,}"),
-        Fact("passes over the data", _number(result.passes, ",.1f"), f"{result.seconds:.2f} s of wall time"),
+        Fact("passes over the data", passes, f"{result.seconds:.2f} s of wall time"),
     ]
     if (
         isfinite(result.estimated_gap)
@@ -178,11 +185,3 @@ def versions() -> list[Fact]:
 
             facts.append(Fact(name, crfqn.__version__ if name == "crfqn" else UNKNOWN))
     return facts
-
-
-def _number(value: float, form: str) -> str:
-    return format(value, form) if isfinite(value) else UNKNOWN
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %" if isfinite(share) else UNKNOWN

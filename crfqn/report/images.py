@@ -105,20 +105,20 @@ class Pictures:
 
 def weight_image(values: NDArray[np.float64], largest: float) -> str:
     """Return the data URI of a PNG of signed weights (rows, columns), -largest blue, 0 transparent, largest red."""
-    return _png(signed_colours()(0.5 + 0.5 * values / (largest or 1.0)))
+    return _png(signed_colours(), 0.5 + 0.5 * values / (largest or 1.0))
 
 
 def ink_image(values: NDArray[np.float64]) -> str:
     """Return the data URI of a PNG of values from 0 (transparent) to their largest."""
-    return _png(counted_colours()(values / (values.max(initial=0.0) or 1.0)))
+    return _png(counted_colours(), values / (values.max(initial=0.0) or 1.0))
 
 
-def _png(colours: NDArray[np.float64]) -> str:
+def _png(colours: Any, values: NDArray[np.float64]) -> str:
     from matplotlib.image import imsave
 
     stream = io.BytesIO()
     nothing: dict[Any, Any] = {"Software": None}
-    imsave(stream, colours, format="png", metadata=nothing)
+    imsave(stream, colours(values), format="png", metadata=nothing)
     return f"data:image/png;base64,{base64.b64encode(stream.getvalue()).decode()}"
 
 
@@ -140,19 +140,14 @@ class Pixels:
             raise InputError(
                 f"image_shape: expected rows and columns, two integers >= 1, got {describe(shape)}"
             )
-        names = {
-            column: feature_text(weights.feature_name(column)) for column in weights.weights.features.tolist()
-        }
+        features = weights.weights.features.tolist()
+        names = {column: feature_text(weights.feature_name(column)) for column in features}
         if names and all(
             name == BIAS or all(map(PIXEL.fullmatch, name.split("&"))) for name in names.values()
         ):
-            pixels = {
-                column: [(int(a), int(b)) for a, b in PIXEL.findall(name)] for column, name in names.items()
-            }
-            last_row, last_column = np.max(
-                [pixel for pair in pixels.values() for pixel in pair] or [(0, 0)], axis=0
-            )
-            least = int(last_row) + 1, int(last_column) + 1
+            pixels = {f: [(int(a), int(b)) for a, b in PIXEL.findall(name)] for f, name in names.items()}
+            corner = np.max([pixel for pair in pixels.values() for pixel in pair] or [(0, 0)], axis=0)
+            least = int(corner[0]) + 1, int(corner[1]) + 1
             rows, width = shape or least
             if least[0] > rows or least[1] > width:
                 raise InputError(f"image_shape: expected at least {least}, got {shape}")

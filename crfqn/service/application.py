@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from base64 import b64encode
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
@@ -91,23 +92,13 @@ class Refused(Exception):
         self.status = status
 
 
-class Endpoints:
-    """The answers of the service, a method for each path."""
+class Labelling:
+    """The endpoint that labels: requests that come in together are answered together."""
 
     def __init__(self, service: LabelService, limits: RequestLimits, counters: Counters) -> None:
         self.service, self.limits, self.counters = service, limits, counters
         self.one_thread = CapacityLimiter(1)
         self.waiting: list[tuple[LabelRequest, float, asyncio.Future[Answer]]] = []
-        # By the policy nothing runs but the page's own script, and nothing is asked but this service.
-        self.page = files("crfqn.service").joinpath("page.html").read_text(encoding="utf-8")
-        sources = []
-        for tag in ("script", "style"):
-            content = self.page.split(f"<{tag}>", 1)[1].split(f"</{tag}>", 1)[0]
-            sources.append(f"{tag}-src 'sha256-{b64encode(sha256(content.encode()).digest()).decode()}'")
-        others = (
-            "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-        )
-        self.policy = f"default-src 'none'; {'; '.join(sources)}; {others}"
 
     async def label(self, request: Request) -> Response:
         begin, counts = monotonic(), [0, 0]
@@ -129,8 +120,14 @@ class Endpoints:
     async def _answer(self, request: Request, deadline: float) -> Answer:
         body = await self._body(request, deadline)
         try:
-            if len(body) <= SMALL:
-                return await self._with_others(LabelRequest.read(body), deadline)
+            if len(body) <= SMALL:  # answered together with all requests that have come in by then
+                loop = asyncio.get_running_loop()
+                answer: asyncio.Future[Answer] = loop.create_future()
+                request_to_label = LabelRequest.read(body)
+                if not self.waiting:
+                    loop.call_soon(self._answer_all)
+                self.waiting.append((request_to_label, deadline, answer))
+                return await answer
             async with asyncio.timeout(deadline - monotonic()):
                 return await to_thread.run_sync(
                     lambda: self.service.answer(LabelRequest.read(body), deadline),
@@ -142,15 +139,6 @@ class Endpoints:
         except (TimeoutError, Overdue):
             message = f"expected a request that is answered in {self.limits.timeout:g} seconds"
             raise Refused(503, f"{message}: send fewer or shorter items, or later") from None
-
-    def _with_others(self, request: LabelRequest, deadline: float) -> asyncio.Future[Answer]:
-        """Return the future answer, which is computed together with those to all requests that have come in by then."""
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Answer] = loop.create_future()
-        if not self.waiting:
-            loop.call_soon(self._answer_all)
-        self.waiting.append((request, deadline, answer))
-        return answer
 
     def _answer_all(self) -> None:
         waiting, self.waiting = self.waiting, []
@@ -183,38 +171,37 @@ class Endpoints:
             raise Refused(408, f"expected the whole body within {self.limits.timeout:g} seconds") from None
         return b"".join(parts)
 
-    async def model(self, request: Request) -> Response:
-        return as_json(self.service.describe())
-
-    async def health(self, request: Request) -> Response:
-        return as_json({"status": "ok"})
-
-    async def metrics(self, request: Request) -> Response:
-        return PlainTextResponse(
-            self.counters.text(), media_type="text/plain; version=0.0.4", headers=SECURITY
-        )
-
-    async def openapi(self, request: Request) -> Response:
-        return as_json(describe_api(self.limits.max_bytes, self.limits.timeout))
-
-    async def show_page(self, request: Request) -> Response:
-        return HTMLResponse(self.page, headers=SECURITY | {"Content-Security-Policy": self.policy})
-
 
 def create_app(
     service: LabelService, limits: RequestLimits = RequestLimits(), counters: Counters | None = None
 ) -> Starlette:
     """Return the ASGI application of a service; `counters` by default its own."""
-    endpoints = Endpoints(service, limits, counters or Counters(np.zeros((1, COUNTS))))
-    routes = [
-        Route("/label", endpoints.label, methods=["POST"]),
-        Route("/model", endpoints.model),
-        Route("/health", endpoints.health),
-        Route("/metrics", endpoints.metrics),
-        Route("/openapi.json", endpoints.openapi),
-        Route("/", endpoints.show_page),
-    ]
-    return Starlette(routes=routes, exception_handlers={HTTPException: _not_there, Exception: _failed})
+    counts = counters or Counters(np.zeros((1, COUNTS)))
+    page = files("crfqn.service").joinpath("page.html").read_text(encoding="utf-8")
+    # By the policy nothing runs but the page's own script, and nothing is asked but this service.
+    policy = ["default-src 'none'"]
+    for tag in ("script", "style"):
+        content = page.split(f"<{tag}>", 1)[1].split(f"</{tag}>", 1)[0]
+        policy.append(f"{tag}-src 'sha256-{b64encode(sha256(content.encode()).digest()).decode()}'")
+    policy += ["connect-src 'self'", "img-src data:"]
+    policy += [f"{name} 'none'" for name in ("base-uri", "form-action", "frame-ancestors")]
+    headers = SECURITY | {"Content-Security-Policy": "; ".join(policy)}
+    answers: dict[str, Callable[[], Response]] = {
+        "/model": lambda: as_json(service.describe()),
+        "/health": lambda: as_json({"status": "ok"}),
+        "/metrics": lambda: PlainTextResponse(
+            counts.text(), media_type="text/plain; version=0.0.4", headers=SECURITY
+        ),
+        "/openapi.json": lambda: as_json(describe_api(limits.max_bytes, limits.timeout)),
+        "/": lambda: HTMLResponse(page, headers=headers),
+    }
+
+    async def show(request: Request) -> Response:
+        return answers[request.url.path]()
+
+    routes = [Route("/label", Labelling(service, limits, counts).label, methods=["POST"])]
+    routes += [Route(path, show) for path in answers]
+    return Starlette(routes=routes, exception_handlers={HTTPException: _failed, Exception: _failed})
 
 
 def as_json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -229,12 +216,9 @@ def as_error(status: int, message: str) -> Response:
     return as_json({"error": message}, status, more.get(status))
 
 
-async def _not_there(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
+async def _failed(request: Request, error: Exception) -> Response:
+    if not isinstance(error, HTTPException):
+        return as_error(500, "an unexpected error; the service's log has it")
     response = as_error(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
     response.headers.update(error.headers or {})
     return response
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    return as_error(500, "an unexpected error; the service's log has it")

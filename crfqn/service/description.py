@@ -18,10 +18,6 @@ def _list(of: dict[str, Any], description: str = "") -> dict[str, Any]:
     return {"type": "array", "items": of} | ({"description": description} if description else {})
 
 
-def _described(schema: dict[str, Any], text: str) -> dict[str, Any]:
-    return schema | {"description": text}
-
-
 def _ref(name: str) -> dict[str, str]:
     return {"$ref": f"#/components/schemas/{name}"}
 
@@ -40,13 +36,12 @@ FEATURE = _object(["feature", "weight"], feature={"type": ["string", "integer"]}
 SPAN = _object(
     ["label", "start", "end"],
     label=TEXT,
-    start=_described(POSITION, "The first position, from 0."),
-    end=_described(POSITION, "The position behind the last."),
-    start_char=_described(
-        POSITION, "Of an item that was a text: where in it the span begins, in characters."
-    ),
-    end_char=_described(POSITION, "Where it ends."),
-    probability=_described(PROBABILITY, "Of exactly this span."),
+    start=POSITION | {"description": "The first position, from 0."},
+    end=POSITION | {"description": "The position behind the last."},
+    start_char=POSITION
+    | {"description": "Of an item that was a text: where in it the span begins, in characters."},
+    end_char=POSITION | {"description": "Where it ends."},
+    probability=PROBABILITY | {"description": "Of exactly this span."},
 )
 TERM = _object(
     ["kind", "name", "value"],
@@ -76,18 +71,20 @@ REQUEST = _object(
         {}, "For each position of a sequence its label, a list of possible ones, or null; of items, lists."
     ),
     once=_list({}, "Labels that form at most one run in a sequence each, instead of those of the training."),
-    probabilities=_described(FLAG, "Of the labels together, and of each at its position."),
-    marginals=_described(FLAG, "Of all labels at each position, or of a single item."),
-    spans=_described(FLAG, "Spans of labels of a scheme, such as IOB2."),
+    probabilities=FLAG | {"description": "Of the labels together, and of each at its position."},
+    marginals=FLAG | {"description": "Of all labels at each position, or of a single item."},
+    spans=FLAG | {"description": "Spans of labels of a scheme, such as IOB2."},
     nbest=POSITION | {"maximum": MOST_BEST},
-    explain=_described(
-        POSITION | {"maximum": MOST_FEATURES},
-        "So many features and transitions that decided between the label and the runner-up.",
-    ),
-    features=_described(
-        POSITION | {"maximum": MOST_FEATURES},
-        "So many features that say most for or against the label at each position.",
-    ),
+    explain=POSITION
+    | {
+        "maximum": MOST_FEATURES,
+        "description": "The number of features and transitions to show that decided between label and runner-up.",
+    },
+    features=POSITION
+    | {
+        "maximum": MOST_FEATURES,
+        "description": "The number of features to show that say most for or against the label at each position.",
+    },
 ) | {"oneOf": [{"required": ["item"]}, {"required": ["items"]}], "additionalProperties": False}
 ITEM = _object(
     [],
@@ -111,12 +108,11 @@ MODEL = _object(
     labels=_list(LABEL),
     labels_sequences=FLAG,
     takes={"enum": [*TAKES]},
-    item=_described(TEXT, "What an item is, in words."),
+    item=TEXT | {"description": "What an item is, in words."},
     columns=_list(TEXT) | {"type": ["array", "null"]},
     tokenizer={"type": ["string", "null"], "description": "What cuts texts into tokens."},
-    tokenizer_share=_described(
-        {"type": ["number", "null"]}, "Share of the training tokens that it gets right."
-    ),
+    tokenizer_share={"type": ["number", "null"]}
+    | {"description": "Share of the training tokens that it gets right."},
     scheme={"type": ["string", "null"]},
     has_probabilities=FLAG,
     n_features={"type": "integer"},

@@ -142,7 +142,13 @@ class LabelService:
     def answer(self, request: LabelRequest, deadline: float) -> Answer:
         """Return the answer to a request. InputError for what does not fit the model; Overdue when `deadline` (of the
         monotonic clock) has passed, which is looked at every TOGETHER items."""
-        self._check(request)
+        if request.spans and self.scheme is None:
+            raise InputError("spans: expected false, as the labels are of no scheme for spans such as IOB2")
+        for name in () if self.model.has_probabilities else ("probabilities", "marginals", "nbest"):
+            if getattr(request, name):
+                raise InputError(
+                    f"{name}: expected none, as a model of {self.model.loss!r} has no probabilities"
+                )
         items = [request.item] if request.items is None else request.items
         known = [request.known] if request.items is None else request.known or [None] * len(items)
         answers: list[dict[str, Any]] = []
@@ -185,16 +191,6 @@ class LabelService:
     def _n_positions(self, answer: dict[str, Any]) -> int:
         return len(answer["labels"]) if self.labels_sequences else 1
 
-    def _check(self, request: LabelRequest) -> None:
-        if request.spans and self.scheme is None:
-            raise InputError("spans: expected false, as the labels are of no scheme for spans such as IOB2")
-        if not self.model.has_probabilities:
-            for name in ("probabilities", "marginals", "nbest"):
-                if getattr(request, name):
-                    raise InputError(
-                        f"{name}: expected none, as a model of {self.model.loss!r} has no probabilities"
-                    )
-
     def _label(
         self, items: list, known: list, request: LabelRequest, deadline: float
     ) -> list[dict[str, Any]]:
@@ -205,7 +201,20 @@ class LabelService:
         if any(one is not None for one in known):
             if not self.labels_sequences:
                 raise InputError("known: expected null, as the model labels no sequences")
-            allowed["known"] = [_allowed(i, one) for i, one in enumerate(known)]
+            allowed["known"] = []
+            for i, item in enumerate(known):  # lists of possible labels become sets
+                if item is not None and not isinstance(item, list):
+                    raise InputError(
+                        f"known: item {i}: expected a list, a label, labels or null for each position"
+                    )
+                for one in item or ():
+                    if any(isinstance(k, (list, dict)) for k in (one if isinstance(one, list) else [one])):
+                        raise InputError(
+                            f"known: item {i}: expected a label, a list of labels or null, got {describe(one)}"
+                        )
+                allowed["known"].append(
+                    item and [frozenset(one) if isinstance(one, list) else one for one in item]
+                )
         if request.once is not None and not self.labels_sequences:
             raise InputError("once: expected null, as the model labels no sequences")
         model = self.model if request.once is None else self.model.with_once(request.once)
@@ -265,18 +274,6 @@ def _what_it_takes(model: Any) -> tuple[str, list[str] | None]:
     if not isinstance(vocabulary, TemplateVocabulary):
         return "features", None
     return ("text", None) if vocabulary.takes_words else ("columns", list(vocabulary.source["columns"]))
-
-
-def _allowed(i: int, known: Any) -> list[Any] | None:
-    """Return what is known of an item's labels with sets in the place of JSON's lists."""
-    if known is not None and not isinstance(known, list):
-        raise InputError(f"known: item {i}: expected a list, a label, labels or null for each position")
-    for one in known or ():
-        if any(isinstance(label, (list, dict)) for label in (one if isinstance(one, list) else [one])):
-            raise InputError(
-                f"known: item {i}: expected a label, a list of labels or null, got {describe(one)}"
-            )
-    return None if known is None else [frozenset(one) if isinstance(one, list) else one for one in known]
 
 
 def _refuse_number(name: str) -> NoReturn:
