@@ -5,6 +5,7 @@ of parameters (docs/estimators.md) are made of these rows. Defaults stand in the
 """
 
 import difflib
+import inspect
 import json
 import math
 import os
@@ -15,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from types import MappingProxyType
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, Self, TypeGuard, TypeVar
 
 from crfqn.choices import FLAT, PENALTIES
 from crfqn.errors import InputError
@@ -414,3 +415,46 @@ def check_nonnegative(name: str, value: object) -> None:
     """Raise InputError unless a parameter is a finite number >= 0."""
     if not is_number(value) or not 0 <= value < math.inf:
         raise InputError(f"{name}: expected a finite number >= 0, got {value!r}")
+
+
+# Parameters that a trained model does not depend on.
+OF_A_RUN = ("callback", "checkpoint", "checkpoint_every", "client", "random_state", "scoring", "verbose")
+NOTHING: Any = None
+NO_FACTS: Any = MappingProxyType({})
+
+
+def refuse_unknown_parameters(cls: type, named: dict[str, Any]) -> None:
+    """Raise TypeError, naming the parameter that is meant, where a class does not have a parameter of `named`."""
+    parameters = [*inspect.signature(cls.__init__).parameters.values()][1:]  # type: ignore[misc]
+    if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters):  # as a subclass may have
+        refuse_unknown(cls.__name__, [parameter.name for parameter in parameters], named)
+
+
+class NamedParameters:
+    """Mixin of estimators that are no `SparseLinearModel`, which checks the names of parameters itself."""
+
+    def __new__(cls, *values: Any, **named: Any) -> Self:
+        refuse_unknown_parameters(cls, named)
+        return super().__new__(cls)
+
+
+def check_parameters(model: Any) -> None:
+    """Raise InputError for a parameter that is not what its row in the class's PARAMETERS says."""
+    for parameter in fields(model):
+        if parameter.init and parameter.name in model.PARAMETERS:
+            model.PARAMETERS[parameter.name].check(parameter.name, getattr(model, parameter.name))
+
+
+def keep_parameters(model: Any) -> None:
+    """Keep the parameters of a training that has ended: its files hold these, whatever is set later."""
+    model._trained_with = {
+        parameter.name: getattr(model, parameter.name)
+        for parameter in fields(model)
+        if parameter.init and parameter.name in model.PARAMETERS and parameter.name not in OF_A_RUN
+    }
+
+
+def forget_training(model: Any) -> None:
+    """Remove what a model file told of an earlier training and its data."""
+    for name in ("extra_", "featurizer_", "training_"):
+        model.__dict__.pop(name, None)

@@ -57,7 +57,7 @@ def explain(
 
 def _read_text(model: Any, path: Path, text: str) -> tuple[list[Any], list[Any]]:
     """Return a text as the only item of a model, and what a table shows of it."""
-    if not model.LABELS_SEQUENCES and model.takes_texts:
+    if not model.LABELS_SEQUENCES and model.words is not None:
         return [text], [text]
     if (
         model.LABELS_SEQUENCES

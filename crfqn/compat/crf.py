@@ -30,9 +30,9 @@ from crfqn.data.token_rows import PLAIN_TYPES, growing_rows
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError
 from crfqn.estimators.chain import ChainCRF
-from crfqn.estimators.parameter_checks import NamedParameters
 from crfqn.interchange import crfsuite
 from crfqn.messages import describe
+from crfqn.parameters import NamedParameters
 from crfqn.result import Status
 
 LISTS = (list, tuple)

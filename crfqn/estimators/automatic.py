@@ -205,11 +205,6 @@ FROM_MISTAKES = ("averaged-perceptron", "passive-aggressive", "arow")
 SEEDS = ("random_state", "seed")  # what solvers call theirs
 
 
-def solver_maker(row: Callable[[], Any] | str) -> Any:
-    """Return the class or function that a row of a table of solvers names or is."""
-    return load_class(row) if isinstance(row, str) else row
-
-
 def named_solver(solver: Any, known: SolverTable, random_state: Any) -> Any:
     """Return the solver that one of the `known` names stands for, or a solver object; InputError for anything else."""
     if hasattr(solver, "steps"):
@@ -219,7 +214,8 @@ def named_solver(solver: Any, known: SolverTable, random_state: Any) -> Any:
         solver = RENAMED[solver]
     if not isinstance(solver, str) or solver not in known:
         raise InputError(f"solver: expected one of {sorted(known)} or a solver object, got {solver!r}")
-    return seeded(solver_maker(known[solver])(), random_state)
+    row = known[solver]
+    return seeded((load_class(row) if isinstance(row, str) else row)(), random_state)
 
 
 def learns_from_mistakes(solver: Any) -> bool:
@@ -258,11 +254,6 @@ STRENGTHS = ("l1", "l2", "group_l1")
 def is_auto(value: Any) -> bool:
     """Return whether a strength is left to the data."""
     return isinstance(value, str) and value == AUTO
-
-
-def automatic_strength(name: str, objective: Any, unpenalised: Coords, dense: Coords = NO_COORDS) -> float:
-    """Return what "auto" stands for as l1, l2 or group_l1, 0 where labels do not vary, in a pass over the data."""
-    return float(chosen_strengths({name: AUTO}, objective, unpenalised, dense)[name])
 
 
 def chosen_strengths(

@@ -38,23 +38,31 @@ from crfqn.estimators.automatic import (
     described,
     is_auto,
     learns_from_mistakes,
+    named_penalty,
     named_solver,
 )
 from crfqn.estimators.blocks import Block, Blocks
-from crfqn.estimators.callbacks import Callbacks, CallbackSupportMixin
 from crfqn.estimators.checkpoint import Checkpoint
-from crfqn.estimators.outcome import SEARCHES, given_result, pass_on_interrupt, reason_of_empty, warn_of_end
-from crfqn.estimators.parameter_checks import (
-    NO_FACTS,
-    NOTHING,
-    check_parameters,
-    forget_training,
-    keep_parameters,
-    refuse_unknown_parameters,
-)
 from crfqn.estimators.storage import save
-from crfqn.estimators.validation import OWN_SCORE, named_scorer
-from crfqn.estimators.weights import FittedMatrix, joined_weights, split_weights
+from crfqn.estimators.training import (
+    SEARCHES,
+    Callbacks,
+    CallbackSupportMixin,
+    given_result,
+    named_scorer,
+    pass_on_interrupt,
+    reason_of_empty,
+    warn_of_end,
+)
+from crfqn.estimators.weights import (
+    Axes,
+    AxisMatch,
+    FittedMatrix,
+    joined_weights,
+    match,
+    print_start,
+    split_weights,
+)
 from crfqn.model.compiled_engine import CompiledEngine
 from crfqn.model.content import DENSE, ModelContent
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
@@ -63,7 +71,17 @@ from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.objective import Objective as ObjectiveInMemory
 from crfqn.objectives.sums import build_objective
 from crfqn.objectives.support import Support
-from crfqn.parameters import PARAMETERS, Parameter, check_nonnegative
+from crfqn.parameters import (
+    NO_FACTS,
+    NOTHING,
+    PARAMETERS,
+    Parameter,
+    check_nonnegative,
+    check_parameters,
+    forget_training,
+    keep_parameters,
+    refuse_unknown_parameters,
+)
 from crfqn.penalties import Ridge
 from crfqn.penalties.factors import FeatureFactors, factors_by_column
 from crfqn.penalties.penalty import Layout, Penalty
@@ -104,6 +122,7 @@ class Problem:
         return bool(self.penalty.unpenalised.size > self.intercepts.size)
 
 
+OF_ITEMS = "MulticlassClassifier, MultilabelRanker, MulticlassCRF or TaxonomyCRF"
 HAS_WEIGHTS = "_result"  # in a pickle: the result, whose weights are the model's
 
 
@@ -165,6 +184,8 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     PARAMETERS: ClassVar[Mapping[str, Parameter]] = PARAMETERS
     ENOUGH: ClassVar[float] = 0.01  # the loosest tolerance that costs no accuracy: docs/numerics.md
     RESERVOIR: ClassVar[int] = 10_000  # items that `partial_fit` keeps at most, with solvers that minimise
+    BLOCK_NUMBERS: ClassVar[int] = 1 << 23
+    """Scores of a block of single items in prediction: 64 MB, and a few arrays like it."""
     NOT_SAVED: ClassVar[tuple[str, ...]] = (
         "solver", "random_state", "verbose", "callback", "checkpoint", "checkpoint_every", "scoring"
     )  # fmt: skip
@@ -175,35 +196,11 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         0,
     )  # facts of a training or a file that few models have
 
-    _keep_parameters = keep_parameters
+    save, _keep_parameters = save, keep_parameters
 
     def __new__(cls, *values: Any, **named: Any) -> Self:
         refuse_unknown_parameters(cls, named)
         return super().__new__(cls)
-
-    def save(
-        self, path: str | PathLike[str], extra: dict[str, Any] | None = None, dtype: str = "float64"
-    ) -> None:
-        """Write the fitted model to one file, atomically and without pickle; `crfqn.load` reads it.
-
-        Parameters
-        ----------
-        path : str or path-like
-        extra : dict, optional
-            JSON values to keep with the model, `extra_` of the loaded one.
-        dtype : {"float64", "float32"}, default "float64"
-            Of the weights in the file. float32 takes half of their bytes and changes a score by at most 6e-8 times the
-            sum of |weight x value|; the loaded model computes in float64.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-        InputError
-            For another dtype, and for weights too large for it.
-        ModelFileError
-            The path cannot be written, or `extra` is no JSON.
-        """
-        save(self, path, extra, dtype)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes for a pickle, the weights once: `result_` takes them from the others again."""
@@ -239,7 +236,7 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     @property
     def _engine(self) -> CompiledEngine:
         """What scores items and infers their labels."""
-        return CompiledEngine(self.n_threads)
+        return CompiledEngine(self.n_threads, self.BLOCK_NUMBERS)
 
     @abstractmethod
     def prepare(
@@ -252,8 +249,18 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         """Set the fitted attributes that hold the weights."""
 
     @abstractmethod
+    def _axes(self) -> Axes:
+        """Return the names of rows and columns of the weights."""
+
+    @abstractmethod
+    def _sparse_weights(self, model: Any, common: AxisMatch) -> SparseWeights:
+        """Return a model's weights of the labels and features in common, as a training of this one has them."""
+
     def _weights(self) -> SparseWeights:
         """Return the weights of the fitted attributes, zeros left out."""
+        return self._sparse_weights(
+            self, AxisMatch(np.arange(self._n_states), np.arange(self.n_features_in_))
+        )
 
     @property
     def _n_columns(self) -> int:
@@ -282,22 +289,28 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         if isinstance(X, Features) or self.n_dense_:
             raise InputError(f"{what}: expected a model and items without a dense block, got crfqn.Features")
 
-    def _start_beside(
-        self, model: SparseLinearModel, n_states: int, rows: NDArray[np.int64], weights: SparseWeights | None
-    ) -> SparseWeights | None:
-        """Return weights to start from together with those of the dense block of `model`, whose states are among the
-        new ones at `rows`, -1 for none."""
-        if not self.n_dense_ or weights is None:
-            return weights
-        table = np.zeros((n_states, self.n_dense_))
-        if model.n_dense_ == self.n_dense_:
-            table[rows[rows >= 0]] = model.dense_coef_[rows >= 0]
-        return joined_weights(table, weights, self._n_columns)
-
-    @property
-    def _default_scoring(self) -> str:
-        """Name of the score of validation items where `scoring` names none."""
-        return OWN_SCORE
+    def _start(self, checked: Self, start: Any) -> SparseWeights | None:
+        """Return the weights that a training of `checked` starts from: those of `start`, or of this model's last fit
+        with `warm_start`, for labels and features in common; None without. InputError for what is no such model."""
+        if start is None and not (self.warm_start and hasattr(self, "coef_")):
+            return None
+        model = self if start is None else start
+        if not isinstance(model, SparseLinearModel) or model.LABELS_SEQUENCES != self.LABELS_SEQUENCES:
+            names = "ChainCRF" if self.LABELS_SEQUENCES else OF_ITEMS
+            raise InputError(f"start: expected a {names}, got {type(start).__name__}")
+        check_is_fitted(model)
+        old, new = model._axes(), checked._axes()
+        common, weights = match(old, new, start is not None), None
+        if common is not None:
+            weights = checked._sparse_weights(model, common)
+            if checked.n_dense_:
+                table, rows = np.zeros((len(new.labels), checked.n_dense_)), common.rows
+                if model.n_dense_ == checked.n_dense_:
+                    table[rows[rows >= 0]] = model.dense_coef_[rows >= 0]
+                weights = joined_weights(table, weights, checked._n_columns)
+        if self.verbose:
+            print_start(common, new, weights, model._weights().n_nonzero)
+        return weights
 
     def _settings(self) -> dict[str, Any]:
         """Return the parameters that a model file holds, as JSON values."""
@@ -356,7 +369,8 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     @property
     def _path_parameter(self) -> str:
         """Name of the strength that a regularisation path varies by default."""
-        return "l1"
+        penalty = self.__dict__.get("penalty")
+        return "l1" if penalty is None else named_penalty(penalty).strengths[0]
 
     def _finish(self, problem: Problem) -> None:
         """Learn what needs the weights as well as the training data, such as thresholds; nothing by default."""
@@ -422,7 +436,8 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     @property
     def _feature_names(self) -> Sequence[str] | None:
         """The names of the features of a training, None without."""
-        return None
+        names = self.__dict__.get("feature_names_in_")
+        return None if names is None else names.tolist()
 
     def _factors(self, n_features: int, n_states: int, unpenalised: Coords) -> FeatureFactors | None:
         """Return the factors of a training's F features, columns of a dense block and a constant among them."""
@@ -459,31 +474,10 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         targets: Any,
         item_weights: Vector | None,
         support: Support | None = None,
+        offset: Vector | None = None,
     ) -> Any:
-        """Return the loss over the features."""
-        loss = self._loss(structure, targets)
-        return build_objective(features, loss, item_weights, support, self._offset(loss))
-
-    def _offset(self, loss: Any) -> Vector | None:
-        """Return scores that are there in training before any weight, (K, N), if there are any."""
-        return None
-
-    def _problem(
-        self,
-        features: FeatureMap,
-        structure: Structure,
-        targets: Any,
-        item_weights: Vector | None,
-        start: SparseWeights | None,
-        unpenalised: Coords = NO_COORDS,
-        support: Support | None = None,
-        validation: ValidationSet | None = None,
-    ) -> Problem:
-        """Return the training of this model, which has its labels and columns, and set the strengths that are "auto".
-        `start` and `validation` are of the features as given; of `start` what is outside of `support` is left out."""
-        start = start_within(support, start)
-        objective = self._objective(features, structure, targets, item_weights, support)
-        return self._posed(objective, features, targets, item_weights, start, unpenalised, validation)
+        """Return the loss over the features; offset : scores that are there before any weight, (K, N), if any."""
+        return build_objective(features, self._loss(structure, targets), item_weights, support, offset)
 
     def _posed(
         self,
@@ -495,7 +489,8 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         unpenalised: Coords = NO_COORDS,
         validation: ValidationSet | None = None,
     ) -> Problem:
-        """Return the training of an objective; `features` are those that its weights are of."""
+        """Return the training of an objective, and set the strengths that are "auto". This model has its labels and
+        columns; `features` are those that its weights are of, `start` and `validation` of the features as given."""
         if validation is not None:
             score = validation.score
             validation = replace(validation, score=lambda weights: score(given_weights(features, weights)))

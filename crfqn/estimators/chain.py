@@ -15,12 +15,15 @@ from crfqn.data.items import check_item_weights
 from crfqn.data.labels import check_any_known, encode_labels
 from crfqn.data.schemes import LabelSpan
 from crfqn.errors import InputError
-from crfqn.estimators.callbacks import with_tasks
 from crfqn.estimators.chain_model import ChainModel
 from crfqn.estimators.online import learn_online, learns_in_batches, learns_online
-from crfqn.estimators.parameter_checks import available_if, has_probabilities
 from crfqn.estimators.reservoir import refit
-from crfqn.estimators.validation import refuse_scores_of_single_labels
+from crfqn.estimators.training import (
+    available_if,
+    has_probabilities,
+    refuse_scores_of_single_labels,
+    with_tasks,
+)
 from crfqn.messages import describe, shorten
 from crfqn.model.explanations import Explanation
 from crfqn.model.model import Decoding

@@ -39,6 +39,7 @@ from crfqn.estimators.base import Problem, start_within
 from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.online import known_classes
 from crfqn.estimators.structured import StructuredEstimator
+from crfqn.estimators.training import check_validation, held_out, refuse_scores_of_single_labels
 from crfqn.estimators.transitions import (
     Transitions,
     as_transitions,
@@ -48,16 +49,7 @@ from crfqn.estimators.transitions import (
     take_items,
     training_data,
 )
-from crfqn.estimators.validation import check_validation, held_out, refuse_scores_of_single_labels
-from crfqn.estimators.weights import (
-    Axes,
-    AxisMatch,
-    FittedMatrix,
-    match,
-    print_start,
-    sorted_weights,
-    start_model,
-)
+from crfqn.estimators.weights import Axes, AxisMatch, FittedMatrix, sorted_weights
 from crfqn.messages import shorten
 from crfqn.model.compiled_engine import EncodedItems
 from crfqn.model.content import Entries, ModelContent
@@ -75,8 +67,6 @@ from crfqn.structures.edge_layout import EdgeLayout
 from crfqn.structures.structure import Structure
 from crfqn.structures.transition_rules import TransitionRules
 from crfqn.threads import Pool
-
-TOKEN_SCORE = "token_accuracy"
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -143,7 +133,7 @@ class ChainModel(StructuredEstimator):
         weights = check_item_weights(sample_weight, len(sequences))
         transitions = self._transitions
         sequences, labels, weights, rules = training_data(
-            sequences, y, weights, transitions, self._trains_rules, self.on_violation
+            sequences, y, weights, transitions, self.constrain == "both", self.on_violation
         )
         model = self._with_data(labels.classes, sparse_of(sequences).n_features, vocabulary, rules)
         model.n_dense_ = sequences.n_dense if isinstance(sequences, Features) else 0
@@ -170,7 +160,9 @@ class ChainModel(StructuredEstimator):
                     )
                 targets = labels.allowed
             support = model._support(store, targets, chain)
-            return model._problem(features, chain, targets, weights, begin, support=support, validation=held)
+            objective = model._objective(features, chain, targets, weights, support)
+            begin = start_within(support, begin)
+            return model._posed(objective, features, targets, weights, begin, validation=held)
 
     def _prepare_blocks(self, blocks: Blocks, start: Any) -> Problem:
         """Return the training on blocks."""
@@ -180,7 +172,7 @@ class ChainModel(StructuredEstimator):
         rules = self._transitions.rules_without_data(blocks.classes)
         model = self._with_data(blocks.classes, blocks.n_features, blocks.vocabulary, rules)
         begin = self._start(model, start)
-        if rules is not None and self._trains_rules:
+        if rules is not None and self.constrain == "both":
             for number in range(blocks.n_items.size):
                 block = blocks.read(number)
                 labels = PartialLabels(blocks.classes, block.targets, None)
@@ -212,7 +204,7 @@ class ChainModel(StructuredEstimator):
         filled = sequences.lengths > 0
         if not filled.all():
             sequences, targets, weights = take_items(sequences, targets, weights, filled)
-        if rules is not None and self._trains_rules:
+        if rules is not None and self.constrain == "both":
             broken = find_broken(rules, PartialLabels(labels, targets, None), sequences.offsets)
             if broken is not None:
                 stays = items_that_stay(broken, len(sequences), self.on_violation)
@@ -263,7 +255,9 @@ class ChainModel(StructuredEstimator):
         self, classes: NDArray, n_features: int, vocabulary: Vocabulary | None, rules: TransitionRules | None
     ) -> Self:
         """Return a copy with the labels, features and rules of a training, with a warning of rules of other labels."""
-        _, unknown = single_run_rules(self._transitions.once or (), classes.tolist(), self._span_scheme)
+        _, unknown = single_run_rules(
+            self._transitions.once or (), classes.tolist(), self._transitions.scheme
+        )
         if unknown:
             warn_caller(
                 f"once: labels that the training data do not have are ignored: {shorten(unknown)}",
@@ -279,22 +273,12 @@ class ChainModel(StructuredEstimator):
     def _n_states(self) -> int:
         return len(self.classes_)
 
-    @property
-    def _trains_rules(self) -> bool:
-        """Whether rules hold in training."""
-        return self.constrain == "both"
-
     def _chain(self, offsets: NDArray[np.int64], is_training: bool = False, matrix: Any = None) -> Chain:
         """Return the chain over items, under the rules that hold in decoding or in training; matrix : (N, F), whose
         columns of bigram features are used."""
-        rules = self.rules_ if self._trains_rules or not is_training else None
+        rules = self.rules_ if self.constrain == "both" or not is_training else None
         contexts = Contexts.of_columns(matrix, self.bigram_columns_, self._n_states)
         return Chain(offsets, self._n_states, rules=rules, contexts=contexts)
-
-    @property
-    def _edge_layout(self) -> EdgeLayout:
-        """How the weights of edges are numbered: bigram feature b is context 1 + b."""
-        return EdgeLayout(self._n_states, 1 + self.bigram_columns_.size)
 
     def _validation_set(self, validation: Any, n_positions: int) -> ValidationSet:
         """Return validation items, encoded once for all looks; `n_positions`: those of the training."""
@@ -311,15 +295,6 @@ class ChainModel(StructuredEstimator):
     def _transitions(self) -> Transitions:
         """All rules on the labels, of the parameters that give some; InputError for anything else."""
         return as_transitions(self.constraints, self.scheme, self.once)
-
-    @property
-    def _span_scheme(self) -> str | None:
-        """Scheme of the labels, None without any."""
-        return self._transitions.scheme
-
-    @property
-    def _default_scoring(self) -> str:
-        return TOKEN_SCORE if self._span_scheme is None else f"span_f1:{self._span_scheme}"
 
     def _support(self, store: FeatureStore, targets: NDArray[np.int32], chain: Chain) -> Support:
         """Return the weights that may be other than 0, by what occurs in the training data."""
@@ -370,40 +345,23 @@ class ChainModel(StructuredEstimator):
         """Return items as `Sequences` in the model's features, those that are open as they are, with their dense block
         if there is one."""
         X = check_dense(X, self.n_dense_)
-        if isinstance(X, Features):
-            return X.beside(self._encode_sparse(X.sparse))
-        return self._encode_sparse(X)
-
-    def _encode_sparse(self, X: Any) -> Any:
-        if isinstance(X, EncodedItems):
-            return X
-        X = in_columns_of(X, self.vocabulary_)
-        return encode_sequences(X, self.vocabulary_, allow_empty=True, n_features=self.n_features_in_)[0]
+        sparse = sparse_of(X)
+        if not isinstance(sparse, EncodedItems):
+            known, n_features = self.vocabulary_, self.n_features_in_
+            sparse = in_columns_of(sparse, known)
+            sparse, _ = encode_sequences(sparse, known, allow_empty=True, n_features=n_features)
+        return X.beside(sparse) if isinstance(X, Features) else sparse
 
     @property
     def _feature_names(self) -> Any:
         return None if self.vocabulary_ is None else self.vocabulary_.names
 
     def _axes(self) -> Axes:
-        """Return the names of rows and columns of the node weights."""
         return Axes(self.classes_.tolist(), self.n_features_in_, self._feature_names)
 
-    def _start(self, checked: Self, start: Any) -> SparseWeights | None:
-        """Return the weights to start from: those of `start` or of the last fit, for labels and features in common."""
-        model = start_model(start, self, ChainModel, "ChainCRF")
-        if model is None:
-            return None
-        new = checked._axes()
-        common, weights = match(model._axes(), new, start is not None), None
-        if common is not None:
-            weights = checked._sparse_weights(model.model_, common)
-            weights = checked._start_beside(model, len(new.labels), common.rows, weights)
-        if self.verbose:
-            print_start(common, new, weights, model._weights().n_nonzero)
-        return weights
-
     def _set_weights(self, weights: SparseWeights) -> None:
-        n_states, n_features, layout = len(self.classes_), self.n_features_in_, self._edge_layout
+        n_states, n_features = self._n_states, self.n_features_in_
+        layout = EdgeLayout(n_states, 1 + self.bigram_columns_.size)
         end = int(np.searchsorted(weights.coords, n_states * n_features))
         rows, columns = np.divmod(weights.coords[:end], n_features)
         nodes = Entries(weights.weights[:end], rows, columns)
@@ -425,18 +383,13 @@ class ChainModel(StructuredEstimator):
             rules_=self.rules_,
             edges=WeightMatrix.of(edges, (n_states, n_states)),
             bigrams=bigrams,
-            scheme=self._span_scheme,
+            scheme=self._transitions.scheme,
             once=tuple(self._transitions.once or ()),
         )
 
-    def _weights(self) -> SparseWeights:
-        return self._sparse_weights(
-            self.model_, AxisMatch(np.arange(self._n_states), np.arange(self.n_features_in_))
-        )
-
-    def _sparse_weights(self, model: SequenceModel, common: AxisMatch) -> SparseWeights:
-        """Return a model's weights of the labels and features in common, as a training of this one has them."""
-        layout, known = self._edge_layout, self.bigram_columns_
+    def _sparse_weights(self, model: Any, common: AxisMatch) -> SparseWeights:
+        model = model.model_
+        layout, known = EdgeLayout(self._n_states, 1 + self.bigram_columns_.size), self.bigram_columns_
         rows, columns, values = common.entries(model.coef_)
         first, second, edges = AxisMatch(common.rows, common.rows).entries(model.edge_coef_)
         coords, edge_weights = [layout.numbers(first, second)], [edges]

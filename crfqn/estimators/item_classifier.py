@@ -26,8 +26,8 @@ from crfqn.estimators.online import (
     learns_in_batches,
     learns_online,
 )
-from crfqn.estimators.parameter_checks import available_if, has_probabilities
 from crfqn.estimators.reservoir import refit
+from crfqn.estimators.training import available_if, has_probabilities
 from crfqn.model.explanations import Explanation
 from crfqn.model.items import Ranking
 from crfqn.model.model import Decoding
@@ -187,5 +187,5 @@ class ItemClassifier(ItemEstimator):
             elif self._has_free_intercept:
                 features = centred(features, weights)
             objective = self._objective(features, over, labels, weights)
-            begin = self._start(model, space, None if is_first else self)
+            begin = self._start(model, None if is_first else self)
             return learn_online(self, model, objective, features, begin)

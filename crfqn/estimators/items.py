@@ -31,29 +31,18 @@ from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
 from crfqn.estimators.base import Problem, SparseLinearModel
 from crfqn.estimators.blocks import Blocks, check_alone
-from crfqn.estimators.callbacks import with_tasks
 from crfqn.estimators.labels import LabelSets, are_sets, check_classification, check_no_rows, share_right
-from crfqn.estimators.parameter_checks import available_if, forget_training
-from crfqn.estimators.validation import check_validation, held_out
-from crfqn.estimators.weights import (
-    Axes,
-    FittedArray,
-    match,
-    merged,
-    print_start,
-    sorted_weights,
-    start_model,
-    weights_of_matrix,
-)
-from crfqn.model.compiled_engine import CompiledEngine
+from crfqn.estimators.training import available_if, check_validation, held_out, with_tasks
+from crfqn.estimators.weights import Axes, AxisMatch, FittedArray, sorted_weights
 from crfqn.model.content import Entries, ModelContent
 from crfqn.model.items import ItemModel
-from crfqn.model.labels import LabelSpace, TreeSpace
+from crfqn.model.labels import LabelSpace
 from crfqn.model.tables import Table
 from crfqn.model.unknown_features import warn_of_empty_rows
 from crfqn.model.weights import WeightMatrix
 from crfqn.objectives.linear.dense_map import DenseMap, Joined
 from crfqn.objectives.linear.sparse_map import SparseMap
+from crfqn.parameters import forget_training
 from crfqn.solvers.validation import ValidationSet
 from crfqn.taxonomy.labels import RowForm
 from crfqn.threads import Pool
@@ -61,7 +50,6 @@ from crfqn.threads import Pool
 # Of an array's entries, those that are not zero: index arrays take 12 bytes for each of these, the array is there.
 MOSTLY = 0.5
 READ: Any = {"accept_sparse": ("csr", "csc"), "dtype": "numeric"}  # what scikit-learn checks of a matrix
-STARTS = "MulticlassClassifier, MultilabelRanker, MulticlassCRF or TaxonomyCRF"
 
 
 class Targets(NamedTuple):
@@ -94,10 +82,7 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
 
     TAKES_SETS: ClassVar[bool] = False
     IS_LINEAR: ClassVar[bool] = True
-    SPACE: ClassVar[type[LabelSpace]] = LabelSpace
     NOT_SAVED: ClassVar[tuple[str, ...]] = (*SparseLinearModel.NOT_SAVED, "class_weight")
-    BLOCK_NUMBERS: ClassVar[int] = 1 << 23
-    """Scores of a block of items in prediction: 64 MB, and a few arrays like it."""
 
     def __sklearn_tags__(self) -> Tags:
         """Return scikit-learn's tags: sparse input is accepted, and without intercept a poor score is possible."""
@@ -229,8 +214,8 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
             check_alone(X, y, sample_weight, validation)
             return self._prepare_blocks(model, X, start)
         X, targets = self._read(model, X, y, sample_weight)
-        begin = self._start(model, targets.space, start)
         model._adopt_labels(targets.space)
+        begin = self._start(model, start)
         held_out = None if validation is None else model._validation_set(validation, X.shape[0])
         with single_threaded_blas(), Pool(self.n_threads) as pool:
             features = item_features(X, self.fit_intercept, pool)
@@ -240,7 +225,8 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
             over = targets.space.over(features.n_items)
             free = self._unpenalised(targets.space.n_nodes, features.n_features)
             labels, weights = targets.labels, targets.weights
-            return model._problem(features, over, labels, weights, begin, free, validation=held_out)
+            objective = model._objective(features, over, labels, weights)
+            return model._posed(objective, features, labels, weights, begin, free, held_out)
 
     def _prepare_blocks(self, model: Self, blocks: Blocks, start: Any) -> Problem:
         """Return the training of a copy on blocks, whose features are taken as they are, without centring."""
@@ -252,8 +238,8 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
         adopt_columns(model, SimpleNamespace(n_features_in_=blocks.n_features))
         model.n_dense_ = 0
         space, nodes = model._learn_labels(blocks.classes, None)
-        begin = self._start(model, space, start)
         model._adopt_labels(space)
+        begin = self._start(model, start)
         free = self._unpenalised(space.n_nodes, blocks.n_features + bool(self.fit_intercept))
         return model._posed_in_blocks(
             blocks,
@@ -352,10 +338,6 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
         check_is_fitted(self)
         return self._checked(self, X, is_new=False)
 
-    @property
-    def _engine(self) -> CompiledEngine:
-        return CompiledEngine(self.n_threads, self.BLOCK_NUMBERS)
-
     def _class_scores(self, X: Any) -> Iterator[Vector]:
         """Yield by blocks of items the score of each class, (n_classes, items): its node's and its ancestors'."""
         X = self._new(X)
@@ -377,42 +359,27 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
 
     def _unpenalised(self, n_nodes: int, n_columns: int) -> NDArray[np.int64]:
         """Return the coordinates without penalty: the weights of the constant column, the last, or none."""
-        return intercept_coords(n_nodes, n_columns) if self._has_free_intercept else NO_COORDS
+        if not self._has_free_intercept:
+            return NO_COORDS
+        return np.arange(1, n_nodes + 1, dtype=np.int64) * n_columns - 1
 
-    @property
-    def _feature_names(self) -> list[str] | None:
-        return self.feature_names_in_.tolist() if hasattr(self, "feature_names_in_") else None
+    def _axes(self) -> Axes:
+        return Axes(self._space.node_names, self.n_features_in_, self._feature_names)
 
-    def _axes(self, space: LabelSpace) -> Axes:
-        """Return the names of rows and columns of weights over the space."""
-        return Axes(space.node_names, self.n_features_in_, self._feature_names)
-
-    def _start(self, checked: ItemEstimator, new_space: LabelSpace, start: Any) -> SparseWeights | None:
-        """Return the weights to start from, those of `start` or the last fit for labels and features in common; a flat
-        model's scores stay as they are in a taxonomy, but not the other way."""
-        model = start_model(start, self, ItemEstimator, STARTS)
-        if model is None:
-            return None
-        space = model._space
-        if isinstance(space, TreeSpace) and not isinstance(new_space, TreeSpace):
+    def _sparse_weights(self, model: Any, common: AxisMatch) -> SparseWeights:
+        """The scores of a flat model stay as they are in a taxonomy; InputError for the other way."""
+        if model._space.tree is not None and self._space.tree is None:
             raise InputError(
                 "start: expected a model with weights of its classes, got one of a taxonomy's nodes"
             )
-        old, new = model._axes(space), checked._axes(new_space)
-        common, weights = match(old, new, start is not None), None
-        if common is not None:
-            n_columns = new.n_features + bool(self.fit_intercept)
-            rows, columns, values = common.entries(model.coef_)
-            coords = rows * n_columns + columns
-            if self.fit_intercept:
-                stays = common.rows >= 0
-                coords = np.append(coords, (common.rows[stays] + 1) * n_columns - 1)
-                values = np.append(values, model.intercept_[stays])
-            weights = sorted_weights(coords, values)
-            weights = checked._start_beside(model, len(new.labels), common.rows, weights)
-        if self.verbose:
-            print_start(common, new, weights, model.coef_.nnz + int(np.count_nonzero(model.intercept_)))
-        return weights
+        n_columns = self.n_features_in_ + bool(self.fit_intercept)
+        rows, columns, values = common.entries(model.coef_)
+        coords = rows * n_columns + columns
+        if self.fit_intercept:
+            stays = common.rows >= 0
+            coords = np.append(coords, (common.rows[stays] + 1) * n_columns - 1)
+            values = np.append(values, model.intercept_[stays])
+        return sorted_weights(coords, values)
 
     def _set_weights(self, weights: SparseWeights) -> None:
         space, n_features = self._space, self.n_features_in_
@@ -424,7 +391,6 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
         if not self.penalize_intercept:
             intercept = self._centred(space, intercept)
         nodes = Entries(*(part[~is_intercept] for part in (weights.weights, rows, columns)))
-        names = getattr(self, "feature_names_in_", None)
         self.model_ = ItemModel(
             kind=self.KIND,
             classes_=space.classes,
@@ -434,21 +400,13 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
             dense_coef_=self.dense_coef_ if self.n_dense_ else np.empty((space.n_nodes, 0)),
             loss=getattr(self, "loss", "logistic"),
             labels=space,
-            feature_names=None if names is None else names.tolist(),
+            feature_names=self._feature_names,
             has_taxonomy=getattr(self, "taxonomy", None) is not None,
         )
 
     def _centred(self, space: LabelSpace, intercepts: Vector) -> Vector:
         """Return one of the unpenalised intercepts with the same loss, always the same one whatever the start."""
         return space.centred(intercepts)
-
-    def _weights(self) -> SparseWeights:
-        n_nodes, n_features = self.coef_.shape
-        if not self.fit_intercept:
-            return weights_of_matrix(self.coef_, n_features)
-        coords, nodes = intercept_coords(n_nodes, n_features + 1), np.flatnonzero(self.intercept_)
-        intercepts = SparseWeights(coords[nodes], self.intercept_[nodes])
-        return merged(weights_of_matrix(self.coef_, n_features + 1), intercepts)
 
     def _settings(self) -> dict[str, Any]:
         """Return the parameters as JSON values; `class_weight` as pairs, as JSON's keys are strings, labels any."""
@@ -464,8 +422,8 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
 
     def _content(self) -> ModelContent:
         content = super()._content()
-        names = getattr(self, "feature_names_in_", None)
-        model = replace(self._fitted, feature_names=None if names is None else [str(name) for name in names])
+        names = self._feature_names
+        model = replace(self._fitted, feature_names=None if names is None else [*map(str, names)])
         model.add_to(content, self.TAKES_SETS)
         return content
 
@@ -478,11 +436,6 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
             self.dense_coef_, self.n_dense_ = model.dense_coef_, model.n_dense_
         if model.feature_names is not None:
             self.feature_names_in_ = np.array(model.feature_names, dtype=object)
-
-
-def intercept_coords(n_nodes: int, n_columns: int) -> NDArray[np.int64]:
-    """Return the coordinates of the last column's weights, (K,)."""
-    return np.arange(1, n_nodes + 1, dtype=np.int64) * n_columns - 1
 
 
 def adopt_columns(model: ItemEstimator, checked: Any) -> None:

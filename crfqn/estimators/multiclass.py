@@ -118,10 +118,6 @@ class MulticlassClassifier(ItemClassifier):
         return strengths_of(self.penalty, is_likelihood, l1=self.l1, l2=self.l2, group_l1=self.group_l1)
 
     @property
-    def _path_parameter(self) -> str:
-        return named_penalty(self.penalty).strengths[0]
-
-    @property
     def _loss_form(self) -> Form:
         return FLAT.get(str(self.loss), UNKNOWN)
 
@@ -176,14 +172,6 @@ class MulticlassClassifier(ItemClassifier):
             layout = layout._replace(groups=groups)
         return make_penalty(self.penalty, strengths, layout)
 
-    def _offset(self, loss: Any) -> Vector | None:
-        """Return `margin` at all states but each item's own."""
-        if not self.margin:
-            return None
-        offset = np.full((loss.n_states, loss.n_positions), float(self.margin))
-        offset[loss.labels, np.arange(loss.n_positions)] = 0.0
-        return offset
-
     def _objective(
         self,
         features: FeatureMap,
@@ -191,8 +179,13 @@ class MulticlassClassifier(ItemClassifier):
         targets: Any,
         item_weights: Vector | None,
         support: Support | None = None,
+        offset: Vector | None = None,
     ) -> Any:
-        whole = super()._objective(features, structure, targets, item_weights, support)
+        """With a `margin` the offset is this at all states but each item's own."""
+        if self.margin:
+            offset = np.full((structure.n_states, features.n_positions), float(self.margin))
+            offset[targets, np.arange(features.n_positions)] = 0.0
+        whole = super()._objective(features, structure, targets, item_weights, support, offset)
         return (
             whole if self.constraint is None else BoundedObjective(whole, LossBudget(float(self.constraint)))
         )

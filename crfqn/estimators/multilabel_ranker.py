@@ -30,13 +30,12 @@ from crfqn.estimators.automatic import (
     Strengths,
     linear_solver,
     make_penalty,
-    named_penalty,
     strengths_of,
 )
 from crfqn.estimators.base import Problem
 from crfqn.estimators.items import ItemEstimator
 from crfqn.estimators.labels import LabelSets
-from crfqn.estimators.outcome import given_result, pass_on_interrupt
+from crfqn.estimators.training import given_result, pass_on_interrupt
 from crfqn.model.content import ModelContent, finite
 from crfqn.model.labels import LabelSpace
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, split_coords
@@ -59,10 +58,6 @@ class Thresholds(NamedTuple):
 
     coef: Vector
     intercept: Vector
-
-    def exceeded(self, scores: Vector) -> NDArray[np.bool_]:
-        """Return which labels are relevant, bool (I, K)."""
-        return scores > (scores @ self.coef)[:, None] + self.intercept
 
 
 @with_parameter_documentation
@@ -147,10 +142,6 @@ class MultilabelRanker(ItemEstimator):
     def _strengths(self) -> Strengths:
         return strengths_of(self.penalty, l1=self.l1, l2=self.l2, group_l1=self.group_l1)
 
-    @property
-    def _path_parameter(self) -> str:
-        return named_penalty(self.penalty).strengths[0]
-
     def _make_solver(self) -> Any:
         return linear_solver(self, FOR_MARGINS, FOR_MARGINS)
 
@@ -158,7 +149,7 @@ class MultilabelRanker(ItemEstimator):
         return make_penalty(self.penalty, strengths, layout)
 
     def _chosen(self, scores: Vector) -> NDArray[np.bool_]:
-        return self._thresholds.exceeded(scores)
+        return scores > (scores @ self.threshold_coef_)[:, None] + self.threshold_intercept_
 
     def rank(self, X: Any, k: int | None = None) -> NDArray:
         """Return the k labels of the largest scores of each item, (n_items, k), the largest first; k: all by default.
@@ -187,7 +178,8 @@ class MultilabelRanker(ItemEstimator):
         relevant = labels.relevance == 1.0
         if self.cv is None or self.result_.status is Status.INTERRUPTED:
             scores = self._training_scores(features, self._weights())
-            self._thresholds = learn_thresholds(self.threshold, scores, relevant, weights)
+            learnt = learn_thresholds(self.threshold, scores, relevant, weights)
+            self.threshold_coef_, self.threshold_intercept_ = learnt
             return
         splits = check_cv(self.cv).split(np.empty((features.n_items, 1)))
         parts = [
@@ -200,7 +192,8 @@ class MultilabelRanker(ItemEstimator):
         thresholds = [
             learn_thresholds(self.threshold, scores, relevant[test], weights[test]) for scores, test in parts
         ]
-        self._thresholds = Thresholds(*(np.mean(column, axis=0) for column in zip(*thresholds, strict=True)))
+        means = (np.mean(column, axis=0) for column in zip(*thresholds, strict=True))
+        self.threshold_coef_, self.threshold_intercept_ = means
 
     def _unseen_scores(
         self, features: FeatureMap, labels: Any, weights: Vector, train: NDArray, test: NDArray
@@ -216,7 +209,9 @@ class MultilabelRanker(ItemEstimator):
         part, _ = features.take(train)
         unpenalised = self._unpenalised(labels.n_states, features.n_features)
         over = self._space.over(train.size)
-        problem = fold._problem(part, over, labels.of(train), weights[train], self._weights(), unpenalised)
+        targets, item_weights = labels.of(train), weights[train]
+        objective = fold._objective(part, over, targets, item_weights)
+        problem = fold._posed(objective, part, targets, item_weights, self._weights(), unpenalised)
         result = given_result(part, fold._minimize(problem))
         pass_on_interrupt(result)
         fold._set_weights(SparseWeights(result.coords, result.weights))
@@ -235,14 +230,6 @@ class MultilabelRanker(ItemEstimator):
             features.pool = pool
             features.image(nodes, weights.weights, scores)
         return scores.T
-
-    @property
-    def _thresholds(self) -> Thresholds:
-        return Thresholds(self.threshold_coef_, self.threshold_intercept_)
-
-    @_thresholds.setter
-    def _thresholds(self, thresholds: Thresholds) -> None:
-        self.threshold_coef_, self.threshold_intercept_ = thresholds
 
     def _adopt_labels(self, space: LabelSpace) -> None:
         super()._adopt_labels(space)
@@ -270,7 +257,7 @@ class MultilabelRanker(ItemEstimator):
         if not self._space.has_one_label:
             shape = (len(self.classes_),)
             names = ("threshold_coef", "threshold_intercept")
-            self._thresholds = Thresholds(*(finite(file, name, shape) for name in names))
+            self.threshold_coef_, self.threshold_intercept_ = (finite(file, name, shape) for name in names)
 
 
 def learn_thresholds(kind: str, scores: Vector, relevant: NDArray[np.bool_], weights: Vector) -> Thresholds:

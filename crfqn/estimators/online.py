@@ -18,9 +18,9 @@ from crfqn.data.labels import encode_labels, item_labels
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import FROM_MISTAKES, learns_from_mistakes
 from crfqn.estimators.base import SparseLinearModel
-from crfqn.estimators.parameter_checks import keep_parameters
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights, merge_weights
 from crfqn.objectives.objective import Objective
+from crfqn.parameters import keep_parameters
 from crfqn.penalties import ElasticNet
 from crfqn.result import Result, Status, Trace
 from crfqn.solvers.dual.decomposition_state import DualItems

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Vector
 from crfqn.data.items import check_item_weights
 from crfqn.data.sequences import Sequences
-from crfqn.estimators.callbacks import with_tasks
+from crfqn.estimators.training import with_tasks
 
 if TYPE_CHECKING:
     from crfqn.estimators.base import SparseLinearModel

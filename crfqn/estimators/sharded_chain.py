@@ -52,7 +52,7 @@ class ChainShard:
             matrix = in_columns(rows.sequences.matrix, self.columns, model.n_features_in_)
             offsets, weights = rows.sequences.offsets, rows.weights
             targets = encode_known_labels(rows.labels, offsets, model.classes_)
-        if model.rules_ is not None and model._trains_rules and rows is not None:
+        if model.rules_ is not None and model.constrain == "both" and rows is not None:
             broken = find_broken(model.rules_, PartialLabels(model.classes_, targets, None), offsets)
             if broken is not None:
                 items_that_stay(broken, offsets.size - 1, ERROR)

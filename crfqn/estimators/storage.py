@@ -36,12 +36,29 @@ KINDS = {
 
 
 def save(
-    model: Any, path: str | PathLike[str], extra: dict[str, Any] | None = None, dtype: str = "float64"
+    self: Any, path: str | PathLike[str], extra: dict[str, Any] | None = None, dtype: str = "float64"
 ) -> None:
-    """Write a fitted model to one file, atomically, weights as `dtype`, `extra` as JSON; NotFittedError, InputError
-    unless float64 or float32 holds the weights, ModelFileError for a path or `extra` that cannot be written."""
-    content = whole_content(model, extra, dtype)
-    write_model(path, model.KIND, content.arrays, content.strings, content.metadata)
+    """Write the fitted model to one file, atomically and without pickle; `crfqn.load` reads it.
+
+    Parameters
+    ----------
+    path : str or path-like
+    extra : dict, optional
+        JSON values to keep with the model, `extra_` of the loaded one.
+    dtype : {"float64", "float32"}, default "float64"
+        Of the weights in the file. float32 takes half of their bytes and changes a score by at most 6e-8 times the
+        sum of |weight x value|; the loaded model computes in float64.
+
+    Raises
+    ------
+    sklearn.exceptions.NotFittedError
+    InputError
+        For another dtype, and for weights too large for it.
+    ModelFileError
+        The path cannot be written, or `extra` is no JSON.
+    """
+    content = whole_content(self, extra, dtype)
+    write_model(path, self.KIND, content.arrays, content.strings, content.metadata)
 
 
 def whole_content(model: Any, extra: dict[str, Any] | None = None, dtype: str = "float64") -> ModelContent:

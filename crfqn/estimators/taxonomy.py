@@ -13,10 +13,10 @@ from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import AUTO
 from crfqn.estimators.item_classifier import ItemClassifier
-from crfqn.estimators.parameter_checks import available_if, has_probabilities
 from crfqn.estimators.structured import StructuredEstimator
+from crfqn.estimators.training import available_if, has_probabilities
 from crfqn.messages import shorten
-from crfqn.model.labels import LabelSpace, TreeSpace
+from crfqn.model.labels import LabelSpace
 from crfqn.model.unknown_features import warn_of_empty_rows
 from crfqn.parameters import with_parameter_documentation
 from crfqn.taxonomy.labels import PathLabels, RowForm, check_separator
@@ -83,7 +83,6 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
     """
 
     KIND = "taxonomy-crf"
-    SPACE = TreeSpace
     NOT_SAVED: ClassVar[tuple[str, ...]] = (*ItemClassifier.NOT_SAVED, "taxonomy")
 
     l2: float | str | None = field(default=AUTO, kw_only=False)
@@ -93,7 +92,6 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
     fit_intercept: bool = False
 
     tree_: LabelTree = field(init=False)
-    _space: TreeSpace = field(init=False)
 
     def predict(self, X: Any, threshold: float | None = None) -> NDArray:
         """Return the most probable label of each item, or the deepest node on the way down that is probable enough.
@@ -152,7 +150,7 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
         labels = PathLabels.of(y, self.separator)
         return (labels.names if labels.is_rows else y), labels.form
 
-    def _learn_labels(self, classes: NDArray, rows: RowForm | None) -> tuple[TreeSpace, NDArray[np.int32]]:
+    def _learn_labels(self, classes: NDArray, rows: RowForm | None) -> tuple[LabelSpace, NDArray[np.int32]]:
         known = PathLabels(classes, rows)
         tree = open_taxonomy(self.taxonomy, known, self.separator)
         nodes = find_nodes(tree, classes, self.taxonomy, known.is_rows)
@@ -164,10 +162,10 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
                 "labels='nodes' lets items stop there"
             )
         rows = None if rows is None else rows.of_tree(tree.names, self.separator)
-        return TreeSpace.of(tree, np.flatnonzero(is_label), rows, self.separator), nodes
+        return LabelSpace.of_tree(tree, np.flatnonzero(is_label), rows, self.separator), nodes
 
     def _adopt_labels(self, space: LabelSpace) -> None:
-        assert isinstance(space, TreeSpace)
+        assert space.tree is not None
         super()._adopt_labels(space)
         self.tree_ = space.tree
 

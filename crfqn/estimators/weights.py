@@ -16,21 +16,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from crfqn.arrays import SparseWeights, Vector
-from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
-from crfqn.model.content import read_entries
 from crfqn.model.weights import WeightMatrix
-
-
-def read_matrix(file: ModelFile, name: str, row: str, column: str, shape: tuple[int, int]) -> Any:
-    """Return the CSR array of what `read_entries` reads."""
-    values, rows, columns = read_entries(file, name, row, column, shape)
-    return scipy.sparse.coo_array((values, (rows, columns)), shape=shape).tocsr()
 
 
 class FittedArray:
@@ -62,19 +52,6 @@ class FittedMatrix(FittedArray):
         model.model_ = replace(model.model_, **{self.field: WeightMatrix.of_sparse(matrix)})
 
 
-def weights_of_matrix(matrix: Any, stride: int) -> SparseWeights:
-    """Return the entries of a CSR array as sparse weights at the coordinates row * stride + column."""
-    cells = matrix.tocoo()
-    return SparseWeights(cells.row.astype(np.int64) * stride + cells.col, cells.data)
-
-
-def merged(left: SparseWeights, right: SparseWeights) -> SparseWeights:
-    """Return two sets of sparse weights at disjoint coordinates as one, sorted."""
-    coords = np.concatenate([left.coords, right.coords])
-    order = np.argsort(coords)
-    return SparseWeights(coords[order], np.concatenate([left.weights, right.weights])[order])
-
-
 @dataclass(frozen=True, eq=False)
 class Axes:
     """Names of the rows and columns of a model's weights: labels or nodes, and features if they have names."""
@@ -98,17 +75,6 @@ class AxisMatch:
         rows, columns = self.rows[cells.row], self.columns[cells.col]
         stays = (rows >= 0) & (columns >= 0)
         return rows[stays], columns[stays], cells.data[stays]
-
-
-def start_model(start: Any, model: Any, kind: type, names: str) -> Any:
-    """Return the model to start from: `start`, else `model` itself after a fit with `warm_start`, else None.
-    InputError, with the `names` of the kinds expected, if `start` is no `kind`; NotFittedError."""
-    if start is None:
-        return model if model.warm_start and hasattr(model, "coef_") else None
-    if not isinstance(start, kind):
-        raise InputError(f"start: expected a {names}, got {type(start).__name__}")
-    check_is_fitted(start)
-    return start
 
 
 def match(old: Axes, new: Axes, is_asked: bool) -> AxisMatch | None:
@@ -174,5 +140,5 @@ def joined_weights(table: Vector, weights: SparseWeights, n_columns: int) -> Spa
     states = np.minimum(coords // n_columns + 1, n_states)
     dense_states, dense_features = np.nonzero(table)
     dense_coords = dense_states * (n_dense + n_columns) + dense_features
-    dense = SparseWeights(dense_coords, table[dense_states, dense_features])
-    return merged(SparseWeights(coords + n_dense * states, values), dense)
+    coords = np.concatenate([coords + n_dense * states, dense_coords])
+    return sorted_weights(coords, np.concatenate([values, table[dense_states, dense_features]]))

@@ -29,7 +29,6 @@ from crfqn.estimators.taxonomy import TaxonomyCRF
 from crfqn.interchange.crfsuite import refuse_bigram_weights
 from crfqn.messages import shorten
 from crfqn.model.items import ItemModel
-from crfqn.model.labels import TreeSpace
 from crfqn.model.model import Model
 from crfqn.model.sequences import SequenceModel
 from crfqn.structures.transition_rules import TransitionRules
@@ -111,8 +110,8 @@ def graph_of(model: Any, dtype: str = "float32", input: str = "dense") -> Any:
         best = _best_paths(graph, fitted, scores)
     else:
         scores = graph.add("Add", [scores, graph.constant("intercept", np.asarray(fitted.intercept))])
-        if isinstance(fitted, ItemModel) and isinstance(fitted.labels, TreeSpace):
-            scores = _path_sums(graph, scores, fitted.labels)
+        if isinstance(fitted, ItemModel) and fitted.labels.tree is not None:
+            scores = _path_sums(graph, scores, fitted.labels.nodes, fitted.labels.tree.parents)
         best = graph.add("ArgMax", [scores], axis=1, keepdims=0)
         if fitted.has_probabilities:
             graph.add("Softmax", [scores], "probabilities", axis=1)
@@ -214,18 +213,16 @@ def _products(graph: _Graph, model: Model, input: str) -> str:
     return graph.add("ScatterND", [zeros, graph.add("Unsqueeze", ["rows", last]), terms], reduction="add")
 
 
-def _path_sums(graph: _Graph, scores: str, labels: TreeSpace) -> str:
+def _path_sums(graph: _Graph, scores: str, nodes: NDArray[np.integer], parents: NDArray[np.integer]) -> str:
     """Add the sums of the scores (items, K) along the paths of the classes, one level at a time from the top down."""
-    levels = [
-        labels.nodes.astype(np.int64)
-    ]  # the nodes at one height above the classes, NO_NODE above the top
+    levels = [nodes.astype(np.int64)]  # the nodes at one height above the classes, NO_NODE above the top
     while (levels[-1] >= 0).any():
-        levels.append(np.where(levels[-1] >= 0, labels.tree.parents[levels[-1]], NO_NODE))
+        levels.append(np.where(levels[-1] >= 0, parents[levels[-1]], NO_NODE))
     pads = graph.constant("pads", np.array([0, 0, 0, 1], np.int64))
     node_scores = graph.add("Pad", [scores, pads])  # one more column, of zeros, for NO_NODE
     total = ""
-    for level, nodes in enumerate(levels[-2::-1]):
-        part = graph.add("Gather", [node_scores, graph.constant(f"nodes_{level}", nodes)], axis=1)
+    for level, above in enumerate(levels[-2::-1]):
+        part = graph.add("Gather", [node_scores, graph.constant(f"nodes_{level}", above)], axis=1)
         total = graph.add("Add", [total, part]) if total else part
     return total
 

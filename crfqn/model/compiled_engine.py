@@ -178,15 +178,11 @@ class CompiledItems:
         """First position of each item, and the number of positions: int64 (I + 1,)."""
         return self.chain.offsets
 
-    @cached_property
-    def _best(self) -> tuple[Labels, Vector]:
+    def best(self) -> tuple[Labels, Vector]:
+        """Return the best label's number at each position, (N,), and the scores of the labellings, (I,)."""
         with Pool(self.n_threads) as pool:
             decoded = self.chain.decode(self.scores, self.edges, pool)
         return decoded.states, decoded.score
-
-    def best(self) -> tuple[Labels, Vector]:
-        """Return the best label's number at each position, (N,), and the scores of the labellings, (I,)."""
-        return self._best
 
     def _infer(self, scores: Vector, targets: Labels = NO_TARGETS) -> Any:
         with Pool(self.n_threads) as pool:

@@ -54,34 +54,24 @@ class Explanation(NamedTuple):
         return self._asdict() | {"difference": difference, "terms": [term._asdict() for term in self.terms]}
 
 
-class Terms:
-    """Sums of weights times values, by place, kind and name."""
-
-    def __init__(self) -> None:
-        self._sums: dict[tuple[int | None, str, Any], float] = defaultdict(float)
-
-    def add(self, position: int | None, kind: str, named: Iterable[tuple[Any, float]]) -> None:
-        """Add values by name."""
-        for name, value in named:
-            self._sums[position, kind, name] += float(value)
-
-    def explain(
-        self,
-        label: Any,
-        probability: float | None,
-        runner_up: Any,
-        runner_up_probability: float | None,
-        n: int | None,
-    ) -> Explanation:
-        """Return the explanation with the n largest terms in size, by default all that are not 0."""
-        terms = [Term(*key, value) for key, value in self._sums.items() if value]
-        terms.sort(key=lambda term: -abs(term.value))
-        shown = terms[:n]
-        difference = sum((term.value for term in terms), 0.0)
-        rest = sum((term.value for term in terms[len(shown) :]), 0.0)
-        return Explanation(label, probability, runner_up, runner_up_probability, difference, shown, rest)
-
-
-def unrivalled(label: Any, probability: float | None) -> Explanation:
-    """Return the explanation of a label without any other possible one."""
-    return Explanation(label, probability, None, None, float("inf"), [], 0.0)
+def explanation(
+    label: Any,
+    probability: float | None,
+    runner_up: Any = None,
+    runner_up_probability: float | None = None,
+    terms: Iterable[Term] | None = None,
+    n: int | None = None,
+) -> Explanation:
+    """Return the explanation by the n largest terms in size (None: all that are not 0), those of one position, kind and
+    name added up; without terms that of a label that has no rival."""
+    if terms is None:
+        return Explanation(label, probability, None, None, float("inf"), [], 0.0)
+    sums: dict[tuple[int | None, str, Any], float] = defaultdict(float)
+    for *key, value in terms:
+        sums[tuple(key)] += float(value)  # type: ignore[index]
+    largest = sorted(
+        (Term(*key, value) for key, value in sums.items() if value), key=lambda term: -abs(term.value)
+    )
+    difference = sum((term.value for term in largest), 0.0)
+    rest = 0.0 if n is None else sum((term.value for term in largest[n:]), 0.0)
+    return Explanation(label, probability, runner_up, runner_up_probability, difference, largest[:n], rest)

@@ -37,14 +37,15 @@ from crfqn.model.content import (
     read_names,
     read_size,
 )
-from crfqn.model.explanations import CONSTANT, DENSE, Explanation, Terms, unrivalled
+from crfqn.model.explanations import CONSTANT, DENSE, Explanation, Term, explanation
 from crfqn.model.explanations import FEATURE as FEATURE_TERM
 from crfqn.model.featurizers import Featurizer, Table, Words, read_featurizer
-from crfqn.model.labels import LabelSpace, TreeSpace, descend_tree, name_array
+from crfqn.model.labels import LabelSpace, descend_tree, name_array
 from crfqn.model.model import INTERCEPT, Decoding, Model, check_number, without_weights
 from crfqn.model.numpy_engine import NUMPY
 from crfqn.model.unknown_features import warn_of_unknown
 from crfqn.model.weights import WeightMatrix
+from crfqn.taxonomy.labels import PathLabels
 from crfqn.taxonomy.tree import NO_PARENT, LabelTree
 
 
@@ -79,8 +80,7 @@ class ItemModel(Model):
     def of_file(cls, file: ModelFile, has_sets: bool = False) -> Self:
         """Return the model of a file's content; ModelFileError, or another error, where it does not fit together.
         `has_sets`: of a kind whose items may have several labels."""
-        space = TreeSpace if file.kind == TAXONOMY else LabelSpace
-        labels = space.of_file(file, has_sets)
+        labels = LabelSpace.of_file(file, has_sets, has_tree=file.kind == TAXONOMY)
         n_features = read_size(file, labels.n_nodes)
         shape = labels.n_nodes, n_features
         model = cls(
@@ -114,7 +114,7 @@ class ItemModel(Model):
     @property
     def tree_(self) -> LabelTree | None:
         """The taxonomy of the labels, None without one."""
-        return self.labels.tree if isinstance(self.labels, TreeSpace) else None
+        return self.labels.tree
 
     @property
     def taxonomy(self) -> LabelTree | None:
@@ -124,17 +124,12 @@ class ItemModel(Model):
     @property
     def separator(self) -> str:
         """What stands between the parts of a path."""
-        return self.labels.separator if isinstance(self.labels, TreeSpace) else ""
+        return self.labels.separator
 
     @property
     def intercept_(self) -> Vector | None:
         """The weight of the constant for each node, (K,)."""
         return self.intercept
-
-    @property
-    def takes_texts(self) -> bool:
-        """Whether items are texts, whose words are features."""
-        return self.words is not None
 
     @property
     def node_names(self) -> list:
@@ -146,12 +141,11 @@ class ItemModel(Model):
         if threshold is None:
             best = [scores.argmax(axis=1) for scores in engine.class_scores(self, X)]
             return self.labels.as_given(self.classes_[np.concatenate(best)])
-        if not isinstance(self.labels, TreeSpace):
+        if (tree := self.labels.tree) is None:
             raise InputError("threshold: expected None, as the labels are in no taxonomy")
         if isinstance(threshold, bool) or not isinstance(threshold, Real) or not 0 <= threshold <= 1:
             raise InputError(f"threshold: expected None or a number from 0 to 1, got {threshold!r}")
         self.check_probabilities()
-        tree = self.labels.tree
         nodes = [
             descend_tree(p.T, tree.parents, float(threshold)) for p in engine.node_probabilities(self, X)
         ]
@@ -200,7 +194,7 @@ class ItemModel(Model):
     def log_likelihood(self, X: Any, y: Any, engine: Any = NUMPY) -> Vector:
         """Return log P(y_i | x_i) of each item, float64 (I,), in nats; InputError also for labels that are not among
         the classes."""
-        names = self.labels.label_names(y)
+        names = y if self.labels.tree is None else PathLabels.of(y, self.labels.separator).names
         codes = encode_known_labels(names, np.arange(len(names) + 1), self.classes_)
         parts, first = [], 0
         for logs in self._log_probabilities(X, engine, warns=False):
@@ -245,17 +239,16 @@ class ItemModel(Model):
                 p = np.exp(row - row.max())
                 p = (p / p.sum()).tolist()
             if not others:
-                explained.append(unrivalled(labels[best], p[best]))
+                explained.append(explanation(labels[best], p[best]))
                 continue
             paths = [self.path(nodes[k]) for k in (best, *others)]
-            terms = Terms()
-            terms.add(None, FEATURE_TERM, self._named_terms(rows, i, *paths))
+            terms = [Term(None, FEATURE_TERM, *term) for term in self._named_terms(rows, i, *paths)]
             if self.n_dense_:
-                terms.add(None, DENSE, self._dense_terms(X.dense[i], *paths))
+                terms += [Term(None, DENSE, *term) for term in self._dense_terms(X.dense[i], *paths)]
             if self.intercept is not None:
                 constant = float(self.intercept[paths[0]].sum() - self.intercept[paths[1]].sum())
-                terms.add(None, CONSTANT, [(INTERCEPT, constant)])
-            explained.append(terms.explain(labels[best], p[best], labels[others[0]], p[others[0]], n))
+                terms.append(Term(None, CONSTANT, INTERCEPT, constant))
+            explained.append(explanation(labels[best], p[best], labels[others[0]], p[others[0]], terms, n))
         return explained
 
     def path(self, node: int) -> list[int]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from crfqn.arrays import Vector
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import ModelFileError
 from crfqn.model.content import LARGEST_TABLE, ModelContent, add_labels, read_labels
-from crfqn.taxonomy.labels import PathLabels, RowForm, check_separator
+from crfqn.taxonomy.labels import RowForm, check_separator
 from crfqn.taxonomy.tree import NO_PARENT, LabelTree
 
 if TYPE_CHECKING:
@@ -34,16 +34,37 @@ FORMS = (ONE_LABEL, "table", "sparse table", "sets")
 
 @dataclass(frozen=True, eq=False)
 class LabelSpace:
-    """Classes (n_classes,), the number of each one's node, int32 (n_classes,), and the labels' form, one of FORMS."""
+    """Labels and their nodes.
+
+    classes : (n_classes,); nodes : the number of each one's node, int32 (n_classes,)
+    form : of the labels in `y`, one of FORMS
+    tree : the taxonomy; None without one, where each class is a node, and none is above another
+    rows : the form of labels that are rows of parts; None where they are names of parts with a `separator` between
+    """
 
     classes: NDArray
     nodes: NDArray[np.int32]
-    form: str = field(default=ONE_LABEL, kw_only=True)
+    form: str = ONE_LABEL
+    tree: LabelTree | None = None
+    rows: RowForm | None = None
+    separator: str = ""
 
     @classmethod
     def flat(cls, classes: NDArray, form: str = ONE_LABEL) -> LabelSpace:
-        """Return the space of labels without a taxonomy: each is a node, none above another."""
-        return LabelSpace(classes, np.arange(classes.size, dtype=np.int32), form=form)
+        """Return the space of labels without a taxonomy."""
+        return cls(classes, np.arange(classes.size, dtype=np.int32), form)
+
+    @classmethod
+    def of_tree(
+        cls, tree: LabelTree, nodes: NDArray[np.integer], rows: RowForm | None, separator: str
+    ) -> LabelSpace:
+        """Return the space of these label nodes, classes sorted where they can be; InputError for too deep a tree."""
+        tree.check_depth()
+        names = [tree.names[node] for node in nodes]
+        with suppress(TypeError):  # numbers beside strings cannot be sorted
+            names.sort()  # type: ignore[type-var]
+        classes = name_array(names)
+        return cls(classes, tree.nodes_of(classes), tree=tree, rows=rows, separator=separator)
 
     @property
     def has_one_label(self) -> bool:
@@ -52,53 +73,84 @@ class LabelSpace:
 
     @property
     def n_nodes(self) -> int:
-        return int(self.classes.size)
-
-    @cached_property
-    def forest(self) -> Taxonomy:
-        """The structure of all K nodes over no items."""
-        from crfqn.structures.taxonomy import flat  # compiled code
-
-        return flat(self.classes.size, 0)
+        """Number of nodes, K."""
+        return int(self.classes.size) if self.tree is None else self.tree.n_nodes
 
     @property
     def node_names(self) -> list:
         """Names of the nodes, K of them; without a taxonomy the labels."""
-        return self.classes.tolist()
+        return self.classes.tolist() if self.tree is None else list(self.tree.names)
+
+    @cached_property
+    def forest(self) -> Taxonomy:
+        """The structure of all K nodes over no items."""
+        from crfqn.structures.taxonomy import Taxonomy, flat  # compiled code
+
+        if self.tree is None:
+            return flat(self.classes.size, 0)
+        is_label = np.zeros(self.tree.n_nodes, bool)
+        is_label[self.nodes] = True
+        return Taxonomy(self.tree.parents, is_label, 0)
 
     def add_to(self, content: ModelContent, has_sets: bool) -> None:
         """Add the labels to what a model file holds; `has_sets`: of a model whose items may have several."""
-        add_labels(content, self.classes)
-        if has_sets:
-            content.metadata["form"] = self.form
+        if self.tree is None:
+            add_labels(content, self.classes)
+            if has_sets:
+                content.metadata["form"] = self.form
+            return
+        content.arrays |= {"parents": self.tree.parents, "label_node": self.nodes}
+        content.metadata |= {
+            "nodes": list(self.tree.names),
+            "label_levels": self.rows.n_levels if self.rows else 0,
+            "label_separator": self.separator,
+        }
+        if self.rows and self.rows.integer_levels:
+            content.metadata["integer_levels"] = list(self.rows.integer_levels)
 
     @classmethod
-    def of_file(cls, file: ModelFile, has_sets: bool) -> LabelSpace:
+    def of_file(cls, file: ModelFile, has_sets: bool, has_tree: bool = False) -> LabelSpace:
         """Return the labels that `add_to` has stored; ModelFileError where they do not fit together."""
-        form = file.metadata["form"] if has_sets else ONE_LABEL
-        if form not in FORMS:
-            raise ModelFileError(f"{file.path}: expected a form of labels among {FORMS}, found {form!r}")
-        return cls.flat(read_labels(file, file.count("n_classes", 1)), form)
+        if not has_tree:
+            form = file.metadata["form"] if has_sets else ONE_LABEL
+            if form not in FORMS:
+                raise ModelFileError(f"{file.path}: expected a form of labels among {FORMS}, found {form!r}")
+            return cls.flat(read_labels(file, file.count("n_classes", 1)), form)
+        tree = LabelTree(tuple(file.metadata["nodes"]), file.array("parents", "int32", (None,)))
+        nodes = file.array("label_node", "int32", (file.count("n_classes", 1),))
+        are_nodes = nodes.size and nodes.min() >= 0 and nodes.max() < tree.n_nodes
+        if not are_nodes or np.unique(nodes).size < nodes.size:
+            raise ModelFileError(
+                f"{file.path}: label_node should hold distinct numbers of 0 ... {tree.n_nodes - 1}"
+            )
+        if not np.isin(tree.leaves, nodes).all():
+            raise ModelFileError(f"{file.path}: label_node lacks a leaf of the taxonomy")
+        separator = file.metadata["label_separator"]
+        check_separator(separator)
+        return cls.of_tree(tree, nodes, read_rows(file, tree, separator), separator)
 
     def over(self, n_items: int) -> Taxonomy:
         """Return the structure over `n_items` items."""
         return self.forest.over(np.arange(n_items + 1))
 
     def class_scores(self, scores: Vector) -> Vector:
-        """Return the score of each class from those of the nodes, (items, K): without a taxonomy the same."""
-        return scores
+        """Return the score of each class from those of the nodes, (items, K): in a taxonomy the sum on its path."""
+        if self.tree is None:
+            return scores
+        sums = scores.copy()
+        for nodes in _levels_below_the_top(self.tree):
+            sums[:, nodes] += sums[:, self.tree.parents[nodes]]
+        return sums[:, self.nodes]
 
     def compiled_class_scores(self, scores: Vector, pool: Pool) -> Vector:
         """Return the same of scores (K, items), by compiled code."""
-        return scores
+        if self.tree is None:
+            return scores
+        return self.over(scores.shape[1]).path_scores(scores, pool)[self.nodes]
 
     def as_given(self, labels: NDArray) -> NDArray:
         """Return labels in the form that the labels of the training had."""
-        return labels
-
-    def label_names(self, y: Any) -> Any:
-        """Return labels as they are among the classes."""
-        return y
+        return labels if self.rows is None else self.rows.rows(labels, self.separator)
 
     def centred(self, intercepts: Vector) -> Vector:
         """Return the intercepts (K,) of the same probabilities with mean 0 under each node that is no label: what its
@@ -113,86 +165,6 @@ class LabelSpace:
                 if above >= 0:
                     result[above] += common
         return result
-
-
-@dataclass(frozen=True, eq=False)
-class TreeSpace(LabelSpace):
-    """Labels of a taxonomy and their nodes; `rows` is the form of labels that are rows of parts, None where they are
-    names of parts with a `separator` between."""
-
-    tree: LabelTree
-    rows: RowForm | None
-    separator: str
-
-    @property
-    def node_names(self) -> list:
-        """Names of the nodes, K of them."""
-        return list(self.tree.names)
-
-    @property
-    def n_nodes(self) -> int:
-        return self.tree.n_nodes
-
-    @cached_property
-    def forest(self) -> Taxonomy:
-        from crfqn.structures.taxonomy import Taxonomy
-
-        is_label = np.zeros(self.tree.n_nodes, bool)
-        is_label[self.nodes] = True
-        return Taxonomy(self.tree.parents, is_label, 0)
-
-    def class_scores(self, scores: Vector) -> Vector:
-        """Return the sum of the scores on each class's path, (items, n_classes)."""
-        return sums_along_paths(self.tree, scores)[:, self.nodes]
-
-    def compiled_class_scores(self, scores: Vector, pool: Pool) -> Vector:
-        return self.over(scores.shape[1]).path_scores(scores, pool)[self.nodes]
-
-    def as_given(self, labels: NDArray) -> NDArray:
-        return labels if self.rows is None else self.rows.rows(labels, self.separator)
-
-    def label_names(self, y: Any) -> Any:
-        return PathLabels.of(y, self.separator).names
-
-    @classmethod
-    def of(
-        cls, tree: LabelTree, nodes: NDArray[np.integer], rows: RowForm | None, separator: str
-    ) -> TreeSpace:
-        """Return the space of these label nodes, classes sorted where they can be; InputError for too deep a tree."""
-        tree.check_depth()
-        names = [tree.names[node] for node in nodes]
-        with suppress(TypeError):  # numbers beside strings cannot be sorted
-            names.sort()  # type: ignore[type-var]
-        classes = name_array(names)
-        return cls(classes, tree.nodes_of(classes), tree, rows, separator)
-
-    def add_to(self, content: ModelContent, has_sets: bool = False) -> None:
-        content.arrays["parents"] = self.tree.parents
-        content.arrays["label_node"] = self.nodes
-        content.metadata |= {
-            "nodes": list(self.tree.names),
-            "label_levels": self.rows.n_levels if self.rows else 0,
-            "label_separator": self.separator,
-        }
-        if self.rows and self.rows.integer_levels:
-            content.metadata["integer_levels"] = list(self.rows.integer_levels)
-
-    @classmethod
-    def of_file(cls, file: ModelFile, has_sets: bool = False) -> TreeSpace:
-        """Return the labels of a model file; ModelFileError where they do not fit together."""
-        meta = file.metadata
-        tree = LabelTree(tuple(meta["nodes"]), file.array("parents", "int32", (None,)))
-        nodes = file.array("label_node", "int32", (file.count("n_classes", 1),))
-        are_nodes = nodes.size and nodes.min() >= 0 and nodes.max() < tree.n_nodes
-        if not are_nodes or np.unique(nodes).size < nodes.size:
-            raise ModelFileError(
-                f"{file.path}: label_node should hold distinct numbers of 0 ... {tree.n_nodes - 1}"
-            )
-        if not np.isin(tree.leaves, nodes).all():
-            raise ModelFileError(f"{file.path}: label_node lacks a leaf of the taxonomy")
-        separator = meta["label_separator"]
-        check_separator(separator)
-        return cls.of(tree, nodes, read_rows(file, tree, separator), separator)
 
 
 def read_rows(file: ModelFile, tree: LabelTree, separator: str) -> RowForm | None:
@@ -234,14 +206,6 @@ def descend_tree(p: NDArray[np.float64], parents: NDArray[np.int32], threshold: 
         goes = (p[best, items] >= threshold) | (above == NO_PARENT)
         reached[items[goes]] = best[goes]
     return reached
-
-
-def sums_along_paths(tree: LabelTree, scores: Vector) -> Vector:
-    """Return the sums of the scores from the top to each node, (I, K)."""
-    sums = scores.copy()
-    for nodes in _levels_below_the_top(tree):
-        sums[:, nodes] += sums[:, tree.parents[nodes]]
-    return sums
 
 
 def sum_up(tree: LabelTree, probabilities: Vector) -> Vector:

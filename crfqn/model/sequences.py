@@ -51,7 +51,7 @@ from crfqn.model.content import (
     read_size,
     read_vocabulary,
 )
-from crfqn.model.explanations import DENSE, Explanation, Terms, unrivalled
+from crfqn.model.explanations import DENSE, Explanation, Term, explanation
 from crfqn.model.explanations import FEATURE as FEATURE_TERM
 from crfqn.model.explanations import TRANSITION as TRANSITION_TERM
 from crfqn.model.model import Decoding, Model, WeightsByName, check_number, without_weights
@@ -238,27 +238,22 @@ class SequenceModel(Model):
         n, labels = check_number(n), self.classes_.tolist()
         model, items = self.with_once(once), engine.open(self, X, known)
         log_partition = items.log_partition().tolist()
-        return [
-            [
-                ([*map(labels.__getitem__, states)], float(np.exp(min(score - total, 0.0))))
-                for states, score in paths
-            ]
-            for paths, total in zip(model._n_best(items, n), log_partition, strict=True)
-        ]
-
-    def _n_best(self, items: Any, n: int) -> list[list[BestPath]]:
-        """Return the n best labellings of each item that keep the rule of single runs, fewer where there are fewer."""
-        best, rules = items.n_best(n), self._single_runs
-        if rules is None:
-            return best
+        best, rules = items.n_best(n), model._single_runs
         for item, paths in enumerate(best):
+            if rules is None:
+                break
             states = np.array([state for path in paths for state in path[0]], np.intp)
             ends = np.cumsum([0, *(len(path[0]) for path in paths)], dtype=np.int64)
             repeated = repeats(states, ends, rules)
             if repeated:
-                groups = set().union(*repeated.values())
-                best[item] = self._best_of_single_runs(items, item, groups, n)
-        return best
+                best[item] = model._best_of_single_runs(items, item, set().union(*repeated.values()), n)
+        return [
+            [
+                ([*map(labels.__getitem__, path)], float(np.exp(min(score - total, 0.0))))
+                for path, score in paths
+            ]
+            for paths, total in zip(best, log_partition, strict=True)
+        ]
 
     def _best_of_single_runs(self, items: Any, item: int, groups: set[int], n: int) -> list[BestPath]:
         """Return an item's n best labellings in which labels form at most one run; InputError with its place."""
@@ -370,10 +365,10 @@ class SequenceModel(Model):
                 rivals = ((k, model._best_with(items, item, t, k)) for k in others)
                 other, rival = next(((k, path) for k, path in rivals if path is not None), (None, None))
                 if other is None or rival is None:
-                    of_item.append(unrivalled(labels[state], p[state]))
+                    of_item.append(explanation(labels[state], p[state]))
                     continue
                 terms = self._difference(rows, dense, first, best, rival)
-                of_item.append(terms.explain(labels[state], p[state], labels[other], p[other], n))
+                of_item.append(explanation(labels[state], p[state], labels[other], p[other], terms, n))
             explained.append(of_item)
         return explained
 
@@ -393,28 +388,29 @@ class SequenceModel(Model):
 
     def _difference(
         self, rows: Rows, dense: Vector | None, first: int, best: list[int], other: list[int]
-    ) -> Terms:
-        """Return the terms of the score of an item's labelling minus that of another one; first: its first position;
+    ) -> Iterator[Term]:
+        """Yield the terms of the score of an item's labelling minus that of another one; first: its first position;
         dense: the rows of a dense block, (N, D)."""
-        terms, labels, edges = Terms(), self._labels, self.edges.dense()
+        labels, edges = self._labels, self.edges.dense()
         for s, (state, rival) in enumerate(zip(best, other, strict=True)):
             if state != rival:
-                terms.add(s, FEATURE_TERM, self._named_terms(rows, first + s, [state], [rival]))
+                for term in self._named_terms(rows, first + s, [state], [rival]):
+                    yield Term(s, FEATURE_TERM, *term)
                 if dense is not None:
-                    terms.add(s, DENSE, self._dense_terms(dense[first + s], [state], [rival]))
+                    for dense_term in self._dense_terms(dense[first + s], [state], [rival]):
+                        yield Term(s, DENSE, *dense_term)
             for sign, path in ((1.0, best), (-1.0, other)):
                 if s == 0 or best[s - 1 : s + 1] == other[s - 1 : s + 1]:
                     continue
                 before, here = path[s - 1 : s + 1]
-                terms.add(
-                    s, TRANSITION_TERM, [((labels[before], labels[here]), sign * float(edges[before, here]))]
-                )
+                pair = labels[before], labels[here]
+                yield Term(s, TRANSITION_TERM, pair, sign * float(edges[before, here]))
                 if self.bigrams is not None:
                     values, pairs, features = self.bigrams.terms(rows, first + s)
                     is_pair = pairs == int(EdgeLayout(len(labels)).numbers(before, here))
-                    names = map(self.feature_name, features[is_pair].tolist())
-                    terms.add(s, FEATURE_TERM, zip(names, (sign * values[is_pair]).tolist(), strict=True))
-        return terms
+                    pair_values = (sign * values[is_pair]).tolist()
+                    for column, value in zip(features[is_pair].tolist(), pair_values, strict=True):
+                        yield Term(s, FEATURE_TERM, self.feature_name(column), value)
 
     def weights_by_name(self) -> WeightsByName:
         by_name = super().weights_by_name()

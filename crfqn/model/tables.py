@@ -110,7 +110,15 @@ class Table:
                 columns.append(_number_column(name, n_features, texts))
                 n_features += 1
             elif 2 * sum(map(is_numeric, known)) > len(known):
-                raise _odd_cell(name, texts, known)
+                item = next(
+                    i for i, text in enumerate(texts) if not is_missing(text) and not is_numeric(text)
+                )
+                raise CellError(
+                    item,
+                    f"column {name!r}: expected a number, as {sum(map(is_numeric, known))} of its {len(known)} "
+                    f"different cells are, got {shorten(texts[item])}; correct it, leave the column out by drop "
+                    f"(--drop {name}), or, if its cells name kinds, put a letter before its numbers",
+                )
             else:
                 values = sorted(distinct - {""})
                 if 2 * len(values) > len(texts):
@@ -171,8 +179,8 @@ class Table:
 
     @property
     def columns_read(self) -> list[str]:
-        """The columns of a table that are needed."""
-        return self.titles
+        """The names of the columns of a table that are needed."""
+        return [column.name for column in self.parts]
 
     def transform(self, inputs: TokenColumns, first: int = 0) -> Any:
         """Return the features of the rows of a table, csr_array (I, F); texts not seen in training have none."""
@@ -182,11 +190,6 @@ class Table:
         return csr_array((values, columns, row_ends), shape=(len(inputs), self.n_columns))
 
     @property
-    def titles(self) -> list[str]:
-        """The names of the columns."""
-        return [column.name for column in self.parts]
-
-    @property
     def takes_numbers(self) -> bool:
         """Whether all columns are of numbers, so that a row of numbers in their order is an item."""
         return all(isinstance(column, NumberColumn) for column in self.parts)
@@ -194,7 +197,7 @@ class Table:
     def read(self, X: Any) -> Rows:
         """Return the features of I items: a data frame, dicts of cells by column, or, where all columns are of numbers,
         rows of them in the order of the training. InputError for anything else."""
-        names = self.titles
+        names = self.columns_read
         if hasattr(X, "columns"):
             cells = {name: [_known(cell) for cell in X[name]] for name in names if name in X.columns}
             return self.rows(cells, len(X))
@@ -264,18 +267,6 @@ def _known(cell: Any) -> Any:
 def is_missing(cell: Any) -> bool:
     """Return whether a cell stands for a number that is not known."""
     return str(cell).strip().lower() in MISSING
-
-
-def _odd_cell(name: str, texts: list[str], known: list[str]) -> CellError:
-    """Return what is wrong with a column of numbers and of texts, fewer of these."""
-    item = next(i for i, text in enumerate(texts) if not is_missing(text) and not is_numeric(text))
-    n_numbers = sum(map(is_numeric, known))
-    return CellError(
-        item,
-        f"column {name!r}: expected a number, as {n_numbers} of its {len(known)} different cells are, got "
-        f"{shorten(texts[item])}; correct it, leave the column out by drop (--drop {name}), or, if its cells name "
-        "kinds, put a letter before its numbers",
-    )
 
 
 def _number_column(name: str, feature: int, texts: list[str]) -> NumberColumn:

@@ -29,11 +29,11 @@ from crfqn.data.encoding import encode_sequences
 from crfqn.data.labels import split_by_item
 from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError
-from crfqn.estimators.automatic import Strengths, automatic_strength
+from crfqn.estimators.automatic import AUTO, Strengths, chosen_strengths
 from crfqn.estimators.base import Problem, SparseLinearModel
 from crfqn.estimators.chain import ChainCRF
 from crfqn.estimators.labels import are_sets
-from crfqn.estimators.outcome import given_result
+from crfqn.estimators.training import given_result
 from crfqn.objectives.linear.feature_map import centred_weights
 from crfqn.regularization_path.grid import Around, Grid, RegularizationPath
 from crfqn.result import OPTIMAL, Result, Status
@@ -96,7 +96,8 @@ def prepare_path(
         problem = prepared.problem
         objective, penalty = problem.objective, problem.penalty
         point = solve_unpenalised(objective.at(*problem.start), penalty.unpenalised)
-        automatic = automatic_strength(path_parameter, objective, problem.intercepts, penalty.ridge.coords)
+        given = problem.intercepts, penalty.ridge.coords
+        automatic = float(chosen_strengths({path_parameter: AUTO}, objective, *given)[path_parameter])
         l1_max = largest_strength(path_parameter, objective, penalty, point)
         if l1_max == 0.0:
             raise InputError(

@@ -265,9 +265,9 @@ class LabelService:
 def _what_it_takes(model: Any) -> tuple[str, list[str] | None]:
     """Return a key of TAKES, and the columns of tokens, where there are several, or of a table."""
     if not model.LABELS_SEQUENCES and model.table is not None:
-        return "numbers" if model.table.takes_numbers else "cells", model.table.titles
+        return "numbers" if model.table.takes_numbers else "cells", model.table.columns_read
     if not model.LABELS_SEQUENCES:
-        return ("document" if model.takes_texts else "row"), None
+        return ("document" if model.words is not None else "row"), None
     vocabulary = model.vocabulary_
     if vocabulary is None:
         return "matrix", None

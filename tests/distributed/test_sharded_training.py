@@ -19,7 +19,7 @@ from crfqn import ChainCRF, Shards, Templates
 from crfqn.distributed import DistributedObjective
 from crfqn.distributed.workers import WorkersLostError
 from crfqn.errors import InputError
-from crfqn.estimators.automatic import automatic_strength
+from crfqn.estimators.automatic import chosen_strengths
 from crfqn.readers import read
 
 WORDS = ["the", "dog", "a", "cat", "sees", "hears", "bird", "old"]
@@ -100,7 +100,7 @@ def test_automatic_strengths_are_those_of_all_items(threads, files, data):
     assert (found.l1_, found.l2_) == pytest.approx((expected.l1_, expected.l2_), rel=1e-12)
     shared, here = DistributedObjective.of(threads, parts_of("flat")), blocked("flat")
     intercepts = np.arange(here.n_features - 1, here.n_node_coords, here.n_features)
-    strengths = [automatic_strength("l1", each, intercepts) for each in (shared, here)]
+    strengths = [chosen_strengths({"l1": "auto"}, each, intercepts)["l1"] for each in (shared, here)]
     assert strengths[0] == strengths[1]
 
 

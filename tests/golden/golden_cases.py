@@ -101,7 +101,7 @@ def answers_of(model: Any, X: Any) -> dict[str, Any]:
             continue
         if name == "threshold" and not hasattr(model, "decode"):  # no probabilities
             continue
-        if name == "predict_spans" and model._span_scheme is None:
+        if name == "predict_spans" and model._transitions.scheme is None:
             continue
         found[name] = as_json(getattr(model, method)(X, **more))
     return found

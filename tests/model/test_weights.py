@@ -15,7 +15,6 @@ from crfqn.data.encoding import encode_new, encode_sequences
 from crfqn.data.features import FeatureStore
 from crfqn.data.vocabulary import UNSEEN, Vocabulary
 from crfqn.errors import InputError
-from crfqn.estimators.weights import weights_of_matrix
 from crfqn.model.compiled_engine import Scorer
 from crfqn.model.content import Entries
 from crfqn.model.sequences import SequenceModel
@@ -36,11 +35,17 @@ def make(seed=0, n_positions=N):
     return x, sp.csr_array(weights)
 
 
+def sparse_weights(coef):
+    """Coordinates and values of a CSR array."""
+    cells = coef.tocoo()
+    return cells.row.astype(np.int64) * coef.shape[1] + cells.col, cells.data
+
+
 def through_a_store(x, coef):
     store = FeatureStore.from_matrix(x, np.arange(x.shape[0] + 1))
     scores = np.repeat(INITIAL[:, None], x.shape[0], axis=1)
     with Pool(1) as pool:
-        add_image(store, *weights_of_matrix(coef, F), scores, NO_EDGES, pool)
+        add_image(store, *sparse_weights(coef), scores, NO_EDGES, pool)
     return scores
 
 
@@ -230,7 +235,7 @@ def named_through_a_store(X, vocabulary, coef):
     store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets, allow_empty=True)
     scores = np.zeros((K, store.n_positions))
     with Pool(1) as pool:
-        add_image(store, *weights_of_matrix(coef, len(vocabulary)), scores, NO_EDGES, pool)
+        add_image(store, *sparse_weights(coef), scores, NO_EDGES, pool)
     return scores
 
 

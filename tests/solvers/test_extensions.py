@@ -10,7 +10,7 @@ import re
 import sys
 import warnings
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 from crfqn import MulticlassClassifier, choices
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.estimators.automatic import for_items, solver_maker
+from crfqn.estimators.automatic import for_items, named_solver
 from crfqn.estimators.base import SOLVERS
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHinge
@@ -87,7 +87,7 @@ PENALTIES = {
     "factors": lambda: FactoredElasticNet(0.8, 0.1, factors=OF_FEATURES),
     "ridge": lambda: ElasticNet(0.0, 0.5),
 }
-MAKERS = {name: solver_maker(row) for name, row in SOLVERS.items()} | {
+MAKERS = {name: partial(named_solver, name, SOLVERS, None) for name in SOLVERS} | {
     "row descent": RowDescent,
     "row descent, constant steps": lambda: RowDescent(step="constant"),
     "fobos": lambda: FOBOS(eta0=0.1),
@@ -281,7 +281,7 @@ def test_strengths_below_l1_are_refused():
     small = np.where(np.arange(K * F) == 3, 0.5, FACTORS[: K * F])
     store = FeatureStore.from_matrix(X, SINGLE)
     objective = Objective(SparseMap(store), page().SquaredLoss(Y, K))
-    for solver in (ProxQN(), solver_maker(SOLVERS["fista"])()):
+    for solver in (ProxQN(), named_solver("fista", SOLVERS, None)):
         with pytest.raises(InputError, match=r"the least .* l1 = 0.8 and l1_of = 0.4 at coordinate 3"):
             minimize(objective, page().AdaptiveLasso(l1=0.8, factors=small), solver)
 

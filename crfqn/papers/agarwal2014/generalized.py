@@ -19,7 +19,7 @@ from crfqn.errors import InputError
 from crfqn.estimators.automatic import AUTO, SolverTable, Strengths, make_penalty
 from crfqn.estimators.items import ItemEstimator, Targets
 from crfqn.estimators.labels import LabelSets
-from crfqn.estimators.parameter_checks import available_if
+from crfqn.estimators.training import available_if
 from crfqn.model.labels import LabelSpace
 from crfqn.model.model import Decoding
 from crfqn.objectives.losses.likelihood import MultinomialLogistic

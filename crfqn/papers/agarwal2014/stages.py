@@ -30,16 +30,15 @@ from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.automatic import AUTO
 from crfqn.estimators.base import Problem, SparseLinearModel
-from crfqn.estimators.callbacks import Callbacks, with_tasks
 from crfqn.estimators.items import READ, Targets, adopt_columns, check_classes, validated
 from crfqn.estimators.labels import LabelSets, are_sets
-from crfqn.estimators.outcome import pass_on_interrupt
-from crfqn.estimators.parameter_checks import forget_training, keep_parameters
+from crfqn.estimators.training import Callbacks, pass_on_interrupt, with_tasks
 from crfqn.model.content import ModelContent, finite, read_names, read_size
 from crfqn.model.labels import LabelSpace
 from crfqn.papers.agarwal2014.fits import ItemStream
 from crfqn.papers.agarwal2014.generalized import HALF, LeastSquaresModel
 from crfqn.papers.agarwal2014.generators import dense
+from crfqn.parameters import forget_training, keep_parameters
 from crfqn.result import Progress, Result, Status, Trace
 from crfqn.solvers.validation import HeldOutLooks, ValidationSet
 from crfqn.threads import Pool

@@ -26,7 +26,6 @@ from crfqn.arrays import NO_COORDS, NO_VALUES, Vector
 from crfqn.data.features import FeatureStore
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError
-from crfqn.estimators.items import intercept_coords
 from crfqn.model.content import ModelContent
 from crfqn.objectives.linear.dense_map import DenseMap, Joined
 from crfqn.objectives.linear.feature_map import FeatureMap, all_nodes, scores_of
@@ -138,7 +137,8 @@ class Stages(StageList):
             objective = self._objective(items, self.n_stages, predictions)
             if self.update == "logistic":
                 n_columns, is_free = objective.n_features, self.is_constant_free
-                free = intercept_coords(len(predictions), n_columns) if is_free else NO_COORDS
+                constants = np.arange(1, len(predictions) + 1, dtype=np.int64) * n_columns - 1
+                free = constants if is_free else NO_COORDS
                 table = fit_margins(objective, ElasticNet(0.0, self.l2, free), self.most_steps, self.tol)
             else:
                 table = fit_residual(objective, self.l2, self.is_constant_free)

@@ -25,22 +25,23 @@ from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.items import validated
 from crfqn.estimators.labels import share_right
-from crfqn.estimators.outcome import pass_on_interrupt
-from crfqn.estimators.parameter_checks import (
-    NO_FACTS,
-    NOTHING,
-    NamedParameters,
-    check_parameters,
-    keep_parameters,
-)
 from crfqn.estimators.storage import save
-from crfqn.estimators.weights import read_matrix
-from crfqn.model.content import ModelContent, add_labels, add_matrix, finite, read_labels
+from crfqn.estimators.training import pass_on_interrupt
+from crfqn.model.content import ModelContent, add_labels, add_matrix, finite, read_entries, read_labels
 from crfqn.objectives.linear.feature_map import split_coords
 from crfqn.objectives.losses.hinges import MulticlassHinge
 from crfqn.objectives.objective import Objective
 from crfqn.papers.blondel2014.gram_map import GramMap
-from crfqn.parameters import PARAMETERS, Parameter, is_number
+from crfqn.parameters import (
+    NO_FACTS,
+    NOTHING,
+    PARAMETERS,
+    NamedParameters,
+    Parameter,
+    check_parameters,
+    is_number,
+    keep_parameters,
+)
 from crfqn.penalties.penalty import KernelNorm
 from crfqn.progress import ProgressDisplay
 from crfqn.result import Result, Status
@@ -431,7 +432,9 @@ class MulticlassSVC(NamedParameters, ClassifierMixin, BaseEstimator):
         self.support_ = file.integers("support", (n_support,), 2**53)
         self.n_support_ = file.integers("support_of_class", (n_classes,), n_support + 1)
         n_rows = 0 if self.kernel == PRECOMPUTED else n_support
-        vectors = read_matrix(file, "support", VECTOR, FEATURE, (n_rows, self.n_features_in_))
+        shape = n_rows, self.n_features_in_
+        values, rows, columns = read_entries(file, "support", VECTOR, FEATURE, shape)
+        vectors = scipy.sparse.coo_array((values, (rows, columns)), shape=shape).tocsr()
         self.support_vectors_ = vectors if file.array("is_sparse", "bool", (1,))[0] else vectors.toarray()
         gamma = file.metadata.get("gamma_value")
         if gamma is None or not (is_number(gamma) and np.isfinite(gamma) and gamma > 0):

@@ -14,7 +14,7 @@ from taxonomy_items import ANY, LEAVES, PADDED, PARENTS, X, Y, class_scores, fit
 import crfqn
 from crfqn import TaxonomyCRF
 from crfqn.estimators import taxonomy as taxonomy_module
-from crfqn.model.labels import TreeSpace, descend_tree, name_array
+from crfqn.model.labels import LabelSpace, descend_tree, name_array
 from crfqn.taxonomy.tree import LabelTree
 
 
@@ -137,7 +137,7 @@ def test_arrays_of_names_hold_the_names(names, kind):
 
 def test_classes_that_cannot_be_sorted_keep_the_order_of_the_tree():
     tree = LabelTree.star(["b", 2, "a"])
-    space = TreeSpace.of(tree, np.arange(3), 0, "/")
+    space = LabelSpace.of_tree(tree, np.arange(3), None, "/")
     assert space.classes.tolist() == ["b", 2, "a"]
     assert space.nodes.tolist() == [0, 1, 2]
 

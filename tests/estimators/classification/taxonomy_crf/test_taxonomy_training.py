@@ -34,7 +34,7 @@ from taxonomy_items import (
 
 from crfqn import MulticlassCRF, TaxonomyCRF
 from crfqn.errors import InputError
-from crfqn.model.labels import TreeSpace
+from crfqn.model.labels import LabelSpace
 from crfqn.result import Status
 from crfqn.taxonomy.tree import LabelTree
 
@@ -256,7 +256,7 @@ class TestIntercept:
         is_label = is_leaf | (rng.random(n) < 0.2)
         nodes = np.flatnonzero(is_label).astype(np.int32)
         tree = LabelTree(tuple(map(str, range(n))), parents)
-        space = TreeSpace(nodes, nodes, tree, None, "/")
+        space = LabelSpace(nodes, nodes, tree=tree, separator="/")
 
         def relative(intercepts):
             sums = space.over(1).path_scores(intercepts[:, None])[nodes, 0]
