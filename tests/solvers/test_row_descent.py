@@ -35,7 +35,7 @@ from crfqn.objectives.losses.hinges import MulticlassSquaredHinge
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.coordinate.row_descent import RowDescent
-from crfqn.solvers.coordinate.row_state import LineSearch, RowBlocks
+from crfqn.solvers.coordinate.row_state import AndersonHistory, LineSearch, RowBlocks
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.prox_qn import ProxQN
 
@@ -150,7 +150,7 @@ def test_the_rows_know_their_penalty(kind, n_free):
     w[2] = 0.0
     point = point_at(problem, w, objective_of(problem))
     expected = penalty.value(point.coords, point.weights)
-    assert rows_at(point).penalty_value(penalty) == pytest.approx(expected, rel=1e-13)
+    assert rows_at(point).value(penalty) == pytest.approx(point.value + expected, rel=1e-13)
 
 
 @every_loss
@@ -162,12 +162,12 @@ def test_what_a_sweep_reports(name):
         w[2] = 0.0
         gradient = problem.evaluate(w)[1]
         for j in (1, 2):
-            swept = rows_at(point_at(problem, w, objective)).sweep(np.array([j]), penalty)
+            violations, excess = rows_at(point_at(problem, w, objective)).sweep(np.array([j]), penalty)
             slope = gradient[j] + (penalty.group_l1 * w[j] / np.linalg.norm(w[j]) if j != 2 else 0.0)
             kkt_excess = np.linalg.norm(gradient[2]) - penalty.group_l1
             expected = np.linalg.norm(slope) if j != 2 else max(kkt_excess, 0.0)
-            assert swept.violations[0] == pytest.approx(expected, rel=1e-9, abs=1e-12)
-            assert swept.kkt_excess[0] == (np.inf if j != 2 else pytest.approx(kkt_excess, rel=1e-9))
+            assert violations[0] == pytest.approx(expected, rel=1e-9, abs=1e-12)
+            assert excess[0] == (np.inf if j != 2 else pytest.approx(kkt_excess, rel=1e-9))
 
 
 @every_loss
@@ -259,44 +259,39 @@ def test_rows_as_coordinates(share):
 
 @every_loss
 def test_a_history_of_points(name):
-    """Combinations, and products of steps of the margins: s_r - s_y where there is one label, s_r of a ranking."""
+    """The combination whose steps of margins are smallest: s_r - s_y where there is one label, s_r of a ranking."""
     problem, objective = make_problem(name), objective_of(make_problem(name))
     tables = [weights_like(problem, seed) for seed in (1, 2, 3)]
     tables[1][2] = 0.0
     blocks = [rows_at(point_at(problem, w, objective)) for w in tables]
-    for own in blocks:
-        own.store(np.arange(F))
-    history = blocks[0].history(4)
+    for each in blocks:
+        each.store(np.arange(F))
+    history = AndersonHistory(blocks[0], 4)
     for _ in range(2):  # a history may be used again
         history.restart(blocks[0])
-        for own in blocks[1:]:
-            history.next_margins[:] = own.state.margins
-            history.add(own)
-    penalty, w = penalty_of("L1/L2"), 1.5 * tables[1] - 0.5 * tables[2]
-    mixed = history.combined(blocks[2], np.array([1.5, -0.5]))
-    np.testing.assert_allclose(table_of(mixed.point()), w, atol=1e-14)
-    expected = problem.evaluate(w)[0] + penalty.value(*flat_weights(w))
-    assert mixed.value(penalty) == pytest.approx(expected, rel=1e-10)
-    assert mixed.point().value == pytest.approx(problem.evaluate(w)[0], rel=1e-10)
-    mixed.sweep(np.arange(F), penalty)  # goes on from there
-    assert mixed.value(penalty) < expected
-    assert mixed.value(penalty) == pytest.approx(
-        mixed.point().value + mixed.penalty_value(penalty), rel=1e-10
-    )
+        for each in blocks[1:]:
+            history.next_margins[:] = each.state.margins
+            history.add(each)
     scores = [problem.x @ w for w in tables]
     if name != "ranking":
-        own = np.arange(scores[0].shape[0]), objective.loss.labels
-        scores = [s - s[own][:, None] if name != "multitask" else s for s in scores]
+        at_labels = np.arange(scores[0].shape[0]), objective.loss.labels
+        scores = [s - s[at_labels][:, None] if name != "multitask" else s for s in scores]
     steps = np.diff(scores, axis=0)
-    expected = np.einsum("aik,bik,i->ab", steps, steps, problem.weights)
-    np.testing.assert_allclose(history.step_products(blocks[2]), expected, rtol=1e-9)
-    a, b = np.linalg.solve(expected, np.ones(2)) / np.linalg.solve(expected, np.ones(2)).sum()
-    led_to = history.extrapolated(blocks[2])
-    np.testing.assert_allclose(table_of(led_to.point()), a * tables[1] + b * tables[2], rtol=1e-6, atol=1e-8)
-    before = mixed.state.margins.copy()
-    other = history.combined(blocks[2], np.array([0.5, 0.5]))
-    np.testing.assert_allclose(table_of(other.point()), 0.5 * (tables[1] + tables[2]), atol=1e-14)
-    np.testing.assert_array_equal(mixed.state.margins, before)
+    shares = np.linalg.solve(np.einsum("aik,bik,i->ab", steps, steps, problem.weights), np.ones(2))
+    a, b = shares / shares.sum()
+    penalty, w = penalty_of("L1/L2"), a * tables[1] + b * tables[2]
+    mixed, before = history.extrapolated(blocks[2]), blocks[2].state.margins.copy()
+    np.testing.assert_allclose(table_of(mixed.point()), w, rtol=1e-6, atol=1e-8)
+    expected = problem.evaluate(w)[0] + penalty.value(*flat_weights(w))
+    assert mixed.value(penalty) == pytest.approx(expected, rel=1e-7)
+    assert mixed.point().value == pytest.approx(problem.evaluate(w)[0], rel=1e-7)
+    mixed.sweep(np.arange(F), penalty)  # goes on from there
+    assert mixed.value(penalty) < expected
+    point = mixed.point()
+    assert mixed.value(penalty) == pytest.approx(
+        point.value + penalty.value(point.coords, point.weights), rel=1e-10
+    )
+    np.testing.assert_array_equal(blocks[2].state.margins, before)
     history.restart(blocks[0])
     history.next_margins[:] = blocks[0].state.margins
     history.add(blocks[0])
@@ -343,7 +338,7 @@ def test_the_papers_stopping_rule(solver):
     blocks = rows_at(objective.at(np.empty(0, np.int64), np.empty(0)))
     if solver is PAPER:  # the same sweeps by hand
         for _ in range(result.n_iter):
-            totals.append(blocks.sweep(np.arange(60), penalty).violations.sum())
+            totals.append(blocks.sweep(np.arange(60), penalty)[0].sum())
         ratios = np.array(totals) / totals[0]
         assert ratios[-1] < tau
         assert np.all(ratios[:-1] >= tau)
@@ -426,10 +421,10 @@ def test_registers_for_any_number_of_states(n_states, is_binary):
     objective = flat_objective(store, MulticlassSquaredHinge(labels, n_states), n_threads=2)
     w = 0.3 * np.random.default_rng(1).normal(size=(x.shape[1], n_states))
     blocks = rows_at(point_at(problem, w, objective))
-    swept = blocks.sweep(np.array([3]), penalty)
+    violations, _ = blocks.sweep(np.array([3]), penalty)
     gradient = problem.evaluate(w)[1][3]
     expected = np.linalg.norm(gradient + 30.0 * w[3] / np.linalg.norm(w[3]))
-    assert swept.violations[0] == pytest.approx(expected, rel=1e-10)
+    assert violations[0] == pytest.approx(expected, rel=1e-10)
     point, value = blocks.point(), blocks.value(penalty)
     assert value == pytest.approx(point.value + penalty.value(point.coords, point.weights), rel=1e-12)
     assert value < problem.evaluate(w)[0] + penalty.value(*flat_weights(w))

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crfqn.errors import InputError
-from crfqn.solvers.coordinate.row_state import LineSearch, RowBlocks
+from crfqn.solvers.coordinate.row_state import AndersonHistory, LineSearch, RowBlocks
 from crfqn.solvers.protocols import (
     Objective,
     Penalty,
@@ -111,107 +111,73 @@ class RowDescent(Solver):
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state for each sweep of Algorithm 1, and one for each full gradient scan."""
-        run = _Run(self, objective, penalty, start)
+        blocks: RowBlocks = objective.state(RowBlocks, start)
         del start
-        yield run.screened()
-        while not run.has_ended:
-            run.begin_epoch()
-            while not run.has_cooled:
-                yield run.sweep()
-            yield run.screened()
+        blocks.has_papers_constants = self.step == "paper constant"
+        has_search = self.step == "line search"
+        search = LineSearch(self.sigma, self.omega, self.least_share) if has_search else None
+        history = AndersonHistory(blocks, self.memory + 1) if self.memory else None
+        random, first_total, is_rule_met = np.random.default_rng(self.seed), np.nan, False
+        rows, state = self.scan(blocks, penalty, is_beginning=True)
+        yield state
+        while True:
+            # An epoch: its rows, line searches in a new order, are swept until the violation has fallen.
+            blocks.store(rows)
+            if has_search and self.shuffle:
+                rows = blocks.shuffled(rows, random)
+            if history is not None:
+                history.restart(blocks)
+            epoch_total = np.nan
+            for sweep in range(1, self.max_sweeps + 1):
+                # Update the rows one after another (Algorithm 2), in a cycle or uniformly at random (section 4.4).
+                if has_search:
+                    order = blocks.interleaved(rows, penalty, self.free_share)
+                else:
+                    order = random.choice(rows, rows.size)
+                margins_out = None if history is None else history.next_margins
+                violations, kkt_excess = blocks.sweep(order, penalty, search, margins_out)
+                largest = float(violations.max(initial=0.0))
+                total = float(violations.sum()) if has_search else largest
+                epoch_total = total if sweep == 1 else epoch_total
+                if rows.size == blocks.n_rows:  # equation 10 is for sweeps over all rows
+                    first_total = total if np.isnan(first_total) else first_total
+                    is_rule_met = self.tau is not None and total < self.tau * first_total
+                if self.shrink:  # section 5.2.4, the bound being that of a mean over the items
+                    is_inside = kkt_excess < -largest / objective.total_weight
+                    rows = rows[~(is_inside if order is rows else np.isin(rows, order[is_inside]))]
+                # After `memory` sweeps go to the point that they lead to, if the objective is lower there.
+                value = blocks.value(penalty)
+                if history is not None:
+                    history.add(blocks)
+                    if sweep % self.memory == 0:
+                        extrapolated = history.extrapolated(blocks)
+                        if extrapolated is not None and (lower := extrapolated.value(penalty)) < value:
+                            blocks, value = extrapolated, lower
+                        history.restart(blocks)
+                yield State(blocks.point(), value, largest, rows.size)
+                if is_rule_met or total <= self.cooling * epoch_total:
+                    break
+            # A cycle that met no violation changed nothing.
+            is_still = epoch_total == 0.0 and has_search
+            rows, state = self.scan(blocks, penalty)
+            yield replace(state, meets_rule=is_rule_met, is_final=is_still)
+            if is_rule_met or is_still:
+                return
 
-
-class _Run:
-    """Rows of one run, which of them it visits, and the violations that its sweeps have met: `total`, that of equation
-    10, and `largest`, of equation 9, both of the last sweep."""
-
-    def __init__(self, settings: RowDescent, objective: Objective, penalty: Penalty, start: Point) -> None:
-        self.settings, self.objective = settings, objective
-        self.penalty: Any = penalty  # of rows, which the state checks
-        self.blocks, self.value = objective.state(RowBlocks, start), np.nan
-        self.blocks.has_papers_constants = settings.step == "paper constant"
-        self.is_linf = penalty.rows(self.blocks.n_rows, self.blocks.row_weights.shape[1]).strengths.is_linf
-        self.history = self.blocks.history(settings.memory + 1) if settings.memory else None
-        self.everything = self.rows = np.arange(self.blocks.n_rows)
-        self.random = np.random.default_rng(settings.seed)
-        has_search = settings.step == "line search"
-        self.search = LineSearch(settings.sigma, settings.omega, settings.least_share) if has_search else None
-        self.total = self.largest = np.nan
-        # Violations of the epoch's first sweep, and of the first over all rows.
-        self.epoch_total = self.first_total = np.nan
-        self.n_sweeps = 0  # of this epoch
-        self.is_rule_met = self.has_ended = False
-
-    def screened(self) -> State:
-        """Scan the full gradient: a certificate, and the rows that the next epoch visits."""
-        view = screen_point(self.penalty, self.blocks.scored_point())
-        features, row_of = np.unique(view.coords % self.blocks.n_rows, return_inverse=True)
-        self.rows = features
-        if not self.settings.shrink or self.settings.tau is not None:
-            self.rows = self.everything
-        elif self.n_sweeps == 0 and not self.blocks.row_weights.any():
-            n = max(FEWEST_FIRST, int(FIRST_SHARE * features.size))
-            if n < features.size:  # those with the largest dual norms
-                excess = np.maximum(np.abs(view.g) - self.penalty.l1_of(view.coords), 0.0)
-                norms = np.bincount(row_of, excess if self.is_linf else excess * excess)
-                self.rows = np.sort(features[np.argpartition(norms, features.size - n)[-n:]])
-        # A cycle that met no violation changed nothing.
-        is_still = self.n_sweeps > 0 and self.epoch_total == 0.0 and self.search is not None
-        self.has_ended = self.is_rule_met or is_still
-        state = view.state(meets_rule=self.is_rule_met, is_final=is_still)
-        return replace(state, point=self.blocks.point(), n_active=features.size)
-
-    def begin_epoch(self) -> None:
-        """Take in the rows of an epoch, line searches in a new order."""
-        self.blocks.store(self.rows)
-        self.n_sweeps, self.epoch_total = 0, np.nan
-        if self.search is not None and self.settings.shuffle:
-            self.rows = self.blocks.shuffled(self.rows, self.random)
-        if self.history is not None:
-            self.history.restart(self.blocks)
-
-    @property
-    def has_cooled(self) -> bool:
-        """Whether the violation has fallen far enough for a scan, or the sweeps are used up."""
-        settings = self.settings
-        is_low = self.n_sweeps > 0 and self.total <= settings.cooling * self.epoch_total
-        return self.is_rule_met or is_low or self.n_sweeps >= settings.max_sweeps
-
-    def sweep(self) -> State:
-        """Update rows one after another (Algorithm 2), take down the violations, and leave out solved rows."""
-        if self.search is None:  # uniformly at random, or in a cycle (section 4.4)
-            order = self.random.choice(self.rows, self.rows.size)
-        else:
-            order = self.blocks.interleaved(self.rows, self.penalty, self.settings.free_share)
-        margins_out = None if self.history is None else self.history.next_margins
-        swept = self.blocks.sweep(order, self.penalty, self.search, margins_out)
-        self.n_sweeps += 1
-        self.largest = float(swept.violations.max(initial=0.0))
-        self.total = float(swept.violations.sum()) if self.search is not None else self.largest
-        if self.n_sweeps == 1:
-            self.epoch_total = self.total
-        if self.rows.size == self.everything.size:  # equation 10 is for sweeps over all rows
-            self.first_total = self.total if np.isnan(self.first_total) else self.first_total
-            tau = self.settings.tau
-            self.is_rule_met = tau is not None and self.total < tau * self.first_total
-        if self.settings.shrink:  # section 5.2.4, the bound being that of a mean over the items
-            is_inside = swept.kkt_excess < -self.largest / self.objective.total_weight
-            is_left_out = is_inside if order is self.rows else np.isin(self.rows, order[is_inside])
-            self.rows = self.rows[~is_left_out]
-        self.extrapolate()
-        return State(self.blocks.point(), self.value, self.largest, self.rows.size)
-
-    def extrapolate(self) -> None:
-        """After `memory` sweeps go to the point that they lead to, if the objective is lower there."""
-        self.value = self.blocks.value(self.penalty)
-        if self.history is None:
-            return
-        self.history.add(self.blocks)
-        if self.n_sweeps % self.settings.memory:
-            return
-        blocks = self.history.extrapolated(self.blocks)
-        if blocks is not None:
-            value = blocks.value(self.penalty)
-            if value < self.value:
-                self.blocks, self.value = blocks, value
-        self.history.restart(self.blocks)
+    def scan(
+        self, blocks: RowBlocks, penalty: Penalty, is_beginning: bool = False
+    ) -> tuple[NDArray[np.int64], State]:
+        """Scan the full gradient: the rows that the next epoch visits, and a state with a certificate."""
+        view = screen_point(penalty, blocks.scored_point())
+        features, row_of = np.unique(view.coords % blocks.n_rows, return_inverse=True)
+        state = replace(view.state(), point=blocks.point(), n_active=features.size)
+        if not self.shrink or self.tau is not None:
+            return np.arange(blocks.n_rows), state
+        n = max(FEWEST_FIRST, int(FIRST_SHARE * features.size))
+        if is_beginning and n < features.size and not blocks.row_weights.any():
+            # Those with the largest dual norms.
+            excess = np.maximum(np.abs(view.g) - penalty.l1_of(view.coords), 0.0)
+            is_linf = penalty.rows(blocks.n_rows, blocks.row_weights.shape[1]).strengths.is_linf
+            norms = np.bincount(row_of, excess if is_linf else excess * excess)
+            features = np.sort(features[np.argpartition(norms, features.size - n)[-n:]])
+        return features, state

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crfqn.kernels import inner, kernel, subkernel
+from crfqn.kernels import kernel, subkernel
 from crfqn.kernels.margins import LOGISTIC, RANKING, fill_losses, move, slopes
 from crfqn.kernels.row_norm import (
     UNPENALISED,
@@ -67,20 +67,22 @@ class Shared(NamedTuple):
 
 
 class RowWorkspace(NamedTuple):
-    """A thread's slot in its group (`thread_group.py`) with barriers : int64 (1,), how many it has come to, and vectors
-    of its own, float64 (width,).
+    """A thread's slot in its group (`thread_group.py`), the parts that it takes, first_part ... last_part - 1, the
+    number of barriers it has come to, int64 (1,), and its own vectors, float64 (width,).
 
-    g, h, own : slopes and curvatures of the row; float64 (2, width), see `margins.slopes`
+    g, h, scratch : slopes and curvatures of the row; float64 (2, width), see `margins.slopes`
     w, target, d, spare : the row before and after the step; the direction, zero beside the states; scratch
     """
 
     group: np.ndarray
     member: int
     size: int
+    first_part: int
+    last_part: int
     barriers: np.ndarray
     g: np.ndarray
     h: np.ndarray
-    own: np.ndarray
+    scratch: np.ndarray
     w: np.ndarray
     target: np.ndarray
     d: np.ndarray
@@ -98,55 +100,20 @@ def cut_rows(features, indptr, indices, cuts, ends):
             ends[i, p] = first_at(ends[i, p - 1], end, indices, cuts[p])
 
 
-@inner
-def parts_of(work):
-    """Return the parts that a member takes: the first, and the first behind them."""
-    return work.member * PARTS // work.size, (work.member + 1) * PARTS // work.size
-
-
 @subkernel(counts=False)
-def prepare_row(upcoming, state, shared, work):
+def prepare_row(ends, state, shared, work):
     """Compute the slopes of the upcoming row (Algorithm 3), each member its parts, and wait for the others. A member's
     positions are the same in all rows: nobody moves what another one is reading."""
     work.barriers[0] += 1
-    found = shared.slopes[work.barriers[0] % 2]
-    first, last = parts_of(work)
-    for p in range(first, last):
-        if upcoming[p] < upcoming[p + 1]:
-            slopes(state, upcoming[p], upcoming[p + 1], found[p, 0], found[p, 1], work.own)
+    part_slopes = shared.slopes[work.barriers[0] % 2]
+    for p in range(work.first_part, work.last_part):
+        if ends[p] < ends[p + 1]:
+            slopes(state, ends[p], ends[p + 1], part_slopes[p, 0], part_slopes[p, 1], work.scratch)
     barrier(work.group, work.member, work.size, work.barriers[0])
 
 
-@inner
-def add_slopes(ends, shared, work):
-    """Sum the slopes of a row's parts, in their order, into work.g and work.h."""
-    g, h, found = work.g, work.h, shared.slopes[work.barriers[0] % 2]
-    g[:] = 0.0
-    h[:] = 0.0
-    for p in range(PARTS):
-        if ends[p] < ends[p + 1]:
-            for r in range(g.size):
-                g[r] += found[p, 0, r]
-                h[r] += found[p, 1, r]
-
-
 @subkernel(counts=False)
-def move_margins(ends, upcoming, step, state, shared, work):
-    """Move the margins by step * d, each member its parts, and wait at the barrier; returns the change of the loss."""
-    found = shared.changes[(work.barriers[0] + 1) % 2]
-    first, last = parts_of(work)
-    for p in range(first, last):
-        if ends[p] < ends[p + 1]:
-            found[p, 0] = move(state, ends[p], ends[p + 1], step, work.d)
-    prepare_row(upcoming, state, shared, work)
-    change = 0.0
-    for p in range(PARTS):
-        change += found[p, 0] if ends[p] < ends[p + 1] else 0.0
-    return change
-
-
-@subkernel(counts=False)
-def propose(n, curvature, least, penalty, work):
+def proximal_step(n, curvature, least, penalty, work):
     """Write target = prox(w - g / L_j) and d = target - w (equations 3 and 4); returns g'd, and whether d != 0.
 
     A state's own curvature, at least `least`, takes the place of L_j (`curvature`): rare states then take steps as long
@@ -178,46 +145,53 @@ def propose(n, curvature, least, penalty, work):
 
 
 @subkernel(counts=False)
-def search(ends, upcoming, n, slope, state, penalty, rule, shared, work):
-    """Search along d (equation 7) with alpha_j = 1, omega, omega^2, ...; target <- w + alpha d, and the margins follow.
-
-    slope : g'd
-    """
-    w, target, alpha, change = work.w[:n], work.target[:n], 0.0, 0.0
-    before = row_penalty(w, penalty)
-    predicted_decrease = slope + row_penalty(target, penalty) - before
-    for trial in range(MOST_TRIALS + 1):
-        next_alpha = rule.omega**trial if trial < MOST_TRIALS else 0.0
-        change += move_margins(ends, upcoming, next_alpha - alpha, state, shared, work)
-        alpha = next_alpha
-        if trial > 0:
-            for r in range(n):
-                target[r] = w[r] + alpha * work.d[r]
-        if change + row_penalty(target, penalty) - before <= rule.sigma * alpha * predicted_decrease:
-            break
-
-
-@subkernel(counts=False)
 def update_row(row, upcoming, state, rows, penalty, rule, shared, work):
     """Take the step of one row (Algorithm 2), its weights in work.w; returns its violation and `kkt_excess`. The first
     step is nearly always taken: so all compute the slopes of the upcoming row before the barrier."""
     ends, n, has_search = rows.ends[row], rows.weights.shape[1], rule.constants.size == 0
-    w, g, target = work.w[:n], work.g[:n], work.target[:n]
+    w, g, h, target, d = work.w[:n], work.g, work.h, work.target[:n], work.d
     strengths = UNPENALISED if rows.is_unpenalised[row] else penalty
-    add_slopes(ends, shared, work)
-    excess, violation, has_moved = kkt_excess(w, g, strengths), 0.0, False
+    # G and h of the row: the parts' sums, in their order.
+    part_slopes = shared.slopes[work.barriers[0] % 2]
+    g[:] = 0.0
+    h[:] = 0.0
+    for p in range(PARTS):
+        if ends[p] < ends[p + 1]:
+            for r in range(g.size):
+                g[r] += part_slopes[p, 0, r]
+                h[r] += part_slopes[p, 1, r]
+    excess, violation, slope, has_moved = kkt_excess(w, g[:n], strengths), 0.0, 0.0, False
     if excess > 0.0:
-        violation = row_violation(w, g, strengths, target, work.spare[:n])
-        curvature = max(largest_of(work.h[:n]) if has_search else rule.constants[row], LEAST_CURVATURE)
+        violation = row_violation(w, g[:n], strengths, target, work.spare[:n])
+        curvature = max(largest_of(h[:n]) if has_search else rule.constants[row], LEAST_CURVATURE)
         least = max(rule.least_share * curvature, LEAST_CURVATURE) if has_search else curvature
-        slope, has_moved = propose(n, curvature, least, strengths, work)
+        slope, has_moved = proximal_step(n, curvature, least, strengths, work)
     if not has_moved:
         prepare_row(upcoming, state, shared, work)
         return violation, excess
-    if has_search:
-        search(ends, upcoming, n, slope, state, strengths, rule, shared, work)
-    else:
-        move_margins(ends, upcoming, 1.0, state, shared, work)
+    # target = w + alpha d with alpha = 1, omega, omega^2, ... until equation 7 holds; the margins follow.
+    alpha = change = 0.0
+    before = row_penalty(w, strengths)
+    predicted_decrease = slope + row_penalty(target, strengths) - before
+    for trial in range(MOST_TRIALS + 1):
+        next_alpha = rule.omega**trial if trial < MOST_TRIALS else 0.0
+        part_changes = shared.changes[(work.barriers[0] + 1) % 2]
+        for p in range(work.first_part, work.last_part):
+            if ends[p] < ends[p + 1]:
+                part_changes[p, 0] = move(state, ends[p], ends[p + 1], next_alpha - alpha, d)
+        prepare_row(upcoming, state, shared, work)
+        if not has_search:
+            break
+        step_change = 0.0
+        for p in range(PARTS):
+            step_change += part_changes[p, 0] if ends[p] < ends[p + 1] else 0.0
+        change += step_change
+        alpha = next_alpha
+        if trial > 0:
+            for r in range(n):
+                target[r] = w[r] + alpha * d[r]
+        if change + row_penalty(target, strengths) - before <= rule.sigma * alpha * predicted_decrease:
+            break
     for r in range(n):
         w[r] = target[r]
         if work.member == 0:
@@ -226,20 +200,24 @@ def update_row(row, upcoming, state, rows, penalty, rule, shared, work):
 
 
 @kernel
-def sweep_rows(group, n_members, rank, order, state, rows, penalty, rule, shared, cuts, margins_out, found):
+def sweep_rows(
+    group, n_members, rank, order, state, rows, penalty, rule, shared, cuts, margins_out, findings
+):
     """Update the rows order[0], order[1], ..., numbers in `rows`: the inner loop of Algorithm 1.
 
     group, n_members, rank : as in `thread_group.join`; cuts : int64 (PARTS + 1,), the first position of each part
     margins_out : float64 (N, width), out: a copy of the margins after the sweep; or (0, width) for none
-    found : float64 (steps, 2), out: the row's violation before the step (equation 9), and its `kkt_excess`
+    findings : float64 (steps, 2), out: the row's violation before the step (equation 9), and its `kkt_excess`
     """
     member, size = join(group, n_members, rank)
     if size == 0:
         return
-    own, n = np.zeros((8, state.margins.shape[1])), rows.weights.shape[1]
+    vectors, n = np.zeros((8, state.margins.shape[1])), rows.weights.shape[1]
+    first, last = member * PARTS // size, (member + 1) * PARTS // size
     work = RowWorkspace(
-        group, member, size, np.zeros(1, np.int64), own[0], own[1], own[2:4], own[4], own[5], own[6], own[7]
-    )
+        group, member, size, first, last, np.zeros(1, np.int64), vectors[0], vectors[1], vectors[2:4],
+        vectors[4], vectors[5], vectors[6], vectors[7],
+    )  # fmt: skip
     nothing = np.zeros(PARTS + 1, np.int64)
     prepare_row(rows.ends[order[0]] if order.size > 0 else nothing, state, shared, work)
     for k in range(order.size):
@@ -249,8 +227,7 @@ def sweep_rows(group, n_members, rank, order, state, rows, penalty, rule, shared
         upcoming = rows.ends[order[k + 1]] if k + 1 < order.size else nothing
         violation, excess = update_row(order[k], upcoming, state, rows, penalty, rule, shared, work)
         if member == 0:
-            found[k, 0], found[k, 1] = violation, excess
-    first, last = parts_of(work)
+            findings[k, 0], findings[k, 1] = violation, excess
     if state.loss != LOGISTIC and state.loss != RANKING:  # whose losses follow every move
         fill_losses(state, cuts[first], cuts[last])
     for i in range(cuts[first] if margins_out.shape[0] > 0 else cuts[last], cuts[last]):
@@ -300,11 +277,11 @@ def list_weights(features, n_features, table):
     """Return the sorted coordinates state * n_features + feature of the weights that are not zero, and the weights;
     features : sorted int64 (rows,), of the rows of `table`, float64 (rows, K)."""
     n_rows, n_states = table.shape
-    n_found, place = 0, 0
+    n_nonzero, place = 0, 0
     for i in range(n_rows):
         for k in range(n_states):
-            n_found += table[i, k] != 0.0
-    coords, weights = np.empty(n_found, np.int64), np.empty(n_found)
+            n_nonzero += table[i, k] != 0.0
+    coords, weights = np.empty(n_nonzero, np.int64), np.empty(n_nonzero)
     for k in range(n_states):
         for i in range(n_rows):
             if table[i, k] != 0.0:

@@ -56,14 +56,6 @@ class LineSearch(NamedTuple):
     least_share: float = 1.0
 
 
-class Swept(NamedTuple):
-    """Findings of a sweep over rows, (steps,): violations (equation 9), and the excess of zero rows, the gradient's
-    dual norm less the threshold that it may reach while the row stays zero, inf for others."""
-
-    violations: Vector
-    kkt_excess: Vector
-
-
 PAPERS = LineSearch()
 
 
@@ -113,20 +105,13 @@ class RowBlocks(MethodState):
             loss.code, indices, values, loss.labels, owner.weights, margins, probabilities,
             relevance, losses,
         )  # fmt: skip
-        blocks = cls(owner, position_cuts(owner), stored, weights, state, np.empty((0, 0), np.int64))
+        # Parts of about as many entries, which a sample of them tells.
+        sample = indices[:: max(1, indices.size // MOST_COUNTED)]
+        counts = np.bincount(sample, minlength=owner.n_positions)
+        cuts = cut_into_parts(np.concatenate([[0], np.cumsum(counts)]), PARTS)
+        blocks = cls(owner, cuts, stored, weights, state, np.empty((0, 0), np.int64))
         blocks.fill_losses()
         blocks.store(stored)
-        return blocks
-
-    def with_weights(self, weights: Vector, margins: Vector) -> RowBlocks:
-        """Return the same rows with other weights, and the margins that belong to them."""
-        margin_state = self.state._replace(
-            margins=margins,
-            probabilities=aligned_rows(*self.state.probabilities.shape),
-            losses=np.empty_like(self.state.losses),
-        )
-        blocks = replace(self, row_weights=weights, state=margin_state)
-        blocks.fill_losses()
         return blocks
 
     def fill_losses(self) -> None:
@@ -137,12 +122,12 @@ class RowBlocks(MethodState):
 
     def store(self, features: Indices) -> None:
         """Have the rows of some features stored; of the others those that are not zero."""
-        stays = self.row_weights.any(axis=1)
-        kept = self.stored_rows[stays]
+        is_nonzero = self.row_weights.any(axis=1)
+        nonzero = self.stored_rows[is_nonzero]
         indptr, indices, _ = self.objective.map.store.by_feature
-        stored = union(kept, np.sort(features))
+        stored = union(nonzero, np.sort(features))
         weights = np.zeros((stored.size, self.row_weights.shape[1]))
-        weights[found_in(stored, kept)[0]] = self.row_weights[stays]
+        weights[found_in(stored, nonzero)[0]] = self.row_weights[is_nonzero]
         ends = np.empty((stored.size, PARTS + 1), np.int64)
         cut_rows(stored, indptr, indices, self.cuts, ends)
         self.stored_rows, self.row_weights, self._ends = stored, weights, ends
@@ -176,9 +161,13 @@ class RowBlocks(MethodState):
         penalty: Penalty,
         search: LineSearch | None = PAPERS,
         margins_out: Vector | None = None,
-    ) -> Swept:
+    ) -> tuple[Vector, Vector]:
         """Update the rows of the features `order`, one after another, with constant steps if search is None;
-        margins_out : float64 (N, width), out: a copy of the margins after the sweep."""
+        margins_out : float64 (N, width), out: a copy of the margins after the sweep.
+
+        Returns the violations (equation 9), and the excess of zero rows, the gradient's dual norm less the threshold
+        that it may reach while the row stays zero, inf for others: (steps,) each.
+        """
         places, are_stored = found_in(self.stored_rows, order)
         if not are_stored.all():
             self.store(order)
@@ -187,7 +176,7 @@ class RowBlocks(MethodState):
         constants = self.constants[self.stored_rows] if search is None else np.empty(0)
         n_entries = (self._ends[places, -1] - self._ends[places, 0]).sum()
         n_members = min(owner.pool.n_threads, PARTS) if n_entries >= FEWEST_ENTRIES else 1
-        width, found = self.state.margins.shape[1], np.empty((order.size, 2))
+        width, findings = self.state.margins.shape[1], np.empty((order.size, 2))
         arguments = (
             places,
             self.state,
@@ -200,12 +189,12 @@ class RowBlocks(MethodState):
             ),
             self.cuts,
             self.state.margins[:0] if margins_out is None else margins_out,
-            found,
+            findings,
         )
         work_together(
             owner.pool, n_members, lambda group, rank: sweep_rows(group, n_members, rank, *arguments)
         )
-        return Swept(found[:, 0], found[:, 1])
+        return findings[:, 0], findings[:, 1]
 
     @property
     def n_rows(self) -> int:
@@ -219,16 +208,14 @@ class RowBlocks(MethodState):
             self.objective.map, self.objective.weights, self.has_papers_constants
         )
 
-    def penalty_value(self, penalty: Penalty) -> float:
-        """The value of a penalty at the rows."""
-        rows = penalty.rows(self.n_rows, self.row_weights.shape[1])
-        return sum_penalties(self.row_weights, rows.is_unpenalised(self.stored_rows), rows.strengths)
-
     def value(self, penalty: Penalty) -> float:
         """The objective, penalty included, from the margins: a pass over the data."""
-        owner = self.objective
+        owner, rows = self.objective, penalty.rows(self.n_rows, self.row_weights.shape[1])
         owner.n_passes += 1
-        return float(owner.weights @ self.state.losses) + self.penalty_value(penalty)
+        is_free = rows.is_unpenalised(self.stored_rows)
+        return float(owner.weights @ self.state.losses) + sum_penalties(
+            self.row_weights, is_free, rows.strengths
+        )
 
     def point(self) -> Point:
         """The rows as a point."""
@@ -240,18 +227,6 @@ class RowBlocks(MethodState):
         coords, weights = list_weights(self.stored_rows, self.n_rows, self.row_weights)
         scores = owner.loss.scores_of(self.state.margins[:, : owner.n_states])
         return Point(owner, coords, weights, scores, np.empty(0))
-
-    def history(self, n_points: int) -> AndersonHistory:
-        """A history of up to so many points that begins here."""
-        return AndersonHistory(self, n_points)
-
-
-def position_cuts(objective: Objective) -> Indices:
-    """Cut the positions into parts of about as many entries, (PARTS + 1,)."""
-    _, indices, _ = objective.map.store.by_feature
-    sample = indices[:: max(1, indices.size // MOST_COUNTED)]
-    counts = np.bincount(sample, minlength=objective.n_positions)
-    return cut_into_parts(np.concatenate([[0], np.cumsum(counts)]), PARTS)
 
 
 class AndersonHistory:
@@ -284,36 +259,38 @@ class AndersonHistory:
         """Add the point whose margins are in `next_margins`."""
         self.row_weights.append(blocks.row_weights.copy())
 
-    def step_products(self, blocks: RowBlocks) -> Vector:
-        """Return products of the margins' steps between points, sum_i weight_i <u_a(i), u_b(i)>, (steps, steps)."""
-        owner, n_points = blocks.objective, len(self.row_weights)
-        parts = np.zeros((-(-owner.n_positions // STRETCH), n_points - 1, n_points - 1))
-
-        def add(first: int, last: int) -> None:
-            add_step_products(first, last, self.margins[:n_points], owner.weights, parts[first // STRETCH])
-
-        owner.pool.each_stretch(owner.n_positions, add)
-        lower = parts.sum(axis=0)
-        return lower + np.tril(lower, -1).T
-
-    def combined(self, blocks: RowBlocks, shares: Vector) -> RowBlocks:
-        """Return the point sum_k shares_k w_k of all points but the first, shares adding up to 1: O(N K) each."""
-        margins = aligned_rows.py_func(*blocks.state.margins.shape)
-        points = self.margins[1 : len(self.row_weights)]
-        owner = blocks.objective
-        owner.pool.each_stretch(
-            owner.n_positions, lambda first, last: combine(first, last, points, shares, margins)
-        )
-        weights = sum(share * own for share, own in zip(shares, self.row_weights[1:], strict=True))
-        return blocks.with_weights(np.asarray(weights), margins)
-
     def extrapolated(self, blocks: RowBlocks) -> RowBlocks | None:
-        """Return the point that all but the first lead to: their combined step is the smallest; None at rest. Steps U
-        are those of the margins, where the loss sees them; the shares are those of (U U')^-1 1."""
-        products = self.step_products(blocks)
+        """Return the sum of shares of all points but the first, those whose combined step is smallest; None at rest.
+
+        Steps U are those of the margins, where the loss sees them; the shares, which add up to 1, are those of
+        (U U')^-1 1. O(N K) for each point.
+        """
+        owner, n_points = blocks.objective, len(self.row_weights)
+        n, each_stretch = owner.n_positions, owner.pool.each_stretch
+        # U U', sum_i weight_i <u_a(i), u_b(i)>, of which the kernel makes the lower half.
+        parts = np.zeros((-(-n // STRETCH), n_points - 1, n_points - 1))
+        each_stretch(
+            n,
+            lambda first, last: add_step_products(
+                first, last, self.margins[:n_points], owner.weights, parts[first // STRETCH]
+            ),
+        )
+        lower = parts.sum(axis=0)
+        products = lower + np.tril(lower, -1).T
         trace = float(np.trace(products))
         if trace == 0.0:
             return None
         products[np.diag_indices_from(products)] += REGULARISATION * trace
         shares = np.linalg.solve(products, np.ones(len(products)))
-        return self.combined(blocks, shares / shares.sum())
+        shares /= shares.sum()
+        margins = aligned_rows.py_func(*blocks.state.margins.shape)
+        each_stretch(n, lambda first, last: combine(first, last, self.margins[1:n_points], shares, margins))
+        weights = sum(share * table for share, table in zip(shares, self.row_weights[1:], strict=True))
+        margin_state = blocks.state._replace(
+            margins=margins,
+            probabilities=aligned_rows(*blocks.state.probabilities.shape),
+            losses=np.empty_like(blocks.state.losses),
+        )
+        combined = replace(blocks, row_weights=np.asarray(weights), state=margin_state)
+        combined.fill_losses()
+        return combined
