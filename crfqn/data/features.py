@@ -238,9 +238,7 @@ def _compress_sparse(matrix: Any) -> Compressed:
     if (values == 1).all():
         values = np.ones(n_stored, np.int8)
     else:
-        with np.errstate(
-            over="ignore"
-        ):  # a long double beyond float64 becomes infinite, and is refused as such
+        with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinite, and is refused
             values = values.astype(np.float64, copy=False)
     # A new matrix: the flags that the user's own keeps may be out of date.
     if matrix.format == "csr":

@@ -68,13 +68,11 @@ def cut_parts(origin: str | Path | Source, cut: Cut) -> Iterator[Part]:
     pending = _Pending(shown_name(origin), cut)
     try:
         for lines in _lines(origin):
-            pending.add(lines)
-            if not lines or pending.is_full():
-                yield from pending.take()
+            yield from pending.take(lines)
     except DataError:
-        yield from pending.take()
+        yield from pending.take([])
         raise
-    yield from pending.take(is_end=True)
+    yield from pending.take([], is_end=True)
 
 
 def _results(part: Part, cut: Cut, read: Callable[[Part], Result]) -> Iterator[tuple[Part, Result | None]]:
@@ -121,24 +119,23 @@ class _Pending:
         self._size, self._first, self._mark = 0, 1, ""
         self._n_tried = 1  # cuts in vain: an item longer than a part is looked through ever more rarely
 
-    def add(self, lines: list[str]) -> None:
+    def take(self, lines: list[str], is_end: bool = False) -> Iterator[Part]:
+        """Add the lines that have come. Where there are many, or none since reading would have to wait, yield a part of
+        the whole items, if any; at the end of all lines."""
         if self._first == 1 and not self._lines and lines and lines[0].startswith("\ufeff"):
             self._mark, lines = "\ufeff", [lines[0][1:], *lines[1:]]
         self._lines += lines
         self._size += sum(map(len, lines))
-
-    def is_full(self) -> bool:
-        return len(self._lines) > self._n_tried * PART_LINES or self._size > self._n_tried * PART_SIZE
-
-    def take(self, is_end: bool = False) -> Iterator[Part]:
-        """Yield a part of the whole items that there are, if any; at the end of all lines."""
+        is_full = len(self._lines) > self._n_tried * PART_LINES or self._size > self._n_tried * PART_SIZE
+        if lines and not is_full:
+            return
         n_before = len(self._head)
         n_head, n = self._cut([*self._head, *self._lines])
         if is_end:
             n = n_before + len(self._lines)
         elif n <= n_head:
             n = n_before
-            self._n_tried *= 1 + self.is_full()
+            self._n_tried *= 1 + is_full
         n -= n_before
         if not n:
             return
@@ -154,7 +151,7 @@ def _lines(origin: str | Path | Source) -> Iterator[list[str]]:
     """Yield the lines that come at a time, with their ends; none of them where reading on has to wait."""
     source, number, n_begun = source_of(origin), 1, 0
     begun: list[bytes] = []  # of a line whose end has not come
-    for piece in _text_pieces(source):
+    for piece in _pieces(source):
         block, end, unread = piece.rpartition(b"\n")
         if end:
             content = b"".join([*begun, block, end])
@@ -184,23 +181,17 @@ def _with_ends(text: str) -> list[str]:
     return [f"{line}\n" for line in lines] + ([last] if last else [])
 
 
-def _text_pieces(origin: str | Path | Source) -> Iterator[bytes]:
-    """Yield the content of a file as `_pieces` does, as UTF-8 whatever its encoding is."""
-    source = source_of(origin)
-    if "utf-8" in codecs.lookup(source.codec).name:
-        yield from _pieces(source)
-        return
-    decoder = codecs.getincrementaldecoder(source.encoding)()
-    try:
-        for piece in _pieces(source):
-            yield decoder.decode(piece).encode("utf-8") if piece else piece
-        yield decoder.decode(b"", final=True).encode("utf-8")
-    except UnicodeError as error:
-        raise DataError(f"{source}: not {source.encoding} text: {error}") from error
-
-
 def _pieces(source: Source) -> Iterator[bytes]:
-    """Yield the content of a file as it comes, unpacked; an empty piece where reading on has to wait."""
+    """Yield the content of a file as it comes, unpacked and as UTF-8; an empty piece where reading on has to wait."""
+    if "utf-8" not in codecs.lookup(source.codec).name:
+        decoder = codecs.getincrementaldecoder(source.encoding)()
+        try:
+            for piece in _pieces(replace(source, encoding="utf-8")):
+                yield decoder.decode(piece).encode("utf-8") if piece else piece
+            yield decoder.decode(b"", final=True).encode("utf-8")
+        except UnicodeError as error:
+            raise DataError(f"{source}: not {source.encoding} text: {error}") from error
+        return
     with opened(source.origin) as stream:
         piece = more = stream.read1(PIECE)  # type: ignore[attr-defined]
         while more and any(len(piece) < len(p.magic) and p.magic.startswith(piece) for p in PACKINGS):
@@ -214,17 +205,13 @@ def _pieces(source: Source) -> Iterator[bytes]:
             return
         while piece:
             yield piece
-            if _has_to_wait(stream):
+            try:
+                has_to_wait = not select.select([stream], [], [], 0)[0]
+            except (OSError, ValueError):  # no file, or Windows: unknown
+                has_to_wait = True
+            if has_to_wait:
                 yield b""
             piece = stream.read1(PIECE)  # type: ignore[attr-defined]
-
-
-def _has_to_wait(stream: IO[bytes]) -> bool:
-    """Return whether nothing can be read now, or where that cannot be known."""
-    try:
-        return not select.select([stream], [], [], 0)[0]
-    except (OSError, ValueError):  # no file, or Windows
-        return True
 
 
 class _Resumed(io.RawIOBase):

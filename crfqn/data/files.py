@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import chain
 from pathlib import Path, PurePath
 from typing import IO, Any, BinaryIO, NamedTuple
 
@@ -42,11 +43,11 @@ class Packing(NamedTuple):
     pack: Callable[[bytes], bytes]
 
 
-def _pieces_of(opened: Callable[[BinaryIO], Any]) -> Callable[[BinaryIO], Iterator[bytes]]:
+def _pieces_of(open_packed: Callable[[BinaryIO], Any]) -> Callable[[BinaryIO], Iterator[bytes]]:
     """Return a reader of pieces from what opens a compressed stream."""
 
     def pieces(packed: BinaryIO) -> Iterator[bytes]:
-        with opened(packed) as stream:
+        with open_packed(packed) as stream:
             while piece := stream.read1(PIECE):  # what there is, also before a damaged place
                 yield piece
 
@@ -216,11 +217,6 @@ class Part:
     def read(self) -> str:
         return self.head + self.text
 
-    def numbered_lines(self) -> Iterator[tuple[int, str]]:
-        """Yield pairs (line number in the whole, line)."""
-        for lines, first in ((self.head.split("\n")[:-1], 1), (self.text.split("\n"), self.first)):
-            yield from enumerate(lines, start=first)
-
 
 def source_of(origin: Readable) -> Source:
     """Return a path or stream as a source with the usual settings, and a source as it is."""
@@ -294,8 +290,23 @@ def text_lines(origin: Readable, *, keeps_returns: bool = False) -> Iterator[tup
     """Yield pairs (line number from 1, line without its end, LF or CR LF). Raises as `read_bytes`, and for other bytes
     than text; for a CR within a line, too, unless it `keeps_returns`."""
     source = source_of(origin)
-    shown = shown_name(source)
-    for number, line in _decoded_lines(source):
+    shown, part = shown_name(source), source.origin
+    lines: Iterable[tuple[int, str]]
+    if isinstance(part, Part):
+        lines = chain(enumerate(part.head.split("\n")[:-1], 1), enumerate(part.text.split("\n"), part.first))
+    elif "utf-8" in codecs.lookup(source.codec).name:
+        content = read_bytes(source)
+        check_utf8(source, content)
+        raw_lines = content.removeprefix(codecs.BOM_UTF8).split(b"\n")
+        del content
+        lines = ((number, decode_line(source, number, raw)) for number, raw in enumerate(raw_lines, 1))
+    else:
+        try:
+            text = read_bytes(source).decode(source.encoding)
+        except UnicodeError as error:
+            raise DataError(f"{shown}: not {source.encoding} text: {error}") from error
+        lines = enumerate(text.removeprefix("\ufeff").split("\n"), 1)
+    for number, line in lines:
         if "\r" in line:
             line = line.removesuffix("\r")
             if not keeps_returns:
@@ -318,23 +329,6 @@ def check_whole(shown: str, number: int, line: str) -> None:
     """Raise DataError, naming the file as `shown`, for a line with a CR in it."""
     if "\r" in line:
         raise DataError(f"{shown}, line {number}: {RETURN_WITHIN}")
-
-
-def _decoded_lines(source: Source) -> Iterator[tuple[int, str]]:
-    if isinstance(source.origin, Part):
-        yield from source.origin.numbered_lines()
-        return
-    content = read_bytes(source)
-    if "utf-8" in codecs.lookup(source.codec).name:
-        check_utf8(source, content)
-        for number, raw in enumerate(content.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
-            yield number, decode_line(source, number, raw)
-        return
-    try:
-        text = content.decode(source.encoding)
-    except UnicodeError as error:
-        raise DataError(f"{shown_name(source)}: not {source.encoding} text: {error}") from error
-    yield from enumerate(text.removeprefix("\ufeff").split("\n"), start=1)
 
 
 def read_text(origin: Readable) -> str:

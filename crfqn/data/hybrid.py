@@ -63,7 +63,15 @@ class Features(Items):
         self.has_positions = hasattr(sparse, "offsets") or any(np.ndim(rows) == 2 for rows in first_rows)
         if self.has_positions and not (isinstance(dense, np.ndarray) and dense.ndim == 2):
             _check_count(len(dense), n_items)
-            self.dense = _stacked(dense)
+            # An empty list stands for no rows.
+            filled = {i: _numbers(rows, f"item {i}: dense") for i, rows in enumerate(dense) if len(rows)}
+            if not filled:
+                raise InputError("dense: expected at least one position, got none")
+            n_columns = next(iter(filled.values())).shape[1]
+            for i, rows in filled.items():
+                if rows.shape[1] != n_columns:
+                    raise InputError(f"item {i}: dense: expected {n_columns} columns, got {rows.shape[1]}")
+            self.dense = np.concatenate([*filled.values()])
             self.offsets = np.cumsum([0, *map(len, dense)])
         else:
             self.dense = _numbers(dense, "dense")
@@ -197,16 +205,3 @@ def _numbers(rows: Any, name: str) -> NDArray[Any]:
             f"{name}: expected a 2-D array of numbers, got shape {numbers.shape} and dtype {numbers.dtype}"
         )
     return numbers
-
-
-def _stacked(arrays: Any) -> NDArray[Any]:
-    """Return the rows of all items' arrays; an empty list stands for no rows."""
-    filled = [_numbers(rows, f"item {i}: dense") for i, rows in enumerate(arrays) if len(rows)]
-    if not filled:
-        raise InputError("dense: expected at least one position, got none")
-    for i, rows in enumerate(arrays):
-        if len(rows) and np.shape(rows)[1] != filled[0].shape[1]:
-            raise InputError(
-                f"item {i}: dense: expected {filled[0].shape[1]} columns, got {np.shape(rows)[1]}"
-            )
-    return np.concatenate(filled)

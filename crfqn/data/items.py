@@ -68,28 +68,26 @@ class Items:
         try:
             index = operator.index(key)
         except TypeError:
-            return self._take(_chosen(np.asarray(key), n))
-        if not -n <= index < n:
-            raise IndexError(f"item {index} is out of range for {n} items")
-        return self._item(index % n)
-
-
-def _chosen(key: NDArray, n: int) -> NDArray[np.integer]:
-    """Return an array key as numbers of items from 0, for n items."""
-    if key.ndim != 1 or (key.size and key.dtype.kind not in "biu"):
-        raise IndexError(
-            "items are indexed by integers, slices, 1-D integer arrays or masks, "
-            f"got shape {key.shape} and dtype {key.dtype}"
-        )
-    if key.dtype.kind == "b":
-        if key.size != n:
-            raise IndexError(f"a mask must have one entry for each of the {n} items, got {key.size}")
-        return np.flatnonzero(key)
-    items = key.astype(np.int64)
-    is_outside = (items < -n) | (items >= n)
-    if is_outside.any():
-        raise IndexError(f"item {items[is_outside][0]} is out of range for {n} items")
-    return np.where(items < 0, items + n, items)
+            pass
+        else:
+            if not -n <= index < n:
+                raise IndexError(f"item {index} is out of range for {n} items")
+            return self._item(index % n)
+        chosen = np.asarray(key)
+        if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "biu"):
+            raise IndexError(
+                "items are indexed by integers, slices, 1-D integer arrays or masks, "
+                f"got shape {chosen.shape} and dtype {chosen.dtype}"
+            )
+        if chosen.dtype.kind == "b":
+            if chosen.size != n:
+                raise IndexError(f"a mask must have one entry for each of the {n} items, got {chosen.size}")
+            return self._take(np.flatnonzero(chosen))
+        items = chosen.astype(np.int64)
+        is_outside = (items < -n) | (items >= n)
+        if is_outside.any():
+            raise IndexError(f"item {items[is_outside][0]} is out of range for {n} items")
+        return self._take(np.where(items < 0, items + n, items))
 
 
 def check_offsets(offsets: ArrayLike, n_positions: int) -> NDArray[np.int64]:

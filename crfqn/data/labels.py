@@ -30,9 +30,8 @@ def encode_labels(y: Any, offsets: NDArray[np.int64]) -> tuple[NDArray, NDArray[
     check_labels(labels, offsets)
     if isinstance(labels, np.ndarray):
         classes, codes = np.unique(labels, return_inverse=True)
-        return classes + 0.0 if classes.dtype.kind == "f" else classes, codes.astype(
-            np.int32
-        )  # 0.0, not -0.0
+        classes = classes + 0.0 if classes.dtype.kind == "f" else classes  # 0.0, not -0.0
+        return classes, codes.astype(np.int32)
     distinct = sorted(set(labels))
     classes = np.asarray(distinct) if distinct else np.empty(0, np.int64)
     classes = classes + 0.0 if classes.dtype.kind == "f" else classes
@@ -229,8 +228,7 @@ def encode_partial_labels(labels: NDArray | list, offsets: NDArray[np.int64]) ->
     """Return classes and codes of labels by position; errors as `encode_labels`, and for an empty set of labels."""
     if not is_partial(labels):
         return PartialLabels(*encode_labels(labels, offsets), None)
-    choices = [_choice(label) for label in labels]
-    members = _members(choices, offsets)
+    choices, members = _choices(labels, offsets)
     if not members:
         raise InputError("expected at least one known label, got none")
     kinds: dict[bool, str] = {}
@@ -246,15 +244,14 @@ def encode_constraints(y: Any, offsets: NDArray[np.int64], classes: NDArray) -> 
     """Return the labels that `y` allows at each position, bool (K, N): None allows all, a set its members. InputError
     where numbers of labels do not fit, and (named by position) for one not in `classes`."""
     labels = flat_partial_labels(y, offsets)
-    choices = [_choice(label) for label in (labels.tolist() if isinstance(labels, np.ndarray) else labels)]
+    choices, members = _choices(labels.tolist() if isinstance(labels, np.ndarray) else labels, offsets)
     known = classes.tolist()
     names = set(known)
-    for label, position in _members(choices, offsets).items():
-        if label in names:
-            continue
-        raise InputError(
-            f"{locate(offsets, position)}: label {shorten(label)} is not among the {len(known)} known classes"
-        )
+    for label, position in members.items():
+        if label not in names:
+            raise InputError(
+                f"{locate(offsets, position)}: label {shorten(label)} is not among the {len(known)} known classes"
+            )
     return _encoded(choices, known)[1]
 
 
@@ -263,28 +260,25 @@ def is_partial(labels: NDArray | list) -> bool:
     return isinstance(labels, list) and any(kind in PARTIAL for kind in set(map(type, labels)))
 
 
-def _choice(label: Any) -> tuple | None:
-    """Return the labels that a position may have, None for all."""
-    return None if label is None else tuple(label) if isinstance(label, (set, frozenset)) else (label,)
-
-
-def _members(choices: list, offsets: NDArray[np.int64]) -> dict[Any, int]:
-    """Return each label and the first position that has it; InputError for an empty set and for what is no label."""
+def _choices(labels: Iterable[Any], offsets: NDArray[np.int64]) -> tuple[list[tuple | None], dict[Any, int]]:
+    """Return the labels that each position may have, None for all, and for each label the first position that may have
+    it; InputError for an empty set and for what is no label."""
+    choices: list[tuple | None] = []
     first: dict[Any, int] = {}
-    for position, choice in enumerate(choices):
-        if choice is None:
-            continue
-        if not choice:
-            raise InputError(
-                f"{locate(offsets, position)}: expected at least one label in a set, got an empty one"
-            )
-        for member in choice:
+    for position, label in enumerate(labels):
+        choice = None
+        if label is not None:
+            choice = tuple(label) if isinstance(label, (set, frozenset)) else (label,)
+            if not choice:
+                place = locate(offsets, position)
+                raise InputError(f"{place}: expected at least one label in a set, got an empty one")
+        choices.append(choice)
+        for member in choice or ():
             if not isinstance(member, (str, int, float, np.generic)) or member != member or member == "":
-                raise InputError(
-                    f"{locate(offsets, position)}: expected a string or number as label, got {describe(member)}"
-                )
+                place = locate(offsets, position)
+                raise InputError(f"{place}: expected a string or number as label, got {describe(member)}")
             first.setdefault(member, position)
-    return first
+    return choices, first
 
 
 def _encoded(choices: list, classes: list) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:

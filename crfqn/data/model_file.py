@@ -309,30 +309,6 @@ def _read_checked(stream: BinaryIO, size: int) -> tuple[dict[str, Any], bytes]:
         )
     header_bytes = stream.read(header_size)
     header = _parse_json(header_bytes, "the header")
-    document = _parse_document(header)
-    spans = [entry.get("data_offsets") for entry in header.values() if isinstance(entry, dict)]
-    ends = [
-        span[1] for span in spans if isinstance(span, list) and len(span) == 2 and isinstance(span[1], int)
-    ]
-    expected = 8 + header_size + max(ends, default=0)
-    if size < expected:
-        raise _Damage(f"the file is truncated: it has {size} bytes of {expected}")
-    if size > expected:
-        raise _Damage(f"the file is damaged: it has {size} bytes instead of {expected}")
-    return document, start + header_bytes + stream.read()
-
-
-def _parse_json(data: bytes | str, what: str) -> dict[str, Any]:
-    try:
-        parsed = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise _Damage(f"not a crfqn model file, or a damaged one: {what} is not JSON") from error
-    if not isinstance(parsed, dict):
-        raise _Damage(f"not a crfqn model file, or a damaged one: {what} is not a JSON object")
-    return parsed
-
-
-def _parse_document(header: Mapping[str, Any]) -> dict[str, Any]:
     entries = header.get("__metadata__")
     text = entries.get(HEADER_KEY) if isinstance(entries, dict) else None
     if not isinstance(text, str):
@@ -352,7 +328,26 @@ def _parse_document(header: Mapping[str, Any]) -> dict[str, Any]:
             raise _Damage(
                 f"the file is damaged: the header's field {field!r} is missing or of the wrong type"
             )
-    return document
+    spans = [entry.get("data_offsets") for entry in header.values() if isinstance(entry, dict)]
+    ends = [
+        span[1] for span in spans if isinstance(span, list) and len(span) == 2 and isinstance(span[1], int)
+    ]
+    whole = 8 + header_size + max(ends, default=0)
+    if size < whole:
+        raise _Damage(f"the file is truncated: it has {size} bytes of {whole}")
+    if size > whole:
+        raise _Damage(f"the file is damaged: it has {size} bytes instead of {whole}")
+    return document, start + header_bytes + stream.read()
+
+
+def _parse_json(data: bytes | str, what: str) -> dict[str, Any]:
+    try:
+        parsed = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise _Damage(f"not a crfqn model file, or a damaged one: {what} is not JSON") from error
+    if not isinstance(parsed, dict):
+        raise _Damage(f"not a crfqn model file, or a damaged one: {what} is not a JSON object")
+    return parsed
 
 
 def _load_tensors(document: Mapping[str, Any], content: bytes) -> dict[str, NDArray[Any]]:

@@ -9,7 +9,7 @@ columns, m pixels on in one image.
 import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -99,11 +99,7 @@ class PixelPairNames(Sequence[str]):
     def __len__(self) -> int:
         return PixelPairs(self.shape, bias=self.bias).n_features
 
-    @overload
-    def __getitem__(self, column: int) -> str: ...
-    @overload
-    def __getitem__(self, column: slice) -> list[str]: ...
-    def __getitem__(self, column: int | slice) -> str | list[str]:
+    def __getitem__(self, column: Any) -> Any:
         if isinstance(column, slice):
             return [self[i] for i in range(*column.indices(len(self)))]
         column = range(len(self))[column]  # negative numbers count from the end; IndexError past it

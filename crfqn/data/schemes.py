@@ -77,12 +77,6 @@ class Scheme:
         known = ", ".join(f"{letter}-<type>" for letter in self.letters.values())
         raise InputError(f"{self.name}: expected labels {OUTSIDE}, {known}, got {shorten(label)}")
 
-    def label(self, role: str, kind: str) -> str:
-        """Return a role and a type as the scheme writes them."""
-        if role == OUTSIDE:
-            return OUTSIDE
-        return f"{self.letters[role]}-{kind}" if kind else self.letters[role]
-
     def continues(self, before: Tag, here: Tag) -> bool:
         """Return whether a label belongs to the span of the label before it."""
         if OUTSIDE in (before.role, here.role) or before.type != here.type:
@@ -111,31 +105,26 @@ class Scheme:
         """Return the roles in a span; `parts_...`: whether it touches another one of its type on that side."""
         if SINGLE in self.letters:
             return [SINGLE] if length == 1 else [BEGIN, *[INSIDE] * (length - 2), END]
-        begins = BEGIN in self.letters and (self.name == "IOB2" or parts_before)
-        ends = END in self.letters and (self.name == "IOE2" or parts_behind)
         roles = [INSIDE] * length
-        if begins:
+        if BEGIN in self.letters and (self.name == "IOB2" or parts_before):
             roles[0] = BEGIN
-        if ends:
+        if END in self.letters and (self.name == "IOE2" or parts_behind):
             roles[-1] = END
         return roles
 
 
-def _scheme(name: str, letters: str, roles: str = BEGIN + INSIDE + END + SINGLE) -> Scheme:
-    return Scheme(name, MappingProxyType(dict(zip(roles, letters, strict=True))))
-
-
+ALL_ROLES = BEGIN + INSIDE + END + SINGLE
 SCHEMES: Mapping[str, Scheme] = MappingProxyType(
     {
-        scheme.name: scheme
-        for scheme in (
-            _scheme("IOB1", "BI", BEGIN + INSIDE),
-            _scheme("IOB2", "BI", BEGIN + INSIDE),
-            _scheme("IOE1", "IE", INSIDE + END),
-            _scheme("IOE2", "IE", INSIDE + END),
-            _scheme("BIOES", "BIES"),
-            _scheme("BILOU", "BILU"),
-            _scheme("BMES", "BMES"),
+        name: Scheme(name, MappingProxyType(dict(zip(roles, letters, strict=True))))
+        for name, roles, letters in (
+            ("IOB1", BEGIN + INSIDE, "BI"),
+            ("IOB2", BEGIN + INSIDE, "BI"),
+            ("IOE1", INSIDE + END, "IE"),
+            ("IOE2", INSIDE + END, "IE"),
+            ("BIOES", ALL_ROLES, "BIES"),
+            ("BILOU", ALL_ROLES, "BILU"),
+            ("BMES", ALL_ROLES, "BMES"),
         )
     }
 )
@@ -210,7 +199,8 @@ def labels_of(spans: Sequence[Span], length: int, scheme: str | Scheme) -> list[
         parts_before = before.stop == span.start and before.type == span.type
         parts_behind = span.stop == behind.start and span.type == behind.type
         roles = rules.roles(span.stop - span.start, parts_before, parts_behind)
-        labels[span.start : span.stop] = [rules.label(role, span.type) for role in roles]
+        ending = f"-{span.type}" if span.type else ""
+        labels[span.start : span.stop] = [f"{rules.letters[role]}{ending}" for role in roles]
     return labels
 
 

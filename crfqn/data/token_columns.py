@@ -204,7 +204,15 @@ def _columns_of(
         try:
             return {name: [position[name] for position in positions] for name in names or first}
         except (KeyError, TypeError, IndexError):
-            raise InputError(_what_lacks(positions, list(names or first), offsets)) from None
+            for n, position in enumerate(positions):
+                if not isinstance(position, Mapping):
+                    expected = f"a dict of columns, got {shorten(position)}"
+                    raise InputError(f"{locate(offsets, n)}: expected {expected}") from None
+                missing = next((name for name in names or first if name not in position), None)
+                if missing is not None:
+                    expected = f"a text in the column {missing!r}, got None"
+                    raise InputError(f"{locate(offsets, n)}: expected {expected}") from None
+            raise
     if not isinstance(first, (list, tuple)):
         raise InputError(
             f"{locate(offsets, 0)}: expected a text, a list of texts, or a dict of columns, got {shorten(first)}"
@@ -219,14 +227,3 @@ def _columns_of(
             )
     columns = ([position[column] for position in positions] for column in range(width))
     return dict(zip(names or map(str, range(width)), columns, strict=True))
-
-
-def _what_lacks(positions: list[Any], names: list[str], offsets: NDArray[np.int64]) -> str:
-    """Return a message that names the position which has no text in a column."""
-    for n, position in enumerate(positions):
-        if not isinstance(position, Mapping):
-            return f"{locate(offsets, n)}: expected a dict of columns, got {shorten(position)}"
-        for name in names:
-            if name not in position:
-                return f"{locate(offsets, n)}: expected a text in the column {name!r}, got None"
-    raise LookupError("every position has a text")

@@ -135,31 +135,28 @@ class _Buffers:
     def filled(self, items: Sequence[Any], n_features: int) -> TokenRows:
         """Return items as rows; InputError names the malformed position."""
         for first in range(0, len(items), TOGETHER):
-            self._add_items(items[first : first + TOGETHER], first)
+            together = items[first : first + TOGETHER]
+            if self._is_plain and self._add_plain(together):
+                continue
+            self._is_plain = True  # unless this time, too, a position has values that need a look each
+            for i, item in enumerate(together, first):
+                if not isinstance(item, (list, tuple, np.ndarray)) or is_matrix(item):
+                    raise InputError(f"item {i}: expected a list of positions, got {describe(item)}")
+                for t, position in enumerate(item):
+                    try:
+                        self._add(position)
+                    except (TypeError, ValueError, OverflowError):
+                        reason = _what_is_wrong(position)
+                        if reason is None:
+                            raise
+                        raise InputError(f"item {i}, position {t}: {reason}") from None
+                self.offsets.append(len(self.row_ends) - 1)
         columns = np.frombuffer(self.columns, np.int32)
         values = np.ones(columns.size if self.other_at else 0)
         if self.other_at:
             values[np.frombuffer(self.other_at, np.int64)] = np.frombuffer(self.other_values)
         row_ends, offsets = np.frombuffer(self.row_ends, np.int64), np.array(self.offsets, np.int64)
         return TokenRows(Rows(row_ends, columns, values), offsets, n_features)
-
-    def _add_items(self, items: Sequence[Any], first: int) -> None:
-        """Append items, of which `first` come before; InputError names the malformed position."""
-        if self._is_plain and self._add_plain(items):
-            return
-        self._is_plain = True  # unless this time, too, a position has values that need a look each
-        for i, item in enumerate(items, first):
-            if not isinstance(item, (list, tuple, np.ndarray)) or is_matrix(item):
-                raise InputError(f"item {i}: expected a list of positions, got {describe(item)}")
-            for t, position in enumerate(item):
-                try:
-                    self._add(position)
-                except (TypeError, ValueError, OverflowError):
-                    reason = _what_is_wrong(position)
-                    if reason is None:
-                        raise
-                    raise InputError(f"item {i}, position {t}: {reason}") from None
-            self.offsets.append(len(self.row_ends) - 1)
 
     def _add_plain(self, items: Sequence[Any]) -> bool:
         """Append lists of lists of strings, or of dicts to strings, booleans, 1 or 0; of others nothing: False."""

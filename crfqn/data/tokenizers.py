@@ -102,13 +102,6 @@ TOKEN_KINDS = re.compile(
 WORD_KINDS = re.compile(rf"[ahdn_](?:f*[ahdn_mwz])+|k[mwz]*(?:f*k{_MARKS})+|i{_MARKS}")
 
 
-def token_spans(text: str, rules: str = UNICODE) -> list[tuple[int, int]]:
-    """Return where the tokens of a text begin and end, in characters; `rules`: UNICODE or LETTERS."""
-    if rules == LETTERS or text.isascii():
-        return [match.span() for match in TOKEN.finditer(text)]
-    return [match.span() for match in TOKEN_KINDS.finditer(text.translate(KINDS))]
-
-
 def find_words(text: str, rules: str = UNICODE) -> list[str]:
     """Return the words of a text that features count, in small letters: those of two or more letters, digits and marks,
     and each letter of a script without blanks; composed (NFC), without format characters such as soft hyphens.
@@ -151,22 +144,8 @@ TWO_WORDS |= dict.fromkeys(("'tis", "'twas", "d'ye"), 2)
 USUAL_ABBREVIATIONS = (
     *("Mr.", "Mrs.", "Ms.", "Dr.", "Prof.", "Rev.", "Hon.", "Gen.", "Col.", "Lt.", "Capt."),
     *("Sgt.", "Sen.", "Rep.", "Ph.D.", "Gov.", "St.", "Mt.", "Jr.", "Sr.", "Inc.", "Ltd."),
-    *(
-        "Co.",
-        "Corp.",
-        "Bros.",
-        "vs.",
-        "etc.",
-        "Jan.",
-        "Feb.",
-        "Mar.",
-        "Apr.",
-        "Aug.",
-        "Sept.",
-        "Oct.",
-        "Nov.",
-        "Dec.",
-    ),
+    *("Co.", "Corp.", "Bros.", "vs.", "etc.", "Jan.", "Feb.", "Mar.", "Apr.", "Aug.", "Sept."),
+    *("Oct.", "Nov.", "Dec."),
 )
 INITIALS = re.compile(r"(?:[^\W\d_]\.)+")
 LETTER_OR_DIGIT = re.compile(r"[^\W_]")
@@ -209,8 +188,10 @@ class Tokenizer(NamedTuple):
 
     def spans(self, text: str) -> list[Span]:
         """Return where the tokens of a text begin and end, in characters; in time linear in its length."""
-        if self.name in (UNICODE, LETTERS):
-            return token_spans(text, self.name)
+        if self.name == LETTERS or (self.name == UNICODE and text.isascii()):
+            return [match.span() for match in TOKEN.finditer(text)]
+        if self.name == UNICODE:
+            return [match.span() for match in TOKEN_KINDS.finditer(text.translate(KINDS))]
         if self.name == PENN:
             marked = text if text.isascii() else text.translate(MARKS)
             return [span for match in PIECE.finditer(marked) for span in self._words(text, *match.span())]
