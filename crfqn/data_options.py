@@ -52,8 +52,8 @@ class SplitSection:
 
     kind: str = key(MISSING, "given: the parts of the data set itself; permutation: `train` items of a seeded order",
         choices=("permutation", "given"))
-    seed: int | None = key(None, "of the permutation", int, low=0)
-    train: int | None = key(None, "items for training, of the permutation", int, low=1)
+    seed: int | None = key(None, "seed of the permutation", int, low=0)
+    train: int | None = key(None, "number of items of the permutation for training", int, low=1)
 
 
 def _are_names(value: Any) -> bool:
@@ -73,21 +73,22 @@ class DataSection:
     for `attributes`, columns for `windows` and `words`, svmlight's for `given`, `label TAB text` for `text`.
     """
 
-    dataset: str = key("", "a name of `crfqn data list`, in the place of files")
-    train: str | Sequence[str] = key("", "a file to train on, relative to this one; several: a list, a folder or a "
-        "pattern", **FILES)
-    test: str | Sequence[str] = key("", "a file to score the model on, or several; there need be none", **FILES)
-    dev: str | Sequence[str] = key("", "a file that the training is stopped by, or several; [solver] has scoring and "
+    dataset: str = key("", "a name of `crfqn data list`, instead of files")
+    train: str | Sequence[str] = key("", "a file to train on, relative to this one; for several a list, a folder or "
+        "a pattern", **FILES)
+    test: str | Sequence[str] = key("", "a file to score the model on, or several; optional", **FILES)
+    dev: str | Sequence[str] = key("", "a file, or several, whose score stops the training; [solver] has scoring and "
         "patience", **FILES)
-    format: str = key("", "of the files; default: what their names tell, or the features need")
-    label: str = key("", "column of the labels, of tables and CoNLL-U; default: label, tag, ... or upos")
-    sentence: str = key("", "column of tables that tells the items apart; default: sentence, ... or blank lines")
+    format: str = key("", "format of the files; default: by their names, or by the features")
+    label: str = key("", "column with the labels, in tables and CoNLL-U; default: label, tag, ... or upos")
+    sentence: str = key("", "column of tables with a number or name for each sequence; default: sentence, ... or "
+        "blank lines")
     header: bool = key(True, "whether the first line of a table names the columns; else they are numbers from 1")
-    drop: str = key("", "columns of a table that are left out, separated by commas; of features table")
-    text: str = key("", "column of a table that has the texts; of features text; default: text")
-    separator: str = key("", "between the columns of CoNLL's files; default: tabs where all lines have as many, else "
-        "blanks")
-    encoding: str = key("utf-8", "of the files; bytes: UTF-8 with other bytes between, as they are")
+    drop: str = key("", "columns of a table to leave out, separated by commas; for the features table")
+    text: str = key("", "column of a table with the texts, for the features text; default: text")
+    separator: str = key("", "separator of the columns of CoNLL's files; default: tabs if all lines have the same "
+        "number of them, else blanks")
+    encoding: str = key("utf-8", "encoding of the files; bytes: UTF-8, with other bytes kept as they are")
     split: SplitSection = SplitSection("given")
     tokens: Any = None  # no key: the tokenizer that cuts raw text for the recipe's model
 
@@ -111,29 +112,31 @@ class FeaturesSection:
     `crfqn.model.tables.Table`.
     """
 
-    kind: str = key(MISSING, "how observations become numbers",
+    kind: str = key(MISSING, "kind of features",
         choices=("pixel-pairs", "attributes", "windows", "templates", "words", "given", "text", "table"))
-    threshold: float = key(1.0, "grey values from here on are on", of="pixel-pairs")
-    bias: bool = key(True, "one feature more, which is always on", of="pixel-pairs")
-    columns: str = key("", "names of the columns before the label; default: those of the file, w pos of windows",
+    threshold: float = key(1.0, "least grey value of a pixel that counts as on", of="pixel-pairs")
+    bias: bool = key(True, "whether to add a feature that is always on", of="pixel-pairs")
+    columns: str = key("", "names of the columns before the label; default: those of the file, w pos for windows",
         of="windows templates words")
     templates: str = key(CHUNKING, "features of the columns: w[-1] is the word before, w[-1]|w[0] the pair",
         of="windows templates")
-    ends: bool = key(True, "whether places beyond the ends of an item have a value of their own", of="windows")
+    ends: bool = key(True, "whether positions beyond the ends of an item are features", of="windows")
     shapes: str = key("", "columns whose forms are features: prefixes, suffixes, shape, ...", of="templates")
-    transitions: bool = key(False, "whether neighbouring labels have weights also if the pattern file has no `B`",
+    transitions: bool = key(False, "whether pairs of neighbouring labels have weights even if the pattern file has "
+        "no `B`",
         of="templates")
-    min_count: int = key(1, "leave out features at fewer positions", low=1, of="templates words")
-    n_hashed: int | None = key(None, "so many columns for all features, by hashing, without names", int, low=1,
+    min_count: int = key(1, "leave out features that occur at fewer positions than this", low=1, of="templates words")
+    n_hashed: int | None = key(None, "number of columns that the features are hashed into; they have no names "
+        "then", int, low=1,
         of="templates words")
     scale: str = key("none", "max-abs divides each feature by its largest size in the training part",
         choices=("none", "max-abs"), of="given")
-    weighting: str = key("tf-idf", "what a word in a text counts", choices=("tf-idf", "count", "binary"), of="text")
-    words: str = key("unicode", "how texts are cut into words: by the rules of Unicode, or at blanks, where they are "
-        "cut already", choices=(UNICODE, BLANKS), of="text")
-    norm: str = key("l2", "l2 makes all texts equally long", choices=("l2", "none"), of="text")
-    min_df: int = key(1, "leave out words of fewer texts", low=1, of="text")
-    sublinear_tf: bool = key(False, "1 + log(count) in the place of counts", of="text")
+    weighting: str = key("tf-idf", "value of a word in a text", choices=("tf-idf", "count", "binary"), of="text")
+    words: str = key("unicode", "how texts are cut into words: by the rules of Unicode, or at blanks for texts that "
+        "have been cut", choices=(UNICODE, BLANKS), of="text")
+    norm: str = key("l2", "l2 scales each text to length 1", choices=("l2", "none"), of="text")
+    min_df: int = key(1, "leave out words that occur in fewer texts than this", low=1, of="text")
+    sublinear_tf: bool = key(False, "1 + log(count) instead of counts", of="text")
 
     @property
     def column_names(self) -> list[str]:
@@ -153,10 +156,10 @@ class StructureSection:
     (several, separated by commas). For data of one's own, `taxonomy` names a file beside the recipe
     (`read_taxonomy_file`), or else labels are paths, their parts separated by `separator`."""
 
-    kind: str = key("chain", "how labels hang together", choices=(*FEATURES_OF,))
+    kind: str = key("chain", "structure of the labels", choices=(*FEATURES_OF,))
     labels: str = parameter("labels", "leaves", of="taxonomy")
     taxonomy: str | None = key(None, "a file with the tree; without it labels are paths in it", of="taxonomy")
-    separator: str | None = key(None, "between the parts of such a path; default: /", of="taxonomy")
+    separator: str | None = key(None, "separator of the parts of such a path; default: /", of="taxonomy")
 
 
 STRENGTHS = ("l1", "l2", "group_l1")
@@ -238,60 +241,64 @@ class Option:
 
 SOURCE = "command line"  # in messages, the file of a recipe that options make
 FORMAT = (
-    "Of the files: conll, conll2003, conllu, crfsuite, svmlight, jsonl, csv, tsv, parquet, text, ...; default: what "
-    "their names tell."
+    "The format of the files: conll, conll2003, conllu, crfsuite, svmlight, jsonl, csv, tsv, parquet, text, ...; "
+    "default: by their names."
 )
 # Options by name, in the order of the help.
 DATA_OPTIONS: dict[str, Option] = {
     "data": Option("data", "train", None,
-        "A file to train on, in the place of a recipe; - is standard input. Several files are one set: --data again, "
-        "a folder, or a pattern in quotes.", takes_several=True),
+        "A file to train on, instead of a recipe; - is standard input. Several files (--data again, a folder, or a "
+        "pattern in quotes) are read as one data set.", takes_several=True),
     "test": Option("data", "test", None,
-        "A file to score the model on, with --data; several as of --data.", takes_several=True),
+        "A file to score the model on, with --data; several files as for --data.", takes_several=True),
     "format": Option("data", "format", "Data", FORMAT),
     "structure": Option("structure", "kind", None,
-        "What the labels are, with --data: chain, flat, taxonomy or ranking; default: by format."),
+        "What the labels are, with --data: chain, flat, taxonomy or ranking; default: by the format."),
     "label": Option("data", "label", None,
-        "The column of labels of a table, by its name or its number from 1, or CoNLL-U's field (xpos, misc:NER), "
-        "with --data; default: label, tag, ..., where rows are items class, target or the last one; upos."),
+        "The column with the labels, with --data: the name or number (from 1) of a table's column, or a field of "
+        "CoNLL-U (xpos, misc:NER). Default: label, tag, ...; if rows are items also class, target or the last "
+        "column; upos."),
     "drop": Option("data", "drop", "Data",
-        "Columns of a table that are left out, with --data: A,B by names or numbers.", takes_several=True),
+        "Columns of a table to leave out, with --data: names or numbers, as A,B.", takes_several=True),
     "header": Option("data", "header", "Data",
-        "Whether the first line of a table names its columns, with --data; default: unless a cell of it is a number, "
-        "is empty, or comes again beside or below it."),
+        "Whether the first line of a table has the names of the columns, with --data. Default: yes, unless one of its "
+        "cells is a number, is empty, or occurs again beside or below it."),
     "taxonomy": Option("structure", "taxonomy", "Data",
-        "A file with the tree of the labels, with --data: `parent child` a line; without it labels are paths a/b/c."),
+        "A file with the tree of the labels, with --data: a line `parent child` for each edge. Without it labels are "
+        "paths like a/b/c."),
     "labels": Option("structure", "labels", "Data", "", ", of a taxonomy"),
     "separator": Option("structure", "separator", "Data", "", " in a taxonomy; /"),
     "encoding": Option("data", "encoding", "Data",
-        "Of the files, with --data: utf-8 (default), latin-1, utf-16, cp1252, ..., or bytes: UTF-8 with other bytes "
-        "between, which are kept as they are. The model remembers it."),
+        "The encoding of the files, with --data: utf-8 (default), latin-1, utf-16, cp1252, ..., or bytes: UTF-8, with "
+        "other bytes kept as they are. The model remembers it."),
     "sentence": Option("data", "sentence", "Data",
-        "The column of a table that tells the items apart, with --data; or blank lines do."),
+        "The column of a table that has a number or name for each sequence, with --data. Default: sentence, ..., or "
+        "blank lines separate sequences."),
     "columns": Option("features", "columns", "Data", 'Names of the columns before the label, with --data: "w pos".'),
     "features": Option("features", "kind", None,
-        "How observations become numbers, with --data: words (default of sequences: word forms, other columns, "
-        "neighbours), windows (--templates), templates (--templates FILE), attributes, text, given, table (default "
-        "of tables without texts: numbers as they are, each text of another column a feature)."),
+        "The kind of features, with --data: words (default for sequences: word forms, other columns, neighbours), "
+        "windows (--templates), templates (--templates FILE), attributes, text, given, table (default for tables "
+        "without texts: numbers as they are, each distinct text of another column as a feature)."),
     "words": Option("features", "words", "Features",
-        "How texts are cut into words, with --data: unicode (default), or blanks where that has been done."),
+        "How texts are cut into words, with --data: unicode (default), or blanks for texts that have been cut."),
     "templates": Option("features", "templates", "Features",
         'Features of the columns, with --data: "w[-1] w[0] w[1] w[-1]|w[0]".'),
     "transitions": Option("features", "transitions", "Features",
-        "Weights of neighbouring labels also if a pattern file has no `B`, with --data."),
-    "min_count": Option("features", "min_count", "Features", "Leave out features at fewer positions, with --data."),
+        "Learn weights of neighbouring labels even if a pattern file has no `B`, with --data."),
+    "min_count": Option("features", "min_count", "Features", "Leave out features that occur at fewer positions than "
+    "this, with --data."),
     "hashed": Option("features", "n_hashed", "Features",
-        "So many columns for all features, by hashing, with --data: less memory, no names."),
+        "Hash the features into this number of columns, with --data: less memory, no names."),
 }  # fmt: skip
 DEV_PANEL = "Start, and score on --dev"
 # Those of `crfqn train` alone.
 DEV_OPTIONS: dict[str, Option] = {
     "start": Option("", "start", DEV_PANEL,
-        "Go on from the weights of this model file, crfqn's or another tool's, of the labels and features (by name) in "
-        "common; others start from zero.", kind=Path),
+        "Start from the weights of this model file, of crfqn or another tool, for the labels and features (by name) "
+        "that both have; other weights start from zero.", kind=Path),
     "dev": Option("data", "dev", None,
-        "A labelled file in the format of the training data: the model has the weights that score best on it, "
-        "and the training stops when they get no better.", takes_several=True),
+        "A labelled file in the format of the training data. The training stops when the score on it no longer "
+        "improves, and the model has the weights with the best score.", takes_several=True),
     "metric": Option("", "scoring", DEV_PANEL,
         "The score of --dev: accuracy (default), f1 (of chunks; of documents the macro mean), "
         "sequence_accuracy, span_f1:IOB2, hierarchical_f1, ..."),

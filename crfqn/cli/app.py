@@ -79,7 +79,7 @@ def options(
 
 @subcommand()
 def quickstart(
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where the model goes.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The model file to write.")] = None,
     n_threads: shared.ThreadsOption = None, as_json: shared.JsonOption = False, is_quiet: shared.QuietOption = False,
 ) -> int:
     """Train a first model in seconds: handwritten words if their data is at hand, else handwritten digits."""
@@ -92,7 +92,7 @@ def quickstart(
 def train(
     recipe: Annotated[str | None, typer.Argument(help=RECIPE)] = None, *,
     output: Annotated[Path | None, typer.Option("--output", "-o",
-        help="Where the model goes; default: NAME.crfqn, here.")] = None,
+        help="The model file to write; default: NAME.crfqn in this folder.")] = None,
     data: Annotated[dict[str, Any], shared.DataOptions], dev: Annotated[dict[str, Any], shared.DevOptions],
     overrides: Annotated[dict[str, Any], shared.TrainOverrides], cluster: shared.ClusterOptions,
     dense: Annotated[Path | None, typer.Option(help=shared.DENSE, rich_help_panel="Features")] = None,
@@ -133,7 +133,7 @@ def path(
     data: Annotated[dict[str, Any], shared.DataOptions], options: shared.PathOptions,
     overrides: Annotated[dict[str, Any], shared.PathOverrides], is_quiet: shared.QuietOption = False,
 ) -> int:
-    """Train a recipe for many strengths of the L1 penalty, at hardly more than the cost of the last; score each.
+    """Train a recipe for many strengths of the L1 penalty and score each, at little more than the cost of one training.
 
     Ctrl-C keeps the values so far.
     """
@@ -146,11 +146,11 @@ def path(
 def cv(
     recipe: RecipeArgument = None, *,
     folds: Annotated[int, typer.Option("--folds", "-k", min=2,
-        help=f"So many parts of the training items, {shared.FOLDS}.")] = 5,
+        help=f"The number of folds. The training items are {shared.FOLDS}.")] = 5,
     data: Annotated[dict[str, Any], shared.DataOptions], overrides: Annotated[dict[str, Any], shared.TrainOverrides],
     as_json: shared.JsonOption = False, is_quiet: shared.QuietOption = False,
 ) -> int:
-    """Score a recipe by cross-validation: each fold by a model of all others; mean and deviation of the scores."""
+    """Score a recipe by cross-validation: a score for each fold, by a model of the others, with mean and deviation."""
     from crfqn.cli.tuning import cross_validate
 
     return cross_validate(recipe, data, overrides, folds, as_json=as_json, is_quiet=is_quiet)
@@ -166,10 +166,10 @@ def predict(
         "name in this folder, which is created if need be.")] = None,
     options: shared.PredictOptions,
 ) -> None:
-    """Label new items: one label a line; of sequences, a blank line after each item.
+    """Label new items: write one label per line, and a blank line after each sequence.
 
-    Labels in the input are not used. Items are labelled as they come, also of an endless pipe. Control characters in a
-    label are written out, as \\x1b. Of texts every line has its answer: a blank one is a document without words.
+    Labels in the input are not used. Items are labelled as they arrive, also from an endless pipe. Control characters
+    in a label are written out, as \\x1b. Each line of a file of texts has an answer; a blank one is a text of no words.
     """
     from crfqn.cli.prediction import predict
 
@@ -180,14 +180,14 @@ def predict(
 def evaluate(
     model: ModelArgument,
     input: Annotated[str | None, typer.Argument(help=f"{LABELLED}. That is a dataset of `crfqn data list`, "
-        "or the files of a recipe of your own, if this recipe still lies where it was and names the same files: "
+        "or the files of your own recipe, if the recipe is still in its place and names the same files: "
         "a model file alone does not decide which files are opened.")] = None,
     format: shared.FormatOption = None, dense: shared.DenseOption = None, encoding: shared.EncodingOption = None,
     as_json: shared.JsonOption = False,
 ) -> None:
-    """Measure a model on labelled items: accuracy, precision, recall and F1 of each label, log-likelihood.
+    """Score a model on labelled items: accuracy, log-likelihood, and precision, recall and F1 of each label.
 
-    In a taxonomy also how near misses are: hierarchical and LCA F1, tree-induced error, accuracy of each level.
+    For a taxonomy also how near the misses are: hierarchical and LCA F1, tree-induced error, accuracy by level.
     """
     from crfqn.cli.evaluation import evaluate
 
@@ -197,8 +197,8 @@ def evaluate(
 @subcommand()
 def inspect(
     model: ModelArgument,
-    top: Annotated[int, typer.Option(min=1, help="So many weights of each label, the largest first.")] = 5,
-    label: Annotated[str | None, typer.Option(help="This label, or node of the taxonomy, only.")] = None,
+    top: Annotated[int, typer.Option(min=1, help="The number of weights to show per label, the largest first.")] = 5,
+    label: Annotated[str | None, typer.Option(help="Show only this label, or this node of the taxonomy.")] = None,
     is_card: Annotated[bool, typer.Option("--card", help="Print a model card in Markdown instead.")] = False,
     as_json: shared.JsonOption = False,
 ) -> None:
@@ -214,12 +214,13 @@ def explain(
     text: Annotated[str | None, typer.Argument(help="A text, for models of words or documents.")] = None, *,
     input: Annotated[str | None, typer.Option("--input", "-i", help="Instead: a file of items, or - for standard "
         "input, in the format of `crfqn predict`.")] = None,
-    top: Annotated[int, typer.Option(min=1, help="So many reasons, the largest in size; the rest is summed up.")] = 5,
+    top: Annotated[int, typer.Option(min=1, help="The number of reasons to show, the largest in size; the others "
+        "are summed up.")] = 5,
     format: shared.FormatOption = None, encoding: shared.EncodingOption = None, as_json: shared.JsonOption = False,
 ) -> None:
-    """Explain labels: the runner-up of each, and the features and transitions that decided between the two.
+    """Explain labels: for each label the runner-up, and the features and transitions that decided between the two.
 
-    The reasons, weights times values, add up to the difference of the two scores in nats.
+    The reasons are weights times values; they add up to the difference of the two scores, in nats.
     """
     from crfqn.cli.explanation import explain
 
@@ -230,15 +231,17 @@ def explain(
 def report(
     model: ModelArgument,
     input: Annotated[str | None, typer.Argument(help=f"{LABELLED}, if it is at hand.")] = None, *,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("report.html"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file to write.")] = Path("report.html"),
     title: Annotated[str | None, typer.Option(help="Title of the page; default: the model file's name.")] = None,
-    top: Annotated[int, typer.Option(min=1, help="So many features of each label, the strongest.")] = 30,
-    n_errors: Annotated[int, typer.Option("--errors", min=1, help="So many wrong items, the worst.")] = 20,
+    top: Annotated[int, typer.Option(min=1, help="The number of features to show per label, the strongest "
+        "first.")] = 30,
+    n_errors: Annotated[int, typer.Option("--errors", min=1, help="The number of wrong items to show, the worst "
+        "first.")] = 20,
     as_json: shared.JsonOption = False, is_quiet: shared.QuietOption = False,
 ) -> None:
     r"""Write a page about a model: one HTML file with its training, weights, scores and worst errors.
 
-    It asks nothing of any network. Needs `pip install 'crfqn\[report]'`.
+    The page loads nothing from any network. It needs `pip install 'crfqn\[report]'`.
     """
     from crfqn.cli.inspection import report
 
@@ -249,16 +252,19 @@ def report(
 @subcommand()
 def serve(
     model: ModelArgument, *,
-    host: Annotated[str, typer.Option(help="The address to listen at; 0.0.0.0: all of this machine.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0: a free one.")] = 8000,
-    n_workers: Annotated[int, typer.Option("--workers", min=1, help="So many processes, which share the model.")] = 1,
+    host: Annotated[str, typer.Option(help="The address to listen at; 0.0.0.0 stands for all addresses of this "
+        "machine.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 chooses a free one.")] = 8000,
+    n_workers: Annotated[int, typer.Option("--workers", min=1, help="The number of processes; they share the memory "
+        "of the model.")] = 1,
     max_bytes: Annotated[int, typer.Option(min=1, help="Refuse larger requests.")] = 1 << 20,
     timeout: Annotated[float, typer.Option(min=0.001,
-        help="Give a request, or a connection without one, up after so many seconds.")] = 10.0,
+        help="Seconds after which a request, or a connection without one, is given up.")] = 10.0,
 ) -> None:
     r"""Label over HTTP: POST /label, with a page to try the model in at /, and OpenAPI's description at /openapi.json.
 
-    SIGHUP opens the model file anew, SIGTERM ends it, both without a lost request. Needs `pip install 'crfqn\[serve]'`.
+    SIGHUP opens the model file again and SIGTERM ends the service; neither loses a request. It
+    needs `pip install 'crfqn\[serve]'`.
     """
     missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
     if missing:
@@ -287,17 +293,17 @@ def convert(
     target_format: Annotated[str | None, typer.Option("--to",
         help="crfqn, crfsuite, json or onnx; default: by the extension.")] = None,
     n_columns: Annotated[int | None, typer.Option("--n-columns", min=1,
-        help="Of a model of Wapiti or CRF++: so many columns before the label in the files that it is for; "
-        "default: those that its templates use, and perhaps more behind them, which are kept.")] = None,
+        help="Of a model of Wapiti or CRF++: the number of columns before the label in the files that it labels; "
+        "default: those that its templates use; further columns are kept.")] = None,
     dtype: Annotated[str | None, typer.Option(
-        help="float32 or float64, of the weights; default: float64, of ONNX float32.")] = None,
+        help="The type of the weights, float32 or float64; default: float64, for ONNX float32.")] = None,
     input: Annotated[str | None, typer.Option(
-        help="Of ONNX: dense (default) or sparse, what the graph takes.")] = None,
+        help="The input of an ONNX graph: dense (default) or sparse.")] = None,
     lossy: Annotated[bool, typer.Option("--lossy",
-        help="Of CRFsuite: leave out what its format has no place for.")] = False,
+        help="Leave out what CRFsuite's format has no place for.")] = False,
     as_json: shared.JsonOption = False, is_quiet: shared.QuietOption = False,
 ) -> None:
-    """Turn a model into one of another tool, or one of another tool into crfqn's."""
+    """Convert a model of crfqn into a file of another tool, or a model of another tool into one of crfqn."""
     from crfqn.cli.files import convert
 
     options = {"n_columns": n_columns, "dtype": dtype, "input": input, "lossy": lossy or None}
@@ -309,10 +315,10 @@ def compile_(
     names: Annotated[list[str] | None, typer.Argument(
         help="Estimators such as ChainCRF; default: all of them.")] = None,
     to: Annotated[Path | None, typer.Option(file_okay=False, writable=True, resolve_path=True,
-        help="Keep the code in this folder, where processes with CRFQN_CODE=FOLDER find it.")] = None,
+        help="Store the code in this folder, where processes with CRFQN_CODE=FOLDER find it.")] = None,
     as_json: shared.JsonOption = False, is_quiet: shared.QuietOption = False,
 ) -> None:
-    """Compile ahead of the first training, which otherwise takes the time: in images of containers, for clusters."""
+    """Compile the numerical code now instead of at the first training, as for container images and clusters."""
     from crfqn.cli.compilation import compile_all
 
     compile_all(names or [], to, as_json=as_json, is_quiet=is_quiet)

@@ -49,26 +49,25 @@ MORE = {  # what the help says of a parameter besides what the table does
     "checkpoint_every": "; 30s",
 }
 
-# What `crfqn cv` and `crfqn path` cut the training items into.
-FOLDS = (
-    "shuffled by a fixed seed (of single labels each with the same shares of them), as in crfqn path and cv"
-)
+# How `crfqn cv` and `crfqn path` cut the training items into folds.
+FOLDS = "shuffled by a fixed seed; folds of items with one label each have equal shares of the labels"
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and messages, errors only.")]
 FormatOption = Annotated[str | None, typer.Option("--format", help=FORMAT)]
 
 DENSE = (
-    "A .npy or .npz file of a dense block of features beside the data file's: a row an item, of sequences a row a "
-    "position."
+    "A .npy or .npz file with a dense block of features beside those of the data file: one row per item, or per "
+    "position of sequences."
 )
 DenseOption = Annotated[Path | None, typer.Option("--dense", help=DENSE)]
 EncodingOption = Annotated[
     str | None,
     typer.Option(
         "--encoding",
-        help="Of the input, and of what is written but JSON: utf-8, latin-1, utf-16, bytes (UTF-8 with other bytes "
-        "between, as they are), ...; default: that of the files trained on, UTF-8 of JSON and CoNLL-U.",
+        help="The encoding of the input and of the output (JSON is always UTF-8): utf-8, latin-1, utf-16, bytes "
+        "(UTF-8, with other bytes kept as they are), ...; default: that of the training files; UTF-8 for JSON and "
+        "CoNLL-U.",
     ),
 ]
 
@@ -166,21 +165,24 @@ class ClusterOptions:
 
     scheduler: str | None = option("Train on the workers of the Dask cluster that has its scheduler here, tcp://...; "
         "they read the files of --data, a shard each.", rich_help_panel="Cluster")
-    workers: int | None = option("Train on so many worker processes of this machine.", min=1, rich_help_panel="Cluster")
+    workers: int | None = option("Train on this number of worker processes of this machine.", min=1,
+        rich_help_panel="Cluster")
 
 
 @dataclass(frozen=True)
 class PathOptions:
     """The grid of `crfqn path`, how its models are scored, when to stop, and where the results go."""
 
-    n_values: int | None = option("So many pairs of l1 and l2 around those of the recipe, the first, in steps of 3; 9 "
-        "by default. With --l1 or --patience so many values of l1 (20).", "--values", min=1)
-    l1: float | None = option("Instead: descend from the l1 under which all weights are zero to this one (group_l1 for "
+    n_values: int | None = option("The number of pairs of l1 and l2 to try: those of the recipe first, then pairs "
+        "around them in steps of factor 3 (default 9). With --l1 or --patience the number of values of l1 (default "
+        "20).", "--values", min=1)
+    l1: float | None = option("Instead, descend from the l1 with which all weights are zero to this one (group_l1 for "
         "a penalty over rows).", min=0)
     holdout: float = option("The share of the training items that models are scored on.", default=0.1, min=0, max=1)
-    cv: int | None = option(f"Score by cross-validation instead: with so many folds, {FOLDS}.", min=2)
-    patience: int | None = option("Descend, and stop after so many values without a better score; without --l1 at the "
-        "latest at a tenth of auto or 1/100 of the largest.", min=1)
+    cv: int | None = option(f"Score by cross-validation with this number of folds instead. The training items are "
+        f"{FOLDS}.", min=2)
+    patience: int | None = option("Descend, and stop after this number of values without a better score; without "
+        "--l1 at the latest at a tenth of auto or 1/100 of the largest value.", min=1)
     max_seconds: Any = field(default=None, metadata={"option": parameter_option("max_seconds")})
     csv: Path | None = option("Write the table here, as CSV.")
     plot: Path | None = option("Draw accuracy, non-zeros, gap and seconds here (.png, .svg, .pdf).")
@@ -191,25 +193,27 @@ class PathOptions:
 class PredictOptions:
     """The columns that `crfqn predict` writes, and how it chooses labels; None where the user asked for nothing."""
 
-    with_marginals: bool = option("Add probabilities of labels, label:p, tab-separated: of all labels of a position, "
-        "of the 10 most probable labels of a document.", "--marginals", default=False)
-    top: int | None = option("So many labels of a document with their probabilities, the most probable first.", min=1)
-    n_best: int | None = option("So many labellings of a sequence, the most probable first: before each of them "
-        "@probability TAB number, or what --to crfpp or wapiti has there.", "--n-best", min=1)
-    once: str | None = option("Labels that form at most one run in a sequence each, as City,State; with a scheme types "
-        "of spans. Default: those of the training; with an empty text none.")
-    threshold: float | None = option("In a taxonomy: go down from the most probable top node as long as the most "
-        "probable child has this probability, and print where that ends.", min=0, max=1)
-    with_score: bool = option("The log-probability of the labels in nats: before a sequence as @log-probability TAB "
-        "number, before the label of a document as number TAB label.", "--score", default=False)
-    as_json: bool = option("Write a JSON object a line instead: labels and what else is asked for.", "--json",
+    with_marginals: bool = option("Add the probabilities of labels, as label:p, tab-separated: of all labels for a "
+        "position, of the 10 most probable labels for a document.", "--marginals", default=False)
+    top: int | None = option("The number of labels to write of a document, with their probabilities, the most "
+        "probable first.", min=1)
+    n_best: int | None = option("The number of labellings to write of a sequence, the most probable first. A line "
+        "@probability TAB number precedes each, or the line that --to crfpp or wapiti has there.", "--n-best", min=1)
+    once: str | None = option("Labels that form at most one run in a sequence each, as City,State (with a scheme: "
+        "types of spans). Default: those of the training; an empty text means none.")
+    threshold: float | None = option("In a taxonomy: descend from the most probable top node while the most probable "
+        "child has at least this probability, and write the node where the descent ends.", min=0, max=1)
+    with_score: bool = option("Write the log-probability of the labels in nats: in a line @log-probability TAB number "
+        "before a sequence, as number TAB label for a document.", "--score", default=False)
+    as_json: bool = option("Write one JSON object per line instead, with the labels and what other options ask "
+        "for.", "--json",
         default=False)
     format: FormatOption = None
     dense: DenseOption = None
-    to: str | None = option("Write the input again with the predicted labels, in this format: conll, jsonl, csv, "
-        "crfsuite, ... In its own format nothing but labels changes; another one gets a further column.")
-    is_text: bool = option("The input is raw text, a line an item: for models of words it is cut into words and "
-        "punctuation. Default: where a model reads words alone and the input looks like sentences.", "--text",
+    to: str | None = option("Write the input with the predicted labels, in this format: conll, jsonl, csv, crfsuite, "
+        "... In the format of the input only the labels change; other formats get a further column.")
+    is_text: bool = option("The input is raw text, one item per line; models of words cut it into words and "
+        "punctuation. Default: on if the model reads only words and the input looks like sentences.", "--text",
         default=False)
     encoding: EncodingOption = None
 
