@@ -22,7 +22,7 @@ from crfqn.kernels.forward_backward import (
     store_marginals,
 )
 from crfqn.kernels.logarithms import log_item
-from crfqn.kernels.rows import aligned_rows, exp_in_place
+from crfqn.kernels.rows import exp_in_place, new_rows
 
 
 @kernel
@@ -61,7 +61,7 @@ def forward_backward_tables(
     """
     n_states, width = scores.shape[0], factors.shape[2]
     rows = longest_item(items, offsets)
-    p, centred = aligned_rows(rows, width), aligned_rows(rows, width)
+    p, centred = new_rows(rows, width), new_rows(rows, width)
     shift, spread, scale = np.empty(rows), np.empty(rows), np.empty(rows)
     place = 0
     while place < items.size:
@@ -126,7 +126,7 @@ def add_outer_products(first, last, starts, places, before, here, sums):
     before, here : float64 (N, width); sums : float64 (C, K, K), in and out
     """
     n_states, width = sums.shape[1], here.shape[1]
-    raw = aligned_rows(n_states, width)
+    raw = new_rows(n_states, width)
     for c in range(first, last):
         for j in range(n_states):
             for k in range(width):

@@ -55,14 +55,6 @@ FAINT = 1e-4  # a state of a smaller marginal is left out; where positions are d
 SCAN = 4  # a row is scanned as a whole where more than a quarter of it may be filled
 
 
-@kernel
-def count_members(features, n_active, indptr, indices, counts):
-    """counts[t] += n_active[i], the number of active coordinates of features[i], at each of its positions t."""
-    for i in range(features.size):
-        for e in range(indptr[features[i]], indptr[features[i] + 1]):
-            counts[indices[e]] += n_active[i]
-
-
 @kernel(sums=IN_ORDER)
 def count_present(features, rows, indptr, indices, place, marginals, counts):
     """counts[s] += the coordinates whose feature is at s and whose state's marginal, float64 (states, S), is >= FAINT
@@ -278,7 +270,8 @@ def edge_curvatures(first, last, offsets, targets, residual, inverse_weights, ou
         inverse = inverse_weights[begin] if end > begin else 0.0
         if inverse == 0.0:
             continue
-        here[:], after[:] = 0.0, 0.0
+        for k in range(n_states):
+            here[k] = after[k] = 0.0
         for t in range(begin - 1, end):
             for k in range(n_states):
                 before[k], here[k] = here[k], after[k]

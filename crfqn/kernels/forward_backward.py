@@ -24,7 +24,7 @@ import numpy as np
 
 from crfqn.kernels import kernel, subkernel
 from crfqn.kernels.logarithms import NO_TABLES, log_item, table_at
-from crfqn.kernels.rows import LANES, add_products, aligned_rows, exp_in_place
+from crfqn.kernels.rows import LANES, add_products, exp_in_place, new_rows
 
 CHUNK = 256  # positions: five arrays of 256 x 32 numbers are 320 KB
 BLOCK = 32  # positions of an outer product: two blocks of 32 x 32 numbers are 16 KB
@@ -34,12 +34,19 @@ AGREEMENT = 1e-9  # of the two recursions on Z: rounding of 100,000 positions is
 
 @subkernel
 def padded_edges(edges):
-    """Return M = exp(edge - largest) and its transpose, (width, width), and the extreme edges; M is zero in the padding
-    and where an edge is -inf, which does not count as the smallest."""
-    n_states = edges.shape[0]
-    width = (n_states + LANES - 1) // LANES * LANES
-    m, m_transposed = aligned_rows(width, width), aligned_rows(width, width)
-    largest, smallest = -np.inf, np.inf
+    """Return M and its transpose, (width, width), zero in the padding, and the extreme edges: see
+    `exponentiate_edges`."""
+    width = (edges.shape[0] + LANES - 1) // LANES * LANES
+    m, m_transposed = new_rows(width, width), new_rows(width, width)
+    largest, smallest = exponentiate_edges(edges, m, m_transposed)
+    return m, m_transposed, largest, smallest
+
+
+@subkernel(counts=False)
+def exponentiate_edges(edges, m, m_transposed):
+    """Write M = exp(edge - largest) and its transpose; returns the extreme edges. M is zero where an edge is -inf,
+    which does not count as the smallest."""
+    n_states, largest, smallest = edges.shape[0], -np.inf, np.inf
     for j in range(n_states):
         for k in range(n_states):
             largest = edges[j, k] if edges[j, k] > largest else largest
@@ -50,7 +57,7 @@ def padded_edges(edges):
         for k in range(n_states):
             m[j, k] = np.exp(edges[j, k] - largest)
             m_transposed[k, j] = m[j, k]
-    return m, m_transposed, largest, smallest
+    return largest, smallest
 
 
 @subkernel
@@ -190,7 +197,7 @@ def expected_scores(p, centred, shift, length, expected):
         expected[t] = total + shift[t]
 
 
-@subkernel
+@subkernel(counts=False)
 def subtract_targets(targets, start, stop, scores, edges, weight, residual, edge_counts):
     """Multiply an item's marginals by its weight, subtract the observed counts; returns the targets' score."""
     if weight != 1.0:
@@ -200,7 +207,7 @@ def subtract_targets(targets, start, stop, scores, edges, weight, residual, edge
     return subtract_observed(targets, start, stop, scores, edges, weight, residual, edge_counts)
 
 
-@subkernel
+@subkernel(counts=False)
 def subtract_observed(targets, start, stop, scores, edges, weight, residual, edge_counts):
     """Subtract an item's observed counts, times its weight; returns the targets' score."""
     score = 0.0
@@ -237,10 +244,10 @@ def segment_messages(cuts, scores, edges, is_backward, before, entering):
     n_states, width, n_segments, longest = edges.shape[0], m.shape[0], cuts.size - 1, 0
     for s in range(n_segments):
         longest = max(longest, cuts[s + 1] - cuts[s])
-    psi, alpha = aligned_rows(longest, width), aligned_rows(longest, width)
-    centred = aligned_rows(longest, width)
+    psi, alpha = new_rows(longest, width), new_rows(longest, width)
+    centred = new_rows(longest, width)
     shift, spread, scale = np.empty(longest), np.empty(longest), np.empty(longest)
-    message = aligned_rows(1, width)[0]
+    message = new_rows(1, width)[0]
     message[:] = 1.0
     for number in range(n_segments):
         s = n_segments - 1 - number if is_backward else number
@@ -303,7 +310,7 @@ def longest_item(items, offsets):
     return longest
 
 
-@subkernel
+@subkernel(counts=False)
 def close_edges(raw, m, edges, edge_counts):
     """raw *= M and edge_counts += raw; returns the expected edge score <edges, raw * M>."""
     expected, n_states = 0.0, edges.shape[0]
@@ -336,10 +343,10 @@ def forward_backward(items, offsets, scores, edges, targets, weights, residual, 
     edge_range = largest_edge - smallest_edge
     n_states, width = edges.shape[0], m.shape[0]
     rows = longest_item(items, offsets)
-    psi, alpha = aligned_rows(rows, width), aligned_rows(rows, width)
-    p, centred = aligned_rows(rows, width), aligned_rows(rows, width)
+    psi, alpha = new_rows(rows, width), new_rows(rows, width)
+    p, centred = new_rows(rows, width), new_rows(rows, width)
     shift, spread, scale = np.empty(rows), np.empty(rows), np.empty(rows)
-    raw, expected_edges = aligned_rows(width, width), 0.0
+    raw, expected_edges = new_rows(width, width), 0.0
     place = 0
     while place < items.size:
         behind = chunk_end(place, items, offsets)

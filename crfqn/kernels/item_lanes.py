@@ -11,11 +11,16 @@ Behind the end of an item that is shorter than the longest of its group psi, x, 
 added keep the rest of its lane right: 1 to c_t there, 1 to b_t at its last position. Numerics as in
 `forward_backward.py`; the product of the c_t is kept as mantissa and exponent, so that one logarithm an item is enough.
 
-Shapes: K states, T positions of the longest item, `height` = K rounded up to TOGETHER. Arrays (T, height, LANES), the
-items' scores interleaved; the rows from K on are zero. M and its transpose: float64 (K, height).
-"""
+Shapes: K states, T positions of the longest item, `height` = K rounded up to TOGETHER, size = height * LANES. Four
+arrays are the workspace of a group of items; they are made in Python, as an allocation takes numba .1 s to compile:
 
-from typing import NamedTuple
+    work    float64 (3 T + height, size): T rows of scores less the largest of the position, then p; T of psi, then u; T
+            of x, then weight * a; and the sums over t of weight a_t(j) u_{t+1}(k) of all groups, a row for each j.
+            `part` = T * size numbers lie between two of them. Columns from K * LANES on are zero
+    lanes   float64 (PER_POSITION + T, LANES): five rows for each lane's item, then 1 / c_t
+    runs    int64 (2, LANES): where each lane's item starts, and its length, 0 in a lane without an item
+    tables  float64 (2, K rounded up to LANES, as many): M and its transpose, zero in the padding
+"""
 
 import numpy as np
 
@@ -24,7 +29,7 @@ from crfqn.kernels.forward_backward import (
     AGREEMENT,
     LARGEST_RANGE,
     close_edges,
-    padded_edges,
+    exponentiate_edges,
     subtract_targets,
 )
 from crfqn.kernels.numba_internals import (
@@ -42,116 +47,84 @@ from crfqn.kernels.numba_internals import (
 )
 from crfqn.kernels.rows import LANES, aligned_rows, exp_lanes
 
+LN_2 = 0.6931471805599453
 TOGETHER = 4  # sums that are formed at a time: each multiply-add waits four cycles for the one before
 BLOCK = 16  # positions of an outer product: two blocks of 16 x 16 x 8 numbers are 32 KB
 
 
-class Group(NamedTuple):
-    """Workspace of a group of up to LANES items; starts, lengths : int64 (LANES,), 0 in a lane without an item; ends,
-    weights : float64 (LANES,), the lengths again, and the items' weights."""
-
-    starts: np.ndarray
-    lengths: np.ndarray
-    ends: np.ndarray
-    weights: np.ndarray
-    centred: np.ndarray  # scores less the largest of the position; then the node marginals p
-    psi: np.ndarray  # then u
-    alpha: np.ndarray  # x, then weight * a
-    inverse: np.ndarray  # 1 / c_t, float64 (T, LANES)
-    raw: np.ndarray  # float64 (height, height, LANES): sum_t weight a_t(j) u_{t+1}(k), of all groups
-    sums: (
-        np.ndarray
-    )  # float64 (3, LANES): sum_t largest score, log Z without it and without edges, expected score
+# Rows of `lanes`: the sum over t of the largest score; log Z without it and without edges; the expected score; the
+# length as a number; the item's weight; and from PER_POSITION on 1 / c_t.
+LARGEST, LOG_Z, EXPECTED, ENDS, WEIGHTS, PER_POSITION = range(6)
 
 
-@subkernel
-def new_lanes(longest, n_states):
-    """Return the workspace for items of at most `longest` positions."""
-    height = -(-n_states // TOGETHER) * TOGETHER
-    size, longest = height * LANES, -(-longest // LANES) * LANES
-    return Group(
-        np.zeros(LANES, np.int64),
-        np.zeros(LANES, np.int64),
-        np.zeros(LANES),
-        np.zeros(LANES),
-        aligned_rows(longest, size),
-        aligned_rows(longest, size),
-        aligned_rows(longest, size),
-        aligned_rows(longest, LANES),
-        aligned_rows(height, size),
-        np.zeros((3, LANES)),
+def lanes_workspace(longest: int, n_states: int) -> tuple[np.ndarray, ...]:
+    """Return work, lanes, runs and tables for items of at most `longest` positions."""
+    height, longest, width = (
+        -(-number // unit) * unit
+        for number, unit in ((n_states, TOGETHER), (longest, LANES), (n_states, LANES))
     )
+    work = aligned_rows(3 * longest + height, height * LANES)
+    lanes = aligned_rows(PER_POSITION + longest, LANES)
+    return work, lanes, np.zeros((2, LANES), np.int64), np.zeros((2, width, width))
 
 
-@subkernel
-def interleave(scores, n_rows, group):
-    """Write centred[t, k, lane] = scores[k, start of the lane's item + t], 0 behind its end, for t < n_rows."""
-    n_states, n_positions = scores.shape
-    size = group.centred.shape[1]
+@subkernel(counts=False)
+def fill_lanes(items, first, offsets, weights, scores, work, lanes, runs):
+    """Put the scores of items[first] ... into the lanes, as many items as there are; returns their number and the
+    longest length."""
+    (n_states, n_positions), size, n_rows = scores.shape, work.shape[1], 0
+    n_items = LANES if items.size - first > LANES else items.size - first
+    for lane in range(LANES):
+        runs[1, lane], lanes[WEIGHTS, lane] = 0, 0.0
+        if lane < n_items:
+            i = items[first + lane]
+            runs[0, lane], runs[1, lane], lanes[WEIGHTS, lane] = (
+                offsets[i],
+                offsets[i + 1] - offsets[i],
+                weights[i],
+            )
+        lanes[ENDS, lane] = runs[1, lane]
+        n_rows = runs[1, lane] if runs[1, lane] > n_rows else n_rows
     for t in range(0, n_rows, LANES):
         for k in range(n_states):
-            interleave_block(
-                scores,
-                group.starts,
-                group.lengths,
-                k * n_positions,
-                t,
-                group.centred,
-                t * size + k * LANES,
-                size,
-            )
+            interleave_block(scores, runs, k * n_positions, t, work, t * size + k * LANES, size)
+    return n_items, n_rows
 
 
-@subkernel
-def exponentiate(n_states, n_rows, group):
-    """Subtract each position's largest score, write psi = exp(centred); returns the widest range of the scores."""
-    centred, psi, ends = group.centred, group.psi, load(group.ends, 0)
-    size = centred.shape[1]
+@subkernel(counts=False)
+def exponentiate(n_states, n_rows, part, work, lanes):
+    """Subtract each position's largest score, write psi = exp(the rest); returns the widest range of the scores, those
+    of -inf left out, for which zeros are written."""
+    size, ends = work.shape[1], load(lanes, ENDS * LANES)
     widest, shifts = spread(0.0), spread(0.0)
     for t in range(n_rows):
         base = t * size
-        high = low = load(centred, base)
+        high = low = load(work, base)
         for k in range(1, n_states):
-            x = load(centred, base + k * LANES)
+            x = load(work, base + k * LANES)
             high, low = larger(high, x), smaller(low, x)
         widest, shifts = larger(widest, high - low), shifts + high
         inside = is_less(spread(float(t)), ends)
-        for k in range(n_states):
-            x = load(centred, base + k * LANES) - high
-            store(centred, base + k * LANES, x)
-            store(psi, base + k * LANES, inside * exp_lanes(x))
-    store(group.sums, 0, shifts)
-    store(group.inverse, 0, widest)
+        for place in range(base, base + n_states * LANES, LANES):
+            x = load(work, place) - high
+            store(work, place, x)
+            store(work, part + place, inside * exp_lanes(x))
+    store(lanes, LARGEST * LANES, shifts)
+    store(lanes, PER_POSITION * LANES, widest)
     most = 0.0
     for lane in range(LANES):
-        most = group.inverse[0, lane] if group.inverse[0, lane] > most else most
-    return forbid_lanes(n_states, n_rows, group) if most == np.inf else most
-
-
-@subkernel
-def forbid_lanes(n_states, n_rows, group):
-    """Write zeros where a centred score is -inf; returns the widest range of the others."""
-    centred, psi, most = group.centred, group.psi, 0.0
+        most = lanes[PER_POSITION, lane] if lanes[PER_POSITION, lane] > most else most
+    if most < np.inf:
+        return most
+    most = 0.0
     for t in range(n_rows):
         for place in range(n_states * LANES):
-            x = centred[t, place]
+            x = work[t, place]
             if x == -np.inf:
-                centred[t, place], psi[t, place] = 0.0, 0.0
+                work[t, place], work[part // size + t, place] = 0.0, 0.0
             elif -x > most:
                 most = -x
     return most
-
-
-@subkernel
-def agree(n_states, n_items, group):
-    """Return whether the marginals of each item's first position sum to 1: see `forward_backward.py`."""
-    for lane in range(n_items):
-        total = 0.0
-        for k in range(n_states):
-            total += group.centred[0, k * LANES + lane]
-        if not abs(total - 1.0) < AGREEMENT:
-            return False
-    return True
 
 
 @inner
@@ -167,179 +140,151 @@ def four_sums(start, x, place, m, n_states, k):
     return s0, s1, s2, s3
 
 
-@subkernel
-def forward_lanes(m, n_states, n_rows, group):
-    """Run the forward recursion: x_t into alpha, 1 / c_t into inverse, sum_t log c_t into sums[1]. Returns False where
-    a score is NaN: the rows from K on, which stay from group to group, must not learn of it."""
-    alpha, psi, ends = group.alpha, group.psi, load(group.ends, 0)
-    size = alpha.shape[1]
+@subkernel(counts=False)
+def forward_lanes(m, n_states, n_rows, part, work, lanes):
+    """Run the forward recursion: x_t, 1 / c_t and sum_t log c_t. Returns False where a score is NaN: the columns from K
+    on, which stay from group to group, must not learn of it."""
+    size, ends = work.shape[1], load(lanes, ENDS * LANES)
     product, exponents = spread(1.0), spread(0.0)
     inverse, totals = spread(1.0), spread(0.0)
     for t in range(n_rows):
-        base = t * size
         total = is_less(ends, spread(t + 0.5))
         for k in range(0, size // LANES, TOGETHER):
-            place = base + k * LANES
+            psi = part + t * size + k * LANES
+            x = part + psi
             if t > 0:
-                s0, s1, s2, s3 = four_sums(spread(0.0), alpha, base - size, m, n_states, k)
+                s0, s1, s2, s3 = four_sums(spread(0.0), work, 2 * part + (t - 1) * size, m, n_states, k)
             else:
                 s0 = s1 = s2 = s3 = spread(1.0)
-            s0 = s0 * inverse * load(psi, place)
-            s1 = s1 * inverse * load(psi, place + LANES)
-            s2 = s2 * inverse * load(psi, place + 2 * LANES)
-            s3 = s3 * inverse * load(psi, place + 3 * LANES)
-            store(alpha, place, s0)
-            store(alpha, place + LANES, s1)
-            store(alpha, place + 2 * LANES, s2)
-            store(alpha, place + 3 * LANES, s3)
+            s0 = s0 * inverse * load(work, psi)
+            s1 = s1 * inverse * load(work, psi + LANES)
+            s2 = s2 * inverse * load(work, psi + 2 * LANES)
+            s3 = s3 * inverse * load(work, psi + 3 * LANES)
+            store(work, x, s0)
+            store(work, x + LANES, s1)
+            store(work, x + 2 * LANES, s2)
+            store(work, x + 3 * LANES, s3)
             total = total + ((s0 + s1) + (s2 + s3))
         inverse = spread(1.0) / total
-        store(group.inverse, t * LANES, inverse)
+        store(lanes, (PER_POSITION + t) * LANES, inverse)
         totals = totals + total  # NaN for good, once it is
         product = product * total
         exponents = exponents + exponent(product)
         product = mantissa(product)
-    store(group.sums, LANES, totals)
-    if np.isnan(group.sums[1].sum()):
-        return False
-    store(group.sums, LANES, exponents)
-    store(group.sums, 2 * LANES, product)
+    store(lanes, LOG_Z * LANES, totals)
+    has_nan = False
     for lane in range(LANES):
-        group.sums[1, lane] = group.sums[1, lane] * np.log(2.0) + np.log(group.sums[2, lane])
-    return True
+        has_nan = has_nan or lanes[LOG_Z, lane] != lanes[LOG_Z, lane]
+    store(lanes, LOG_Z * LANES, exponents)
+    store(lanes, EXPECTED * LANES, product)
+    for lane in range(LANES):
+        lanes[LOG_Z, lane] = lanes[LOG_Z, lane] * LN_2 + np.log(lanes[EXPECTED, lane])
+    return not has_nan
 
 
 @inner
-def end_state(place, b, inverse, weighted_inverse, group):
+def end_state(place, b, inverse, weighted_inverse, part, work):
     """Finish a state of LANES positions: u, p and the normalised x in their places; returns p times the score."""
-    g = b * inverse
-    x = load(group.alpha, place)
-    p = x * g
-    expected = p * load(group.centred, place)
-    store(group.psi, place, load(group.psi, place) * g)
-    store(group.centred, place, p)
-    store(group.alpha, place, x * weighted_inverse)
+    psi, x = part + place, 2 * part + place
+    g, messages = b * inverse, load(work, x)
+    p = messages * g
+    expected = p * load(work, place)
+    store(work, psi, load(work, psi) * g)
+    store(work, place, p)
+    store(work, x, messages * weighted_inverse)
     return expected
 
 
-@subkernel
-def backward_lanes(m_transposed, n_states, n_rows, group):
-    """Run the backward recursion: u_t for psi_t, p_t for centred, weight a_t for x_t; expected scores into sums[2]."""
-    psi, ends, weights = group.psi, load(group.ends, 0), load(group.weights, 0)
-    size = psi.shape[1]
-    expected, shifts = spread(0.0), load(group.sums, 0)
+@subkernel(counts=False)
+def backward_lanes(m_transposed, n_states, n_rows, part, work, lanes):
+    """Run the backward recursion: u_t for psi_t, p_t for the scores, weight a_t for x_t; and the expected scores."""
+    size, ends, weights = work.shape[1], load(lanes, ENDS * LANES), load(lanes, WEIGHTS * LANES)
+    expected = spread(0.0)
     for t in range(n_rows - 1, -1, -1):
-        base = t * size
-        inverse = load(group.inverse, t * LANES)
+        inverse = load(lanes, (PER_POSITION + t) * LANES)
         weighted = inverse * weights
         is_last = is_less(spread(float(t)), ends) - is_less(spread(t + 1.0), ends)
         for j in range(0, size // LANES, TOGETHER):
-            place = base + j * LANES
+            place = t * size + j * LANES
             if t < n_rows - 1:
-                s0, s1, s2, s3 = four_sums(is_last, psi, base + size, m_transposed, n_states, j)
+                s0, s1, s2, s3 = four_sums(is_last, work, part + (t + 1) * size, m_transposed, n_states, j)
             else:
                 s0 = s1 = s2 = s3 = is_last
-            e0 = end_state(place, s0, inverse, weighted, group)
-            e1 = end_state(place + LANES, s1, inverse, weighted, group)
-            e2 = end_state(place + 2 * LANES, s2, inverse, weighted, group)
-            e3 = end_state(place + 3 * LANES, s3, inverse, weighted, group)
+            e0 = end_state(place, s0, inverse, weighted, part, work)
+            e1 = end_state(place + LANES, s1, inverse, weighted, part, work)
+            e2 = end_state(place + 2 * LANES, s2, inverse, weighted, part, work)
+            e3 = end_state(place + 3 * LANES, s3, inverse, weighted, part, work)
             expected = expected + ((e0 + e1) + (e2 + e3))
-    store(group.sums, 2 * LANES, expected + shifts)
+    store(lanes, EXPECTED * LANES, expected + load(lanes, LARGEST * LANES))
 
 
-@subkernel
-def add_pairs(n_rows, group):
-    """raw[j, k] += sum_t alpha_t(j) u_{t+1}(k), lane by lane, by blocks of positions that stay in the first cache."""
-    alpha, u, raw = group.alpha, group.psi, group.raw
-    size = alpha.shape[1]
-    for begin in range(0, n_rows - 1, BLOCK):
-        n = min(BLOCK, n_rows - 1 - begin)
-        for j in range(0, size, 4 * LANES):
-            for k in range(0, size, 2 * LANES):
-                before, after = begin * size + j, (begin + 1) * size + k
-                add_outer_4_2(raw, j // LANES * size + k, alpha, before, u, after, size, n)
-
-
-@subkernel
-def separate(n_rows, group, residual):
-    """residual[k, start of the lane's item + t] = p[t, k, lane]."""
-    n_states, n_positions = residual.shape
-    size = group.centred.shape[1]
-    for t in range(0, n_rows, LANES):
-        for k in range(n_states):
-            separate_block(
-                group.centred,
-                t * size + k * LANES,
-                size,
-                group.starts,
-                group.lengths,
-                k * n_positions,
-                t,
-                residual,
-            )
-
-
-@subkernel
-def sum_lanes(raw, n_states):
-    """Return the sums over the lanes of every pair of states, float64 (K, K)."""
-    result = np.zeros((n_states, n_states))
-    for j in range(n_states):
-        for k in range(n_states):
-            for lane in range(LANES):
-                result[j, k] += raw[j, k * LANES + lane]
-    return result
-
-
-@subkernel
-def fill_lanes(items, first, offsets, weights, group):
-    """Put items[first] ... into the lanes, as many as there are; returns their number and the longest length."""
-    n_rows, n_items = 0, min(LANES, items.size - first)
-    for lane in range(LANES):
-        if lane < n_items:
-            i = items[first + lane]
-            group.starts[lane], group.lengths[lane] = offsets[i], offsets[i + 1] - offsets[i]
-            group.weights[lane] = weights[i]
-        else:
-            group.lengths[lane], group.weights[lane] = 0, 0.0
-        group.ends[lane] = group.lengths[lane]
-        n_rows = max(n_rows, group.lengths[lane])
-    return n_items, n_rows
-
-
-@kernel
+@kernel(counts=False)
 def forward_backward_lanes(
-    items, longest, offsets, scores, edges, targets, weights, residual, edge_counts, sums, refused
+    items,
+    offsets,
+    scores,
+    edges,
+    targets,
+    weights,
+    residual,
+    edge_counts,
+    sums,
+    refused,
+    work,
+    lanes,
+    runs,
+    tables,
 ):
-    """Run inference over some items, none longer than `longest`; returns their weighted expected edge score, in nats.
+    """Run inference over some items in the workspace for the longest; returns their weighted expected edge score, in
+    nats.
 
     Items of similar length should be neighbours in `items`, int64 (n,). A group where scores range so widely that a
     scaled message could underflow is left alone, and refused, bool (I,), out, is true for it. Others as in
     `forward_backward`.
     """
-    m, m_transposed, largest_edge, smallest_edge = padded_edges(edges)
-    allowed = LARGEST_RANGE - 2 * (largest_edge - smallest_edge)
-    n_states = edges.shape[0]
-    group = new_lanes(longest, n_states)
+    m, m_transposed = tables[0], tables[1]
+    largest_edge, smallest_edge = exponentiate_edges(edges, m, m_transposed)
+    (n_states, n_positions), size = scores.shape, work.shape[1]
+    part = (work.shape[0] - size // LANES) // 3 * size
+    raw = 3 * part
     for first in range(0, items.size, LANES):
-        n_items, n_rows = fill_lanes(items, first, offsets, weights, group)
-        interleave(scores, n_rows, group)
-        is_safe = exponentiate(n_states, n_rows, group) < allowed
-        if is_safe and forward_lanes(m, n_states, n_rows, group):
-            backward_lanes(m_transposed, n_states, n_rows, group)
-            is_safe = agree(n_states, n_items, group)
+        n_items, n_rows = fill_lanes(items, first, offsets, weights, scores, work, lanes, runs)
+        widest = exponentiate(n_states, n_rows, part, work, lanes)
+        is_safe = widest < LARGEST_RANGE - 2 * (largest_edge - smallest_edge)
+        if is_safe and forward_lanes(m, n_states, n_rows, part, work, lanes):
+            backward_lanes(m_transposed, n_states, n_rows, part, work, lanes)
+            for lane in range(n_items):  # marginals that do not sum to 1: see `forward_backward.py`
+                total = 0.0
+                for k in range(n_states):
+                    total += work[0, k * LANES + lane]
+                is_safe = is_safe and abs(total - 1.0) < AGREEMENT
         else:
             is_safe = False
         if not is_safe:
             for lane in range(n_items):
                 refused[items[first + lane]] = True
             continue
-        add_pairs(n_rows, group)
-        separate(n_rows, group, residual)
+        for begin in range(0, n_rows - 1, BLOCK):  # blocks of positions that stay in the first cache
+            n = BLOCK if n_rows - 1 - begin > BLOCK else n_rows - 1 - begin
+            before, after = 2 * part + begin * size, part + (begin + 1) * size
+            for j in range(0, size, 4 * LANES):
+                for k in range(0, size, 2 * LANES):
+                    add_outer_4_2(work, raw + j // LANES * size + k, before + j, after + k, size, n)
+        for t in range(0, n_rows, LANES):
+            for k in range(n_states):
+                separate_block(work, t * size + k * LANES, size, runs, k * n_positions, t, residual)
         for lane in range(n_items):
             i = items[first + lane]
-            sums[i, 0] = group.sums[0, lane] + group.sums[1, lane] + (group.lengths[lane] - 1) * largest_edge
-            sums[i, 1] = group.sums[2, lane]
+            sums[i, 0] = lanes[LARGEST, lane] + lanes[LOG_Z, lane] + (runs[1, lane] - 1) * largest_edge
+            sums[i, 1] = lanes[EXPECTED, lane]
             sums[i, 2] = subtract_targets(
                 targets, offsets[i], offsets[i + 1], scores, edges, weights[i], residual, edge_counts
             )
-    return close_edges(sum_lanes(group.raw, n_states), m, edges, edge_counts)
+    pairs = work[raw // size :]
+    for j in range(n_states):
+        for k in range(n_states):
+            total = 0.0
+            for lane in range(LANES):
+                total += pairs[j, k * LANES + lane]
+            pairs[j, k] = total
+    return close_edges(pairs, m, edges, edge_counts)

@@ -343,17 +343,6 @@ def ranking_hinge(first, last, scores, starts, sets, weights, losses, slacks, re
 
 
 @kernel
-def weighted_squares(indptr, indices, values, weights, out):
-    """out[f] = sum_i weight_i x_if^2."""
-    for f in range(indptr.size - 1):
-        total = 0.0
-        for e in range(indptr[f], indptr[f + 1]):
-            x = entry_value(values, e)
-            total += weights[indices[e]] * x * x
-        out[f] = total
-
-
-@kernel
 def star_constants(indptr, indices, values, labels, weights, n_states, out):
     """Compute the block Lipschitz constants of the multiclass squared hinge (appendix A, sharpened), out (F,).
 

@@ -444,19 +444,20 @@ def transposed(builder, rows):
     return rows
 
 
-def run_of(builder, array, origin, starts, lengths, lane, t):
-    """Return a pointer to array[origin + starts[lane] + t], and lengths[lane] - t."""
-    start, length = (number_at(builder, each, t.type(lane)) for each in (starts, lengths))
+def run_of(builder, array, origin, runs, lane, t):
+    """Return a pointer to array[origin + runs[0, lane] + t], and runs[1, lane] - t; runs : int64 (2, LANES)."""
+    start, length = (number_at(builder, runs, t.type(place)) for place in (lane, LANES + lane))
     (place,) = vectors_at(builder, array, builder.add(origin, builder.add(start, t)), 1)
     return place, builder.sub(length, t)
 
 
 @instruction(origin=INDEX, t=INDEX, place=INDEX, stride=INDEX)
-def interleave_block(builder, numbers, starts, lengths, origin, t, out, place, stride):
-    """Write out[place + i stride + lane] = numbers[origin + starts[lane] + t + i], 0 from lengths[lane] on."""
+def interleave_block(builder, numbers, runs, origin, t, out, place, stride):
+    """Write out[place + i stride + lane] = numbers[origin + start + t + i], 0 from the length on; runs[:, lane] are the
+    start and the length."""
     rows = []
     for lane in range(LANES):
-        source, count = run_of(builder, numbers, origin, starts, lengths, lane, t)
+        source, count = run_of(builder, numbers, origin, runs, lane, t)
         name = f"llvm.masked.load.v{LANES}f64.p0"  # nothing behind the item's end is read
         mask = first_lanes(builder, count)
         rows.append(call_llvm(builder, name, VECTOR, source, INT32(ALIGNMENT), mask, ZEROS))
@@ -466,15 +467,15 @@ def interleave_block(builder, numbers, starts, lengths, origin, t, out, place, s
 
 
 @instruction(place=INDEX, stride=INDEX, origin=INDEX, t=INDEX)
-def separate_block(builder, numbers, place, stride, starts, lengths, origin, t, out):
-    """Write out[origin + starts[lane] + t + i] = numbers[place + i stride + lane], t + i < lengths[lane]; i < LANES.
+def separate_block(builder, numbers, place, stride, runs, origin, t, out):
+    """Write out[origin + start + t + i] = numbers[place + i stride + lane], t + i < length; i < LANES.
     The store is masked at an item's end only: some processors take ten times as long for it as for a plain one."""
     rows = []
     for i in range(LANES):
         index = builder.add(place, builder.mul(stride, stride.type(i)))
         rows.append(read(builder, vectors_at(builder, numbers, index, 1)[0]))
     for lane, row in enumerate(transposed(builder, rows)):
-        target, count = run_of(builder, out, origin, starts, lengths, lane, t)
+        target, count = run_of(builder, out, origin, runs, lane, t)
         with builder.if_else(builder.icmp_signed(">=", count, count.type(LANES))) as (whole, partly):
             with whole:
                 builder.store(row, target, align=ALIGNMENT)
@@ -484,16 +485,17 @@ def separate_block(builder, numbers, place, stride, starts, lengths, origin, t, 
 
 
 @instruction(place=INDEX, first_a=INDEX, first_b=INDEX, stride=INDEX, n=INDEX)
-def add_outer_4_2(builder, out, place, a, first_a, b, first_b, stride, n):
-    """Add the products of 4 registers of a and 2 of b over n positions, `stride` numbers apart, to 4 x 2 of out."""
+def add_outer_4_2(builder, numbers, place, first_a, first_b, stride, n):
+    """Add the products of 4 registers from first_a on and 2 from first_b on over n positions, `stride` numbers apart,
+    to 4 x 2 registers at `place`, all in one array."""
     rows = [builder.add(place, builder.mul(stride, stride.type(i))) for i in range(4)]
-    targets = [target for row in rows for target in vectors_at(builder, out, row, 2)]
+    targets = [target for row in rows for target in vectors_at(builder, numbers, row, 2)]
     cells = cells_at(builder, targets)
     with cgutils.for_range(builder, n) as loop:
         shift = builder.mul(loop.index, stride)
         x, y = (
-            [read(builder, at) for at in vectors_at(builder, array, builder.add(first, shift), count)]
-            for array, first, count in ((a, first_a, 4), (b, first_b, 2))
+            [read(builder, at) for at in vectors_at(builder, numbers, builder.add(first, shift), count)]
+            for first, count in ((first_a, 4), (first_b, 2))
         )
         add_to_cells(builder, cells, [builder.fmul(p, q, CONTRACT) for p in x for q in y])
     store_cells(builder, cells, targets)

@@ -10,19 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.kernels import FUSED, inner, kernel, subkernel
+from crfqn.kernels import FUSED, inner, subkernel
 from crfqn.kernels.numba_internals import LANES as LANES
 from crfqn.kernels.numba_internals import add_picked as add_picked
 from crfqn.kernels.numba_internals import add_products as add_products
 from crfqn.kernels.numba_internals import larger, load, shift_exponent, spread, store
 
 
-@kernel
-def aligned_rows(n_rows, width):
-    """Return zeros, float64 (n_rows, width), on a cache line's boundary: a vector across two lines costs double."""
+def aligned_rows(n_rows: Any, width: Any) -> Any:
+    """Return zeros, float64 (n_rows, width), on a cache line's boundary: a vector across two lines costs double.
+    Kernels call `new_rows`."""
     numbers = np.zeros(n_rows * width + LANES)
     skip = (-numbers.ctypes.data // 8) % LANES
     return numbers[skip : skip + n_rows * width].reshape(n_rows, width)
+
+
+new_rows = subkernel(aligned_rows)
 
 
 @inner

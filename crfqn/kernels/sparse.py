@@ -16,7 +16,7 @@ column; values: float64 (nnz,), or (0,) where every stored value is 1. states, f
 import numpy as np
 
 from crfqn.kernels import IN_ORDER, inner, kernel, subkernel
-from crfqn.kernels.rows import add_picked, aligned_rows
+from crfqn.kernels.rows import add_picked, new_rows
 
 TRANSPOSED_TOGETHER = 64  # positions: their rows stay in the first cache while the states go by
 
@@ -111,14 +111,17 @@ def add_columns(first, last, states, features, weights, indptr, indices, values,
 
 
 @kernel(sums=IN_ORDER)
-def feature_ceilings(first, last, indptr, indices, values, largest, out):
-    """out[f] = sum_t |x_tf| largest[t] for f = first ... last - 1: no state's gradient is larger; largest :
-    float64 (N,), the largest size of a position's residuals."""
+def column_sums(first, last, power, indptr, indices, values, factors, out):
+    """out[f] = sum_t |x_tf|^power factors[t] for f = first ... last - 1, power 1 or 2; factors : float64 (N,).
+
+    With the largest size of each position's residuals as factors no state's gradient is larger.
+    """
     for f in range(first, last):
         total = 0.0
         for e in range(indptr[f], indptr[f + 1]):
-            size = largest[np.uint64(indices[e])]
-            total += size * abs(values[e]) if values.size > 0 else size
+            factor = factors[np.uint64(indices[e])]
+            size = abs(values[e]) if values.size > 0 else 1.0
+            total += factor * size if power == 1 else factor * size * size
         out[f] = total
 
 
@@ -127,17 +130,17 @@ def transpose_positions(first, last, rows, order, out, norms):
     """out[t] = rows[:, t], and norms[t] its norm of the given order (1, 2 or inf), for t = first ... last - 1; rows :
     float64 (K, N), out : float64 (N, at least K)."""
     for start in range(first, last, TRANSPOSED_TOGETHER):
-        stop = min(start + TRANSPOSED_TOGETHER, last)
-        norms[start:stop] = 0.0
+        stop = start + TRANSPOSED_TOGETHER if start + TRANSPOSED_TOGETHER < last else last
+        for t in range(start, stop):
+            norms[t] = 0.0
         for k in range(rows.shape[0]):
             for t in range(start, stop):
                 size = abs(rows[k, t])
                 out[t, k] = rows[k, t]
-                norms[t] = (
-                    max(norms[t], size)
-                    if order == np.inf
-                    else norms[t] + (size if order == 1 else size * size)
-                )
+                if order == np.inf:
+                    norms[t] = size if size > norms[t] else norms[t]
+                else:
+                    norms[t] += size if order == 1 else size * size
         for t in range(start, stop if order == 2 else start):
             norms[t] = np.sqrt(norms[t])
 
@@ -191,7 +194,7 @@ def add_position_rows(first, last, table, indptr, indices, values, scores):
     A position's sums stay in registers while its entries go by; over columns each entry would load and store them.
     table : float64 (F, width), scores : float64 (K, N), K <= width.
     """
-    sums = aligned_rows(TRANSPOSED_TOGETHER, table.shape[1])
+    sums = new_rows(TRANSPOSED_TOGETHER, table.shape[1])
     for start in range(first, last, TRANSPOSED_TOGETHER):
         stop = min(start + TRANSPOSED_TOGETHER, last)
         sums[: stop - start] = 0.0
@@ -330,16 +333,11 @@ def sorted_union(*arrays: np.ndarray) -> np.ndarray:
 def merge(first, second, merged):
     """merged[:n] = the distinct numbers of two sorted arrays of distinct ones; returns n."""
     i = j = n = 0
-    while i < first.size and j < second.size:
-        x, y = first[i], second[j]
-        merged[n] = x if x < y else y
-        i, j, n = i + (x <= y), j + (y <= x), n + 1
-    while i < first.size:
-        merged[n] = first[i]
-        i, n = i + 1, n + 1
-    while j < second.size:
-        merged[n] = second[j]
-        j, n = j + 1, n + 1
+    while i < first.size or j < second.size:
+        takes_first = j == second.size or (i < first.size and first[i] <= second[j])
+        takes_second = i == first.size or (j < second.size and second[j] <= first[i])
+        merged[n] = first[i] if takes_first else second[j]
+        i, j, n = i + takes_first, j + takes_second, n + 1
     return n
 
 

@@ -25,7 +25,7 @@ from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.bigrams import add_outer_products, forward_backward_tables, infer_in_logarithms
 from crfqn.kernels.forward_backward import CHUNK, forward_backward, subtract_all_observed
-from crfqn.kernels.item_lanes import forward_backward_lanes
+from crfqn.kernels.item_lanes import forward_backward_lanes, lanes_workspace
 from crfqn.kernels.logarithms import NO_TABLES
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.viterbi import viterbi
@@ -209,7 +209,8 @@ class Chain(Structure):
             in_lanes, longest, one_by_one = parts[part]
             arrays = self.offsets, scores, edges, targets, weights, residual, edge_counts[part], sums
             if in_lanes.size:
-                expected_edges[part] = forward_backward_lanes(in_lanes, longest, *arrays, refused)
+                workspace = lanes_workspace(longest, self.n_states)
+                expected_edges[part] = forward_backward_lanes(in_lanes, *arrays, refused, *workspace)
                 if refused[in_lanes].any():
                     one_by_one = np.sort(np.concatenate([one_by_one, in_lanes[refused[in_lanes]]]))
             if one_by_one.size:

@@ -137,15 +137,15 @@ def test_registers():
 
 def test_items_into_lanes_and_back():
     @kernel
-    def run(numbers, starts, lengths, block, out):
-        interleave_block(numbers, starts, lengths, 0, 0, block, 0, LANES)
-        separate_block(block, 0, LANES, starts, lengths, 0, 0, out)
+    def run(numbers, runs, block, out):
+        interleave_block(numbers, runs, 0, 0, block, 0, LANES)
+        separate_block(block, 0, LANES, runs, 0, 0, out)
 
     lengths = np.arange(1, LANES + 1)
     starts = np.cumsum(lengths) - lengths
     numbers, block = np.random.default_rng(1).random(lengths.sum()), np.full((LANES, LANES), np.nan)
     out = np.zeros(numbers.size)
-    run(numbers, starts, lengths, block, out)
+    run(numbers, np.stack([starts, lengths]), block, out)
     np.testing.assert_array_equal(out, numbers)
     for lane, (start, length) in enumerate(zip(starts, lengths, strict=True)):
         np.testing.assert_array_equal(block[:length, lane], numbers[start : start + length])
@@ -154,13 +154,13 @@ def test_items_into_lanes_and_back():
 
 def test_outer_products_lane_by_lane():
     @kernel
-    def run(out, a, b):
-        add_outer_4_2(out, 0, a, 0, b, 0, a.shape[1], a.shape[0])
+    def run(numbers):
+        add_outer_4_2(numbers, 0, 4 * numbers.shape[1], 7 * numbers.shape[1], numbers.shape[1], 3)
 
-    random = np.random.default_rng(2)
-    a, b = random.random((2, 3, 4 * LANES))
-    out = np.zeros((4, 4 * LANES))
-    run(out, a, b)
+    numbers = np.random.default_rng(2).random((10, 4 * LANES))
+    numbers[:4] = 0.0
+    run(numbers)
+    out, a, b = numbers[:4], numbers[4:7], numbers[7:]
     x, y = a.reshape(3, 4, LANES), b.reshape(3, 4, LANES)[:, :2]
     np.testing.assert_allclose(out[:, : 2 * LANES].reshape(4, 2, LANES), np.einsum("til,tjl->ijl", x, y))
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Vector
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.kernels.sparse import add_columns, feature_ceilings
+from crfqn.kernels.sparse import add_columns, column_sums
 from crfqn.threads import Pool
 
 BLOCK = 512  # features of a block of the matrix, a thread's share: wide enough for products to be fast
@@ -101,7 +101,7 @@ def largest_eigenvalue(store: FeatureStore, c: Vector) -> float:
     def times(v: Vector) -> Vector:
         image, product = np.zeros((1, store.n_positions)), np.empty(store.n_features)
         add_columns(0, store.n_features, *columns, v, *arrays, image)
-        feature_ceilings(0, store.n_features, *arrays, c * image[0], product)
+        column_sums(0, store.n_features, 1, *arrays, c * image[0], product)
         return product
 
     return collatz_wielandt(times, store.n_features)

@@ -25,15 +25,15 @@ from scipy.sparse import csc_array
 
 from crfqn.arrays import Coords, Vector
 from crfqn.data.features import FeatureStore
-from crfqn.kernels.curvature import count_members, gather_features, square_ranges
-from crfqn.kernels.margins import squared_columns, weighted_squares
+from crfqn.kernels.curvature import gather_features, square_ranges
+from crfqn.kernels.margins import squared_columns
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.sparse import (
     add_columns,
     add_feature_rows,
     add_position_rows,
+    column_sums,
     coordinate_gradients,
-    feature_ceilings,
     feature_gradients,
     square_sums,
     transpose,
@@ -233,7 +233,7 @@ class SparseMap(FeatureMap):
 
     def weighted_squares(self, weights: Vector) -> Vector:
         store, out = self.store, np.empty(self.n_features)
-        weighted_squares(store.indptr, store.indices, store.values, weights, out)
+        column_sums(0, self.n_features, 2, store.indptr, store.indices, store.values, weights, out)
         return out
 
     def gram(self, weights: Vector, is_rounded: bool = False) -> Vector:
@@ -272,10 +272,11 @@ class SparseMap(FeatureMap):
         return float(self.store.sizes[nodes.features].sum())
 
     def count_active(self, nodes: Split) -> NDArray[np.int64]:
-        store, counts = self.store, np.zeros(self.n_positions, np.int64)
+        store, counts = self.store, np.zeros((1, self.n_positions))
         features, n_active = np.unique(nodes.features, return_counts=True)
-        count_members(features, n_active, store.indptr, store.indices, counts)
-        return counts
+        columns = np.zeros(features.size, np.int64), features, n_active.astype(np.float64)
+        add_columns(0, features.size, *columns, store.indptr, store.indices, np.empty(0), counts)
+        return counts[0].astype(np.int64)
 
 
 def add_image(
@@ -401,7 +402,7 @@ def possible_features(
 
     def run(part: int) -> None:
         first, last = part * size, min((part + 1) * size, store.n_features)
-        feature_ceilings(first, last, store.indptr, store.indices, store.values, largest, ceilings)
+        column_sums(first, last, 1, store.indptr, store.indices, store.values, largest, ceilings)
 
     pool.each(-(-store.n_features // size), run)
     return np.flatnonzero(ceilings * (1.0 + 1e-9) > threshold)  # rounding must not hide a coordinate

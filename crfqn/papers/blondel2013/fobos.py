@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords, Vector
 from crfqn.errors import InputError, ViewError
+from crfqn.kernels.rows import aligned_rows
 from crfqn.objectives.objective import Objective as ObjectiveInMemory
 from crfqn.papers.blondel2013.fobos_kernels import (
     ETA0,
@@ -39,7 +40,7 @@ from crfqn.solvers.protocols import (
 )
 from crfqn.solvers.screened_point import screen_point
 from crfqn.solvers.stochastic.sgd import finite_value, screen_unless_lost
-from crfqn.solvers.stochastic.state import LearnedRows, untouched_rows
+from crfqn.solvers.stochastic.state import LearnedRows
 
 RATES = tuple(10.0**power for power in range(-3, 4))
 
@@ -67,7 +68,7 @@ class FobosState(LearnedRows):
                 f"group_l1 = 0, got {l1:g} and {group_l1:g}"
             )
         self.rows = ShrunkRows(
-            untouched_rows(self.n_rows, self.width),
+            aligned_rows(self.n_rows, self.width),
             np.tile([0.0, 1.0], (self.n_features, 1)),
             rows.is_unpenalised(np.arange(self.n_features)),
             is_linf,

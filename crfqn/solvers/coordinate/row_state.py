@@ -239,7 +239,7 @@ class AndersonHistory:
     def __init__(self, first: RowBlocks, n_points: int) -> None:
         n_positions, width = first.state.margins.shape
         # Without compilation: memory that is written when it is used first, and not cleared before.
-        margins = aligned_rows.py_func(n_points * n_positions, width)
+        margins = aligned_rows(n_points * n_positions, width)
         self.margins = margins.reshape(n_points, n_positions, width)
         self.row_weights: list[Vector] = []
         self.restart(first)
@@ -283,7 +283,7 @@ class AndersonHistory:
         products[np.diag_indices_from(products)] += REGULARISATION * trace
         shares = np.linalg.solve(products, np.ones(len(products)))
         shares /= shares.sum()
-        margins = aligned_rows.py_func(*blocks.state.margins.shape)
+        margins = aligned_rows(*blocks.state.margins.shape)
         each_stretch(n, lambda first, last: combine(first, last, self.margins[1:n_points], shares, margins))
         weights = sum(share * table for share, table in zip(shares, self.row_weights[1:], strict=True))
         margin_state = blocks.state._replace(

@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from crfqn.arrays import Coords, SparseWeights, Vector
 from crfqn.errors import InputError, ViewError
 from crfqn.kernels.projection import PIVOT, SEED, SORT, simplex_rows
-from crfqn.kernels.rows import LANES
+from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.objective import MethodState, Objective
 from crfqn.objectives.point import Point
 from crfqn.solvers.dual.decomposition_kernels import DualItemArrays, DualRows, balance, sweep_items
-from crfqn.solvers.stochastic.state import check_memory, untouched_rows
+from crfqn.solvers.stochastic.state import check_memory
 
 KERNEL_STATE = (
     "dual_items"  # the attribute by which a map of a kernel's values names its state of dual variables
@@ -154,7 +154,7 @@ class DualItems(MethodState):
         rows = linear_rows(map, 0.0)
         self.constant = float(np.sqrt(rows.squares.mean())) if self.is_free else 0.0
         self.rows = linear_rows(map, self.constant) if self.is_free else rows
-        self.weights = untouched_rows(map.n_features, width)
+        self.weights = aligned_rows(map.n_features, width)
         self.fixed, self.multiplier = fixed_offsets(objective), np.zeros(self.n_states)
         self.state = starting_items(objective, self.l2, self.fixed.copy())
         self.has_faces = (

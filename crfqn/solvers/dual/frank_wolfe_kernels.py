@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import kernel, subkernel
-from crfqn.kernels.rows import aligned_rows
+from crfqn.kernels.rows import new_rows
 from crfqn.kernels.viterbi import add_mask
 from crfqn.solvers.stochastic.item_kernels import (
     add_change,
@@ -194,9 +194,9 @@ def improve(order, data, structure, planes, among_planes, moves, gaps, rows, tot
     weights, parents, mask = rows.weights, structure.parents, structure.mask
     n_states, width = parents.size, weights.shape[1]
     n_edge_rows = n_states if structure.is_chain else 0
-    edges, masked = weights[weights.shape[0] - n_edge_rows :], aligned_rows(n_edge_rows, width)
+    edges, masked = weights[weights.shape[0] - n_edge_rows :], new_rows(n_edge_rows, width)
     longest, most = largest_item(order, data)
-    scores, delta = aligned_rows(longest, width), aligned_rows(longest + 1, width)
+    scores, delta = new_rows(longest, width), new_rows(longest + 1, width)
     lattice, n_there = np.empty((longest, n_states), np.int32), np.empty(longest, np.int64)
     best, origin = np.empty((longest, n_states)), np.empty((longest, n_states), np.int64)
     most_violated, opened = np.empty(longest, np.int32), np.empty(longest, np.bool_)

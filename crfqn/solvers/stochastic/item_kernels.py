@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import inner, kernel, subkernel
-from crfqn.kernels.rows import add_picked, aligned_rows
+from crfqn.kernels.rows import add_picked, new_rows
 from crfqn.kernels.viterbi import TransitionMask, came_from, extend_paths
 
 N_SEEN, N_WRONG = 0, 1  # places in `AveragedRows.counters`
@@ -112,7 +112,7 @@ def new_item_change(longest, most, structure, rows):
     return ItemChange(
         np.empty(n_entries, np.int64), np.empty(n_entries, np.int64), np.empty(n_entries),
         np.empty(n_differing, np.int64), np.empty(n_differing),
-        np.full(n_rows if structure.is_chain else 0, -1, np.int32), aligned_rows(n_merged, width),
+        np.full(n_rows if structure.is_chain else 0, -1, np.int32), new_rows(n_merged, width),
     )  # fmt: skip
 
 

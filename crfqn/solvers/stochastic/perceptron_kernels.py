@@ -19,7 +19,7 @@ Shapes: as in `item_kernels.py`.
 import numpy as np
 
 from crfqn.kernels import kernel, subkernel
-from crfqn.kernels.rows import aligned_rows
+from crfqn.kernels.rows import new_rows
 from crfqn.kernels.viterbi import add_mask
 from crfqn.solvers.stochastic.item_kernels import (
     N_SEEN,
@@ -55,9 +55,9 @@ def correct(order, data, structure, aggressiveness, rows):
     aggressiveness : the largest step C of passive-aggressive learning, or AROW's gamma; 0 for the perceptron."""
     weights, counters, mask = rows.weights, rows.counters, structure.mask
     n_edge_rows, width = structure.parents.size if structure.is_chain else 0, weights.shape[1]
-    edges, masked = weights[weights.shape[0] - n_edge_rows :], aligned_rows(n_edge_rows, width)
+    edges, masked = weights[weights.shape[0] - n_edge_rows :], new_rows(n_edge_rows, width)
     longest, most = largest_item(order, data)
-    scores, delta = aligned_rows(longest, width), aligned_rows(longest + 1, width)
+    scores, delta = new_rows(longest, width), new_rows(longest + 1, width)
     best, change = np.empty(longest, np.int32), new_item_change(longest, most, structure, rows)
     for i in order:
         a, b = data.offsets[i], data.offsets[i + 1]

@@ -24,13 +24,13 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels import inner, kernel, subkernel
-from crfqn.kernels.forward_backward import LARGEST_RANGE, add_outer, padded_edges, pass_messages
+from crfqn.kernels.forward_backward import LARGEST_RANGE, add_outer, exponentiate_edges, pass_messages
 from crfqn.kernels.logarithms import NO_TABLES, log_item
 from crfqn.kernels.numba_internals import prefetch
-from crfqn.kernels.rows import add_picked, aligned_rows, exp_in_place
+from crfqn.kernels.rows import add_picked, exp_in_place
 from crfqn.kernels.taxonomy import tile_down, tile_exponentials, tile_up
 from crfqn.kernels.viterbi import add_mask, mask_ends
-from crfqn.solvers.stochastic.item_kernels import largest_item, score_position
+from crfqn.solvers.stochastic.item_kernels import score_position
 
 STEPS, DUE, SCALE = 0, 1, 2  # places in `counters`
 ETA0, ITEMS, L1, L2 = 0, 1, 2, 3  # places in `rates`
@@ -58,12 +58,12 @@ class LazyRows(NamedTuple):
 
 
 class ItemColumns(NamedTuple):
-    """Entries of one item by feature, with room for the largest item.
+    """Entries of one item by feature, with room for the largest item: scratch, made in Python.
 
     present : int64, the item's features, from the first on; behind them, in chains, the rows of the edges
     first_of : int64, the j-th feature has the entries first_of[j] ... first_of[j + 1] - 1
     positions, x : int32, by entry, counted from the item's first position; float64, the value, (0,) where all are 1
-    index_of : int32 (F,), -1 between uses: scratch, each feature's index in `present`
+    index_of : int32 (F,), -1 between uses: each feature's index in `present`
     """
 
     present: np.ndarray
@@ -74,17 +74,21 @@ class ItemColumns(NamedTuple):
 
 
 class ChainSpace(NamedTuple):
-    """Scratch of the messages of a chain: psi, alpha, free, float64 (T, width); scale, float64 (T,); edges and masked,
-    (K, width); free_counts, (width, width). `free` and `free_counts` belong to all labellings, of items whose labels
-    are known in part."""
+    """Scratch of a chain's longest item of T positions, made in Python, on the boundaries of cache lines.
 
-    psi: np.ndarray
-    alpha: np.ndarray
-    scale: np.ndarray
-    edges: np.ndarray
-    masked: np.ndarray
-    free: np.ndarray
-    free_counts: np.ndarray
+    by_position : float64 (5, T, width): psi, alpha, the scores, and what `infer_item` writes, once or twice
+    by_pair : float64 (7, width, width): the edges, the same with what is forbidden, M, its transpose, the transitions
+        that `infer_item` counts, once or twice; and a gradient in the first row of the last
+    norms : float64 (T,)
+    """
+
+    by_position: np.ndarray
+    by_pair: np.ndarray
+    norms: np.ndarray
+
+
+PSI, ALPHA, SCORES, RESULT = 0, 1, 2, 3  # places in `by_position`
+EDGES, MASKED, M, M_TRANSPOSED, COUNTS, GRADIENT = 0, 1, 2, 3, 4, 6  # places in `by_pair`
 
 
 @inner
@@ -143,15 +147,6 @@ def apply_lazy_penalty(rows):
                 row[width + k] *= factor
     counters[DUE] *= scale
     counters[SCALE] = 1.0
-
-
-@subkernel
-def new_item_columns(most, n_edge_rows, n_features, is_binary):
-    """Return `ItemColumns` for items of up to `most` entries, and for so many rows of edges."""
-    return ItemColumns(
-        np.empty(most + n_edge_rows, np.int64), np.empty(most + 1, np.int64), np.empty(most, np.int32),
-        np.empty(0 if is_binary else most), np.full(n_features, -1, np.int32),
-    )  # fmt: skip
 
 
 @subkernel
@@ -243,141 +238,135 @@ def centre_scores(scores, n_states, psi):
 
 
 @subkernel
-def load_edges(chosen, rows, edges):
-    """Write the edge weights s v of the rows `chosen` into edges, float64 (K, width)."""
-    scale = rows.counters[SCALE]
-    for j in range(chosen.size):
-        row = chosen[j]
-        share = rows.shares[rows.pattern_of[row]]
-        for k in range(share.size):
-            edges[j, k] = rows.table[row, k] * (scale if share[k] > 0.0 else 1.0)
+def load_item(i, first_edge, data, columns, rows, scores):
+    """Prepare item i and write its scores: sort its entries by feature, apply the penalty to the rows of its features
+    and to those of the edges, from `first_edge` on; returns the number of its features."""
+    a, b = data.offsets[i], data.offsets[i + 1]
+    n, n_edge_rows = transpose_item(a, b, data, columns), rows.table.shape[0] - first_edge
+    for j in range(n_edge_rows):
+        columns.present[n + j] = first_edge + j
+    apply_lazy_penalty_to_rows(columns.present[: n + n_edge_rows], rows)
+    score_item(a, b, n, data, columns, rows, scores)
+    return n
 
 
 @subkernel
-def infer_item(scores, edges, weight, psi, alpha, scale, p, edge_counts):
-    """Write weight * node marginals to p (T, width), weight * expected transitions to edge_counts (width, width)."""
+def learn_item(n, first_edge, columns, residual, edge_counts, gradient, rows, rates):
+    """Take a gradient step on the rows of an item's n features and on those of the edges; the penalty that is due
+    grows. Returns whether the scale has become too small."""
+    table, counters = rows.table, rows.counters
+    eta = rates[ETA0] / (1.0 + counters[STEPS] / rates[ITEMS])
+    scaled_eta = eta / counters[SCALE]
+    learn_features(n, columns, residual, gradient, rows, eta, scaled_eta)
+    for row in range(first_edge, table.shape[0]):
+        share = rows.shares[rows.pattern_of[row]]
+        step_row(table[row], share, edge_counts[row - first_edge], eta, scaled_eta)
+    counters[DUE] += eta * rates[L1] / (rates[ITEMS] * counters[SCALE])
+    counters[SCALE] /= 1.0 + eta * rates[L2] / rates[ITEMS]  # the quadratic penalty's proximal step
+    counters[STEPS] += 1.0
+    return not counters[SCALE] > SMALLEST_SCALE
+
+
+@subkernel
+def infer_item(scores, edges, weight, space, result):
+    """Write weight * node marginals and weight * expected transitions to by_position[RESULT + result] and
+    by_pair[COUNTS + result] of the space."""
     length, width = scores.shape
-    n_states = edges.shape[0]
+    psi, alpha = space.by_position[PSI, :length], space.by_position[ALPHA, :length]
+    p, edge_counts = space.by_position[RESULT + result, :length], space.by_pair[COUNTS + result]
+    m, m_transposed, n_states = space.by_pair[M], space.by_pair[M_TRANSPOSED], edges.shape[0]
     for j in range(n_states):
         for k in range(width):
             edge_counts[j, k] = 0.0
     widest = centre_scores(scores, n_states, psi)
-    m, m_transposed, largest_edge, smallest_edge = padded_edges(edges)
+    largest_edge, smallest_edge = exponentiate_edges(edges, m, m_transposed)
     log_scale = np.nan
     if widest + 2 * (largest_edge - smallest_edge) < LARGEST_RANGE:
-        log_scale = pass_messages(psi, m, m_transposed, NO_TABLES, n_states, alpha, scale, p, weight)
+        log_scale = pass_messages(psi, m, m_transposed, NO_TABLES, n_states, alpha, space.norms, p, weight)
     if not np.isnan(log_scale):
         add_outer(alpha, psi, length, edge_counts, n_states)
         for j in range(n_states):
             for k in range(n_states):
                 edge_counts[j, k] *= m[j, k]
     else:
-        by_state = np.ascontiguousarray(scores[:, :n_states].T)
+        by_state = np.empty((n_states, length))
+        for k in range(n_states):
+            for t in range(length):
+                by_state[k, t] = scores[t, k]
         log_item(by_state, edges, NO_TABLES, np.int64(0), weight, psi, alpha, p, edge_counts)
     for t in range(length):
         for k in range(width):
             p[t, k] *= weight
 
 
-@subkernel
-def chain_residual(labels, weight, relevance, edges, mask, scores, space, p, edge_counts):
-    """Write weight * (expected - observed labels) to p (T, width), and the same of transitions to edge_counts (width,
-    width); relevance : float64 (T, K), 0 for labels that are not possible, or (0, K) where `labels` are known; edges :
-    those of `mask` included."""
-    length = labels.size
-    psi, alpha, scale = space.psi[:length], space.alpha[:length], space.scale
-    if length > 0:
-        mask_ends(scores, mask)
-    if relevance.shape[0] == 0:
-        infer_item(scores, edges, weight, psi, alpha, scale, p, edge_counts)
-        for t in range(length):
-            p[t, labels[t]] -= weight
-            if t > 0:
-                edge_counts[labels[t - 1], labels[t]] -= weight
-        return
-    free, free_counts = space.free[:length], space.free_counts
-    infer_item(scores, edges, weight, psi, alpha, scale, free, free_counts)
-    for t in range(length):
-        for k in range(relevance.shape[1]):
-            scores[t, k] = -np.inf if relevance[t, k] == 0.0 else scores[t, k]
-    infer_item(scores, edges, weight, psi, alpha, scale, p, edge_counts)  # of all labellings that fit
-    for whole, part in ((free, p), (free_counts, edge_counts)):
-        for j in range(whole.shape[0]):
-            for k in range(whole.shape[1]):
-                part[j, k] = whole[j, k] - part[j, k]
-
-
-@subkernel
-def node_residual(scores, parents, is_label, target, weight, tile, shifted, residual):
-    """residual[k] = weight * (P(the label is k or under it) - [the target is]), float64 (width,); tile, shifted :
-    float64 (K,), scratch."""
-    n_nodes = parents.size
-    largest, total, expected = np.empty(1), np.empty(1), np.empty(1)
-    tile_down(0, 1, parents, is_label, scores[:n_nodes].reshape(n_nodes, 1), tile, largest)
-    tile_exponentials(1, is_label, tile, largest, expected, shifted)
-    tile_up(1, parents, tile, total)
-    for k in range(n_nodes):
-        residual[k] = weight * (tile[k] / total[0])
-    k = target
-    while k >= 0:
-        residual[k] -= weight
-        k = parents[k]
-
-
 @kernel
-def learn(order, data, structure, relevance, rows, rates):
+def learn_chains(order, data, mask, relevance, rows, rates, columns, space):
     """Take a step on each item of `order` while the scale is in range; returns the number of steps; table and counters
     of `rows` change in place. relevance : float64 (positions, K), 0 for labels that are not possible, or (0, K): those
-    of `data.targets` are."""
-    table, shares, pattern_of, counters = rows
-    n_states, width = structure.parents.size, shares.shape[1]
-    n_edge_rows = n_states if structure.is_chain else 0
-    n_features, side = table.shape[0] - n_edge_rows, width if structure.is_chain else 0
-    edge_rows = n_features + np.arange(n_edge_rows)
-    longest, most = largest_item(order, data)
-    columns = new_item_columns(most, n_edge_rows, n_features, data.values.size == 0)
-    scores, residual = aligned_rows(longest, width), aligned_rows(longest, width)
-    edge_counts, gradient = aligned_rows(side, width), aligned_rows(1, width)[0]
-    space = ChainSpace(
-        aligned_rows(longest, width), aligned_rows(longest, width), np.empty(longest),
-        aligned_rows(n_edge_rows, width), aligned_rows(n_edge_rows, width),
-        aligned_rows(longest if relevance.shape[0] > 0 else 0, width), aligned_rows(side, width),
-    )  # fmt: skip
-    tile, shifted = np.empty(n_states), np.empty(n_states)
+    of `data.targets` are; mask : TransitionMask."""
+    n_states, width, scale = relevance.shape[1], rows.shares.shape[1], rows.counters
+    first_edge, is_partial = rows.table.shape[0] - n_states, relevance.shape[0] > 0
     for done in range(order.size):
         i = order[done]
         a, b, weight = data.offsets[i], data.offsets[i + 1], data.weights[i]
-        length, labels = b - a, data.targets[a:b]
-        n = transpose_item(a, b, data, columns)
-        columns.present[n : n + n_edge_rows] = edge_rows
-        apply_lazy_penalty_to_rows(columns.present[: n + n_edge_rows], rows)
-        score_item(a, b, n, data, columns, rows, scores[:length])
-        if structure.is_chain:
-            load_edges(edge_rows, rows, space.edges)
-            chain_residual(
-                labels, weight, relevance[a:b], add_mask(space.edges, structure.mask, space.masked), structure.mask,
-                scores[:length], space, residual[:length], edge_counts,
-            )  # fmt: skip
+        scores = space.by_position[SCORES, : b - a]
+        n = load_item(i, first_edge, data, columns, rows, scores)
+        for j in range(n_states):
+            share = rows.shares[rows.pattern_of[first_edge + j]]
+            for k in range(width):
+                space.by_pair[EDGES, j, k] = rows.table[first_edge + j, k] * (
+                    scale[SCALE] if share[k] > 0.0 else 1.0
+                )
+        edges = add_mask(space.by_pair[EDGES, :n_states], mask, space.by_pair[MASKED, :n_states])
+        if b > a:
+            mask_ends(scores, mask)
+        residual, counts = space.by_position[RESULT, : b - a], space.by_pair[COUNTS]
+        for result in range(2 if is_partial else 1):  # all labellings, then those that fit
+            if result == 1:
+                for t in range(b - a):
+                    for k in range(n_states):
+                        scores[t, k] = -np.inf if relevance[a + t, k] == 0.0 else scores[t, k]
+            infer_item(scores, edges, weight, space, result)
+        if is_partial:
+            for t in range(b - a):
+                for k in range(width):
+                    residual[t, k] -= space.by_position[RESULT + 1, t, k]
+            for j in range(n_states):
+                for k in range(width):
+                    counts[j, k] -= space.by_pair[COUNTS + 1, j, k]
         else:
-            node_residual(
-                scores[0],
-                structure.parents,
-                structure.is_label,
-                labels[0],
-                weight,
-                tile,
-                shifted,
-                residual[0],
-            )
-        eta = rates[ETA0] / (1.0 + counters[STEPS] / rates[ITEMS])
-        scaled_eta = eta / counters[SCALE]
-        learn_features(n, columns, residual, gradient, rows, eta, scaled_eta)
-        for j in range(n_edge_rows):
-            row = edge_rows[j]
-            step_row(table[row], shares[pattern_of[row]], edge_counts[j], eta, scaled_eta)
-        counters[DUE] += eta * rates[L1] / (rates[ITEMS] * counters[SCALE])
-        counters[SCALE] /= 1.0 + eta * rates[L2] / rates[ITEMS]  # the quadratic penalty's proximal step
-        counters[STEPS] += 1.0
-        if not counters[SCALE] > SMALLEST_SCALE:
+            for t in range(a, b):
+                residual[t - a, data.targets[t]] -= weight
+                if t > a:
+                    counts[data.targets[t - 1], data.targets[t]] -= weight
+        if learn_item(n, first_edge, columns, residual, counts, space.by_pair[GRADIENT, 0], rows, rates):
+            return done + 1
+    return order.size
+
+
+@kernel
+def learn_documents(order, data, structure, rows, rates, columns, space):
+    """Take a step on each item of a taxonomy, as `learn_chains` does on chains; space : float64 (5, width), scratch.
+
+    The residual of a node is weight * (P(the label is k or under it) - [the target is]).
+    """
+    parents, is_label, n_rows = structure.parents, structure.is_label, rows.table.shape[0]
+    n_nodes = parents.size
+    scores, residual, gradient = space[0:1], space[1:2], space[2]
+    tile, shifted = space[3, :n_nodes], space[4, :n_nodes]
+    largest, total, expected = np.empty(1), np.empty(1), np.empty(1)
+    for done in range(order.size):
+        i = order[done]
+        n = load_item(i, n_rows, data, columns, rows, scores)
+        tile_down(0, 1, parents, is_label, space[0, :n_nodes].reshape(n_nodes, 1), tile, largest)
+        tile_exponentials(1, is_label, tile, largest, expected, shifted)
+        tile_up(1, parents, tile, total)
+        weight, k = data.weights[i], data.targets[data.offsets[i]]
+        for node in range(n_nodes):
+            residual[0, node] = weight * (tile[node] / total[0])
+        while k >= 0:
+            residual[0, k] -= weight
+            k = parents[k]
+        if learn_item(n, n_rows, columns, residual, residual, gradient, rows, rates):
             return done + 1
     return order.size

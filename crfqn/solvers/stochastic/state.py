@@ -32,7 +32,15 @@ from crfqn.solvers.stochastic.item_kernels import (
     write_means,
 )
 from crfqn.solvers.stochastic.perceptron_kernels import correct
-from crfqn.solvers.stochastic.sgd_kernels import ETA0, LazyRows, apply_lazy_penalty, learn
+from crfqn.solvers.stochastic.sgd_kernels import (
+    ETA0,
+    ChainSpace,
+    ItemColumns,
+    LazyRows,
+    apply_lazy_penalty,
+    learn_chains,
+    learn_documents,
+)
 from crfqn.structures.chain import Chain
 from crfqn.structures.edge_layout import EdgeLayout
 from crfqn.structures.taxonomy import Taxonomy
@@ -119,9 +127,9 @@ class LearnedRows(MethodState):
         kinds, pattern_of = self.patterns(NO_COORDS)
         is_fixed = np.zeros((len(kinds), self.width), bool)
         is_fixed[:, : self.n_states] = kinds == FORBIDDEN
-        weights = untouched_rows(self.n_rows, self.width)
-        corrections = untouched_rows(self.n_rows if has_mean else 0, self.width)
-        variances = untouched_rows(self.n_rows if variance > 0 else 0, self.width)
+        weights = aligned_rows(self.n_rows, self.width)
+        corrections = aligned_rows(self.n_rows if has_mean else 0, self.width)
+        variances = aligned_rows(self.n_rows if variance > 0 else 0, self.width)
         variances[:] = variance
         return AveragedRows(weights, corrections, variances, is_fixed, pattern_of, np.zeros(2))
 
@@ -193,7 +201,7 @@ class SGDState(LearnedRows):
 
     def restart(self, start: tuple[Coords, Vector]) -> None:
         """Forget what was learned, and begin at these weights."""
-        table = untouched_rows(self.n_rows, 2 * self.width)
+        table = aligned_rows(self.n_rows, 2 * self.width)
         table[self.places(start[0])] = start[1]
         self.rows = LazyRows(table, self._shares, self._pattern_of, np.array([0.0, 0.0, 1.0]))
 
@@ -209,13 +217,28 @@ class SGDState(LearnedRows):
         """Take a gradient step on each of the items `order`, with eta_k = eta0 / (1 + k / N), k the steps since the
         start; sequential: the result depends on the order alone. Afterwards no penalty is outstanding."""
         self.rates[ETA0] = eta0
-        for which, rest in self.runs(order):
-            data, relevance = self.item_data(which), np.empty((0, self.n_states))
-            if self.item_structure.is_chain:
-                relevance = self.parts[which].loss.relevance
-            while rest.size:
-                steps = learn(rest, data, self.item_structure, relevance, self.rows, self.rates)
-                rest = rest[steps:]
+        for which, items in self.runs(order):
+            data, structure, width = self.item_data(which), self.item_structure, self.width
+            longest, most = (
+                int(np.diff(ends)[items].max()) for ends in (data.offsets, data.indptr[data.offsets])
+            )
+            columns = ItemColumns(
+                np.empty(most + self.n_rows - self.n_features, np.int64), np.empty(most + 1, np.int64),
+                np.empty(most, np.int32), np.empty(most if data.values.size else 0),
+                np.full(self.n_features, -1, np.int32),
+            )  # fmt: skip
+            by_position = aligned_rows(5 * (longest if structure.is_chain else 1), width)
+            by_pair = aligned_rows(7 * width if structure.is_chain else 0, width).reshape(-1, width, width)
+            space = ChainSpace(by_position.reshape(5, -1, width), by_pair, np.empty(longest))
+            while items.size:
+                if structure.is_chain:
+                    rules = structure.mask, self.parts[which].loss.relevance
+                    steps = learn_chains(items, data, *rules, self.rows, self.rates, columns, space)
+                else:
+                    steps = learn_documents(
+                        items, data, structure, self.rows, self.rates, columns, by_position
+                    )
+                items = items[steps:]
                 apply_lazy_penalty(self.rows)
         self.owner.n_passes += order.size / self.n_items
 
@@ -264,11 +287,6 @@ class PerceptronState(LearnedRows):
             return self.owner.later(*self.sparse(self.rows.weights))
         share = 1.0 / max(self.rows.counters[N_SEEN], 1.0)
         return self.owner.later(*self.sparse(self.rows.weights, self.rows.corrections, share))
-
-
-def untouched_rows(n_rows: int, width: int) -> Vector:
-    """Return `aligned_rows` made in Python, whose memory the system leaves untouched until a feature occurs."""
-    return aligned_rows.py_func(n_rows, width)
 
 
 def different_rows(kinds: NDArray[np.uint8]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
