@@ -202,8 +202,8 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType({
     "l2": Parameter("L2 penalty: larger means smaller weights", **_STRENGTH, details='In nats. "auto" is worth two '
         'positions or items with a feature, one with a label and one without, where l1 is "auto" too and group_l1 is '
         '0. Otherwise "auto" is 0: strengths that are set are the whole penalty.'),
-    "dense_l2": Parameter("L2 penalty of a dense block of features (`Features`), its only one", float, above=0.0,
-        details="Choose it by the score of held-out items, as l1 and l2 do not apply to the block."),
+    "dense_l2": Parameter("L2 penalty of a dense block of features (`Features`), which has no other", float, above=0.0,
+        details="l1, l2 and group_l1 do not apply to the block. Choose it by the score of held-out items."),
     "group_l1": Parameter("penalty of whole features: larger means fewer of them", **_STRENGTH, details="The strength "
         "of group_l1 sum_f ||w_f||, besides l1 and l2; w_f has the weights of feature f for all labels. Set it to "
         "select features: with l1 = 0 a feature keeps all its weights or none. Each transition is a group."),
@@ -214,66 +214,69 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType({
         "A name with * is a pattern, in which any characters may stand for it; features without a factor have 1, and "
         "so have transitions. Factors are not rescaled, as glmnet's `penalty.factor` is. See "
         "docs/choosing-strengths.md."),
-    "group_norm": Parameter("the norm of a feature's weights in group_l1", str, ("l2", "linf"),
+    "group_norm": Parameter("norm of a feature's weights in group_l1", str, ("l2", "linf"),
         details='The Euclidean length, or the largest absolute value ("linf").'),
-    "loss": Parameter("what is minimised besides the penalty", str, (*FLAT,)),
-    "penalty": Parameter("which penalty, of single weights or of the rows of features", str, (*PENALTIES,),
+    "loss": Parameter("loss that is minimised together with the penalty", str, (*FLAT,)),
+    "penalty": Parameter("penalty of single weights, or of the rows of features", str, (*PENALTIES,),
         details='It decides which strengths there are. "l1/l2" and "l1/linf": group_l1, with the Euclidean length or '
         'the largest absolute value of a feature\'s weights, so that a feature has weights for all classes or for '
         'none. "sparse-group": group_l1 and l1. "l1": l1. "elastic-net": l1 and l2. "l2": l2.'),
-    "feature_groups": Parameter("blocks of features within a class in the place of rows", **_OPTIONAL,
+    "feature_groups": Parameter("groups of features within each class, penalised instead of rows", **_OPTIONAL,
         expects="a block size or a label for each feature",
         details="Under penalties with group_l1. An integer makes blocks of so many features in their order; labels, "
         "one a feature, put features with the same label into a group. None: a group has a feature's weights for all "
         "classes."),
-    "constraint": Parameter("the largest loss, under which the penalty alone is minimised", float, above=0.0,
+    "constraint": Parameter("upper bound on the loss, under which the penalty alone is minimised", float, above=0.0,
         **_OPTIONAL, details='Of the loss "hinge", summed over the items (eta of Chierchia et al. 2015, equation 8).'),
-    "margin": Parameter("how far labels are to lead others, of the logistic loss", float, low=0.0,
+    "margin": Parameter("margin by which the score of a label should exceed the others, of the logistic loss", float,
+        low=0.0,
         details="The loss is then -log P(y), P(k) ~ exp(s_k + margin) for k != y (mu of Chierchia et al. 2015, "
         "equation 20). The margins of the other losses are 1. `predict_proba` has no margin, and so overstates the "
         "probability of its labels."),
-    "link": Parameter("from scores to probabilities", expects="a name, 'auto' or a Potential"),
-    "all_possible_states": Parameter("weights also for pairs of feature and label that never occur", bool,
+    "link": Parameter("link function from scores to probabilities", expects="a name, 'auto' or a Potential"),
+    "all_possible_states": Parameter("have weights also for pairs of feature and label that never occur", bool,
         details="With False models are smaller and train faster, but know nothing against labels that a feature never "
         "had. CRFsuite's option of this name is off by default."),
-    "all_possible_transitions": Parameter("the same for pairs of neighbouring labels", bool,
-        details="Without, a model has no weight against pairs of labels that the training data do not have. CRFsuite's "
-        "option of this name is off by default."),
-    "scheme": Parameter("the scheme of spans whose rules labellings keep", **_OPTIONAL,
+    "all_possible_transitions": Parameter("have weights also for pairs of neighbouring labels that never occur", bool,
+        details="With False a model has no weight against pairs of labels that the training data do not have. "
+        "CRFsuite's option of this name is off by default."),
+    "scheme": Parameter("scheme of labels for spans; labellings keep its rules", **_OPTIONAL,
         expects="the name of a scheme", details='"IOB1", "IOB2" ("BIO"), "IOE1", "IOE2", "BIOES" ("IOBES"), "BILOU" or '
         '"BMES". Set it for named entities and other spans.'),
-    "constraints": Parameter("other rules on neighbouring labels", expects="Transitions or 'seen'", **_OPTIONAL,
+    "constraints": Parameter("rules on neighbouring labels, besides those of the scheme",
+        expects="Transitions or 'seen'", **_OPTIONAL,
         details="`crfqn.Transitions`, or \"seen\" for the pairs that the training data have; with `scheme` both hold. "
         "A labelling that breaks a rule has the probability 0: it is not in Z."),
     "once": Parameter("labels that form at most one run in an item each", **_OPTIONAL, expects="a collection of labels",
         accepts=lambda value: isinstance(value, (list, tuple, set, frozenset)),
         details='As "City" in an address; with a scheme the name of a type stands for its spans. The rule holds for '
         "predictions: training and marginals do not know it. `predict(X, once=...)` replaces it."),
-    "constrain": Parameter("whether rules hold in training, too", str, ("both", "decoding"),
+    "constrain": Parameter("whether the rules hold in training and decoding, or in decoding alone", str,
+        ("both", "decoding"),
         details='"decoding" trains as without rules.'),
-    "on_violation": Parameter("what becomes of training items that break a rule", str, ("error", "drop"),
+    "on_violation": Parameter("what to do with training items that break a rule", str, ("error", "drop"),
         details="They raise an error, or are left out with a warning."),
-    "taxonomy": Parameter("the tree; without it labels are paths in it", **_OPTIONAL,
+    "taxonomy": Parameter("tree of the labels; without one the labels are paths", **_OPTIONAL,
         expects="what `open_taxonomy` takes",
         details='A networkx.DiGraph (parent -> child), a mapping child -> parent, pairs (parent, child), paths '
         '("a/b/c", tuples, or an array padded with ""), a file of pairs or paths, or a '
         '`crfqn.taxonomy.tree.LabelTree`. None: the '
         "tree of the labels that are paths; other labels have no tree. Several roots are allowed."),
-    "labels": Parameter("what an item can be labelled by", str, ("leaves", "nodes"),
+    "labels": Parameter("nodes that can be labels", str, ("leaves", "nodes"),
         details='With "nodes" an item may stop at an inner node. Labels without training items are allowed, and can be '
         "predicted."),
-    "separator": Parameter("between the parts of a path", expects="a string of one or more characters"),
-    "fit_intercept": Parameter("a constant for each label", bool,
+    "separator": Parameter("text between the parts of a path", expects="a string of one or more characters"),
+    "fit_intercept": Parameter("fit an intercept for each label", bool,
         details="Set it to False where the features have a constant column, or are centred."),
-    "penalize_intercept": Parameter("whether the penalty is on it, too", bool,
-        details="Without it the constants of the classes, or of the nodes under each node that is no label, have the "
-        "mean 0."),
-    "class_weight": Parameter("balanced: rare labels count as much as frequent ones",
+    "penalize_intercept": Parameter("penalise the intercepts, too", bool,
+        details="By default they are not penalised; those of the classes, or of the nodes under each node that is no "
+        "label, then have the mean 0."),
+    "class_weight": Parameter("weights of the labels; balanced: rare labels count as much as frequent ones",
         expects="None, 'balanced' or a dict label -> weight",
         accepts=_is_class_weight, details="Factors of `sample_weight`; labels that a dict leaves out have 1. Change it "
         "where errors on rare labels cost as much as others."),
-    "threshold": Parameter("how a set is cut off a ranking", str, ("item", "label")),
-    "cv": Parameter("folds whose scores the thresholds are learnt from", **_OPTIONAL,
+    "threshold": Parameter("how the thresholds of label sets depend on items and labels", str, ("item", "label")),
+    "cv": Parameter("cross-validation folds from whose scores the thresholds are learnt", **_OPTIONAL,
         expects="an integer or a splitter"),
     "tol": Parameter("stop at this relative distance from the optimum", **_STRENGTH,
         details='Training stops when objective - optimum <= tol * objective. "auto" is the loosest tolerance that '
@@ -282,64 +285,67 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType({
         "hinge), and 1e-3 where the optimum itself is needed: with "
         'stop="certificate", along a path and, for classifiers, under chosen strengths. Lower it to compare '
         "objectives; small problems are solved to rounding anyway."),
-    "stop": Parameter("whether an estimate or a proof has to say so", str, ("estimate", "certificate"),
-        details="It is the distance from the optimum that ends the training. The estimate comes from the decrease of "
-        "the last steps (docs/training.md); the proof is the duality gap, which takes many times as long on text."),
+    "stop": Parameter("what ends the training: an estimate of the distance from the optimum, or a proof", str,
+        ("estimate", "certificate"),
+        details="Either has to be within `tol`. The estimate comes from the decrease of the last steps "
+        "(docs/training.md). The proof is the duality gap: choose it to compare objectives; it takes many times as "
+        "long on text."),
     "max_iter": Parameter("stop after so many iterations", **_COUNT,
         details="Raise it where a warning says that the training has not converged. Steps on samples of the items have "
         "a limit of their own (40 steps for each of 4 stages)."),
     "max_seconds": Parameter("stop after so many seconds", float, above=0.0, expects="a number > 0", **_OPTIONAL,
         details="The clock is read after every iteration; the model has the weights that were reached."),
-    "solver": Parameter("auto chooses by penalty, sizes and density",
+    "solver": Parameter("training algorithm; auto chooses one by penalty, sizes and density",
         expects="a name or a solver object",
         details='"auto" is "prox-qn", and "l-bfgs" where l1 and group_l1 are 0. "prox-qn-paper" is the method as '
         'published; "owl-qn", "prox-gd", "fista", "spa-rsa", "sgd" and "feature-bcd" are those it was compared with. '
         '"averaged-perceptron", "passive-aggressive" and "arow" learn item by item; "block-frank-wolfe" trains the '
         'loss "hinge". Objects such as `crfqn.solvers.prox_qn.ProxQN(...)` take settings.'),
-    "n_threads": Parameter("threads; default: all cores", **_COUNT, **_OPTIONAL,
+    "n_threads": Parameter("number of threads; default: all cores", **_COUNT, **_OPTIONAL,
         details="The result does not depend on it, bit by bit."),
     "random_state": Parameter("seed of what is drawn at random", **_OPTIONAL,
         expects="an integer or a RandomState", accepts=is_seed, details='It orders the items with '
         'solver="sgd". None is a seed as well: results are reproducible.'),
     "verbose": Parameter("1 shows progress on stderr", expects="a whole number",
         accepts=lambda value: isinstance(value, Integral) or _is_flag(value)),
-    "warm_start": Parameter("go on from the last fit", bool, details="Training starts from the weights of the last "
+    "warm_start": Parameter("start from the weights of the last fit", bool,
+        details="Training starts from the weights of the last "
         "fit, or of the file that the model was loaded from: those of labels and features (by name where there are "
         "names) that the data have again. Others start from zero. `fit(start=model)` starts from another model."),
-    "callback": Parameter("called every iteration; a true answer stops the training", **_OPTIONAL,
+    "callback": Parameter("function called after every iteration; a true result stops the training", **_OPTIONAL,
         expects="a callable", accepts=callable, details="Its argument is a `crfqn.result.Progress`."),
-    "checkpoint": Parameter("a folder that has the training's state: killed, it goes on from there", **_OPTIONAL,
+    "checkpoint": Parameter("folder for the training's state, from which a killed training resumes", **_OPTIONAL,
         expects="the name of a folder", accepts=lambda value: isinstance(value, (str, os.PathLike)),
         details="The same training then goes on from the newest weights to the same optimum; one that has ended "
         "returns its result. Set it for trainings of hours. A checkpoint of other data or parameters is refused, but "
         "limits and threads may change."),
-    "checkpoint_every": Parameter('write it after so many iterations, or seconds such as "30s"',
+    "checkpoint_every": Parameter('write the checkpoint after so many iterations, or seconds such as "30s"',
         expects='an integer >= 1 or seconds such as "30s"', accepts=is_interval),
-    "scoring": Parameter("the score of validation items", **_OPTIONAL,
+    "scoring": Parameter("score of the validation items", **_OPTIONAL,
         expects="a name or a callable(estimator, X, y)", details="Of those that `fit(validation=(X, y))` is given, the "
         'larger the better. A name is one of `crfqn.metrics.scorer_names()` or of scikit-learn\'s; "f1" is of spans by '
         "the scheme, without one of chunks of IOB labels, of single labels the macro average. By default the F1 of "
         "spans with a scheme, else the accuracy."),
-    "client": Parameter("the Dask cluster whose workers hold the data", **_OPTIONAL,
+    "client": Parameter("Dask cluster whose workers hold the data", **_OPTIONAL,
         expects="a dask.distributed.Client or the address of a scheduler", details="Set it for data beyond a machine's "
         "memory. Copies by `sklearn.base.clone` share the client, those by pickle connect to its scheduler."),
     "patience": Parameter("stop after so many scores of validation items without a better one", **_COUNT),
-    "early_stopping": Parameter("let held-out items tell how many stages are best", bool, words=("auto",)),
-    "validation_fraction": Parameter("share of the items that are held out", float, above=0.0, below=1.0,
+    "early_stopping": Parameter("choose the number of stages by the score of held-out items", bool, words=("auto",)),
+    "validation_fraction": Parameter("fraction of the items that is held out", float, above=0.0, below=1.0,
         expects="a number between 0 and 1"),
     "n_iter_no_change": Parameter("stop so many stages after the best one", **_COUNT),
-    "basis": Parameter("functions of the predictions", expects="a sequence of powers or a transformer"),
-    "generator": Parameter("where a stage's features come from", expects="a name or a generator"),
-    "batch_size": Parameter("features of a stage", **_COUNT),
+    "basis": Parameter("basis functions of the predictions", expects="a sequence of powers or a transformer"),
+    "generator": Parameter("generator of the features of a stage", expects="a name or a generator"),
+    "batch_size": Parameter("number of features of a stage", **_COUNT),
     "update": Parameter("how a stage is fitted", str, ("linear", "calibrated", "logistic")),
-    "n_rounds": Parameter("rounds over all batches of features", **_COUNT),
-    "inner_iter": Parameter("steps of a logistic stage", **_COUNT),
+    "n_rounds": Parameter("number of rounds over all batches of features", **_COUNT),
+    "inner_iter": Parameter("number of steps of a logistic stage", **_COUNT),
     "C": Parameter("weight of the loss beside the norm", float, above=0.0),
     "kernel": Parameter("the kernel", expects="a name or a function"),
     "gamma": Parameter("scale of the kernel", float, above=0.0, words=("scale", "auto")),
-    "degree": Parameter("of the kernel poly", float, low=0.0),
-    "coef0": Parameter("of the kernels poly and sigmoid", float),
-    "cache_size": Parameter("megabytes for values of the kernel", float, above=0.0),
+    "degree": Parameter("degree of the kernel poly", float, low=0.0),
+    "coef0": Parameter("constant of the kernels poly and sigmoid", float),
+    "cache_size": Parameter("megabytes for cached values of the kernel", float, above=0.0),
 })  # fmt: skip
 
 # Parameters that are options of the command line, by the headings of `crfqn train --help`: those without a heading are

@@ -192,17 +192,16 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
-class Seen(NamedTuple):
-    """Labels and features of all batches, which the first pass collects; features are in the columns of a model."""
+class Writer:
+    """Writing of a folder of blocks; parameters as of `Blocks.write`.
+
+    The first pass over the batches sets labels (`classes`), `vocabulary`, `n_features` and `is_of_sequences`.
+    """
 
     classes: NDArray
     vocabulary: Vocabulary | None
     n_features: int
     is_of_sequences: bool
-
-
-class Writer:
-    """Writing of a folder of blocks; parameters as of `Blocks.write`."""
 
     def __init__(self, folder: StrPath, batches: Any, templates: Any, min_count: int) -> None:
         if not callable(batches) and (not isinstance(batches, Iterable) or isinstance(batches, Iterator)):
@@ -218,19 +217,31 @@ class Writer:
 
     def write(self, n_positions: int | None) -> Blocks:
         """Write the blocks beside the folder, then give them its name."""
-        seen = self.first_pass()
-        most = n_positions or max(min(BLOCK_SCORES // len(seen.classes), BLOCK_POSITIONS), 1)
+        from safetensors.numpy import save_file
+
+        self.first_pass()
+        most = n_positions or max(min(BLOCK_SCORES // len(self.classes), BLOCK_POSITIONS), 1)
         part = self.folder.with_name(f".{self.folder.name}.part")
         shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
+        content = ModelContent(metadata={"n_classes": len(self.classes), "n_features": self.n_features})
+        content.metadata["is_of_sequences"] = self.is_of_sequences
+        add_labels(content, self.classes)
+        add_vocabulary(content, self.vocabulary, np.arange(self.n_features))
+        sizes: list[tuple[int, int, int]] = []
+        digests: list[str] = []
         try:
             part.mkdir(parents=True)
-            sizes, sums = [], []
-            for number, block in enumerate(self.second_pass(seen, most)):
+            for number, (store, targets, weights) in enumerate(self.second_pass(most)):
                 path = block_path(part, number)
-                save_block(path, block)
-                sizes.append((block.store.n_items, block.store.n_positions, path.stat().st_size))
-                sums.append(digest(path))
-            self.write_index(part / INDEX, seen, np.array(sizes, np.int64).reshape(-1, 3), sums)
+                arrays = {"indptr": store.indptr, "indices": store.indices, "values": store.values}
+                save_file(arrays | {"offsets": store.offsets, "targets": targets, "weights": weights}, path)
+                sizes.append((store.n_items, store.n_positions, path.stat().st_size))
+                digests.append(digest(path))
+            content.arrays |= dict(
+                zip(COUNTS, np.array(sizes, np.int64).reshape(-1, 3).T.copy(), strict=True)
+            )
+            content.strings["digests"] = digests
+            write_model(part / INDEX, KIND, content.arrays, content.strings, content.metadata)
             part.rename(self.folder)
         except OSError as error:
             raise DataError(f"cannot write {self.folder}: {error.strerror or error}") from error
@@ -251,7 +262,7 @@ class Writer:
         if number < 0:
             raise InputError("batches: expected at least one, got none")
 
-    def first_pass(self) -> Seen:
+    def first_pass(self) -> None:
         """Find labels and names; InputError for batches of different kinds."""
         names = Names(self.min_count)
         classes, kinds, number = [], set(), 0
@@ -269,13 +280,13 @@ class Writer:
             raise InputError(f"batches: expected all of one kind and of as many columns, got {sorted(kinds)}")
         if not kinds:
             raise InputError("batches: expected at least one position, but all items are empty")
-        ((is_of_sequences, n_columns),) = kinds
-        if not (is_of_sequences or n_columns):
+        ((self.is_of_sequences, n_columns),) = kinds
+        if not (self.is_of_sequences or n_columns):
             raise InputError("batches: expected at least one feature, got none")
         labels = list(chain.from_iterable(names_of_batch.tolist() for names_of_batch in classes))
-        classes_, _ = encode_labels(labels, np.arange(len(labels) + 1))
-        vocabulary = names.vocabulary()
-        return Seen(classes_, vocabulary, n_columns or len(vocabulary or ()), is_of_sequences)
+        self.classes, _ = encode_labels(labels, np.arange(len(labels) + 1))
+        self.vocabulary = names.vocabulary()
+        self.n_features = n_columns or len(self.vocabulary or ())
 
     def encoded(self, X: Any, vocabulary: Vocabulary | None) -> tuple[Sequences, bool]:
         """Return a batch's items, and whether they are sequences."""
@@ -285,14 +296,14 @@ class Writer:
             X = self.templates.fit_transform(X)
         return encode_sequences(X, vocabulary)[0], True
 
-    def second_pass(self, seen: Seen, most: int) -> Iterator[Block]:
+    def second_pass(self, most: int) -> Iterator[Block]:
         """Yield blocks of up to so many positions, of one item at least."""
         waiting: list[tuple[Sequences, Labels, Vector]] = []
         for X, y, sample_weight in self.read():
             if has_no_position(X):
                 continue
-            items, _ = self.encoded(X, seen.vocabulary)
-            targets = encode_known_labels(y, items.offsets, seen.classes)
+            items, _ = self.encoded(X, self.vocabulary)
+            targets = encode_known_labels(y, items.offsets, self.classes)
             weights = check_item_weights(sample_weight, len(items))
             weights = np.ones(len(items)) if weights is None else weights
             filled = items.lengths > 0
@@ -308,16 +319,6 @@ class Writer:
                     waiting = []
                 waiting.append((items[first:last], targets[positions], weights[first:last]))
         yield block_of(waiting)
-
-    def write_index(self, path: Path, seen: Seen, sizes: NDArray[np.int64], sums: list[str]) -> None:
-        """Write labels, names and sizes."""
-        content = ModelContent(metadata={"n_classes": len(seen.classes), "n_features": seen.n_features})
-        content.metadata["is_of_sequences"] = seen.is_of_sequences
-        add_labels(content, seen.classes)
-        add_vocabulary(content, seen.vocabulary, np.arange(seen.n_features))
-        content.arrays |= dict(zip(COUNTS, np.ascontiguousarray(sizes.T), strict=True))
-        content.strings["digests"] = sums
-        write_model(path, KIND, content.arrays, content.strings, content.metadata)
 
 
 class Names:
@@ -366,17 +367,3 @@ def block_of(runs: list[tuple[Sequences, Labels, Vector]]) -> Block:
     offsets = np.concatenate([[0], np.cumsum(np.concatenate([run[0].lengths for run in runs]))])
     targets, weights = (np.concatenate([run[n] for run in runs]) for n in (1, 2))
     return Block(FeatureStore.from_matrix(matrix, offsets), targets, weights)
-
-
-def save_block(path: Path, block: Block) -> None:
-    """Write a block's arrays."""
-    from safetensors.numpy import save_file
-
-    store = block.store
-    arrays = {
-        "indptr": store.indptr,
-        "indices": store.indices,
-        "values": store.values,
-        "offsets": store.offsets,
-    }
-    save_file(arrays | {"targets": block.targets, "weights": block.weights}, path)

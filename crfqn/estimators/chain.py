@@ -16,8 +16,7 @@ from crfqn.data.labels import check_any_known, encode_labels
 from crfqn.data.schemes import LabelSpan
 from crfqn.errors import InputError
 from crfqn.estimators.chain_model import ChainModel
-from crfqn.estimators.online import learn_online, learns_in_batches, learns_online
-from crfqn.estimators.reservoir import refit
+from crfqn.estimators.online import learn_online, learns_in_batches, learns_online, refit
 from crfqn.estimators.training import (
     available_if,
     has_probabilities,

@@ -25,8 +25,8 @@ from crfqn.estimators.online import (
     learn_online,
     learns_in_batches,
     learns_online,
+    refit,
 )
-from crfqn.estimators.reservoir import refit
 from crfqn.estimators.training import available_if, has_probabilities
 from crfqn.model.explanations import Explanation
 from crfqn.model.items import Ranking

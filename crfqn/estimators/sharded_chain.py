@@ -63,7 +63,14 @@ class ChainShard:
 
 def prepare_sharded(model: Any, X: Any, y: Any, sample_weight: Any, start: Any, validation: Any) -> Problem:
     """Return the training on the workers of `model.client`; X as of `Shards`, or Shards."""
-    check_sharded(model, y, sample_weight)
+    if y is not None or sample_weight is not None:
+        raise InputError(
+            "with a client the shards bring labels and weights: expected y and sample_weight None"
+        )
+    if model.on_violation != ERROR:
+        raise InputError(f"on_violation: with a client expected {ERROR!r}, got {model.on_violation!r}")
+    if model._transitions.seen:
+        raise InputError("constraints: with a client they cannot be what was seen, as no shard has all of it")
     shards, client = Shards.of(X), connected(model.client)
     asks_pairs = not (model.all_possible_states and model.all_possible_transitions)
     count = [(read, shards.templates, asks_pairs) for read in shards.reads]
@@ -77,8 +84,11 @@ def prepare_sharded(model: Any, X: Any, y: Any, sample_weight: Any, start: Any, 
     held = None if validation is None else checked._validation_set(validation, merged.n_positions)
     support = merged.support(model.all_possible_states, model.all_possible_transitions)
     support = checked._within_patterns(support)
+    sent = copy(checked)  # what a worker needs of the model
+    sent.client = sent.callback = sent.scoring = sent.vocabulary_ = None
+    sent.solver = "auto"
     makes = [
-        ChainShard(number, sent(checked), read, shards.templates, columns, support)
+        ChainShard(number, sent, read, shards.templates, columns, support)
         for number, (read, columns) in enumerate(zip(shards.reads, merged.columns, strict=True))
     ]
     objective = DistributedObjective.of(client, makes)
@@ -86,23 +96,3 @@ def prepare_sharded(model: Any, X: Any, y: Any, sample_weight: Any, start: Any, 
         finalize(objective, client.close)
     features = objective.first.map
     return checked._posed(objective, features, None, None, start_within(support, begin), validation=held)
-
-
-def check_sharded(model: Any, y: Any, sample_weight: Any) -> None:
-    """Refuse what shards bring themselves, and what takes all data in one place."""
-    if y is not None or sample_weight is not None:
-        raise InputError(
-            "with a client the shards bring labels and weights: expected y and sample_weight None"
-        )
-    if model.on_violation != ERROR:
-        raise InputError(f"on_violation: with a client expected {ERROR!r}, got {model.on_violation!r}")
-    if model._transitions.seen:
-        raise InputError("constraints: with a client they cannot be what was seen, as no shard has all of it")
-
-
-def sent(model: Any) -> Any:
-    """Return what a worker needs of a model."""
-    part = copy(model)
-    part.client = part.callback = part.scoring = part.vocabulary_ = None
-    part.solver = "auto"
-    return part

@@ -52,29 +52,18 @@ def _hash_rows(rows: NDArray[np.uint8]) -> Words:
     for block in range(n_blocks):
         first, second, third = words[:, 3 * block : 3 * block + 3].T
         a, b, c = a + first, b + second, c + third
-        a, b, c = _mixed(a, b, c) if block + 1 < n_blocks else _finished(a, b, c)
-    return c
+        for by in MIXING if block + 1 < n_blocks else ():  # reversibly; the three words take turns
+            a = (a - c) ^ _rotated(c, by)
+            c = c + b
+            a, b, c = b, c, a
+    for by in LAST:
+        c = (c ^ b) - _rotated(b, by)
+        a, b, c = b, c, a
+    return b  # the third word: seven turns are one more than two whole rounds
 
 
 def _rotated(x: Words, by: int) -> Words:
     return (x << np.uint32(by)) | (x >> np.uint32(32 - by))
-
-
-def _mixed(a: Words, b: Words, c: Words) -> tuple[Words, Words, Words]:
-    """Mix the state between two blocks, reversibly; the three words take turns."""
-    for by in MIXING:
-        a = (a - c) ^ _rotated(c, by)
-        c = c + b
-        a, b, c = b, c, a
-    return a, b, c
-
-
-def _finished(a: Words, b: Words, c: Words) -> tuple[Words, Words, Words]:
-    """Mix the state after the last block; the hash value is the third word."""
-    for by in LAST:
-        c = (c ^ b) - _rotated(b, by)
-        a, b, c = b, c, a
-    return c, a, b  # seven turns are one more than two whole rounds
 
 
 class Damage(Exception):

@@ -108,23 +108,16 @@ def find_nodes(tree: LabelTree, labels: NDArray, taxonomy: Any, is_rows: bool = 
     try:
         return tree.nodes_of(labels)
     except InputError as error:
-        raise InputError(f"{error}{_pairs_hint(taxonomy, is_rows)}") from error
-
-
-def _pairs_hint(taxonomy: Any, is_rows: bool) -> str:
-    if isinstance(taxonomy, np.ndarray) or hasattr(taxonomy, "iloc"):
-        is_narrow = np.ndim(taxonomy) == 2 and np.shape(taxonomy)[1] == 2
-        return (
-            "; a 2-column array holds paths: pass a list of tuples for edges (parent, child)"
-            if is_narrow
-            else ""
-        )
-    is_pairs = isinstance(taxonomy, Sequence) and all(is_row(row) and len(row) == 2 for row in taxonomy)
-    if not is_pairs:
-        return ""
-    if is_rows:
-        return "; beside labels that are rows of parts, pairs hold paths: pass a mapping child -> parent for edges"
-    return "; pairs hold edges (parent, child): pass strings a/b or a 2-column array for paths"
+        hint = ""
+        if isinstance(taxonomy, np.ndarray) or hasattr(taxonomy, "iloc"):
+            if np.ndim(taxonomy) == 2 and np.shape(taxonomy)[1] == 2:
+                hint = "; a 2-column array holds paths: pass a list of tuples for edges (parent, child)"
+        elif isinstance(taxonomy, Sequence) and all(is_row(row) and len(row) == 2 for row in taxonomy):
+            hint = "; pairs hold edges (parent, child): pass strings a/b or a 2-column array for paths"
+            if is_rows:
+                hint = "; beside labels that are rows of parts, pairs hold paths: pass a mapping child -> parent "
+                hint += "for edges"
+        raise InputError(f"{error}{hint}") from error
 
 
 def _inferred(labels: PathLabels, separator: str) -> LabelTree:
@@ -157,25 +150,22 @@ def _list_edges(taxonomy: Any, labels: Any, separator: str) -> Iterable[tuple[An
     if paths and all(isinstance(path, str) for path in paths):
         return _path_edges(paths, separator, "path")
     rows = [as_row(path, i, "row") for i, path in enumerate(paths)]
-    if not is_array:
-        _refuse_edge_data(rows)
+    if not is_array:  # edges with a weight or a mapping of data, as networkx lists them, look like paths
+        for i, row in enumerate(rows):
+            if len(row) == 3 and isinstance(row[2], Mapping):
+                raise InputError(
+                    f"row {i}: expected a pair (parent, child), got {shorten(row)}; pass the graph itself, or its "
+                    "edges without data"
+                )
+        are_weighted = [len(row) == 3 and all(map(isinstance, row, (str, str, float))) for row in rows]
+        if rows and all(are_weighted) and all(row[2] == row[2] for row in rows):  # NaN would fill up a path
+            raise InputError(
+                f"row 0: expected a pair (parent, child), without a weight, got {shorten(rows[0])}"
+            )
     is_pairs = not is_array and all(len(row) == 2 for row in rows)
     if is_pairs and not (labels is not None and _as_path_labels(labels, separator).is_rows):
         return _pair_edges(rows)
     return _path_edges(joined_rows(rows, separator, "row"), separator, "row")
-
-
-def _refuse_edge_data(rows: list[tuple]) -> None:
-    """Raise InputError for edges with a weight or a mapping of data, as networkx lists them: they look like paths."""
-    for i, row in enumerate(rows):
-        if len(row) == 3 and isinstance(row[2], Mapping):
-            raise InputError(
-                f"row {i}: expected a pair (parent, child), got {shorten(row)}; pass the graph itself, or its edges "
-                "without data"
-            )
-    are_weighted = [len(row) == 3 and all(map(isinstance, row, (str, str, float))) for row in rows]
-    if rows and all(are_weighted) and all(row[2] == row[2] for row in rows):  # NaN would fill up a path
-        raise InputError(f"row 0: expected a pair (parent, child), without a weight, got {shorten(rows[0])}")
 
 
 def _mapping_edges(parent_of: Mapping) -> Iterator[tuple[Any, Any]]:

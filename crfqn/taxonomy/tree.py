@@ -157,7 +157,16 @@ class LabelTree:
         try:
             return np.fromiter(map(self._number_of.__getitem__, values), np.int32, len(values))
         except (KeyError, TypeError):
-            self._refuse_unknown(values)
+            unknown = dict.fromkeys(name for name in map(plain_name, values) if name not in self._number_of)
+        first = next(iter(unknown))
+        text_of = {str(name): name for name in self.names}
+        near = difflib.get_close_matches(str(first), text_of, n=1)
+        hint = ""
+        if near:
+            other = text_of[near[0]]
+            shown = shorten(other) if type(other) is type(first) else describe(other)
+            hint = f"; the name closest to {shorten(first)} is {shown}"
+        raise InputError(f"the taxonomy of {self.n_nodes} nodes has no node named {listed(unknown)}{hint}")
 
     def path(self, node: int) -> NDArray[np.int64]:
         """Return the numbers of the nodes from the top down to a node, itself included, shape (n,)."""
@@ -232,19 +241,6 @@ class LabelTree:
     @cached_property
     def _number_of(self) -> dict[Hashable, int]:
         return {name: k for k, name in enumerate(self.names)}
-
-    def _refuse_unknown(self, values: list) -> NoReturn:
-        """Raise InputError for the names that no node has: the first few, and what the first one resembles."""
-        unknown = dict.fromkeys(name for name in map(plain_name, values) if name not in self._number_of)
-        first = next(iter(unknown))
-        text_of = {str(name): name for name in self.names}
-        near = difflib.get_close_matches(str(first), text_of, n=1)
-        hint = ""
-        if near:
-            other = text_of[near[0]]
-            shown = shorten(other) if type(other) is type(first) else describe(other)
-            hint = f"; the name closest to {shorten(first)} is {shown}"
-        raise InputError(f"the taxonomy of {self.n_nodes} nodes has no node named {listed(unknown)}{hint}")
 
 
 def _level_order(parents: Sequence[int]) -> list[int]:
@@ -322,20 +318,17 @@ def refuse_shape(graph: nx.DiGraph) -> NoReturn:
         raise InputError(f"node {shorten(own_parent)} is its own parent")
     knot = next((part for part in nx.strongly_connected_components(graph) if len(part) > 1), None)
     if knot is not None:
-        raise InputError(f"the taxonomy has a cycle: {_shown_cycle(graph, knot)}")
+        node = next(
+            name for name in graph if name in knot
+        )  # there is always a parent in the part: we go upwards
+        steps: dict[Hashable, int] = {}
+        while node not in steps:
+            steps[node] = len(steps)
+            node = next(name for name in graph.pred[node] if name in knot)
+        shown = [shorten(name) for name in [node, *list(steps)[: steps[node] : -1], node]]
+        if len(shown) > 3 * MOST_SHOWN:
+            shown[MOST_SHOWN:-2] = [f"... {len(shown) - MOST_SHOWN - 2} more ..."]
+        raise InputError(f"the taxonomy has a cycle: {' -> '.join(shown)}")
     child = next(name for name in graph if len(graph.pred[name]) > 1)
     count = {2: "two"}.get(len(graph.pred[child]), str(len(graph.pred[child])))
     raise InputError(f"node {shorten(child)} has {count} parents: {listed(graph.pred[child])}; expected one")
-
-
-def _shown_cycle(graph: nx.DiGraph, knot: set[Hashable]) -> str:
-    """Return a cycle of a strongly connected part in words, found upwards: there is always a parent in the part."""
-    node = next(name for name in graph if name in knot)
-    steps: dict[Hashable, int] = {}
-    while node not in steps:
-        steps[node] = len(steps)
-        node = next(name for name in graph.pred[node] if name in knot)
-    shown = [shorten(name) for name in [node, *list(steps)[: steps[node] : -1], node]]
-    if len(shown) > 3 * MOST_SHOWN:
-        shown[MOST_SHOWN:-2] = [f"... {len(shown) - MOST_SHOWN - 2} more ..."]
-    return " -> ".join(shown)

@@ -150,17 +150,14 @@ def test_missing_and_mixed_labels_of_positions(make, y, reason):
     assert refused.match("item 0, position [01]")
 
 
-@pytest.mark.parametrize(
-    "metric",
-    [
-        token_accuracy,
-        sequence_accuracy,
-        token_confusion,
-        flat_accuracy_score,
-        lambda *pair: span_f1_score(*pair, scheme="IOB2"),
-        lambda *pair: flat_f1_score(*pair, average="macro"),
-    ],
-)
+@pytest.mark.parametrize("metric", [
+    token_accuracy,
+    sequence_accuracy,
+    token_confusion,
+    flat_accuracy_score,
+    lambda *pair: span_f1_score(*pair, scheme="IOB2"),
+    lambda *pair: flat_f1_score(*pair, average="macro"),
+])  # fmt: skip
 def test_missing_and_mixed_labels_in_metrics(metric):
     labels = [["O"], ["O", "B-x"]]
     for wrong, reason in ((None, "got None"), (pd.NA, "got <NA>"), (float("nan"), "got nan")):

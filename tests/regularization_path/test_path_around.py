@@ -31,13 +31,10 @@ class TestValues:
         with pytest.raises(InputError, match="expected l1 > 0 or l2 > 0 to vary"):
             Around().values(dict.fromkeys(CENTRE, 0.0), "l1")
 
-    @pytest.mark.parametrize(
-        ("settings", "message"),
-        [
-            ({"n_values": 0}, "n_values: expected an integer >= 1"),
-            ({"factor": 1.0}, "factor: expected a finite number > 1"),
-        ],
-    )
+    @pytest.mark.parametrize(("settings", "message"), [
+        ({"n_values": 0}, "n_values: expected an integer >= 1"),
+        ({"factor": 1.0}, "factor: expected a finite number > 1"),
+    ])  # fmt: skip
     def test_bad_settings(self, settings, message):
         with pytest.raises(InputError, match=message):
             Around(**settings)

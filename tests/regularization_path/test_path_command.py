@@ -85,15 +85,12 @@ class TestCommand:
         assert [model.l1_, model.l2_] == pytest.approx(best, rel=1e-4)
         assert "default is kept" in run.stdout or "better than the default by" in run.stdout
 
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            (("digits", "--holdout", 1), "--holdout 1 leaves none of the 1500 training items"),
-            (("unknown",), "no recipe 'unknown'"),
-            (("digits", "--csv", "no/folder/p.csv"), "no/folder/p.csv"),
-            (("digits", "--plot", "p.doc"), "expected a picture's file"),
-        ],
-    )
+    @pytest.mark.parametrize(("arguments", "message"), [
+        (("digits", "--holdout", 1), "--holdout 1 leaves none of the 1500 training items"),
+        (("unknown",), "no recipe 'unknown'"),
+        (("digits", "--csv", "no/folder/p.csv"), "no/folder/p.csv"),
+        (("digits", "--plot", "p.doc"), "expected a picture's file"),
+    ])  # fmt: skip
     def test_bad_input(self, here, arguments, message):
         if "--plot" in arguments:
             pytest.importorskip("matplotlib")

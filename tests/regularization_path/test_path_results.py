@@ -84,37 +84,31 @@ class TestTable:
             assert [row["score"] for row in csv.DictReader(file)] == ["", ""]
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"l1": [1.0], "group_l1": [1.0]}, "expected values of l1 or of group_l1, got both$"),
-        ({"group_l1": [-1.0]}, r"^group_l1: expected finite numbers > 0"),
-        ({"l1": []}, "l1: expected finite numbers > 0, at least one"),
-        ({"l1": [1.0, 0.0]}, "l1: expected finite numbers > 0"),
-        ({"l1": [np.nan]}, "l1: expected finite numbers > 0"),
-        ({"l1": "large"}, "l1: expected numbers > 0, got 'large'"),
-        ({"n_values": 0}, "n_values: expected an integer >= 1, got 0"),
-        ({"n_values": True}, "n_values: expected an integer >= 1"),
-        ({"ratio": 1.0}, "ratio: expected None or a number between 0 and 1, got 1.0"),
-        ({"smallest": 0.0}, "smallest: expected None or a finite number > 0"),
-        ({"inner_tol": -1.0}, "inner_tol: expected None or a number >= 0"),
-        ({"patience": 0}, "patience: expected an integer >= 1"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"l1": [1.0], "group_l1": [1.0]}, "expected values of l1 or of group_l1, got both$"),
+    ({"group_l1": [-1.0]}, r"^group_l1: expected finite numbers > 0"),
+    ({"l1": []}, "l1: expected finite numbers > 0, at least one"),
+    ({"l1": [1.0, 0.0]}, "l1: expected finite numbers > 0"),
+    ({"l1": [np.nan]}, "l1: expected finite numbers > 0"),
+    ({"l1": "large"}, "l1: expected numbers > 0, got 'large'"),
+    ({"n_values": 0}, "n_values: expected an integer >= 1, got 0"),
+    ({"n_values": True}, "n_values: expected an integer >= 1"),
+    ({"ratio": 1.0}, "ratio: expected None or a number between 0 and 1, got 1.0"),
+    ({"smallest": 0.0}, "smallest: expected None or a finite number > 0"),
+    ({"inner_tol": -1.0}, "inner_tol: expected None or a number >= 0"),
+    ({"patience": 0}, "patience: expected an integer >= 1"),
+])  # fmt: skip
 def test_bad_grids(settings, message):
     with pytest.raises(InputError, match=message):
         Grid(**settings)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"grid": 20}, r"grid: expected a crfqn\.regularization_path\.Grid or Around, got int"),
-        ({"grid": Grid(patience=2)}, "patience: expected validation items or cv to score by, got neither"),
-        ({"validation": X}, r"validation: expected a pair \(X, y\), got list"),
-        ({"validation": (X, Y), "cv": 3}, "got both"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"grid": 20}, r"grid: expected a crfqn\.regularization_path\.Grid or Around, got int"),
+    ({"grid": Grid(patience=2)}, "patience: expected validation items or cv to score by, got neither"),
+    ({"validation": X}, r"validation: expected a pair \(X, y\), got list"),
+    ({"validation": (X, Y), "cv": 3}, "got both"),
+])  # fmt: skip
 def test_bad_input(settings, message):
     with pytest.raises(InputError, match=message):
         crf_path(ChainCRF(), X, Y, **settings)

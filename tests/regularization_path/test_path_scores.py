@@ -125,10 +125,9 @@ class TestScores:
         assert path.fold_scores.tolist() == [[1.0, 2.0], [3.0, 4.0]]
         assert {model.result_.status for model in path.models} == {Status.CONVERGED}
 
-    @pytest.mark.parametrize(
-        ("scores", "end"),
-        [([0.1, 0.2, 0.3], "smallest"), ([0.1, 0.3, 0.2], None), ([0.3, 0.1, 0.1], "largest")],
-    )
+    @pytest.mark.parametrize(("scores", "end"), [
+        ([0.1, 0.2, 0.3], "smallest"), ([0.1, 0.3, 0.2], None), ([0.3, 0.1, 0.1], "largest"),
+    ])  # fmt: skip
     def test_the_best_may_lie_beyond_the_grid(self, scores, end):
         calls = iter(scores)
         with warnings.catch_warnings(record=True) as caught:

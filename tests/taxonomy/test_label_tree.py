@@ -115,15 +115,12 @@ def test_names_become_plain():
     assert [(type(name), name) for name in tree.names] == [(int, 3), (str, "a"), (float, 0.5), (bool, True)]
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        ["opera", "sport", "opera"],
-        np.array(["opera", "sport", "opera"]),
-        np.array(["opera", "sport", "opera"], object),
-        ("opera", np.str_("sport"), "opera"),
-    ],
-)
+@pytest.mark.parametrize("names", [
+    ["opera", "sport", "opera"],
+    np.array(["opera", "sport", "opera"]),
+    np.array(["opera", "sport", "opera"], object),
+    ("opera", np.str_("sport"), "opera"),
+])  # fmt: skip
 def test_nodes_of_names(tree, names):
     nodes = tree.nodes_of(names)
     assert nodes.dtype == np.int32
@@ -333,70 +330,56 @@ def test_bad_graphs(edges, message):
         assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("graph", "message"),
-    [
-        (nx.Graph([("a", "b")]), "its edges from parent to child, got an undirected graph"),
-        (nx.MultiGraph([("a", "b")]), "got an undirected graph"),
-        ([("a", "b")], r"got \[\('a', 'b'\)\] of type list"),
-        (None, "got None"),
-    ],
-)
+@pytest.mark.parametrize(("graph", "message"), [
+    (nx.Graph([("a", "b")]), "its edges from parent to child, got an undirected graph"),
+    (nx.MultiGraph([("a", "b")]), "got an undirected graph"),
+    ([("a", "b")], r"got \[\('a', 'b'\)\] of type list"),
+    (None, "got None"),
+])  # fmt: skip
 def test_no_directed_graph(graph, message):
     with pytest.raises(InputError, match=message):
         LabelTree.from_graph(graph)
 
 
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        (["a", "b", "a"], "^expected distinct node names, but 'a' comes twice$"),
-        ([1, 1], "but 1 comes twice"),
-        ([1, True], "but 1 of type int and True of type bool do not"),
-        (["1.5", 1.5], "but '1.5' of type str and 1.5 of type float do not"),
-        ([["a"]], r"got \['a'\] of type list"),
-        ([None], "got None$"),
-        ([], "at least one node"),
-    ],
-)
+@pytest.mark.parametrize(("names", "message"), [
+    (["a", "b", "a"], "^expected distinct node names, but 'a' comes twice$"),
+    ([1, 1], "but 1 comes twice"),
+    ([1, True], "but 1 of type int and True of type bool do not"),
+    (["1.5", 1.5], "but '1.5' of type str and 1.5 of type float do not"),
+    ([["a"]], r"got \['a'\] of type list"),
+    ([None], "got None$"),
+    ([], "at least one node"),
+])  # fmt: skip
 def test_bad_stars(names, message):
     with pytest.raises(InputError, match=message):
         LabelTree.star(names)
 
 
-@pytest.mark.parametrize(
-    ("parents", "message"),
-    [
-        ([-1, -1], r"a parent for each of the 3 nodes, got parents of shape \(2,\)"),
-        ([-1, 0, -1], "parents in level order"),
-        ([-1, 1, 1], "parents in level order"),
-        ([-2, -1, 0], "parents in level order"),
-        ([-1, 0, -(2**31)], "parents in level order"),
-    ],
-)
+@pytest.mark.parametrize(("parents", "message"), [
+    ([-1, -1], r"a parent for each of the 3 nodes, got parents of shape \(2,\)"),
+    ([-1, 0, -1], "parents in level order"),
+    ([-1, 1, 1], "parents in level order"),
+    ([-2, -1, 0], "parents in level order"),
+    ([-1, 0, -(2**31)], "parents in level order"),
+])  # fmt: skip
 def test_bad_parents(parents, message):
     with pytest.raises(InputError, match=message):
         LabelTree(("a", "b", "c"), parents)
 
 
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        (["opera", "zzz"], "^the taxonomy of 8 nodes has no node named 'zzz'$"),
-        (
-            ["muzic", "film", "fim"],
-            "^the taxonomy of 8 nodes has no node named 'muzic' and 'fim'; the name closest to 'muzic' is 'music'$",
-        ),
-        (["zzz", "yy", "zzz"], "no node named 'zzz' and 'yy'$"),
-        (np.array(list("vwxyz")), "no node named 'v', 'w', 'x' and 2 more$"),
-        ([1], "no node named 1$"),
-        ([["opera"]], r"names, got \['opera'\] of type list"),
-        (np.array([["opera"]]), r"names, got \['opera'\] of type list"),
-        ([None], "names, got None$"),
-        ("opera", "^expected a list of node names, got 'opera' of type str$"),
-        (5, "^expected a list of node names, got 5 of type int$"),
-    ],
-)
+@pytest.mark.parametrize(("names", "message"), [
+    (["opera", "zzz"], "^the taxonomy of 8 nodes has no node named 'zzz'$"),
+    (["muzic", "film", "fim"],
+     "^the taxonomy of 8 nodes has no node named 'muzic' and 'fim'; the name closest to 'muzic' is 'music'$"),
+    (["zzz", "yy", "zzz"], "no node named 'zzz' and 'yy'$"),
+    (np.array(list("vwxyz")), "no node named 'v', 'w', 'x' and 2 more$"),
+    ([1], "no node named 1$"),
+    ([["opera"]], r"names, got \['opera'\] of type list"),
+    (np.array([["opera"]]), r"names, got \['opera'\] of type list"),
+    ([None], "names, got None$"),
+    ("opera", "^expected a list of node names, got 'opera' of type str$"),
+    (5, "^expected a list of node names, got 5 of type int$"),
+])  # fmt: skip
 def test_unknown_names(tree, names, message):
     with pytest.raises(InputError, match=message):
         tree.nodes_of(names)

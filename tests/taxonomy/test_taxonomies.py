@@ -168,24 +168,13 @@ class TestNodesOfLabels:
         tree = open_taxonomy(list(self.PAIRS))
         assert find_nodes(tree, np.array(["y", "u"]), list(self.PAIRS)).tolist() == [2, 0]
 
-    @pytest.mark.parametrize(
-        ("taxonomy", "labels", "hint"),
-        [
-            (np.array(PAIRS), ["x"], "a 2-column array holds paths: pass a list of tuples for edges"),
-            (
-                list(PAIRS),
-                ["u/x"],
-                r"pairs hold edges \(parent, child\): pass strings a/b or a 2-column array",
-            ),
-            (
-                list(PAIRS),
-                [("u", "z")],
-                "beside labels that are rows of parts, pairs hold paths: pass a mapping",
-            ),
-            (["u/x", "u/y"], ["x"], None),
-            (np.array([["u", "x", ""]]), ["x"], None),
-        ],
-    )
+    @pytest.mark.parametrize(("taxonomy", "labels", "hint"), [
+        (np.array(PAIRS), ["x"], "a 2-column array holds paths: pass a list of tuples for edges"),
+        (list(PAIRS), ["u/x"], r"pairs hold edges \(parent, child\): pass strings a/b or a 2-column array"),
+        (list(PAIRS), [("u", "z")], "beside labels that are rows of parts, pairs hold paths: pass a mapping"),
+        (["u/x", "u/y"], ["x"], None),
+        (np.array([["u", "x", ""]]), ["x"], None),
+    ])  # fmt: skip
     def test_pairs_may_have_been_meant_otherwise(self, taxonomy, labels, hint):
         known = PathLabels.of(labels)
         tree = open_taxonomy(taxonomy, known)
@@ -195,16 +184,13 @@ class TestNodesOfLabels:
 
 
 class TestExtension:
-    @pytest.mark.parametrize(
-        ("labels", "others"),
-        [
-            (["b/x", "a", "b/c"], ["b/d/e", "a", "f", "b/d/e"]),
-            (TUPLES, [("Sports", "Golf"), *TUPLES[:2]]),
-            (["a", "b"], ["c", "a"]),
-            (["a", "b"], ["c/d", "a"]),
-            ([3, 1], np.array([2, 1])),
-        ],
-    )
+    @pytest.mark.parametrize(("labels", "others"), [
+        (["b/x", "a", "b/c"], ["b/d/e", "a", "f", "b/d/e"]),
+        (TUPLES, [("Sports", "Golf"), *TUPLES[:2]]),
+        (["a", "b"], ["c", "a"]),
+        (["a", "b"], ["c/d", "a"]),
+        ([3, 1], np.array([2, 1])),
+    ])  # fmt: skip
     def test_is_the_tree_of_all_labels(self, labels, others):
         tree = extend_taxonomy(open_taxonomy(None, labels), others)
         assert parents_by_name(tree) == parents_by_name(open_taxonomy(None, [*labels, *others]))
@@ -228,17 +214,14 @@ class TestWithoutTaxonomy:
     def test_rows_are_paths(self):
         assert open_taxonomy(None, TUPLES).names == NODES
 
-    @pytest.mark.parametrize(
-        ("labels", "names"),
-        [
-            (["b", "a", "b"], ("a", "b")),
-            (np.array([3, 1, 3], np.int16), (1, 3)),
-            (np.array([1.5, -2.0]), (-2.0, 1.5)),
-            ([True, False], (False, True)),
-            (np.array([[2], [1]]), (1, 2)),
-            ([7], (7,)),
-        ],
-    )
+    @pytest.mark.parametrize(("labels", "names"), [
+        (["b", "a", "b"], ("a", "b")),
+        (np.array([3, 1, 3], np.int16), (1, 3)),
+        (np.array([1.5, -2.0]), (-2.0, 1.5)),
+        ([True, False], (False, True)),
+        (np.array([[2], [1]]), (1, 2)),
+        ([7], (7,)),
+    ])  # fmt: skip
     def test_else_a_star(self, labels, names):
         tree = open_taxonomy(None, labels)
         assert tree.names == names
@@ -256,10 +239,9 @@ class TestPathLabels:
             assert labels.names is y or np.shares_memory(labels.names, y)
             assert labels.form is None
 
-    @pytest.mark.parametrize(
-        ("y", "kind"),
-        [(["a", "bc"], "U"), ([1, 2], "i"), ([1.5, 2], "f"), ([True], "b"), (("a", 1), "O"), ([None], "O")],
-    )
+    @pytest.mark.parametrize(("y", "kind"), [
+        (["a", "bc"], "U"), ([1, 2], "i"), ([1.5, 2], "f"), ([True], "b"), (("a", 1), "O"), ([None], "O"),
+    ])  # fmt: skip
     def test_lists_of_names(self, y, kind):
         labels = PathLabels.of(y)
         assert labels.names.dtype.kind == kind
@@ -316,48 +298,27 @@ class TestPathLabels:
         back = RowForm(max([1, *map(len, rows)]) + 1).rows(labels.names, " > ")
         assert [[part for part in row if part] for row in back.tolist()] == [["top", *row] for row in rows]
 
-    @pytest.mark.parametrize(
-        ("y", "message"),
-        [
-            ("abc", "^expected labels .* got 'abc' of type str$"),
-            (5, "got 5 of type int$"),
-            (None, "got None$"),
-            ({"a": "b"}, "of type dict$"),
-            (np.array(3), r"got shape \(\)$"),
-            (
-                np.zeros((2, 2, 2)),
-                r"^expected labels of shape \(n,\) or \(n, levels\), got shape \(2, 2, 2\)$",
-            ),
-            (
-                [("a", "b"), "c"],
-                "^item 1: expected a tuple or list of the parts of a path, got 'c' of type str$",
-            ),
-            (
-                np.array([["a", "b"], ["", "b"]]),
-                r"^item 1: expected missing levels only at the end .*\('', 'b'\)$",
-            ),
-            (
-                [("a", "b"), ("a", None, "b")],
-                r"^item 1: .* only at the end of a path, got \('a', None, 'b'\)$",
-            ),
-            ([("a", "b"), ("a", " ", "b")], "^item 1: .* only at the end"),
-            ([("a", "b"), ()], r"^item 1: expected at least one part of a path, got \(\)$"),
-            ([("a",), ()], "^item 1: expected at least one part"),
-            (
-                np.array([["a", "b"], ["", ""]]),
-                r"^item 1: expected at least one part of a path, got \('', ''\)$",
-            ),
-            (np.empty((2, 0)), "^item 0: expected at least one part"),
-            ([("a", "b/c")], "^item 0: the part 'b/c' holds the separator '/'; choose another separator$"),
-            (
-                [("a", 1.5)],
-                "^item 0: expected strings or whole numbers as parts of a path, got 1.5 of type float$",
-            ),
-            ([("a", True)], "^item 0: .* got True of type bool$"),
-            ([("a", float("inf"))], "^item 0: .* got inf"),
-            ([("a", "b"), ("a", ["b"])], r"^item 1: .* got \['b'\] of type list$"),
-        ],
-    )
+    @pytest.mark.parametrize(("y", "message"), [
+        ("abc", "^expected labels .* got 'abc' of type str$"),
+        (5, "got 5 of type int$"),
+        (None, "got None$"),
+        ({"a": "b"}, "of type dict$"),
+        (np.array(3), r"got shape \(\)$"),
+        (np.zeros((2, 2, 2)), r"^expected labels of shape \(n,\) or \(n, levels\), got shape \(2, 2, 2\)$"),
+        ([("a", "b"), "c"], "^item 1: expected a tuple or list of the parts of a path, got 'c' of type str$"),
+        (np.array([["a", "b"], ["", "b"]]), r"^item 1: expected missing levels only at the end .*\('', 'b'\)$"),
+        ([("a", "b"), ("a", None, "b")], r"^item 1: .* only at the end of a path, got \('a', None, 'b'\)$"),
+        ([("a", "b"), ("a", " ", "b")], "^item 1: .* only at the end"),
+        ([("a", "b"), ()], r"^item 1: expected at least one part of a path, got \(\)$"),
+        ([("a",), ()], "^item 1: expected at least one part"),
+        (np.array([["a", "b"], ["", ""]]), r"^item 1: expected at least one part of a path, got \('', ''\)$"),
+        (np.empty((2, 0)), "^item 0: expected at least one part"),
+        ([("a", "b/c")], "^item 0: the part 'b/c' holds the separator '/'; choose another separator$"),
+        ([("a", 1.5)], "^item 0: expected strings or whole numbers as parts of a path, got 1.5 of type float$"),
+        ([("a", True)], "^item 0: .* got True of type bool$"),
+        ([("a", float("inf"))], "^item 0: .* got inf"),
+        ([("a", "b"), ("a", ["b"])], r"^item 1: .* got \['b'\] of type list$"),
+    ])  # fmt: skip
     def test_bad_labels(self, y, message):
         with pytest.raises(InputError, match=message):
             PathLabels.of(y)
@@ -366,70 +327,55 @@ class TestPathLabels:
 # ---- what is refused
 
 
-@pytest.mark.parametrize(
-    ("taxonomy", "message"),
-    [
-        (5, "^expected a networkx.DiGraph, .* or None; got 5 of type int$"),
-        (b"a/b", "got b'a/b' of type bytes$"),
-        ("a/b/c", "^expected a networkx.DiGraph, .* or None; there is no file 'a/b/c'$"),
-        (Path("gone.txt"), "there is no file 'gone.txt'$"),
-        (Path("."), r"None; '\.' is a folder$"),
-        ([], "at least one node"),
-        ({}, "at least one node"),
-        (np.empty((0, 3)), "at least one node"),
-        (np.zeros((2, 2, 2)), r"shape \(n,\) or \(n, levels\), got shape \(2, 2, 2\)$"),
-        (nx.Graph([(1, 2)]), "got an undirected graph$"),
-        (nx.DiGraph([(1, 2), (2, 1)]), "a cycle: 1 -> 2 -> 1$"),
-        ({"a": "b", "b": "a"}, "a cycle: 'b' -> 'a' -> 'b'$"),
-        ({"a": "a"}, "node 'a' is its own parent$"),
-        ({"a": ["b", "c"]}, r"mapping child -> parent, got \['b', 'c'\] of type list for 'a'; children of"),
-        ({("a", "b"): "a"}, r"node names, got \('a', 'b'\) of type tuple"),
-        ({None: "a"}, "node names, got None$"),
-        ([("a", "c"), ("b", "c")], "^node 'c' has two parents: 'a' and 'b'; expected one$"),
-        ([("a", "b"), (None, "c")], r"^row 1: expected a pair \(parent, child\), got \(None, 'c'\)$"),
-        ([("a", "b"), ("a", "")], "^row 1: expected node names with at least one visible character, got ''$"),
-        (
-            [("a", "b"), ("a", ["c"])],
-            r"^row 1: expected strings or finite numbers as node names, got \['c'\]",
-        ),
-        ([("a", 1), ("a", "1")], "also as text, but 1 of type int and '1' of type str do not$"),
-        (["a/b", "a//b"], "^path 1: expected a path without empty parts, separated by '/', got 'a//b'$"),
-        (["/a"], "^path 0: .* got '/a'$"),
-        (["a/"], "^path 0: .* got 'a/'$"),
-        (["a", ""], "^path 1: .* got ''$"),
-        (["a", 5], "^row 0: expected a tuple or list of the parts of a path, got 'a' of type str$"),
-        ([5, 6], "^row 0: .* got 5 of type int$"),
-        ([("a", "b", "c"), ("a", "", "c")], r"^row 1: .* only at the end of a path, got \('a', '', 'c'\)$"),
-        (np.array([["a", "", "c"]]), "^row 0: expected missing levels only at the end"),
-        (np.array([["a", "b"], ["", ""]]), "^row 1: expected at least one part"),
-        ([("a", "b/c", "d")], "^row 0: the part 'b/c' holds the separator '/'"),
-        (
-            [("a", "b", 1.0), ("a", "c", 2.0)],
-            r"^row 0: expected a pair \(parent, child\), without a weight, got",
-        ),
-        (
-            nx.DiGraph([("a", "b")]).edges(data=True),
-            r"^row 0: expected a pair .*'b', \{\}\); pass the graph itself",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("taxonomy", "message"), [
+    (5, "^expected a networkx.DiGraph, .* or None; got 5 of type int$"),
+    (b"a/b", "got b'a/b' of type bytes$"),
+    ("a/b/c", "^expected a networkx.DiGraph, .* or None; there is no file 'a/b/c'$"),
+    (Path("gone.txt"), "there is no file 'gone.txt'$"),
+    (Path("."), r"None; '\.' is a folder$"),
+    ([], "at least one node"),
+    ({}, "at least one node"),
+    (np.empty((0, 3)), "at least one node"),
+    (np.zeros((2, 2, 2)), r"shape \(n,\) or \(n, levels\), got shape \(2, 2, 2\)$"),
+    (nx.Graph([(1, 2)]), "got an undirected graph$"),
+    (nx.DiGraph([(1, 2), (2, 1)]), "a cycle: 1 -> 2 -> 1$"),
+    ({"a": "b", "b": "a"}, "a cycle: 'b' -> 'a' -> 'b'$"),
+    ({"a": "a"}, "node 'a' is its own parent$"),
+    ({"a": ["b", "c"]}, r"mapping child -> parent, got \['b', 'c'\] of type list for 'a'; children of"),
+    ({("a", "b"): "a"}, r"node names, got \('a', 'b'\) of type tuple"),
+    ({None: "a"}, "node names, got None$"),
+    ([("a", "c"), ("b", "c")], "^node 'c' has two parents: 'a' and 'b'; expected one$"),
+    ([("a", "b"), (None, "c")], r"^row 1: expected a pair \(parent, child\), got \(None, 'c'\)$"),
+    ([("a", "b"), ("a", "")], "^row 1: expected node names with at least one visible character, got ''$"),
+    ([("a", "b"), ("a", ["c"])], r"^row 1: expected strings or finite numbers as node names, got \['c'\]"),
+    ([("a", 1), ("a", "1")], "also as text, but 1 of type int and '1' of type str do not$"),
+    (["a/b", "a//b"], "^path 1: expected a path without empty parts, separated by '/', got 'a//b'$"),
+    (["/a"], "^path 0: .* got '/a'$"),
+    (["a/"], "^path 0: .* got 'a/'$"),
+    (["a", ""], "^path 1: .* got ''$"),
+    (["a", 5], "^row 0: expected a tuple or list of the parts of a path, got 'a' of type str$"),
+    ([5, 6], "^row 0: .* got 5 of type int$"),
+    ([("a", "b", "c"), ("a", "", "c")], r"^row 1: .* only at the end of a path, got \('a', '', 'c'\)$"),
+    (np.array([["a", "", "c"]]), "^row 0: expected missing levels only at the end"),
+    (np.array([["a", "b"], ["", ""]]), "^row 1: expected at least one part"),
+    ([("a", "b/c", "d")], "^row 0: the part 'b/c' holds the separator '/'"),
+    ([("a", "b", 1.0), ("a", "c", 2.0)], r"^row 0: expected a pair \(parent, child\), without a weight, got"),
+    (nx.DiGraph([("a", "b")]).edges(data=True), r"^row 0: expected a pair .*'b', \{\}\); pass the graph itself"),
+])  # fmt: skip
 def test_bad_taxonomies(taxonomy, message):
     with pytest.raises(InputError, match=message):
         open_taxonomy(taxonomy, ["a"])
 
 
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        (None, "^expected a taxonomy, or labels to infer it from, got no labels$"),
-        ([], "got no labels$"),
-        (["x", "a/b", "a//b"], "^item 2: expected a path without empty parts, separated by '/', got 'a//b'$"),
-        (["a", 1], "^expected labels of one kind, all strings or all numbers, got a mixture$"),
-        ([None, None], "node names, got None$"),
-        (np.array([1.0, np.nan]), "node names, got nan"),
-        (["a", ""], "at least one visible character, got ''$"),
-    ],
-)
+@pytest.mark.parametrize(("labels", "message"), [
+    (None, "^expected a taxonomy, or labels to infer it from, got no labels$"),
+    ([], "got no labels$"),
+    (["x", "a/b", "a//b"], "^item 2: expected a path without empty parts, separated by '/', got 'a//b'$"),
+    (["a", 1], "^expected labels of one kind, all strings or all numbers, got a mixture$"),
+    ([None, None], "node names, got None$"),
+    (np.array([1.0, np.nan]), "node names, got nan"),
+    (["a", ""], "at least one visible character, got ''$"),
+])  # fmt: skip
 def test_labels_that_give_no_taxonomy(labels, message):
     with pytest.raises(InputError, match=message):
         open_taxonomy(None, labels)
@@ -442,20 +388,17 @@ def test_bad_separators(separator):
             call()
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (b"", ": expected a taxonomy of at least one node, got none"),
-        (b"# nothing\n\n", ": expected a taxonomy of at least one node, got none"),
-        (b"a/b\n#\na//b\n", ", line 3: expected a path without empty parts, separated by '/', got 'a//b'"),
-        (b"a b\n\nc b\n", ", line 3: node 'b' has the parent 'c', but 'a' in line 1; expected one"),
-        (b"a b\nb b\n", ", line 2: node 'b' is its own parent"),
-        (b"a a\n", ", line 1: node 'a' is its own parent"),
-        (b"1 2 3\n3 1\n", ": the taxonomy has a cycle: '1' -> '2' -> '3' -> '1'"),
-        (b"a b\n\xff c\n", ", line 2: not UTF-8 text"),
-        (b"\x1f\x8bbroken", ": the gzip file is "),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    (b"", ": expected a taxonomy of at least one node, got none"),
+    (b"# nothing\n\n", ": expected a taxonomy of at least one node, got none"),
+    (b"a/b\n#\na//b\n", ", line 3: expected a path without empty parts, separated by '/', got 'a//b'"),
+    (b"a b\n\nc b\n", ", line 3: node 'b' has the parent 'c', but 'a' in line 1; expected one"),
+    (b"a b\nb b\n", ", line 2: node 'b' is its own parent"),
+    (b"a a\n", ", line 1: node 'a' is its own parent"),
+    (b"1 2 3\n3 1\n", ": the taxonomy has a cycle: '1' -> '2' -> '3' -> '1'"),
+    (b"a b\n\xff c\n", ", line 2: not UTF-8 text"),
+    (b"\x1f\x8bbroken", ": the gzip file is "),
+])  # fmt: skip
 def test_bad_files(tmp_path, text, message):
     file = tmp_path / "tree.txt"
     file.write_bytes(text)

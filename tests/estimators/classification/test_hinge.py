@@ -120,13 +120,10 @@ def test_only_the_hinge_learns_in_one_pass_and_goes_on_after_a_fit(digits):
     assert not hasattr(MulticlassClassifier(tol=0.5).fit(X, y), "partial_fit")
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"solver": "l-bfgs"}, r"penalty='l2' expected one of \['auto', 'dual', 'fbpd'\]"),
-        ({"l2": 0.0}, "l2 > 0"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"solver": "l-bfgs"}, r"penalty='l2' expected one of \['auto', 'dual', 'fbpd'\]"),
+    ({"l2": 0.0}, "l2 > 0"),
+])  # fmt: skip
 def test_what_a_loss_without_curvature_cannot_have(digits, settings, message):
     with pytest.raises(InputError, match=message):
         hinge(**settings).fit(digits[0], digits[1])

@@ -61,14 +61,11 @@ def test_rows_and_files_keep_it(irises, tmp_path):
     np.testing.assert_array_equal(clone(kept).fit(*irises).coef_.toarray(), found.coef_.toarray())
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"margin": 1.0, "loss": "hinge"}, "margin: with loss='hinge' it is 1; expected 0, got 1.0"),
-        ({"margin": -1.0}, "margin: expected a finite number >= 0, got -1.0"),
-        ({"margin": 1.0, "solver": "fobos"}, "offset"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"margin": 1.0, "loss": "hinge"}, "margin: with loss='hinge' it is 1; expected 0, got 1.0"),
+    ({"margin": -1.0}, "margin: expected a finite number >= 0, got -1.0"),
+    ({"margin": 1.0, "solver": "fobos"}, "offset"),
+])  # fmt: skip
 def test_margins_that_cannot_be(irises, settings, message):
     with pytest.raises(InputError, match=message):
         MulticlassClassifier(**{"loss": "logistic", "group_l1": 1.0} | settings).fit(*irises)

@@ -299,15 +299,11 @@ class TestMessages:
         with pytest.raises(ValueError, match=message):
             MultilabelRanker().fit(X, y)
 
-    @pytest.mark.parametrize(
-        ("settings", "message"),
-        [
-            ({"threshold": "global"}, r"^threshold: expected one of \['item', 'label'\], got 'global'$"),
-            ({"class_weight": {9: 2.0}}, r"^class_weight: no item has the label 9"),
-            ({"l1": 1.0}, r"^l1: the penalty 'l1/l2' has none"),
-        ],
-        ids=str,
-    )
+    @pytest.mark.parametrize(("settings", "message"), [
+        ({"threshold": "global"}, r"^threshold: expected one of \['item', 'label'\], got 'global'$"),
+        ({"class_weight": {9: 2.0}}, r"^class_weight: no item has the label 9"),
+        ({"l1": 1.0}, r"^l1: the penalty 'l1/l2' has none"),
+    ], ids=str)  # fmt: skip
     def test_parameters(self, settings, message):
         with pytest.raises(InputError, match=message):
             MultilabelRanker(**settings).fit(X, TABLE)

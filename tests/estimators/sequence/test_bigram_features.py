@@ -69,11 +69,9 @@ def test_loss_and_gradient_against_enumeration():
     np.testing.assert_allclose(problem.gradient(w), finite_differences(problem.loss, w), atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("solver", "l1", "l2"),
-    [(ProxQN(), 0.3, 0.0), (FISTA(), 0.2, 0.1), (LBFGS(), 0.0, 0.3)],
-    ids=["prox-qn", "fista", "l-bfgs"],
-)
+@pytest.mark.parametrize(("solver", "l1", "l2"), [
+    (ProxQN(), 0.3, 0.0), (FISTA(), 0.2, 0.1), (LBFGS(), 0.0, 0.3),
+], ids=["prox-qn", "fista", "l-bfgs"])  # fmt: skip
 def test_the_optimum_is_that_of_another_library(solver, l1, l2):
     problem, objective = small(seed=1)
     found = minimize(objective, ElasticNet(l1, l2), solver, tol=1e-5)

@@ -23,32 +23,27 @@ from crfqn.result import Status
 
 
 class TestMessages:
-    @pytest.mark.parametrize(
-        ("settings", "message"),
-        [
-            ({"l1": -1}, r"^l1: expected 'auto' or a finite number >= 0, got -1$"),
-            ({"l1": np.nan}, r"^l1: expected 'auto' or a finite number >= 0, got nan$"),
-            ({"l1": "1"}, r"^l1: expected 'auto' or a finite number >= 0, got '1'$"),
-            ({"l1": None}, r"^l1: expected 'auto' or a finite number >= 0, got None$"),
-            ({"l1": True}, r"^l1: expected 'auto' or a finite number >= 0, got True$"),
-            ({"l2": -0.5}, r"^l2: expected 'auto' or a finite number >= 0, got -0.5$"),
-            ({"l2": np.inf}, r"^l2: expected 'auto' or a finite number >= 0, got inf$"),
-            ({"tol": -1e-3}, r"^tol: expected 'auto' or a finite number >= 0, got -0.001$"),
-            ({"max_iter": 0}, r"^max_iter: expected an integer >= 1, got 0$"),
-            ({"max_iter": 2.5}, r"^max_iter: expected an integer >= 1, got 2.5$"),
-            ({"max_seconds": 0}, r"^max_seconds: expected None or a number > 0, got 0$"),
-            ({"max_seconds": "1"}, r"^max_seconds: expected None or a number > 0, got '1'$"),
-            (
-                {"solver": "lbfgs"},
-                r"^solver: expected one of \[.*'l-bfgs'.* 'prox-qn', .*\] or a solver object, got 'lbfgs'$",
-            ),
-            ({"solver": None}, r"^solver: expected one of .*, got None$"),
-            ({"n_threads": 0}, r"^n_threads: expected None or an integer >= 1, got 0$"),
-            ({"n_threads": 1.0}, r"^n_threads: expected None or an integer >= 1, got 1.0$"),
-            ({"n_threads": True}, r"^n_threads: expected None or an integer >= 1, got True$"),
-            ({"callback": 3}, r"^callback: expected None or a callable, got 3$"),
-        ],
-    )
+    @pytest.mark.parametrize(("settings", "message"), [
+        ({"l1": -1}, r"^l1: expected 'auto' or a finite number >= 0, got -1$"),
+        ({"l1": np.nan}, r"^l1: expected 'auto' or a finite number >= 0, got nan$"),
+        ({"l1": "1"}, r"^l1: expected 'auto' or a finite number >= 0, got '1'$"),
+        ({"l1": None}, r"^l1: expected 'auto' or a finite number >= 0, got None$"),
+        ({"l1": True}, r"^l1: expected 'auto' or a finite number >= 0, got True$"),
+        ({"l2": -0.5}, r"^l2: expected 'auto' or a finite number >= 0, got -0.5$"),
+        ({"l2": np.inf}, r"^l2: expected 'auto' or a finite number >= 0, got inf$"),
+        ({"tol": -1e-3}, r"^tol: expected 'auto' or a finite number >= 0, got -0.001$"),
+        ({"max_iter": 0}, r"^max_iter: expected an integer >= 1, got 0$"),
+        ({"max_iter": 2.5}, r"^max_iter: expected an integer >= 1, got 2.5$"),
+        ({"max_seconds": 0}, r"^max_seconds: expected None or a number > 0, got 0$"),
+        ({"max_seconds": "1"}, r"^max_seconds: expected None or a number > 0, got '1'$"),
+        ({"solver": "lbfgs"},
+         r"^solver: expected one of \[.*'l-bfgs'.* 'prox-qn', .*\] or a solver object, got 'lbfgs'$"),
+        ({"solver": None}, r"^solver: expected one of .*, got None$"),
+        ({"n_threads": 0}, r"^n_threads: expected None or an integer >= 1, got 0$"),
+        ({"n_threads": 1.0}, r"^n_threads: expected None or an integer >= 1, got 1.0$"),
+        ({"n_threads": True}, r"^n_threads: expected None or an integer >= 1, got True$"),
+        ({"callback": 3}, r"^callback: expected None or a callable, got 3$"),
+    ])  # fmt: skip
     def test_parameters(self, settings, message):
         model = ChainCRF(**settings)
         with pytest.raises(InputError, match=message):
@@ -174,15 +169,12 @@ class TestEnds:
         )
         assert "within the tolerance" in replace(result, tol=np.nan).message  # of older files
 
-    @pytest.mark.parametrize(
-        ("settings", "tol"),
-        [
-            ({}, 0.03),
-            ({"stop": "certificate"}, 1e-3),
-            ({"tol": 0.2}, 0.2),
-            ({"tol": 0.2, "stop": "certificate"}, 0.2),
-        ],
-    )
+    @pytest.mark.parametrize(("settings", "tol"), [
+        ({}, 0.03),
+        ({"stop": "certificate"}, 1e-3),
+        ({"tol": 0.2}, 0.2),
+        ({"tol": 0.2, "stop": "certificate"}, 0.2),
+    ])  # fmt: skip
     def test_who_asks_for_a_proof_asks_for_more(self, settings, tol):
         model = fitted(l1=0.1, **settings)
         assert model.tol_ == model.result_.tol == tol

@@ -99,21 +99,18 @@ def test_transitions_by_name():
         Transitions(end=["A", "Z"]).rules(np.array(["A"]), np.zeros(1, np.int32), np.array([0, 1]))
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        (lambda: Transitions(allowed="AB"), "allowed: expected pairs"),
-        (lambda: Transitions(forbidden=[("A",)]), "forbidden: expected pairs of labels, got"),
-        (lambda: Transitions(start="A"), "start: expected a collection of labels"),
-        (lambda: Transitions(scheme="IOBX"), "scheme: expected one of IOB1"),
-        (lambda: Transitions(seen=1), "seen: expected True or False"),
-        (lambda: Transitions.from_json({"x": 1}), "constraints: expected a table"),
-        (lambda: ChainCRF(constraints=[("A", "B")]).fit([[["a"]]], [["A"]]), "expected a crfqn.Transitions"),
-        (lambda: ChainCRF(scheme=3).fit([[["a"]]], [["A"]]), "scheme: expected one of"),
-        (lambda: ChainCRF(constrain="training").fit([[["a"]]], [["A"]]), "constrain: expected one of"),
-        (lambda: ChainCRF(on_violation="skip").fit([[["a"]]], [["A"]]), "on_violation: expected one of"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "message"), [
+    (lambda: Transitions(allowed="AB"), "allowed: expected pairs"),
+    (lambda: Transitions(forbidden=[("A",)]), "forbidden: expected pairs of labels, got"),
+    (lambda: Transitions(start="A"), "start: expected a collection of labels"),
+    (lambda: Transitions(scheme="IOBX"), "scheme: expected one of IOB1"),
+    (lambda: Transitions(seen=1), "seen: expected True or False"),
+    (lambda: Transitions.from_json({"x": 1}), "constraints: expected a table"),
+    (lambda: ChainCRF(constraints=[("A", "B")]).fit([[["a"]]], [["A"]]), "expected a crfqn.Transitions"),
+    (lambda: ChainCRF(scheme=3).fit([[["a"]]], [["A"]]), "scheme: expected one of"),
+    (lambda: ChainCRF(constrain="training").fit([[["a"]]], [["A"]]), "constrain: expected one of"),
+    (lambda: ChainCRF(on_violation="skip").fit([[["a"]]], [["A"]]), "on_violation: expected one of"),
+])  # fmt: skip
 def test_rules_that_make_no_sense(wrong, message):
     with pytest.raises(InputError, match=message):
         wrong()
@@ -251,16 +248,13 @@ def test_training_on_partly_known_labels(data):
         ChainCRF(scheme="IOB2").fit([[["a"], ["b"]], [["a"]]], [[{"O", "B-Y"}, {"I-X", "I-Z"}], ["B-X"]])
 
 
-@pytest.mark.parametrize(
-    ("y", "message"),
-    [
-        ([[None, None]], "at least one known label"),
-        ([[None, set()]], "item 0, position 1: expected at least one label in a set"),
-        ([[None, {1, "A"}]], "labels of one kind"),
-        ([[{"A"}, [1]]], "item 0, position 1: expected a string or number"),
-        ([[{"A"}, float("nan")]], "item 0, position 1: expected a string or number"),
-    ],
-)
+@pytest.mark.parametrize(("y", "message"), [
+    ([[None, None]], "at least one known label"),
+    ([[None, set()]], "item 0, position 1: expected at least one label in a set"),
+    ([[None, {1, "A"}]], "labels of one kind"),
+    ([[{"A"}, [1]]], "item 0, position 1: expected a string or number"),
+    ([[{"A"}, float("nan")]], "item 0, position 1: expected a string or number"),
+])  # fmt: skip
 def test_partial_labels_that_make_no_sense(y, message):
     with pytest.raises(InputError, match=message):
         ChainCRF().fit([[["a"], ["b"]]], y)

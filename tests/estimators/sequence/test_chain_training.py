@@ -56,10 +56,9 @@ class TestFit:
         assert (edges[[0, 1, 2], [1, 2, 0]] > 0).all()
         assert edges.max() == edges[[0, 1, 2], [1, 2, 0]].max()
 
-    @pytest.mark.parametrize(
-        "kind",
-        ["sequences of csr", "sequences of coo", "arrays", "tuple of arrays", "csr", "csc", "object array"],
-    )
+    @pytest.mark.parametrize("kind", [
+        "sequences of csr", "sequences of coo", "arrays", "tuple of arrays", "csr", "csc", "object array",
+    ])  # fmt: skip
     def test_matrices_of_all_kinds(self, model, kind):
         items, offsets = PROBLEM.items, PROBLEM.offsets
         ragged = np.empty(len(items), object)
@@ -115,10 +114,9 @@ class TestFit:
         }[kind]
         assert_same_model(model, ChainCRF(l1=0.5).fit(PROBLEM.sequences, y))
 
-    @pytest.mark.parametrize(
-        ("classes", "kind"),
-        [(["B", "I", "O"], "U"), ([-5, 0, 7], "i"), ([0.5, 1.5, 2.5], "f"), ([False, True], "b")],
-    )
+    @pytest.mark.parametrize(("classes", "kind"), [
+        (["B", "I", "O"], "U"), ([-5, 0, 7], "i"), ([0.5, 1.5, 2.5], "f"), ([False, True], "b"),
+    ])  # fmt: skip
     def test_classes_keep_their_kind(self, classes, kind):
         problem = make_problem(11, n_items=20, n_states=len(classes))
         y = [[classes[k] for k in labels] for labels in problem.labels]

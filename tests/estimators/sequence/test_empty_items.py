@@ -231,17 +231,13 @@ def featureless(lengths):
 
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
-@pytest.mark.parametrize(
-    "form",
-    [
-        lambda lengths: featureless(lengths),
-        lambda lengths: [[[] for _ in range(n)] for n in lengths],
-        lambda lengths: [np.ones((n, 0)) for n in lengths],
-        lambda lengths: Sequences(np.ones((sum(lengths), 0)), np.cumsum([0, *lengths])),
-        lambda lengths: Sequences(sp.csr_array((sum(lengths), 0)), np.cumsum([0, *lengths])),
-    ],
-    ids=["dicts", "strings", "arrays", "dense", "sparse"],
-)
+@pytest.mark.parametrize("form", [
+    lambda lengths: featureless(lengths),
+    lambda lengths: [[[] for _ in range(n)] for n in lengths],
+    lambda lengths: [np.ones((n, 0)) for n in lengths],
+    lambda lengths: Sequences(np.ones((sum(lengths), 0)), np.cumsum([0, *lengths])),
+    lambda lengths: Sequences(sp.csr_array((sum(lengths), 0)), np.cumsum([0, *lengths])),
+], ids=["dicts", "strings", "arrays", "dense", "sparse"])  # fmt: skip
 def test_transitions_alone(form, settings, tmp_path):
     model = ChainCRF(**settings).fit(form(LENGTHS), Y)
     assert model.n_features_in_ == 0

@@ -197,24 +197,12 @@ class TestNestedValues:
         found, _ = encode_sequences([[{"f": ["x", "x"]}]])
         assert found.matrix.toarray().tolist() == [[2.0]]
 
-    @pytest.mark.parametrize(
-        ("value", "message"),
-        [
-            (
-                [1],
-                "item 0, position 0: feature 'f': expected a list of strings, but it contains 1 of type int",
-            ),
-            (
-                {"a": None},
-                "feature 'f': feature 'a': expected a number, boolean, string, list or dict, got None",
-            ),
-            ({1: 1.0}, "feature 'f': expected feature names that are strings, got 1 of type int"),
-            (
-                {"a": float("inf")},
-                r"feature 'f': feature 'a': expected a finite number of at most 1e\+12 in size, got inf",
-            ),
-        ],
-    )
+    @pytest.mark.parametrize(("value", "message"), [
+        ([1], "item 0, position 0: feature 'f': expected a list of strings, but it contains 1 of type int"),
+        ({"a": None}, "feature 'f': feature 'a': expected a number, boolean, string, list or dict, got None"),
+        ({1: 1.0}, "feature 'f': expected feature names that are strings, got 1 of type int"),
+        ({"a": float("inf")}, r"feature 'f': feature 'a': expected a finite number of at most 1e\+12 in size, got inf"),
+    ])  # fmt: skip
     def test_bad_values(self, value, message):
         with pytest.raises(InputError, match=message):
             encode_sequences([[{"f": value}]])

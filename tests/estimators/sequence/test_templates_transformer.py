@@ -49,14 +49,11 @@ def test_a_pipeline_learns_from_columns(model):
     assert model[1].vocabulary_ is model[0].vocabulary_
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        lambda items: TokenColumns.from_items(items),
-        lambda items: [[{"0": w, "1": p} for w, p in item] for item in items],
-        lambda items: [[[w, p] for w, p in item] for item in items],
-    ],
-)
+@pytest.mark.parametrize("form", [
+    lambda items: TokenColumns.from_items(items),
+    lambda items: [[{"0": w, "1": p} for w, p in item] for item in items],
+    lambda items: [[[w, p] for w, p in item] for item in items],
+])  # fmt: skip
 def test_forms_of_columns(model, form):
     assert lists(model.predict(form(NEW))) == lists(model.predict(NEW))
 
@@ -109,15 +106,12 @@ def test_functions(tmp_path):
     assert hashed.sum(axis=1).tolist() == [1, 0, 0, 1]
 
 
-@pytest.mark.parametrize(
-    ("functions", "message"),
-    [
-        ([lambda token: "text"], "expected a list of texts, got 'text'"),
-        ([lambda token: [1]], "expected texts, got 1"),
-        ([3], "functions: expected functions"),
-        ([caps, caps], "'caps=' and 'caps=' could have one name"),
-    ],
-)
+@pytest.mark.parametrize(("functions", "message"), [
+    ([lambda token: "text"], "expected a list of texts, got 'text'"),
+    ([lambda token: [1]], "expected texts, got 1"),
+    ([3], "functions: expected functions"),
+    ([caps, caps], "'caps=' and 'caps=' could have one name"),
+])  # fmt: skip
 def test_wrong_functions(functions, message):
     with pytest.raises(InputError, match=message):
         Templates(PATTERNS, functions=functions).fit(X)
@@ -146,33 +140,27 @@ def test_a_pattern_file(tmp_path):
     assert Templates(tmp_path / "template").fit(X).n_features_ == Templates(PATTERNS).fit(X).n_features_
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"patterns": "U0:%x[0,0]\nV"}, "line 2: expected a pattern that begins with U or B"),
-        ({"patterns": 3}, "patterns: expected the name or the text of a pattern file, got 3"),
-        ({"windows": "w[0]"}, "a column 'w'; there are: 0, 1"),
-        ({"shapes": "w"}, "shapes: expected columns out of 0, 1"),
-        ({"words": "w"}, "words: expected columns out of 0, 1"),
-        ({"patterns": "U\n", "min_count": 0}, "min_count: expected a whole number"),
-        ({"patterns": "U\n", "n_hashed": 2.0}, "n_hashed: expected a whole number"),
-        ({"patterns": "U\n", "n_hashed": 8, "min_count": 2}, "give one of min_count and n_hashed"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"patterns": "U0:%x[0,0]\nV"}, "line 2: expected a pattern that begins with U or B"),
+    ({"patterns": 3}, "patterns: expected the name or the text of a pattern file, got 3"),
+    ({"windows": "w[0]"}, "a column 'w'; there are: 0, 1"),
+    ({"shapes": "w"}, "shapes: expected columns out of 0, 1"),
+    ({"words": "w"}, "words: expected columns out of 0, 1"),
+    ({"patterns": "U\n", "min_count": 0}, "min_count: expected a whole number"),
+    ({"patterns": "U\n", "n_hashed": 2.0}, "n_hashed: expected a whole number"),
+    ({"patterns": "U\n", "n_hashed": 8, "min_count": 2}, "give one of min_count and n_hashed"),
+])  # fmt: skip
 def test_wrong_settings(settings, message):
     with pytest.raises(InputError, match=message):
         Templates(**settings).fit(X)
 
 
-@pytest.mark.parametrize(
-    ("items", "message"),
-    [
-        ("text", "expected a list of items with columns of texts"),
-        ([["a", 3]], "item 0, position 1: expected a text in the column '0', got 3"),
-        ([[("a", "b"), ("c",)]], "item 0, position 1: expected a list of 2 texts"),
-        ([3], "item 0: expected a list of positions"),
-    ],
-)
+@pytest.mark.parametrize(("items", "message"), [
+    ("text", "expected a list of items with columns of texts"),
+    ([["a", 3]], "item 0, position 1: expected a text in the column '0', got 3"),
+    ([[("a", "b"), ("c",)]], "item 0, position 1: expected a list of 2 texts"),
+    ([3], "item 0: expected a list of positions"),
+])  # fmt: skip
 def test_wrong_columns(items, message):
     with pytest.raises(InputError, match=message):
         Templates("U0:%x[0,0]\n").fit(items)

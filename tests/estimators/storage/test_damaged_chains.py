@@ -45,26 +45,23 @@ class TestContentThatDoesNotFit:
         with pytest.raises(ModelFileError, match=name):
             crfqn.load(path)
 
-    @pytest.mark.parametrize(
-        ("name", "change"),
-        [
-            ("node_state", lambda a: -1 - a.astype(np.int64)),
-            ("node_state", lambda a: a.astype(np.float64)),
-            ("node_state", lambda a: a[:-1]),
-            ("node_feature", lambda a: a[None]),
-            ("edge_to", lambda a: a + 3),
-            ("edge_weight", lambda a: a * np.inf),
-            ("edge_weight", lambda a: 1e308 + 0 * a),
-            ("node_weight", lambda a: -1e101 + 0 * a),
-            ("trace", lambda a: a[:, :-1]),
-            ("trace", lambda a: np.full(a.shape, np.inf)),
-            ("trace", lambda a: a - 2.0**60),
-            ("classes", lambda a: 0 * a),
-            ("classes", lambda a: a * np.nan),
-            ("classes", lambda a: a[:-1]),
-            ("classes", lambda a: a[:, None]),
-        ],
-    )
+    @pytest.mark.parametrize(("name", "change"), [
+        ("node_state", lambda a: -1 - a.astype(np.int64)),
+        ("node_state", lambda a: a.astype(np.float64)),
+        ("node_state", lambda a: a[:-1]),
+        ("node_feature", lambda a: a[None]),
+        ("edge_to", lambda a: a + 3),
+        ("edge_weight", lambda a: a * np.inf),
+        ("edge_weight", lambda a: 1e308 + 0 * a),
+        ("node_weight", lambda a: -1e101 + 0 * a),
+        ("trace", lambda a: a[:, :-1]),
+        ("trace", lambda a: np.full(a.shape, np.inf)),
+        ("trace", lambda a: a - 2.0**60),
+        ("classes", lambda a: 0 * a),
+        ("classes", lambda a: a * np.nan),
+        ("classes", lambda a: a[:-1]),
+        ("classes", lambda a: a[:, None]),
+    ])  # fmt: skip
     def test_a_wrong_array(self, rewrite, path, name, change):
         file = read_model(path)
         rewrite(arrays={name: change(file.arrays[name])})

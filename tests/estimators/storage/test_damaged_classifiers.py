@@ -56,53 +56,37 @@ class TestContentOfClassifiersThatDoesNotFit:
         with pytest.raises(ModelFileError, match=r"model\.crfqn: "):
             crfqn.load(path)
 
-    @pytest.mark.parametrize(
-        ("name", "bad", "message"),
-        [
-            ("parents", [0, -1, 1, 1, 2, 2, 2, 2], "parents in level order"),
-            ("parents", [-1, 0, 0, 1, 1, 2, 2, 7], "parents in level order"),
-            ("parents", [-2, 0, 0, 1, 1, 2, 2, 2], "parents in level order"),
-            ("parents", [-1, 0, 0], "a parent for each of the 8 nodes"),
-            ("parents", None, "no array 'parents'"),
-            ("label_node", [3, 4, 5, 6], "label_node"),
-            ("label_node", [3, 4, 5, 6, 8], "distinct numbers of 0 ... 7"),
-            ("label_node", [-1, 4, 5, 6, 7], "distinct numbers of 0 ... 7"),
-            ("label_node", [3, 4, 5, 6, 6], "distinct numbers of 0 ... 7"),
-            ("label_node", [1, 4, 5, 6, 7], "lacks a leaf"),
-        ],
-    )
+    @pytest.mark.parametrize(("name", "bad", "message"), [
+        ("parents", [0, -1, 1, 1, 2, 2, 2, 2], "parents in level order"),
+        ("parents", [-1, 0, 0, 1, 1, 2, 2, 7], "parents in level order"),
+        ("parents", [-2, 0, 0, 1, 1, 2, 2, 2], "parents in level order"),
+        ("parents", [-1, 0, 0], "a parent for each of the 8 nodes"),
+        ("parents", None, "no array 'parents'"),
+        ("label_node", [3, 4, 5, 6], "label_node"),
+        ("label_node", [3, 4, 5, 6, 8], "distinct numbers of 0 ... 7"),
+        ("label_node", [-1, 4, 5, 6, 7], "distinct numbers of 0 ... 7"),
+        ("label_node", [3, 4, 5, 6, 6], "distinct numbers of 0 ... 7"),
+        ("label_node", [1, 4, 5, 6, 7], "lacks a leaf"),
+    ])  # fmt: skip
     def test_a_wrong_tree(self, rewrite_tree, path, name, bad, message):
         rewrite_tree(arrays={name: None if bad is None else np.array(bad, np.int32)})
         with pytest.raises(ModelFileError, match=rf"model\.crfqn: .*{message}"):
             crfqn.load(path)
 
-    @pytest.mark.parametrize(
-        ("metadata", "message"),
-        [
-            ({"nodes": ["root", 1, 2, 11, 12, 21, 22]}, "a parent for each of the 7 nodes"),
-            ({"nodes": ["root", 1, 2, 11, 12, 21, 22, 22]}, "distinct node names"),
-            ({"nodes": ["root", 1, 2, 11, 12, 21, 22, None]}, "strings or finite numbers as node names"),
-            ({"nodes": None}, "nodes"),
-            ({"nodes": 7}, "does not fit together"),
-            (
-                {"label_levels": "x"},
-                "label_levels: expected a whole number from 0 to .*, got 'x' of type str",
-            ),
-            ({"label_levels": 10**9}, "label_levels: expected a whole number from 0 to 1001, got 1000000000"),
-            (
-                {"label_levels": 4, "integer_levels": [0]},
-                "integer_levels: expected levels of integers, got .0.",
-            ),
-            (
-                {"label_levels": 4, "integer_levels": "01"},
-                "integer_levels: expected levels of integers, got '01'",
-            ),
-            ({"label_separator": ""}, "expected a separator of one or more characters"),
-            ({"n_classes": 8.0}, "n_classes: expected a whole number from 1 to .*, got 8.0"),
-            ({"has_taxonomy": None}, "has_taxonomy"),
-        ],
-        ids=str,
-    )
+    @pytest.mark.parametrize(("metadata", "message"), [
+        ({"nodes": ["root", 1, 2, 11, 12, 21, 22]}, "a parent for each of the 7 nodes"),
+        ({"nodes": ["root", 1, 2, 11, 12, 21, 22, 22]}, "distinct node names"),
+        ({"nodes": ["root", 1, 2, 11, 12, 21, 22, None]}, "strings or finite numbers as node names"),
+        ({"nodes": None}, "nodes"),
+        ({"nodes": 7}, "does not fit together"),
+        ({"label_levels": "x"}, "label_levels: expected a whole number from 0 to .*, got 'x' of type str"),
+        ({"label_levels": 10**9}, "label_levels: expected a whole number from 0 to 1001, got 1000000000"),
+        ({"label_levels": 4, "integer_levels": [0]}, "integer_levels: expected levels of integers, got .0."),
+        ({"label_levels": 4, "integer_levels": "01"}, "integer_levels: expected levels of integers, got '01'"),
+        ({"label_separator": ""}, "expected a separator of one or more characters"),
+        ({"n_classes": 8.0}, "n_classes: expected a whole number from 1 to .*, got 8.0"),
+        ({"has_taxonomy": None}, "has_taxonomy"),
+    ], ids=str)  # fmt: skip
     def test_wrong_names_of_nodes(self, rewrite_tree, path, metadata, message):
         rewrite_tree(**metadata)
         with pytest.raises(ModelFileError, match=rf"model\.crfqn: .*{message}"):

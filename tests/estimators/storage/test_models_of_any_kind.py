@@ -56,66 +56,56 @@ class TestContentThatDoesNotFit:
         with pytest.raises(ModelFileError, match=rf"model\.crfqn: the model has no array '{name}'"):
             crfqn.load(path)
 
-    @pytest.mark.parametrize(
-        ("name", "change"),
-        [
-            ("node_state", lambda a: a + 50),
-            ("node_feature", lambda a: a.astype(np.int64) + 10**12),
-            ("node_weight", lambda a: a * np.nan),
-        ],
-    )
+    @pytest.mark.parametrize(("name", "change"), [
+        ("node_state", lambda a: a + 50),
+        ("node_feature", lambda a: a.astype(np.int64) + 10**12),
+        ("node_weight", lambda a: a * np.nan),
+    ])  # fmt: skip
     def test_a_wrong_array(self, rewrite, path, name, change):
         rewrite(arrays={name: change(read_model(path).arrays[name])})
         with pytest.raises(ModelFileError, match=rf"model\.crfqn: .*{name}"):
             crfqn.load(path)
 
-    @pytest.mark.parametrize(
-        "metadata",
-        [
-            {"settings": None},
-            {"settings": {}},
-            {"settings": 5},
-            {"n_classes": 0},
-            {"n_classes": -1},
-            {"n_classes": "many"},
-            {"n_classes": 10**18},
-            {"n_features": 0},
-            {"n_features": 10**30},
-            {"n_features": float("inf")},
-            {"n_features": float("nan")},
-            {"n_features": True},
-            {"n_features": None},
-            {"result": {}},
-            {"result": {"status": "DONE"}},
-            {"extra": 3},
-            {"extra": None},
-        ],
-        ids=str,
-    )
+    @pytest.mark.parametrize("metadata", [
+        {"settings": None},
+        {"settings": {}},
+        {"settings": 5},
+        {"n_classes": 0},
+        {"n_classes": -1},
+        {"n_classes": "many"},
+        {"n_classes": 10**18},
+        {"n_features": 0},
+        {"n_features": 10**30},
+        {"n_features": float("inf")},
+        {"n_features": float("nan")},
+        {"n_features": True},
+        {"n_features": None},
+        {"result": {}},
+        {"result": {"status": "DONE"}},
+        {"extra": 3},
+        {"extra": None},
+    ], ids=str)  # fmt: skip
     def test_wrong_metadata(self, rewrite, path, metadata):
         rewrite(**metadata)
         with pytest.raises(ModelFileError, match=r"model\.crfqn: "):
             crfqn.load(path)
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "value", "message"),
-    [
-        ("chain", "tol", "much", r"expected 'auto' or a finite number >= 0, got 'much'"),
-        ("chain", "l1", "x", r"expected 'auto' or a finite number >= 0, got 'x'"),
-        ("chain", "l2", [1], r"expected 'auto' or a finite number >= 0, got \[1\]"),
-        ("chain", "max_iter", 2.5, r"expected an integer >= 1, got 2\.5"),
-        ("chain", "warm_start", 1, r"expected True or False, got 1"),
-        ("chain", "scheme", 3, r"expected .* got 3"),
-        ("chain", "stop", ["soon"], r"expected one of .*, got \['soon'\]"),
-        ("flat str", "fit_intercept", None, r"expected True or False, got None"),
-        ("flat str", "penalty", {"a": 1}, r"expected one of .*, got {'a': 1}"),
-        ("star", "class_weight", 7, r"expected None, 'balanced' or a dict .*, got 7"),
-        ("star", "separator", None, r"expected a separator of one or more characters, got None"),
-        ("path rows", "l1", True, r"expected .*'auto' or a finite number >= 0, got True"),
-        ("path rows", "max_seconds", "x", r"expected None or a number > 0, got 'x'"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "name", "value", "message"), [
+    ("chain", "tol", "much", r"expected 'auto' or a finite number >= 0, got 'much'"),
+    ("chain", "l1", "x", r"expected 'auto' or a finite number >= 0, got 'x'"),
+    ("chain", "l2", [1], r"expected 'auto' or a finite number >= 0, got \[1\]"),
+    ("chain", "max_iter", 2.5, r"expected an integer >= 1, got 2\.5"),
+    ("chain", "warm_start", 1, r"expected True or False, got 1"),
+    ("chain", "scheme", 3, r"expected .* got 3"),
+    ("chain", "stop", ["soon"], r"expected one of .*, got \['soon'\]"),
+    ("flat str", "fit_intercept", None, r"expected True or False, got None"),
+    ("flat str", "penalty", {"a": 1}, r"expected one of .*, got {'a': 1}"),
+    ("star", "class_weight", 7, r"expected None, 'balanced' or a dict .*, got 7"),
+    ("star", "separator", None, r"expected a separator of one or more characters, got None"),
+    ("path rows", "l1", True, r"expected .*'auto' or a finite number >= 0, got True"),
+    ("path rows", "max_seconds", "x", r"expected None or a number > 0, got 'x'"),
+])  # fmt: skip
 def test_settings_of_a_wrong_type_or_value(model_of, kind, name, value, message, path):
     rewrite = rewriter(model_of(kind), path)
     rewrite(settings=read_model(path).metadata["settings"] | {name: value})

@@ -88,24 +88,20 @@ class TestChoice:
         repeated = MulticlassCRF(max_iter=1000).fit(np.repeat(X, counts, axis=0), np.repeat(Y, counts))
         assert weighted.l1_ == pytest.approx(repeated.l1_, rel=1e-6)
 
-    @pytest.mark.parametrize(
-        ("model", "chosen"),
-        [
-            (MulticlassClassifier(), ["group_l1_"]),
-            (MulticlassClassifier(penalty="sparse-group", loss="logistic"), ["l1_", "group_l1_"]),
-            (MulticlassCRF(penalty="elastic-net"), ["l1_"]),
-            (MulticlassCRF(penalty="l2"), []),
-            (TaxonomyCRF(), ["l1_", "l2_"]),
-            (TaxonomyCRF(l2=0.0), ["l1_"]),
-            (TaxonomyCRF(l1=1.0), []),
-            (MulticlassCRF(), ["l1_", "l2_"]),
-            (MulticlassCRF(l2=0.0), ["l1_"]),
-            (MulticlassCRF(l1=1.0), []),
-            (MulticlassClassifier(penalty="l1"), ["l1_"]),
-            (TaxonomyCRF(l1=0.0, group_l1="auto"), ["group_l1_"]),
-        ],
-        ids=lambda value: repr(value) if hasattr(value, "fit") else None,
-    )
+    @pytest.mark.parametrize(("model", "chosen"), [
+        (MulticlassClassifier(), ["group_l1_"]),
+        (MulticlassClassifier(penalty="sparse-group", loss="logistic"), ["l1_", "group_l1_"]),
+        (MulticlassCRF(penalty="elastic-net"), ["l1_"]),
+        (MulticlassCRF(penalty="l2"), []),
+        (TaxonomyCRF(), ["l1_", "l2_"]),
+        (TaxonomyCRF(l2=0.0), ["l1_"]),
+        (TaxonomyCRF(l1=1.0), []),
+        (MulticlassCRF(), ["l1_", "l2_"]),
+        (MulticlassCRF(l2=0.0), ["l1_"]),
+        (MulticlassCRF(l1=1.0), []),
+        (MulticlassClassifier(penalty="l1"), ["l1_"]),
+        (TaxonomyCRF(l1=0.0, group_l1="auto"), ["group_l1_"]),
+    ], ids=lambda value: repr(value) if hasattr(value, "fit") else None)  # fmt: skip
     def test_of_other_penalties(self, model, chosen):
         model.fit(X[:100], Y[:100])
         strengths = {name: getattr(model, name) for name in ("l1_", "l2_", "group_l1_")}
@@ -180,17 +176,14 @@ class TestAround:
         with pytest.raises(ModelFileError, match=r"l1|strengths"):
             crfqn.load(tmp_path / "model")
 
-    @pytest.mark.parametrize(
-        ("model", "words"),
-        [
-            (ChainCRF(l1="much"), "l1: expected 'auto' or a finite number >= 0, got 'much'"),
-            (ChainCRF(group_l1="much"), "group_l1: expected 'auto'"),
-            (ChainCRF(l2="much"), "l2: expected 'auto' or a finite number >= 0, got 'much'"),
-            (MulticlassCRF(l2="auto"), "l2: expected None or a finite number >= 0, got 'auto'"),
-            (MulticlassCRF(l1="AUTO"), "l1: expected None, 'auto'"),
-            (MulticlassClassifier(l1="auto"), "l1: the penalty 'l1/l2' has none"),
-        ],
-    )
+    @pytest.mark.parametrize(("model", "words"), [
+        (ChainCRF(l1="much"), "l1: expected 'auto' or a finite number >= 0, got 'much'"),
+        (ChainCRF(group_l1="much"), "group_l1: expected 'auto'"),
+        (ChainCRF(l2="much"), "l2: expected 'auto' or a finite number >= 0, got 'much'"),
+        (MulticlassCRF(l2="auto"), "l2: expected None or a finite number >= 0, got 'auto'"),
+        (MulticlassCRF(l1="AUTO"), "l1: expected None, 'auto'"),
+        (MulticlassClassifier(l1="auto"), "l1: the penalty 'l1/l2' has none"),
+    ])  # fmt: skip
     def test_other_words(self, model, words):
         with pytest.raises(InputError, match=words):
             model.fit(X[:20], Y[:20])

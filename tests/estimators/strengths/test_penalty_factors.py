@@ -305,39 +305,30 @@ def test_solver_objects_refuse_factors(solver, name):
         MulticlassClassifier(penalty_factors=FACTORS, solver=solver).fit(X, Y)
 
 
-@pytest.mark.parametrize(
-    ("model", "message"),
-    [
-        (ChainCRF(loss="hinge", l1=0, l2=1), "'auto' takes no factors, no solver of this loss does"),
-        (
-            MulticlassClassifier(loss="hinge", penalty="l2", solver="dual"),
-            "'dual' takes no factors, 'auto', 'fbpd' do",
-        ),
-        (MulticlassClassifier(feature_groups=2), "feature_groups: with penalty_factors expected None"),
-    ],
-)
+@pytest.mark.parametrize(("model", "message"), [
+    (ChainCRF(loss="hinge", l1=0, l2=1), "'auto' takes no factors, no solver of this loss does"),
+    (MulticlassClassifier(loss="hinge", penalty="l2", solver="dual"), "'dual' takes no factors, 'auto', 'fbpd' do"),
+    (MulticlassClassifier(feature_groups=2), "feature_groups: with penalty_factors expected None"),
+])  # fmt: skip
 def test_losses_and_groups_without_factors(model, message):
     data = (ITEMS, LABELS) if isinstance(model, ChainCRF) else (X, Y)
     with pytest.raises(InputError, match=message):
         model.set_params(penalty_factors=[1.0] * (3 if isinstance(model, ChainCRF) else 4)).fit(*data)
 
 
-@pytest.mark.parametrize(
-    ("factors", "message"),
-    [
-        ([1.0, 2.0], r"expected 3 factors, one for each feature, got an array of shape \(2,\)"),
-        ([1.0, -2.0, 1.0], "expected finite numbers >= 0, got -2.0 for 'b'"),
-        ([1.0, 1.0, np.nan], "expected finite numbers >= 0, got nan for 'c'"),
-        (["x", 1.0, 1.0], "expected finite numbers >= 0, or a dict"),
-        ({"b": -1}, "expected finite numbers >= 0 by name, got -1 for 'b'"),
-        ({"b": np.inf}, "expected finite numbers >= 0 by name, got inf for 'b'"),
-        ({"b": "1"}, "expected finite numbers >= 0 by name, got '1' for 'b'"),
-        ({"d": 1}, "expected names of features, such as 'a', 'b', 'c', .* got 'd', which no feature has"),
-        ({"d*": 1}, r"expected patterns of features' names, got 'd\*', which none has"),
-        ("a", "expected None or a dict name -> factor or an array of a factor for each feature, got 'a'"),
-        (2.0, "expected None or a dict name -> factor or an array of a factor for each feature, got 2.0"),
-    ],
-)
+@pytest.mark.parametrize(("factors", "message"), [
+    ([1.0, 2.0], r"expected 3 factors, one for each feature, got an array of shape \(2,\)"),
+    ([1.0, -2.0, 1.0], "expected finite numbers >= 0, got -2.0 for 'b'"),
+    ([1.0, 1.0, np.nan], "expected finite numbers >= 0, got nan for 'c'"),
+    (["x", 1.0, 1.0], "expected finite numbers >= 0, or a dict"),
+    ({"b": -1}, "expected finite numbers >= 0 by name, got -1 for 'b'"),
+    ({"b": np.inf}, "expected finite numbers >= 0 by name, got inf for 'b'"),
+    ({"b": "1"}, "expected finite numbers >= 0 by name, got '1' for 'b'"),
+    ({"d": 1}, "expected names of features, such as 'a', 'b', 'c', .* got 'd', which no feature has"),
+    ({"d*": 1}, r"expected patterns of features' names, got 'd\*', which none has"),
+    ("a", "expected None or a dict name -> factor or an array of a factor for each feature, got 'a'"),
+    (2.0, "expected None or a dict name -> factor or an array of a factor for each feature, got 2.0"),
+])  # fmt: skip
 def test_wrong_factors_are_refused(factors, message):
     with pytest.raises(InputError, match=f"^penalty_factors: {message}"):
         ChainCRF(penalty_factors=factors).fit(ITEMS, LABELS)

@@ -8,27 +8,23 @@ import pytest
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, MultilabelRanker, TaxonomyCRF
 
 
-@pytest.mark.parametrize(
-    ("model", "tol"),
-    [
-        (MulticlassCRF(), 0.03),
-        (MulticlassCRF(l1=1.0), 1e-3),
-        (MulticlassCRF(l1=1.0, l2=1.0), 1e-3),
-        (MulticlassCRF(penalty="l2"), 1e-3),
-        (MulticlassCRF(penalty="l1/l2"), 1e-3),
-        (TaxonomyCRF(), 0.03),
-        (TaxonomyCRF(l1=2), 1e-3),
-        (TaxonomyCRF(l1=0, l2=1), 1e-3),
-        (MulticlassClassifier(), 1e-3),
-        (MulticlassClassifier(penalty="l1"), 0.01),
-        (MulticlassClassifier(loss="hinge", penalty="l2"), 0.01),
-        (MultilabelRanker(), 1e-3),
-        (ChainCRF(), 0.03),
-        (ChainCRF(l1=0, l2=20), 0.03),
-        (MulticlassCRF(penalty="l2", tol=0.2), 0.2),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("model", "tol"), [
+    (MulticlassCRF(), 0.03),
+    (MulticlassCRF(l1=1.0), 1e-3),
+    (MulticlassCRF(l1=1.0, l2=1.0), 1e-3),
+    (MulticlassCRF(penalty="l2"), 1e-3),
+    (MulticlassCRF(penalty="l1/l2"), 1e-3),
+    (TaxonomyCRF(), 0.03),
+    (TaxonomyCRF(l1=2), 1e-3),
+    (TaxonomyCRF(l1=0, l2=1), 1e-3),
+    (MulticlassClassifier(), 1e-3),
+    (MulticlassClassifier(penalty="l1"), 0.01),
+    (MulticlassClassifier(loss="hinge", penalty="l2"), 0.01),
+    (MultilabelRanker(), 1e-3),
+    (ChainCRF(), 0.03),
+    (ChainCRF(l1=0, l2=20), 0.03),
+    (MulticlassCRF(penalty="l2", tol=0.2), 0.2),
+], ids=str)  # fmt: skip
 def test_what_it_stands_for(model, tol):
     assert model.tol_ == tol
 

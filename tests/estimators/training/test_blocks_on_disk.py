@@ -155,17 +155,14 @@ def test_templates_and_rare_features(tmp_path):
 
 
 class TestMistakes:
-    @pytest.mark.parametrize(
-        ("batches", "message"),
-        [
-            (iter([]), "batches: expected .* read twice"),
-            ([], "expected at least one, got none"),
-            ([([[{"a": 1}]],)], r"batch 0: expected \(X, y\)"),
-            ([([[{"a": 1}]], [["x"]]), ([[{"a": 1}]], [["x", "y"]])], "batch 1: item 0: expected 1 labels"),
-            ([([[{"a": np.nan}]], [["x"]])], "batch 0: item 0, position 0"),
-            ([([[{"a": 1}]], [["x"]]), (np.eye(2), [0, 1])], "expected all of one kind"),
-        ],
-    )
+    @pytest.mark.parametrize(("batches", "message"), [
+        (iter([]), "batches: expected .* read twice"),
+        ([], "expected at least one, got none"),
+        ([([[{"a": 1}]],)], r"batch 0: expected \(X, y\)"),
+        ([([[{"a": 1}]], [["x"]]), ([[{"a": 1}]], [["x", "y"]])], "batch 1: item 0: expected 1 labels"),
+        ([([[{"a": np.nan}]], [["x"]])], "batch 0: item 0, position 0"),
+        ([([[{"a": 1}]], [["x"]]), (np.eye(2), [0, 1])], "expected all of one kind"),
+    ])  # fmt: skip
     def test_of_batches_leave_nothing_behind(self, tmp_path, batches, message):
         with pytest.raises(InputError, match=message):
             Blocks.write(tmp_path / "blocks", batches)

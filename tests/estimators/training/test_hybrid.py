@@ -272,27 +272,17 @@ class TestItems:
 
 
 class TestMistakes:
-    @pytest.mark.parametrize(
-        ("dense", "sparse", "message"),
-        [
-            (
-                np.ones((3, 2)),
-                sp.eye(4).tocsr(),
-                "as many dense rows as sparse ones, got 3 dense and 4 sparse",
-            ),
-            ([np.ones((1, 2))], [[{}], [{}]], "got 1 dense and 2 sparse"),
-            ([np.ones((1, 2)), np.ones((3, 2))], [[{}], [{}, {}]], "item 1: .* each of 2 positions, got 3"),
-            ([np.ones((1, 2)), np.ones((1, 3))], [[{}], [{}]], "item 1: dense: expected 2 columns, got 3"),
-            (
-                [np.ones((1, 2)), [[1, np.nan]]],
-                [[{}], [{}]],
-                r"item 1, position 0: dense column 1: .* 1e\+12 in size, got nan",
-            ),
-            ([[0, 1], [np.inf, 0]], sp.eye(2).tocsr(), r"item 1: dense column 0: .* 1e\+12 in size, got inf"),
-            ([["a", "b"]], sp.eye(1).tocsr(), "2-D array of numbers"),
-            ([[1.0, 2.0], [1.0]], sp.eye(2).tocsr(), "rows of several"),
-        ],
-    )
+    @pytest.mark.parametrize(("dense", "sparse", "message"), [
+        (np.ones((3, 2)), sp.eye(4).tocsr(), "as many dense rows as sparse ones, got 3 dense and 4 sparse"),
+        ([np.ones((1, 2))], [[{}], [{}]], "got 1 dense and 2 sparse"),
+        ([np.ones((1, 2)), np.ones((3, 2))], [[{}], [{}, {}]], "item 1: .* each of 2 positions, got 3"),
+        ([np.ones((1, 2)), np.ones((1, 3))], [[{}], [{}]], "item 1: dense: expected 2 columns, got 3"),
+        ([np.ones((1, 2)), [[1, np.nan]]], [[{}], [{}]],
+         r"item 1, position 0: dense column 1: .* 1e\+12 in size, got nan"),
+        ([[0, 1], [np.inf, 0]], sp.eye(2).tocsr(), r"item 1: dense column 0: .* 1e\+12 in size, got inf"),
+        ([["a", "b"]], sp.eye(1).tocsr(), "2-D array of numbers"),
+        ([[1.0, 2.0], [1.0]], sp.eye(2).tocsr(), "rows of several"),
+    ])  # fmt: skip
     def test_blocks_that_do_not_fit(self, dense, sparse, message):
         with pytest.raises(InputError, match=message):
             Features(dense, sparse)
@@ -318,28 +308,17 @@ class TestMistakes:
         with pytest.raises(InputError, match="without a dense block"):
             predict_plain(X)
 
-    @pytest.mark.parametrize(
-        ("make", "settings", "message"),
-        [
-            (MulticlassCRF, {"solver": "sgd"}, "SGDL1 needs .* the same strengths"),
-            (MulticlassCRF, {"penalty": "l1/l2", "solver": "bcd"}, "RowDescent needs .* the same strengths"),
-            (
-                MulticlassClassifier,
-                {"penalty": "l2", "solver": "dual"},
-                "DualDecomposition needs .* the same strengths",
-            ),
-            (
-                MulticlassCRF,
-                {"penalty": "l1/l2", "feature_groups": 2},
-                "feature_groups: .* without a dense block",
-            ),
-            (MulticlassClassifier, {"penalty": "l2", "loss": "hinge"}, "needs .* the same strengths"),
-            (ChainCRF, {"all_possible_states": False}, "all_possible_states=False: .* without a dense block"),
-            (ChainCRF, {"loss": "hinge", "l1": 0, "l2": 1}, "BlockFrankWolfe needs .* the same strengths"),
-            (ChainCRF, {"dense_l2": 0}, "dense_l2: expected a finite number > 0"),
-            (MultilabelRanker, {}, "without a dense block"),
-        ],
-    )
+    @pytest.mark.parametrize(("make", "settings", "message"), [
+        (MulticlassCRF, {"solver": "sgd"}, "SGDL1 needs .* the same strengths"),
+        (MulticlassCRF, {"penalty": "l1/l2", "solver": "bcd"}, "RowDescent needs .* the same strengths"),
+        (MulticlassClassifier, {"penalty": "l2", "solver": "dual"}, "DualDecomposition needs .* the same strengths"),
+        (MulticlassCRF, {"penalty": "l1/l2", "feature_groups": 2}, "feature_groups: .* without a dense block"),
+        (MulticlassClassifier, {"penalty": "l2", "loss": "hinge"}, "needs .* the same strengths"),
+        (ChainCRF, {"all_possible_states": False}, "all_possible_states=False: .* without a dense block"),
+        (ChainCRF, {"loss": "hinge", "l1": 0, "l2": 1}, "BlockFrankWolfe needs .* the same strengths"),
+        (ChainCRF, {"dense_l2": 0}, "dense_l2: expected a finite number > 0"),
+        (MultilabelRanker, {}, "without a dense block"),
+    ])  # fmt: skip
     def test_what_has_no_place_for_a_block(self, make, settings, message):
         X, y = (chains if make is ChainCRF else rows)()
         with pytest.raises(InputError, match=message):

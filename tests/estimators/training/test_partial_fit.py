@@ -23,7 +23,7 @@ from crfqn import (
     load,
 )
 from crfqn.errors import InputError
-from crfqn.estimators.reservoir import Reservoir
+from crfqn.estimators.online import Reservoir
 from crfqn.result import Status
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -282,21 +282,14 @@ class TestOtherSolvers:
 
 
 class TestMistakes:
-    @pytest.mark.parametrize(
-        ("settings", "arguments", "message"),
-        [
-            ({}, (X, Y), "classes: expected all labels in the first call of partial_fit, got None"),
-            ({}, (X, Y, []), "classes: expected at least one label"),
-            ({"constraints": "seen"}, (X, Y, CLASSES), "constraints: .seen. needs all data at once"),
-            (
-                {"all_possible_states": False},
-                (X, Y, CLASSES),
-                "all_possible_states: partial_fit expects True",
-            ),
-            ({}, (X, [None, *Y[1:]], CLASSES), "item 0"),
-            ({"l1": -1}, (X, Y, CLASSES), "l1: expected"),
-        ],
-    )
+    @pytest.mark.parametrize(("settings", "arguments", "message"), [
+        ({}, (X, Y), "classes: expected all labels in the first call of partial_fit, got None"),
+        ({}, (X, Y, []), "classes: expected at least one label"),
+        ({"constraints": "seen"}, (X, Y, CLASSES), "constraints: .seen. needs all data at once"),
+        ({"all_possible_states": False}, (X, Y, CLASSES), "all_possible_states: partial_fit expects True"),
+        ({}, (X, [None, *Y[1:]], CLASSES), "item 0"),
+        ({"l1": -1}, (X, Y, CLASSES), "l1: expected"),
+    ])  # fmt: skip
     def test_messages(self, settings, arguments, message):
         model = ChainCRF(solver="averaged-perceptron", **settings)
         with pytest.raises(InputError, match=message):

@@ -199,16 +199,13 @@ class TestWatch:
 
 
 class TestMessages:
-    @pytest.mark.parametrize(
-        ("model", "validation", "message"),
-        [
-            (ChainCRF(), [1], r"^validation: expected a pair \(X, y\), got list"),
-            (ChainCRF(), (TRAIN[0][:3], TRAIN[1][:2]), "expected labels for 3 items, got 2 lists"),
-            (ChainCRF(), ([], []), "^validation: expected at least one position"),
-            (ChainCRF(scoring="f9"), DEV, "^scoring: expected one of token_accuracy, .*'f9'"),
-            (ChainCRF(patience=0), DEV, "^patience: expected an integer >= 1, got 0"),
-        ],
-    )
+    @pytest.mark.parametrize(("model", "validation", "message"), [
+        (ChainCRF(), [1], r"^validation: expected a pair \(X, y\), got list"),
+        (ChainCRF(), (TRAIN[0][:3], TRAIN[1][:2]), "expected labels for 3 items, got 2 lists"),
+        (ChainCRF(), ([], []), "^validation: expected at least one position"),
+        (ChainCRF(scoring="f9"), DEV, "^scoring: expected one of token_accuracy, .*'f9'"),
+        (ChainCRF(patience=0), DEV, "^patience: expected an integer >= 1, got 0"),
+    ])  # fmt: skip
     def test_chains(self, model, validation, message):
         with pytest.raises(InputError, match=message):
             model.fit(*TRAIN, validation=validation)

@@ -134,38 +134,17 @@ class TestFlatIsAStar:
 
 
 class TestMessages:
-    @pytest.mark.parametrize(
-        ("settings", "message"),
-        [
-            ({"l1": -1}, r"^l1: expected None, 'auto' or a finite number >= 0, got -1$"),
-            ({"fit_intercept": 1}, r"^fit_intercept: expected True or False, got 1$"),
-            ({"penalize_intercept": "no"}, r"^penalize_intercept: expected True or False, got 'no'$"),
-            (
-                {"class_weight": "equal"},
-                r"^class_weight: expected None, 'balanced' or a dict .*, got 'equal'$",
-            ),
-            (
-                {"class_weight": [1, 2]},
-                r"^class_weight: expected None, 'balanced' or a dict .*, got \[1, 2\]$",
-            ),
-            (
-                {"class_weight": {0: -1.0}},
-                r"^class_weight: expected finite numbers >= 0, got -1.0 for label 0$",
-            ),
-            (
-                {"class_weight": {2: np.nan}},
-                r"^class_weight: expected finite numbers >= 0, got nan for label 2$",
-            ),
-            (
-                {"class_weight": dict.fromkeys(range(4), 0.0)},
-                "at least one item of positive weight, got none",
-            ),
-            (
-                {"class_weight": {0: 1.0, 7: 2.0}},
-                r"^class_weight: no item has the label 7; the labels are 0, 1, 2, 3$",
-            ),
-        ],
-    )
+    @pytest.mark.parametrize(("settings", "message"), [
+        ({"l1": -1}, r"^l1: expected None, 'auto' or a finite number >= 0, got -1$"),
+        ({"fit_intercept": 1}, r"^fit_intercept: expected True or False, got 1$"),
+        ({"penalize_intercept": "no"}, r"^penalize_intercept: expected True or False, got 'no'$"),
+        ({"class_weight": "equal"}, r"^class_weight: expected None, 'balanced' or a dict .*, got 'equal'$"),
+        ({"class_weight": [1, 2]}, r"^class_weight: expected None, 'balanced' or a dict .*, got \[1, 2\]$"),
+        ({"class_weight": {0: -1.0}}, r"^class_weight: expected finite numbers >= 0, got -1.0 for label 0$"),
+        ({"class_weight": {2: np.nan}}, r"^class_weight: expected finite numbers >= 0, got nan for label 2$"),
+        ({"class_weight": dict.fromkeys(range(4), 0.0)}, "at least one item of positive weight, got none"),
+        ({"class_weight": {0: 1.0, 7: 2.0}}, r"^class_weight: no item has the label 7; the labels are 0, 1, 2, 3$"),
+    ])  # fmt: skip
     def test_parameters(self, settings, message):
         model = MulticlassCRF(**settings)
         with pytest.raises(ValueError, match=message):
@@ -194,14 +173,11 @@ class TestMessages:
         with pytest.raises(ValueError, match=message):
             MulticlassCRF().fit(X, y)
 
-    @pytest.mark.parametrize(
-        ("weights", "message"),
-        [
-            (np.ones(89), r"^sample_weight: expected 90 numbers, one an item, got shape \(89,\)"),
-            (np.r_[np.ones(89), -1], "^sample_weight: expected finite numbers >= 0, got -1.0 for item 89$"),
-            (np.zeros(90), "^sample_weight: expected at least one positive weight, got only zeros$"),
-        ],
-    )
+    @pytest.mark.parametrize(("weights", "message"), [
+        (np.ones(89), r"^sample_weight: expected 90 numbers, one an item, got shape \(89,\)"),
+        (np.r_[np.ones(89), -1], "^sample_weight: expected finite numbers >= 0, got -1.0 for item 89$"),
+        (np.zeros(90), "^sample_weight: expected at least one positive weight, got only zeros$"),
+    ])  # fmt: skip
     def test_item_weights(self, weights, message):
         with pytest.raises(InputError, match=message):
             MulticlassCRF().fit(X, Y, sample_weight=weights)

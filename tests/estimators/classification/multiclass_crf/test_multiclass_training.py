@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from copy import copy
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,24 +92,6 @@ class TestIntercept:
         assert model.intercept_.all()
         assert model.result_.gap <= 1e-6
 
-    @pytest.mark.filterwarnings("ignore::crfqn.errors.EmptyModelWarning")
-    def test_it_is_all_that_is_left_under_a_strong_penalty(self):
-        model = fitted(l1=1e6, tol=1e-12)
-        assert model.coef_.nnz == 0
-        np.testing.assert_allclose(model.predict_proba(X[:1])[0], np.bincount(Y) / Y.size, atol=1e-6)
-
-    def test_with_a_penalty_it_is_a_feature_that_is_always_1(self):
-        model = fitted(penalize_intercept=True, l2=0.1)
-        wider = MulticlassCRF(l1=0.5, l2=0.1, fit_intercept=False).fit(np.c_[X, np.ones(len(X))], Y)
-        np.testing.assert_allclose(wider.coef_.toarray()[:, :-1], model.coef_.toarray(), atol=1e-4)
-        np.testing.assert_allclose(wider.coef_.toarray()[:, -1], model.intercept_, atol=1e-4)
-        assert max(wider.result_.gap, model.result_.gap) <= 1e-3
-
-    def test_none(self):
-        model = fitted(fit_intercept=False)
-        assert model.intercept_.tolist() == [0.0] * N_CLASSES
-        assert model.result_.gap <= 1e-3
-
     def test_changing_the_parameter_does_not_change_the_fitted_model(self):
         model = fitted()
         before = model.predict_proba(X)
@@ -183,36 +165,9 @@ class TestInputs:
 
 
 class TestWeights:
-    TIGHT: ClassVar = {"l1": 0.4, "l2": 0.3, "tol": 1e-9}  # strongly convex: one optimum
-
-    @pytest.mark.filterwarnings("ignore:stopped. rounding:sklearn.exceptions.ConvergenceWarning")
-    @pytest.mark.parametrize("class_weight", [None, "balanced", {0: 2.0, 3: 0.0}], ids=str)
-    def test_weights_are_repetitions(self, class_weight):
-        counts = np.random.default_rng(0).integers(0, 4, len(X))
-        again = np.repeat(np.arange(len(X)), counts)
-        weighted = MulticlassCRF(**self.TIGHT, class_weight=class_weight).fit(X, Y, sample_weight=counts)
-        repeated = MulticlassCRF(**self.TIGHT, class_weight=class_weight).fit(X[again], Y[again])
-        assert weighted.classes_.tolist() == repeated.classes_.tolist()
-        assert weighted.result_.value == pytest.approx(repeated.result_.value, rel=1e-9)
-        np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-5)
-
-    def test_weight_0_is_left_out_with_the_labels_that_only_it_has(self, model):
-        more, y = np.r_[X, 9 * np.ones((2, 12))], np.r_[Y, 99, 0]
-        other = MulticlassCRF(l1=0.5).fit(sp.csc_array(more), y, sample_weight=np.r_[np.ones(len(X)), 0, 0])
-        assert other.classes_.tolist() == [0, 1, 2, 3]
-        assert_same_model(MulticlassCRF(l1=0.5).fit(sp.csr_array(X), Y), other)
-
     def test_unit_weights_change_nothing(self, model):
         assert_same_model(model, MulticlassCRF(l1=0.5).fit(X, Y, sample_weight=np.ones(len(X), int)))
         assert_same_model(model, MulticlassCRF(l1=0.5, class_weight={}).fit(X, Y))
-
-    def test_weights_of_classes_are_weights_of_their_items(self):
-        factors = {"a": 3.0, "d": 0.5}
-        own = np.linspace(0.5, 2.0, len(X))
-        left = MulticlassCRF(l1=1.0, class_weight=factors).fit(X, NAMES, sample_weight=own)
-        weights = own * [factors.get(name, 1.0) for name in NAMES]
-        assert_same_model(left, MulticlassCRF(l1=1.0).fit(X, NAMES, sample_weight=weights))
-        assert left.result_.value == pytest.approx(objective(left, X, NAMES, weights), rel=1e-12)
 
     def test_balanced_classes_count_the_same(self):
         own = np.r_[np.zeros(5), np.linspace(0.5, 2.0, len(X) - 5)]
@@ -238,9 +193,6 @@ class TestWarmStart:
         assert warm.result_.value == pytest.approx(cold.result_.value, rel=1e-6)
         again = warm.fit(X, Y)
         assert (again.n_iter_, again.result_.passes) == (0, 1)
-
-    def test_without_it_every_fit_starts_anew(self, model):
-        assert_same_model(model, fitted().fit(X, Y))
 
     @pytest.mark.parametrize("what", ["classes", "features"])
     def test_weights_that_do_not_fit_are_not_used(self, what):

@@ -29,18 +29,14 @@ def check(y, expected, tmp_path, **settings):
     return model, found
 
 
-@pytest.mark.parametrize(
-    "y",
-    [
-        PAIRS,
-        PAIRS.astype(np.uint8),
-        [*map(tuple, PAIRS.tolist())],
-        PAIRS.astype(object),
-        pd.DataFrame(PAIRS, dtype="Int64"),
-        pd.DataFrame(PAIRS, dtype="int64[pyarrow]"),
-    ],
-    ids=["int64", "uint8", "tuples", "objects", "Int64", "arrow"],
-)
+@pytest.mark.parametrize("y", [
+    PAIRS,
+    PAIRS.astype(np.uint8),
+    [*map(tuple, PAIRS.tolist())],
+    PAIRS.astype(object),
+    pd.DataFrame(PAIRS, dtype="Int64"),
+    pd.DataFrame(PAIRS, dtype="int64[pyarrow]"),
+], ids=["int64", "uint8", "tuples", "objects", "Int64", "arrow"])  # fmt: skip
 def test_rows_of_integers(y, tmp_path):
     model, found = check(y, PAIRS.tolist(), tmp_path)
     assert found.dtype.kind == "i"

@@ -15,19 +15,13 @@ from crfqn.errors import DataError, InputError
 
 
 class TestMessages:
-    @pytest.mark.parametrize(
-        ("settings", "message"),
-        [
-            ({"labels": "stems"}, r"^labels: expected one of \['leaves', 'nodes'\], got 'stems'$"),
-            ({"labels": None}, r"^labels: expected one of \['leaves', 'nodes'\], got None$"),
-            ({"separator": ""}, r"^expected a separator of one or more characters"),
-            ({"l1": -1}, r"^l1: expected 'auto' or a finite number >= 0, got -1$"),
-            (
-                {"class_weight": {"c": -2}},
-                r"^class_weight: expected finite numbers >= 0, got -2.0 for label 'c'$",
-            ),
-        ],
-    )
+    @pytest.mark.parametrize(("settings", "message"), [
+        ({"labels": "stems"}, r"^labels: expected one of \['leaves', 'nodes'\], got 'stems'$"),
+        ({"labels": None}, r"^labels: expected one of \['leaves', 'nodes'\], got None$"),
+        ({"separator": ""}, r"^expected a separator of one or more characters"),
+        ({"l1": -1}, r"^l1: expected 'auto' or a finite number >= 0, got -1$"),
+        ({"class_weight": {"c": -2}}, r"^class_weight: expected finite numbers >= 0, got -2.0 for label 'c'$"),
+    ])  # fmt: skip
     def test_parameters(self, settings, message):
         model = TaxonomyCRF(**settings)
         with pytest.raises(InputError, match=message):

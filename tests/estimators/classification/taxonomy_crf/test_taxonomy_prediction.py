@@ -118,17 +118,9 @@ def test_descend_by_hand():
         assert descend_tree(p, parents, threshold).tolist() == expected
 
 
-@pytest.mark.parametrize(
-    ("names", "kind"),
-    [
-        (["a", "bc"], "U"),
-        ([1, 2], "i"),
-        ([True, False], "b"),
-        ([1, 2.5], "f"),
-        (["a", 2], "O"),
-        (["a\0", "b"], "O"),
-    ],
-)
+@pytest.mark.parametrize(("names", "kind"), [
+    (["a", "bc"], "U"), ([1, 2], "i"), ([True, False], "b"), ([1, 2.5], "f"), (["a", 2], "O"), (["a\0", "b"], "O"),
+])  # fmt: skip
 def test_arrays_of_names_hold_the_names(names, kind):
     found = name_array(names)
     assert found.dtype.kind == kind
