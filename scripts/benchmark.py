@@ -1,27 +1,30 @@
 #!/usr/bin/env python
 """Benchmarks of crfqn, side by side with other libraries on the same data in one run.
 
-    pip install '.[benchmark]'
-    python scripts/benchmark.py ocr
+    pip install '.[benchmark,plot]'
+    python scripts/benchmark.py sequences --data company
     python scripts/benchmark.py flat --problem newsgroups
-    python scripts/benchmark.py text --data company
-    python scripts/benchmark.py all --output results         # every comparison with its defaults: hours
-    python scripts/benchmark.py page results                 # one page over all that the folder has
+    python scripts/benchmark.py all --output docs/results/     # every comparison: under two hours on two cores
+    python scripts/benchmark.py page docs/results/             # docs/benchmarks.md, its pictures, the README's table
 
-A subcommand a comparison (`--help` lists them); each prints tables (Markdown), and with --output writes them into a
-folder, and as JSON lines the cells, the promises and all numbers, each with commit, processor, threads, versions and
-fingerprints of the data. What is measured and with which options is in `benchmarks/`.
+A subcommand a comparison (`--help` lists them); each prints a section of the page, and with --output keeps its cases as
+JSON lines, each with commit, processor, threads, versions and fingerprints of the data, and goes on where it stopped.
+What is measured and with which options is in `benchmarks/`.
 """
 
-import json
+from __future__ import annotations
+
+import inspect
+import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from benchmarks import (
     chains,
+    decisions,
     flat,
     heuristics,
     hinge,
@@ -34,27 +37,49 @@ from benchmarks import (
     taxonomy,
     text,
 )
-from harness.measuring import say
-from harness.options import some_of
-from harness.report import commit, read_reports
+from harness.comparing import Comparison, Section, read_lines
+from harness.drawing import draw
+from harness.options import Full, some_of
+from harness.report import Table
 
-from crfqn.errors import CrfqnError
+from crfqn.errors import CrfqnError, InputError
 
-FINISHED = "finished.json"  # of a folder: commit -> the comparisons that it has of it
+ROOT = Path(__file__).resolve().parents[1]
+ONE_CORE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+BEGIN, END = "<!-- benchmarks -->", "<!-- end of benchmarks -->"  # around the README's table
+INTRODUCTION = """\
+# Benchmarks
+
+How long training takes, what it finds, and what other libraries need for the same. Every figure is made by
+`scripts/benchmark.py` and stands in the JSON lines of a folder, with the commit, the processor, the threads, the
+versions of the libraries and fingerprints of the data; this page is made of them. Seconds are the processor's on one
+core unless a table says otherwise, peers take turns in the same run, and figures are medians of the turns. Ratios come
+first: seconds will be different elsewhere, ratios less so. Studies of papers have [pages of their own](studies.md).
+Where the data come from: [data sets](formats.md#data-sets).
+
+    pip install '.[benchmark,plot]'
+    python scripts/benchmark.py all --output docs/results/    # every comparison; goes on where it stopped
+    python scripts/benchmark.py page docs/results/            # this page, its pictures and the README's table
+"""
 app = typer.Typer(
     help="Benchmarks of crfqn, side by side with other libraries.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-COMPARISONS = {
-    measure.__name__.replace("_", "-"): measure
-    for measure in (
-        chains.ocr, chains.conll2000, flat.flat, rows.rows, taxonomy.taxonomy, hinge.max_margin, hinge.hinge,
-        spans.spans, tagging.tagging, service.service, text.text, swap.swap, hybrid.hybrid, heuristics.heuristics,
+COMPARISONS: dict[str, tuple[Comparison, Any]] = {
+    comparison.name: (comparison, measure)
+    for comparison, measure in (
+        (decisions.SEQUENCES_BY_USERS, decisions.sequences), (decisions.CLASSES_BY_USERS, decisions.classes),
+        (swap.SWAP, swap.swap), (text.TEXT, text.text), (chains.CONLL2000, chains.conll2000),
+        (chains.OCR, chains.ocr), (flat.FLAT, flat.flat), (rows.ROWS, rows.rows),
+        (taxonomy.TAXONOMY, taxonomy.taxonomy), (hinge.MAX_MARGIN, hinge.max_margin), (hinge.HINGE, hinge.hinge),
+        (hybrid.HYBRID, hybrid.hybrid), (spans.SPANS, spans.spans), (tagging.TAGGING, tagging.tagging),
+        (service.SERVICE, service.service), (heuristics.HEURISTICS, heuristics.heuristics),
     )
 }  # fmt: skip
-for name, measure in COMPARISONS.items():
+FOR_HOURS = ("heuristics", "max-margin", "hybrid")  # which `all` measures with --full
+for name, (_, measure) in COMPARISONS.items():
     app.command(name)(measure)
 
 
@@ -62,27 +87,67 @@ for name, measure in COMPARISONS.items():
 def run_all(
     output: Annotated[Path, typer.Option(help="The folder of the results.")],
     only: Annotated[list[str] | None, some_of([*COMPARISONS])] = None,
+    full: Full = False,
 ) -> None:
-    """Every comparison with its defaults, a process each; what the folder has of this commit is left out."""
-    output.mkdir(parents=True, exist_ok=True)
-    file, version, failed = output / FINISHED, commit(), []
-    finished = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    for name in only or COMPARISONS:
-        if name in finished.get(version, []):
-            say(f"{name}: {output} has it")
-        elif subprocess.run([sys.executable, __file__, name, "--output", str(output)]).returncode:
+    """Every comparison, a process each; cases that the folder has of this commit are not measured again."""
+    failed = []
+    for name in only or [each for each in COMPARISONS if full or each not in FOR_HOURS]:
+        options = ["--full"] * (full and "full" in inspect.signature(COMPARISONS[name][1]).parameters)
+        command = [sys.executable, __file__, name, "--output", str(output), *options]
+        if subprocess.run(command, env=os.environ | ONE_CORE).returncode:
             failed.append(name)
-        else:
-            finished.setdefault(version, []).append(name)
-            file.write_text(json.dumps(finished, indent=2) + "\n", encoding="utf-8")
     if failed:
         sys.exit(f"error: not measured: {', '.join(failed)}")
 
 
 @app.command()
-def page(folder: Annotated[Path, typer.Argument(help="That `all` or --output has written into.")]) -> None:
-    """Print one page over all results of a folder."""
-    print("\n".join(report.markdown() for report in read_reports(folder)))
+def page(
+    folder: Annotated[Path, typer.Argument(help="That `all` or --output has written into.")],
+    manual: Annotated[
+        Path, typer.Option(help="Where benchmarks.md and the folder of its pictures go.")
+    ] = ROOT / "docs",
+    readme: Annotated[Path, typer.Option(help="Whose table is replaced.")] = ROOT / "README.md",
+) -> None:
+    """Make the page, its pictures and the README's table of the results of a folder."""
+    parts, rows, pictures = [INTRODUCTION], [], manual / "benchmarks"
+    for name, (comparison, _) in COMPARISONS.items():
+        lines = read_lines(folder / f"{name}.jsonl")
+        if lines:
+            section = comparison.section([line["case"] | line["measured"] for line in lines])
+            parts.append(comparison.markdown(lines, draw_all(name, section, pictures)))
+            for ratio in section.ratios:
+                if ratio.command:
+                    command = f"`python scripts/benchmark.py {ratio.command}`"
+                    rows.append([f"{ratio.value:.2g}", ratio.what, ratio.ours, ratio.peer, command])
+    if len(parts) == 1:
+        raise InputError(f"{folder}: expected JSON lines that `all` or --output has written")
+    (manual / "benchmarks.md").write_text("\n".join(parts), encoding="utf-8")
+    table = Table("", ["ratio", "", "crfqn", "peer", "command"], rows).text()
+    words = readme.read_text(encoding="utf-8")
+    before, _, others = words.partition(BEGIN)
+    if END not in others:
+        raise InputError(f"{readme}: expected lines {BEGIN} and {END} around the table")
+    after = others.partition(END)[2]
+    image = ""
+    if (pictures / "sequences-scores.svg").exists():
+        path = "docs/benchmarks/sequences-scores"
+        image = (
+            f'<picture><source media="(prefers-color-scheme: dark)" srcset="{path}-dark.svg">'
+            f'<img src="{path}.svg" alt="Held-out scores against seconds of a fit"></picture>\n\n'
+        )
+    readme.write_text(f"{before}{BEGIN}\n\n{image}{table}\n\n{END}{after}", encoding="utf-8")
+
+
+def draw_all(name: str, section: Section, folder: Path) -> dict[str, str]:
+    """Draw the pictures of a section, light and dark; return the line of each on the page."""
+    links = {}
+    for kind, panels in section.panels.items():
+        folder.mkdir(parents=True, exist_ok=True)
+        for suffix, is_dark in (("", False), ("-dark", True)):
+            draw(panels, folder / f"{name}-{kind}{suffix}.svg", bold="crfqn", columns=3, is_dark=is_dark)
+        label = {"scores": "Held-out scores against seconds", "costs": "Size and speed of the models"}[kind]
+        links[kind] = f"![{label}](benchmarks/{name}-{kind}.svg)"
+    return links
 
 
 if __name__ == "__main__":

@@ -1,96 +1,49 @@
 """CRFsuite (python-crfsuite): the orthant-wise L-BFGS of C that most people train their CRFs with.
 
 Same objective: c1 = l1, c2 = l2/2, and the same weights: all pairs of features and labels, or those that occur. Losses
-and seconds come from its own log; its seconds are processor time (C's `clock`), the wall clock is noted beside them.
+come from its own log; seconds are the processor's since its features are in memory, so that the first row holds the
+generation of features by label, too.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
-from time import perf_counter, process_time
+from time import process_time
 from typing import Any
 
 import numpy as np
 import scipy.sparse
-from harness.measuring import peak_memory, say
+from harness.measuring import peak_memory, processor_times, say
 from harness.problems import Problem, Run, read_stored
 
 REPORTED = 10  # iterations, of which one is told to the person who waits
 
 
-def is_installed() -> bool:
-    return find_spec("pycrfsuite") is not None
-
-
 def train(
-    path: str, penalty: dict[str, float], all_pairs: bool, n_iterations: int | None = None,
-    clock: str = "log_seconds", **parameters: Any,
-) -> Run:  # fmt: skip
+    path: str, penalty: dict[str, float], all_pairs: bool, n_iterations: int | None = None, **parameters: Any
+) -> Run:
     """Train on a stored problem over these pairs, by CRFsuite's own stopping rules unless `parameters` say otherwise.
 
-    clock : "log_seconds" of the iterations, or "processor_seconds" since its features are in memory: the first row
-        holds the generation of features by label, too
-
-    `facts` has the seconds of each iteration by log and by wall clock, the size of the model file, and the tokens a
-    second when it labels the test items (one core).
+    `facts` has the seconds of the whole training (`total`) and of each iteration (`each`), the size of the model file,
+    and the tokens a second when it labels the test items (one core).
     """
+    import pycrfsuite
+
     problem: Problem = read_stored(path)
     pairs = {"feature.possible_states": all_pairs, "feature.possible_transitions": all_pairs}
     most = {"max_iterations": n_iterations} if n_iterations else {}
-    with tempfile.TemporaryDirectory() as folder:
-        file = str(Path(folder) / "model.crfsuite")
-        trainer = _trainer({**penalty, **pairs, **most, **parameters})
-        begin = perf_counter()
-        for item, labels in zip(strings(problem.X_train), problem.y_train, strict=True):
-            trainer.append(item, labels)
-        began = process_time()
-        trainer.train(file)
-        whole = process_time() - began
-        peak = peak_memory()
-        file_bytes = Path(file).stat().st_size
-        weights, edges, n_nonzero = _read_weights(file, problem)
-        speed = _tokens_per_second(file, problem)
-    rows = trainer.logparser.iterations
-    log_seconds = np.array([row["time"] for row in rows])
-    processor = np.array(trainer.processor) - began
-    return Run(
-        name="CRFsuite",
-        iterations=np.array([row["num"] for row in rows]),
-        seconds=np.cumsum(log_seconds) if clock == "log_seconds" else processor,
-        values=np.array([row["loss"] for row in rows]),
-        setup_seconds=trainer.clock[0] - begin,
-        passes=1 + sum(row.get("linesearch_trials", 1) for row in rows),
-        weights=weights,
-        edges=edges,
-        n_nonzero=n_nonzero,
-        peak_bytes=peak,
-        facts={
-            "log_seconds": log_seconds.tolist(),
-            "wall_seconds": np.diff(trainer.clock).tolist(),
-            "processor_seconds": processor.tolist(),
-            "total": whole,
-            "file_bytes": file_bytes,
-            "tokens_per_second": speed,
-        },
-    )
-
-
-def _trainer(parameters: dict[str, Any]) -> Any:
-    import pycrfsuite
+    ends: list[float] = []
 
     class Trainer(pycrfsuite.Trainer):
-        """Notes when each iteration ends; `clock` begins when the features are generated."""
+        """Notes when each iteration ends; the first entry is when the features are generated."""
 
         def on_featgen_end(self, log: str) -> None:
-            self.clock: list[float] = [perf_counter()]
-            self.processor: list[float] = []
+            ends.append(process_time())
 
         def on_iteration(self, log: str, info: dict[str, Any]) -> None:
-            self.clock.append(perf_counter())
-            self.processor.append(process_time())
+            ends.append(process_time())
             if info["num"] % REPORTED == 0:
                 say(f"  CRFsuite: iteration {info['num']}, {info['loss']:,.1f}, {info['time']:.1f} s")
 
@@ -99,9 +52,39 @@ def _trainer(parameters: dict[str, Any]) -> Any:
 
         on_start = on_featgen_progress = on_prepared = on_optimization_end = on_end = _silent
 
-    trainer = Trainer(algorithm="lbfgs")
-    trainer.set_params(parameters)
-    return trainer
+    with tempfile.TemporaryDirectory() as folder:
+        file = str(Path(folder) / "model.crfsuite")
+        trainer = Trainer(algorithm="lbfgs")
+        trainer.set_params({**penalty, **pairs, **most, **parameters})
+        for item, labels in zip(strings(problem.X_train), problem.y_train, strict=True):
+            trainer.append(item, labels)
+        began = process_time()
+        trainer.train(file)
+        whole, peak = process_time() - began, peak_memory()
+        file_bytes = Path(file).stat().st_size
+        tagger = pycrfsuite.Tagger()
+        with tagger.open(file):
+            weights, edges, n_nonzero = _weights(tagger.info(), problem)
+            items = [pycrfsuite.ItemSequence(item) for item in strings(problem.X_test)]
+            labelling = processor_times(lambda: [tagger.tag(item) for item in items], 5)
+    rows = trainer.logparser.iterations
+    return Run(
+        name="CRFsuite",
+        iterations=np.array([row["num"] for row in rows]),
+        seconds=np.array(ends[1:]) - began,
+        values=np.array([row["loss"] for row in rows]),
+        passes=1 + sum(row.get("linesearch_trials", 1) for row in rows),
+        weights=weights,
+        edges=edges,
+        n_nonzero=n_nonzero,
+        peak_bytes=peak,
+        facts={
+            "total": whole,
+            "each": np.diff(ends),
+            "file_bytes": file_bytes,
+            "tokens_per_second": problem.X_test.n_positions / float(np.median(labelling)),
+        },
+    )
 
 
 def strings(sequences: Any) -> Iterator[list[list[str]]]:
@@ -119,29 +102,8 @@ def _names(sequences: Any) -> list[str]:
     return sequences.feature_names or [str(column) for column in range(sequences.n_features)]
 
 
-def _tokens_per_second(path: str, problem: Problem, repeats: int = 5) -> float:
-    """The median speed over the test items, from its own copies of their features."""
-    import pycrfsuite
-
-    tagger = pycrfsuite.Tagger()
-    with tagger.open(path):
-        items = [pycrfsuite.ItemSequence(item) for item in strings(problem.X_test)]
-        seconds = []
-        for _ in range(repeats):
-            begin = perf_counter()
-            for item in items:
-                tagger.tag(item)
-            seconds.append(perf_counter() - begin)
-    return problem.X_test.n_positions / float(np.median(seconds))
-
-
-def _read_weights(path: str, problem: Problem) -> tuple[Any, np.ndarray, int]:
-    """Weights of the model file (K, F), transitions (K, K), and how many it has; read from its dump."""
-    import pycrfsuite
-
-    tagger = pycrfsuite.Tagger()
-    with tagger.open(path):
-        dump = tagger.info()
+def _weights(dump: Any, problem: Problem) -> tuple[Any, np.ndarray, int]:
+    """Weights of a model (K, F), transitions (K, K), and how many it has, from its dump."""
     code = {label: number for number, label in enumerate(problem.classes)}
     column = {name: number for number, name in enumerate(_names(problem.X_train))}
     entries = [(code[label], column[name], value) for (name, label), value in dump.state_features.items()]

@@ -1,160 +1,124 @@
 """Flat multinomial logistic regression: crfqn against scikit-learn's saga under L1, its lbfgs under L2.
 
 The same objectives: C = 1 / l1 or 1 / l2, no intercept. Every run is a process of its own that gets the matrix in
-memory; crfqn's and its peer's take turns, so that a machine that slows down or is shared slows down both, and ratios
-are those of neighbours. The reference optima and what belongs to them are an independent solver's, and hold for one
-split only.
+memory; crfqn's and its peer's take turns. The reference optima are an independent solver's, of one split only.
 
 saga is the only solver of LogisticRegression that has both L1 and the multinomial loss. Neither it nor lbfgs reports
 anything on its way, so that their seconds to a level are those of a fit of as many epochs or iterations as they need to
-get there. liblinear and skglm train one class against the rest: K binary problems are another objective, with one more
-degree of freedom, so that only accuracy, non-zeros and time can be compared. C = 1 / l1 (liblinear), alpha = l1 / items
-(skglm, whose loss is a mean).
+get there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from importlib.util import find_spec
-from time import perf_counter, process_time
+from time import process_time
 from typing import Annotated, Any
 from unittest.mock import patch
 
 import numpy as np
 from harness import data
+from harness.comparing import (
+    Comparison,
+    Ratio,
+    Results,
+    Section,
+    by_turns,
+    libraries_table,
+    library,
+    ratios_to,
+)
 from harness.judging import accuracy, item_loss, judge, judge_run, predictions
-from harness.measuring import peak_memory, quietly, run_alone, run_within, say
-from harness.options import Limit, Output, Repeats, Threads, some_of
-from harness.problems import Problem, Run, middle_run, read_stored, stored
-from harness.report import CLOCKS, Comparison, Known, Record, Report, Table, finish, median, shown
+from harness.measuring import peak_memory, quietly, run_alone, say
+from harness.options import Full, Limit, Output, Repeats, Threads, some_of
+from harness.problems import Problem, Run, read_stored, stored
+from harness.report import Record, Table, median, shown
 
 from benchmarks import crfqn_fits
 
 LEVELS = (1e-2, 1e-3, 1e-4)  # relative distances from the optimum
+TOL = 1e-5  # the certified gap to train to
 RESOLUTION = 0.03  # of the number of epochs: the smallest that reach a level are found up to this share
-LIBLINEAR, SKGLM = "liblinear", "skglm"
-TOLERANCE = 1e-4  # each library's own measure and default
 L2, NEAR = 1.0, 1e-4  # of the comparison with lbfgs: the strength, and the distance from the optimum
 MOST = 20_000  # iterations of either
-
-
-@dataclass(frozen=True)
-class Task:
-    """A problem, its penalty, and what is known for a split of that fingerprint."""
-
-    title: str
-    make: Callable[[], Problem]
-    l1: float
-    split: str = ""
-    known: Known | None = None
-    tol = 1e-5  # the certified gap to train to
-
-
-TASKS = {
-    "newsgroups": Task(
-        "20 Newsgroups",
-        data.newsgroups,
-        l1=1.0,
-        split="8def1dca4e7ea7db",
-        known=Known(19_319.863, 1814, 0.7806, {1e-2: 8, 1e-3: 21, 1e-4: 58}, {1e-3: 10, 1e-4: 25}),
-    ),
-    "mnist": Task(
-        "MNIST",
-        data.mnist,
-        l1=100.0,
-        split="8a0b04fe44083ef8",
-        known=Known(42_284.450, 757, 0.8854, {1e-2: 3, 1e-3: 7, 1e-4: 16}, {1e-3: 4, 1e-4: 8}),
-    ),
-    "rcv1-like": Task("Made-up text like RCV1", data.rcv1_like, l1=30.0),
+# Title, items, l1; the fingerprint of a split, the optimum of that and saga's epochs to the levels.
+TASKS: Mapping[str, tuple[str, Callable[[], Problem], float, str, float, Sequence[int]]] = {
+    "newsgroups": ("20 Newsgroups", data.newsgroups, 1.0, "8def1dca4e7ea7db", 19_319.863, (8, 21, 58)),
+    "mnist": ("MNIST", data.mnist, 100.0, "8a0b04fe44083ef8", 42_284.450, (3, 7, 16)),
+    "rcv1-like": ("Made-up text like RCV1", data.rcv1_like, 30.0, "-", np.nan, ()),
 }
 
 
-NOTES = [
-    "saga (one core) makes a fit for each level, of as many epochs (its iterations) as it needs; its seconds are those "
-    "of that fit alone, and its model is the last fit's.",
-    "liblinear and skglm train one class against the rest, another objective at the same l1: compare time, accuracy "
-    "and non-zeros only. No other solver of scikit-learn has L1 and softmax; celer has one class against the rest, "
-    "too.",
-]
+def measure(name: str, threads: int | None, turns: int, limit: float) -> Record:
+    """Train with both by turns, and judge; limit : seconds of a fit of saga's to look for epochs, 0: without saga."""
+    _, make, l1, split, known, epochs = TASKS[name]
+    problem = make()
+    is_known = problem.fingerprint.startswith(split)
+    with stored(problem) as path:
+        if not is_known:
+            say("The items come in another order than the reference's: no optimum is known for this split.")
+            known = float(run_alone(crfqn_fits.train_items, path, l1, TOL / 10, threads).values.min())
+            epochs = run_alone(epochs_to, path, l1, known, limit) if limit else ()
+        tasks = {"crfqn": partial(crfqn_fits.train_items, path, l1, TOL, threads)}
+        if epochs and limit:
+            tasks["saga"] = partial(saga, path, l1, epochs)
+        runs = by_turns(tasks, turns)
+    targets = {shown(level): known * (1.0 + level) for level in LEVELS}
+    libraries = [library(judge_run(problem, each[0], l1), each, targets) for each in runs.values()]
+    record = {"data": problem.fingerprint, "l1": l1, "about": problem.describe(), "optimum": known}
+    return record | {"libraries": libraries}
+
+
+def section(records: list[Record]) -> Section:
+    tables, ratios = [], []
+    for record in records:
+        title, problem = TASKS[record["problem"]][0], record["problem"]
+        notes = [f"{record['about']}, l1 = {record['l1']:g}; reference optimum {record['optimum']:,.3f}."]
+        tables.append(libraries_table(title, record["libraries"], notes))
+        if len(record["libraries"]) > 1:
+            command = f"flat --problem {problem}" if problem == "mnist" else ""
+            ours, peer = record["libraries"]
+            ratios += ratios_to(title, ours, peer, command=command)
+    return Section(tables, ratios)
+
+
+FLAT = Comparison(
+    "flat", "Flat classes with L1, against scikit-learn's saga",
+    "`MulticlassCRF` against `LogisticRegression(solver='saga', l1_ratio=1)`, the same objective without an "
+    "intercept; processor seconds from the matrix in memory, by turns, medians, after a warm-up. saga makes a fit "
+    "for each level, of as many epochs as it needs; its seconds are those of that fit alone, and its model is the "
+    "last fit's.",
+    ["crfqn", "scikit-learn", "numba", "numpy"], section, ["--problem newsgroups --problem mnist"],
+)  # fmt: skip
 
 
 def flat(
     problem: Annotated[list[str] | None, some_of([*TASKS])] = None,
-    threads: Threads = 2,
+    threads: Threads = 1,
     repeats: Repeats = 3,
     limit: Limit = 120.0,
+    full: Full = False,
     output: Output = None,
 ) -> None:
-    """Multinomial logistic regression with L1: crfqn against scikit-learn's saga; liblinear and skglm beside."""
-    report = Report("flat", "Flat multiclass", ["crfqn", "scikit-learn", "skglm", "numba", "numpy"])
-    for name in problem or TASKS:
-        task = TASKS[name]
-        say(f"{task.title}: preparing")
-        items = task.make()
-        if task.known and not items.fingerprint.startswith(task.split):
-            say("The items come in another order than the reference's: no optimum is known for this split.")
-            task = replace(task, known=None)
-        comparison, optimum = compare(task, items, threads, repeats, limit)
-        reference = "an independent solver's" if task.known else "crfqn's own, certified"
-        note = (
-            f"Reference optimum {optimum:,.3f} ({reference}). Seconds count from the matrix in memory; medians of "
-            f"{repeats} runs, ratios are medians over pairs of neighbouring runs."
-        )
-        title = f"{task.title}: {items.describe()}, l1 = {task.l1:g}"
-        report.tables.append(comparison.table(title, [note, *NOTES]))
-        report.promises += comparison.promises(f"{task.title}: ", task.known, "test accuracy")
-        report.numbers[name], report.data[name] = comparison, items.fingerprint
-    finish(report, output)
-
-
-def compare(
-    task: Task, problem: Problem, n_threads: int | None, repeats: int, limit: float
-) -> tuple[Comparison, float]:
-    """Train with all libraries and judge; `limit`: seconds for a single fit of another library, 0: none of them."""
-    ours: list[Run] = []
-    theirs: list[Run] = []
-    others: dict[str, Run | None] = {}
-    with stored(problem) as path:
-        say(f"l1 = {task.l1:g}: crfqn and saga in turns")
-        for _ in range(repeats):
-            ours.append(run_alone(crfqn_fits.train_items, path, task.l1, task.tol, n_threads))
-            if len(ours) == 1:
-                optimum = task.known.optimum if task.known else float(ours[0].values.min())
-                epochs = task.known.peer_iterations if task.known else {}
-                if limit and not task.known:
-                    epochs = run_alone(epochs_to, path, task.l1, optimum, LEVELS, limit)
-            if epochs and limit:
-                theirs.append(run_alone(saga, path, task.l1, sorted(epochs.values())))
-        libraries = [LIBLINEAR, SKGLM] if find_spec("skglm") else [LIBLINEAR]
-        for library in libraries if limit else ():
-            others[library] = run_within(limit, one_vs_rest, path, task.l1, library)
-    models = [middle_run(runs) for runs in (ours, theirs) if runs] + [run for run in others.values() if run]
-    late = [f"{name}, one-vs-rest: not ready after {limit:g} s" for name, run in others.items() if not run]
-    comparison = Comparison(
-        [judge_run(problem, run, task.l1) for run in models],
-        {shown(level): optimum * (1.0 + level) for level in LEVELS},
-        {"crfqn": ours, "saga": theirs},
-        others=[*others],
-        unfinished=late,
-        clocks=CLOCKS,
-    )
-    return comparison, optimum
+    """Multinomial logistic regression with L1: crfqn against scikit-learn's saga; --full: made-up texts, too."""
+    results = Results(FLAT, output)
+    for name in problem or [*TASKS][: None if full else 2]:
+        case = {"problem": name, "threads": threads, "repeats": repeats}
+        results.case(case, partial(measure, name, threads, repeats, limit))
+    results.finish()
 
 
 def saga(path: str, l1: float, epochs: Sequence[int]) -> Run:
     """Fits of so many epochs each, ascending; the model is the last one's. Values are the judge's."""
     problem: Problem = read_stored(path)
     _saga(problem.part(1000), l1, 1)  # loads what is to be loaded
-    seconds, processor, values = [], [], []
+    seconds, values = [], []
     for n_epochs in epochs:
-        begin, begin_processor = perf_counter(), process_time()
+        begin = process_time()
         model = _saga(problem, l1, n_epochs)
-        seconds.append(perf_counter() - begin)
-        processor.append(process_time() - begin_processor)
+        seconds.append(process_time() - begin)
         peak = peak_memory()
-        values.append(_objective(problem, model.coef_, l1))
+        values.append(item_loss(problem, model.coef_) + l1 * float(np.abs(model.coef_).sum()))
         say(f"  saga: {n_epochs} epochs, {seconds[-1]:.1f} s, {values[-1]:,.1f}")
     return Run(
         name="saga",
@@ -165,45 +129,31 @@ def saga(path: str, l1: float, epochs: Sequence[int]) -> Run:
         weights=model.coef_,
         n_nonzero=int(np.count_nonzero(model.coef_)),
         peak_bytes=peak,
-        facts={"processor_seconds": np.array(processor)},
     )
 
 
-def _objective(problem: Problem, weights: Any, l1: float) -> float:
-    return item_loss(problem, weights) + l1 * float(np.abs(weights).sum())
-
-
-def epochs_to(
-    path: str, l1: float, optimum: float, levels: Sequence[float], limit: float
-) -> dict[float, int]:
+def epochs_to(path: str, l1: float, optimum: float, limit: float) -> list[int]:
     """The epochs of the first fit within each level of the optimum; a level that takes more than `limit` seconds
     is left out.
 
     Numbers of epochs are doubled until they are enough; then the last interval is searched by bisection on a
     logarithmic scale, up to RESOLUTION.
     """
-    problem: Problem = read_stored(path)
     distances: dict[int, float] = {}  # from the optimum, relative, by epochs
     seconds_an_epoch, n_epochs_to = 0.0, {}
 
     def fit(n_epochs: int) -> bool:
         """Fit with so many epochs, unless that would take too long."""
         nonlocal seconds_an_epoch
-        if n_epochs in distances:
-            return True
-        if n_epochs * seconds_an_epoch > limit:
-            return False
-        begin = perf_counter()
-        model = _saga(problem, l1, n_epochs)
-        seconds = perf_counter() - begin
-        distances[n_epochs], seconds_an_epoch = (
-            _objective(problem, model.coef_, l1) / optimum - 1,
-            seconds / n_epochs,
-        )
-        say(f"  saga: {n_epochs} epochs, {seconds:.1f} s, {distances[n_epochs]:.1e} above the optimum")
+        if n_epochs not in distances:
+            if n_epochs * seconds_an_epoch > limit:
+                return False
+            run = saga(path, l1, [n_epochs])
+            distances[n_epochs] = float(run.values[0]) / optimum - 1
+            seconds_an_epoch = float(run.seconds[0]) / n_epochs
         return True
 
-    for level in sorted(levels, reverse=True):
+    for level in LEVELS:
         n_epochs = max(distances, default=1)
         while fit(n_epochs) and distances[n_epochs] > level:
             n_epochs *= 2
@@ -213,7 +163,7 @@ def epochs_to(
             if high - low <= max(1, RESOLUTION * high) or not fit(max(low + 1, round(np.sqrt(low * high)))):
                 n_epochs_to[level] = high
                 break
-    return n_epochs_to
+    return [*n_epochs_to.values()]
 
 
 def _saga(problem: Problem, l1: float, n_epochs: int) -> Any:
@@ -229,40 +179,7 @@ def _logistic(problem: Problem, **settings: Any) -> Any:
         return LogisticRegression(fit_intercept=False, **settings).fit(problem.X_train, problem.y_train)
 
 
-def one_vs_rest(path: str, l1: float, library: str) -> Run:
-    """One fit of all classes, after a warm-up on a part of the items."""
-    problem: Problem = read_stored(path)
-    with quietly():  # of numba about speed, of scikit-learn about liblinear's limit
-        part = problem.part(1000)
-        _one_vs_rest(library, l1, 1000).fit(part.X_train, part.y_train)
-        begin = perf_counter()
-        model = _one_vs_rest(library, l1, len(problem.y_train)).fit(problem.X_train, problem.y_train)
-        seconds = perf_counter() - begin
-    peak = peak_memory()
-    say(f"  {library}, one against the rest: {seconds:.1f} s")
-    weights = np.vstack([binary.coef_ for binary in model.estimators_])
-    return Run(
-        name=library,
-        iterations=np.array([1]),
-        seconds=np.array([seconds]),
-        values=np.array([np.nan]),  # of another objective
-        weights=weights,
-        n_nonzero=int(np.count_nonzero(weights)),
-        peak_bytes=peak,
-    )
-
-
-def _one_vs_rest(library: str, l1: float, n_items: int) -> Any:
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.multiclass import OneVsRestClassifier
-
-    settings: dict[str, Any] = {"fit_intercept": False, "tol": TOLERANCE}
-    if library == LIBLINEAR:
-        own = {"solver": "liblinear", "l1_ratio": 1.0, "C": 1.0 / l1, "random_state": 0}
-        return OneVsRestClassifier(LogisticRegression(**own, **settings))
-    from skglm import SparseLogisticRegression
-
-    return OneVsRestClassifier(SparseLogisticRegression(alpha=l1 / n_items, **settings))
+# ---- L2
 
 
 def digits() -> Problem:
@@ -282,48 +199,37 @@ WITH_L2: dict[str, Callable[[], Problem]] = {
 }
 
 
-def compare_dense(name: str, repeats: int) -> Record:
-    """Train with crfqn and lbfgs under L2 in turns: seconds to NEAR, and until each stops by its own rule."""
+def measure_l2(name: str, turns: int) -> Record:
+    """Train with crfqn and lbfgs under L2 by turns: seconds to NEAR, and until each stops by its own rule."""
     problem = WITH_L2[name]()
-    say(f"{name}: {problem.describe()}")
     with stored(problem) as path:
         optimum, n_iterations = run_alone(reference, path)
-        turns = [
-            (run_alone(ours, path, optimum), run_alone(lbfgs, path, n_iterations)) for _ in range(repeats)
-        ]
-    seconds = np.array([[run["seconds"] for run in turn] for turn in turns])
-    record: Record = {"name": name, "describe": problem.describe(), "optimum": optimum}
-    record |= {"ours": seconds[:, 0].tolist(), "theirs": seconds[:, 1].tolist()}
-    record["ratio"] = float(np.median(seconds[:, 1] / seconds[:, 0]))
-    return record | {what: [run[what] for run in turns[0]] for what in ("until_stop", "accuracy")}
+        tasks = {"crfqn": partial(ours, path, optimum), "lbfgs": partial(lbfgs, path, n_iterations)}
+        runs = by_turns(tasks, turns)
+    return {"data": problem.fingerprint, "about": problem.describe(), "optimum": optimum, "runs": runs}
 
 
 def reference(path: str) -> tuple[float, int]:
-    """The optimum, by the judge, and the fewest iterations of scikit-learn that come within NEAR of it."""
+    """The optimum, by the judge, and the fewest iterations of scikit-learn that come within NEAR of it, by the judge
+    and a callback of scipy's."""
+    import scipy.optimize
+
     problem: Problem = read_stored(path)
     model = _crfqn(tol=NEAR / 1000, max_iter=MOST).fit(problem.X_train, problem.y_train)
     optimum = judge(problem, model.coef_, l2=L2).objective
-    return optimum, iterations_to(problem, optimum * (1.0 + NEAR))
-
-
-def iterations_to(problem: Problem, target: float) -> int:
-    """The iterations after which scikit-learn's weights come to the target, by the judge and a callback of scipy's."""
-    import scipy.optimize
-
-    n_iterations, n_features = 0, problem.X_train.shape[1]
-    minimize = scipy.optimize.minimize
+    n_iterations, target, minimize = 0, optimum * (1.0 + NEAR), scipy.optimize.minimize
 
     def look(intermediate_result: Any) -> None:
         nonlocal n_iterations
         n_iterations += 1
         is_near = intermediate_result.fun * problem.y_train.size <= target * (1.0 + NEAR)  # it has a mean
-        weights = intermediate_result.x.reshape(n_features, -1).T
+        weights = intermediate_result.x.reshape(problem.X_train.shape[1], -1).T
         if is_near and item_loss(problem, weights) + L2 / 2 * float((weights**2).sum()) <= target:
             raise StopIteration
 
     with patch.object(scipy.optimize, "minimize", lambda *a, **b: minimize(*a, **{**b, "callback": look})):
-        _lbfgs(problem, max_iter=MOST, tol=0.0)
-    return n_iterations
+        _logistic(problem, C=1.0 / L2, max_iter=MOST, tol=0.0)
+    return optimum, n_iterations
 
 
 def ours(path: str, optimum: float) -> dict[str, float]:
@@ -333,8 +239,8 @@ def ours(path: str, optimum: float) -> dict[str, float]:
     with quietly():
         _crfqn().fit(few.X_train, few.y_train)
         _crfqn(max_iter=2).fit(problem.X_train, problem.y_train)
-    target, model = optimum * (1.0 + NEAR), _crfqn(tol=NEAR / 100, max_iter=MOST)
-    run = crfqn_fits.timed_fit(model, problem, "processor", target)
+    model = _crfqn(tol=NEAR / 100, max_iter=MOST)
+    run = crfqn_fits.timed_fit(model, problem, optimum * (1.0 + NEAR))
     began = process_time()
     model = _crfqn().fit(problem.X_train, problem.y_train)
     until_stop = process_time() - began
@@ -345,11 +251,11 @@ def ours(path: str, optimum: float) -> dict[str, float]:
 def lbfgs(path: str, n_iterations: int) -> dict[str, float]:
     """scikit-learn's seconds for so many iterations, and with its default limits."""
     problem: Problem = read_stored(path)
-    _lbfgs(problem.part(300))
+    _logistic(problem.part(300), C=1.0 / L2)
     seconds = []
     for settings in ({"max_iter": n_iterations, "tol": 0.0}, {}):
         began = process_time()
-        model = _lbfgs(problem, **settings)
+        model = _logistic(problem, C=1.0 / L2, **settings)
         seconds.append(process_time() - began)
     right = accuracy(problem, predictions(problem, model.coef_))
     return {"seconds": seconds[0], "until_stop": seconds[1], "accuracy": right}
@@ -361,24 +267,26 @@ def _crfqn(**settings: Any) -> Any:
     return MulticlassCRF(l1=0.0, l2=L2, fit_intercept=False, n_threads=1, **settings)
 
 
-def _lbfgs(problem: Problem, **settings: Any) -> Any:
-    return _logistic(problem, solver="lbfgs", C=1.0 / L2, **settings)
+def l2_section(records: list[Record]) -> Section:
+    def seconds(record: Record, name: str, what: str = "seconds") -> list[float]:
+        return [run[what] for run in record["runs"][name]]
 
+    def both(name: str) -> Callable[[Record], str]:
+        return lambda each: f"{median(seconds(each, name))} / {median(seconds(each, name, 'until_stop'))}"
 
-def dense_table(found: Sequence[Record]) -> Table:
+    ratios = []
+    for each in records:
+        value = float(np.median(np.divide(seconds(each, "lbfgs"), seconds(each, "crfqn"))))
+        words = [f"{median(seconds(each, name))} s" for name in ("crfqn", "lbfgs")]
+        ratios.append(Ratio(f"{each['flat_data']}, L2, seconds to {shown(NEAR)}", value, *words))
     columns: dict[str, Callable[[Record], str]] = {
-        "data": lambda each: each["name"],
-        "items": lambda each: each["describe"],
-        "crfqn to 1e-4 / until it stops, s": lambda each: (
-            f"{median(each['ours'])} / {each['until_stop'][0]:.2f}"
-        ),
-        "LogisticRegression(lbfgs): the same, s": lambda each: (
-            f"{median(each['theirs'])} / {each['until_stop'][1]:.2f}"
-        ),
-        "ratio": lambda each: f"{each['ratio']:.1f}",
+        "data": lambda each: each["flat_data"],
+        "items": lambda each: each["about"],
+        "crfqn to 1e-4 / until it stops, s": both("crfqn"),
+        "LogisticRegression(lbfgs): the same, s": both("lbfgs"),
         "test accuracy when they stop: crfqn, scikit-learn": lambda each: ", ".join(
-            f"{value:.4f}" for value in each["accuracy"]
+            f"{runs[0]['accuracy']:.4f}" for runs in each["runs"].values()
         ),
     }
     note = f"L2 alone, l2 = 1 (C = 1), no intercept; to within {shown(NEAR)} of the optimum, medians of the turns."
-    return Table.of("Flat classes, L2", columns, found, [note])
+    return Section([Table.of("Flat classes, L2", columns, records, [note])], ratios)

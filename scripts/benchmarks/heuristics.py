@@ -3,19 +3,17 @@
 A case is a set of items and an estimator with its default strengths. It is fitted twice: as users do, to the default
 tolerance, with the score on held-out items; and until the objective is within 1e-3 of the lowest that is known. Passes
 are the same on every machine. Seconds are of the processor, on one thread, the default and the variants by turns; a
-variant that takes the same steps as the default has the default's seconds. Results are appended to a file of JSON
-lines, and a run that finds its file goes on where it has ended.
+variant that takes the same steps as the default has the default's seconds.
 
 A mechanism stays if it saves 10 % in the median of some three cases.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from functools import partial
 from statistics import median
 from time import process_time
 from typing import Annotated, Any
@@ -23,16 +21,16 @@ from unittest.mock import PropertyMock, patch
 
 import numpy as np
 import typer
+from harness.comparing import Comparison, Results, Section
 from harness.default_sets import MULTILABEL, QUICK, SETS, TunedSet, digits
 from harness.measuring import quietly, say
 from harness.options import Output, some_of
 from harness.problems import Problem
-from harness.report import Report, Table, finish
+from harness.report import Table, number
 from sklearn.datasets import load_breast_cancer, load_wine
 
 from benchmarks.crfqn_fits import Clock
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF
-from crfqn.errors import CrfqnError
 from crfqn.solvers.coordinate.row_descent import RowDescent
 from crfqn.solvers.dual import decomposition_state
 from crfqn.solvers.dual.frank_wolfe_state import FrankWolfeState
@@ -45,6 +43,9 @@ MOST_TIMES, ALLOWANCE = 3.0, 20.0  # passes of a variant, as a multiple of the d
 NEVER = 10**9
 SAME = 1e-12  # relative difference of objectives after as many passes: the same steps
 TURNS, TURN_SECONDS = 3, 2.0  # at most so many turns, fewer where they take longer than that together
+WHAT = {
+    "near_seconds": "seconds to 1e-3", "seconds": "seconds", "near_passes": "passes to 1e-3", "passes": "passes",
+}  # fmt: skip
 PROX_QN, ROWS, DUAL, MARGIN, LBFGS = "Prox-QN", "row descent", "dual", "Frank-Wolfe", "L-BFGS"
 
 
@@ -323,67 +324,53 @@ class Measurement:
 def ratios(costs: dict[str, list[Costs]], name: str) -> dict[str, float]:
     """Return passes and seconds without a mechanism, in units of the default's, and the difference of the scores."""
     default, variant = costs[""], costs[name]
-    is_same = name in SOLVER_CONSTANTS and variant[0].has_steps_of(default[0])
+    is_same = MECHANISMS[name].solver == PROX_QN and variant[0].has_steps_of(default[0])
     return {
         what: 1.0 if is_same else
         median(getattr(each, what) for each in variant) / median(getattr(each, what) for each in default)
-        for what in ("passes", "seconds", "near_passes", "near_seconds")
+        for what in WHAT
     } | {"score": variant[0].score - default[0].score}  # fmt: skip
 
 
-# Switched off they change steps or nothing.
-SOLVER_CONSTANTS = [name for name, mechanism in MECHANISMS.items() if mechanism.solver == PROX_QN]
+def measure(name: str, names: list[str]) -> dict[str, Any]:
+    """Fit a case by default and without each mechanism of its solver."""
+    case = (CASES | QUICK_CASES)[name]
+    names = [each for each in names if MECHANISMS[each].solver in ("", case.solver)]
+    measurement = Measurement(name, case)
+    costs = measurement.turns(names)
+    without = {each: ratios(costs, each) for each in names}
+    return {"data": measurement.source.items.fingerprint, "default": vars(costs[""][0]), "without": without}
 
 
-def measure(file: Path | None, cases: dict[str, Case], names: list[str]) -> list[dict[str, Any]]:
-    """Return a record for each case and mechanism, those of the file among them."""
-    lines = file.read_text(encoding="utf-8").splitlines() if file is not None and file.exists() else []
-    records = [json.loads(line) for line in lines]
-    known = {(record["case"], record["without"]) for record in records}
-    for title, case in cases.items():
-        missing = [
-            name
-            for name in names
-            if (title, name) not in known and MECHANISMS[name].solver in ("", case.solver)
-        ]
-        if not missing:
-            continue
-        try:
-            measurement = Measurement(title, case)
-        except CrfqnError as error:
-            say(f"{title}: left out; {error}")
-            continue
-        costs = measurement.turns(missing)
-        for name in missing:
-            record = {"case": title, "without": name, "default": vars(costs[""][0]), **ratios(costs, name)}
-            records.append(record)
-            if file is not None:
-                with file.open("a", encoding="utf-8") as lines_file:
-                    lines_file.write(json.dumps(record) + "\n")
-    return [record for record in records if record["without"] in names and record["case"] in cases]
-
-
-# ---- the command
-
-
-def best_three(values: list[float]) -> float:
-    """Return the median of the three largest ratios, that of the second of them."""
-    return sorted(values)[-2] if len(values) > 1 else values[0]
-
-
-def rows_of(records: list[dict[str, Any]], names: list[str]) -> list[list[str]]:
-    """Return a row for each mechanism: what its three best cases lose without it, and what others win."""
+def section(records: list[dict[str, Any]]) -> Section:
+    """What the three best cases lose without each mechanism, what others win, and all ratios by case."""
+    names = list(dict.fromkeys(name for each in records for name in each["without"]))
     rows = []
     for name in names:
-        own = [record for record in records if record["without"] == name]
-        if not own:
-            continue
+        own = [each["without"][name] for each in records if name in each["without"]]
         cells = [name, str(len(own))]
-        for what in ("passes", "near_passes", "seconds", "near_seconds"):
-            values = [record[what] for record in own]
-            cells += [f"{best_three(values):.2f}", f"{min(values):.2f}"]
-        rows.append([*cells, f"{min(record['score'] for record in own):+.1f}"])
-    return rows
+        for what in WHAT:
+            values = sorted(ratio[what] for ratio in own)
+            cells += [f"{values[-2] if len(values) > 1 else values[0]:.2f}", f"{values[0]:.2f}"]
+        rows.append([*cells, f"{min(ratio['score'] for ratio in own):+.1f}"])
+    head = ["without", "cases", *(cell for title in WHAT.values() for cell in (title, "least")), "score"]
+    note = "Each figure is the second largest ratio to the default, the median of three cases; least: of all."
+    tables = [Table("Switched off alone, in units of the default's", head, rows, [note])]
+    for what, title in WHAT.items():
+        rows = []
+        for name in names:
+            ratios = [each["without"].get(name, {}).get(what) for each in records]
+            rows.append([name, *(number(ratio, ".2f", "") for ratio in ratios)])
+        tables.append(Table(f"{title} by case", ["without", *(each["set"] for each in records)], rows))
+    return Section(tables)
+
+
+HEURISTICS = Comparison(
+    "heuristics", "What each mechanism of the solvers gains",
+    "Every case by default and with one mechanism switched off: to the default tolerance, and until the objective "
+    "is within 1e-3 of the optimum. Figures are in units of the default's; above 1 the mechanism saves something.",
+    ["crfqn", "numba", "numpy"], section,
+)  # fmt: skip
 
 
 def heuristics(
@@ -393,27 +380,9 @@ def heuristics(
     output: Output = None,
 ) -> None:
     """Every mechanism of the solvers switched off alone: passes and seconds, relative to the default."""
-    cases = QUICK_CASES if quick else {name: CASES[name] for name in data or CASES}
-    names = without or [*MECHANISMS]
-    if output is not None:
-        output.mkdir(parents=True, exist_ok=True)
-    records = measure(output and output / "heuristics.jsonl", cases, names)
-    report = Report("heuristics", "The solvers without each of their mechanisms", ["crfqn", "numba", "numpy"])
-    head = ["without", "cases"]
-    for what in ("passes", "passes to 1e-3", "seconds", "seconds to 1e-3"):
-        head += [what, "least"]
-    notes = [
-        "Each figure is the second largest ratio to the default, the median of three cases; least: of all."
-    ]
-    report.tables.append(
-        Table(
-            "Switched off alone, in units of the default's", [*head, "score"], rows_of(records, names), notes
+    results = Results(HEURISTICS, output)
+    for name in QUICK_CASES if quick else data or CASES:
+        results.case(
+            {"set": name, "names": without or [*MECHANISMS]}, partial(measure, name, without or [*MECHANISMS])
         )
-    )
-    for what in ("near_passes", "near_seconds", "passes", "seconds"):
-        known = {(record["case"], record["without"]): f"{record[what]:.2f}" for record in records}
-        across = [title for title in cases if any(case == title for case, _ in known)]
-        rows = [[name, *(known.get((title, name), "") for title in across)] for name in names]
-        report.tables.append(Table(f"{what.replace('_', ' ')} by case", ["without", *across], rows))
-    report.numbers["records"] = records
-    finish(report, output)
+    results.finish()

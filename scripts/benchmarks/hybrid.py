@@ -14,18 +14,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from statistics import median
 from time import process_time
 from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
 from harness import data
+from harness.comparing import Comparison, Results, Section
 from harness.data import Texts
-from harness.measuring import quietly, say
+from harness.measuring import quietly
 from harness.options import Output, Repeats, some_of
 from harness.problems import Problem
-from harness.report import Report, Table, finish
+from harness.report import Record, Table, median
 
 N_DENSE, N_OF_WORD, WINDOW, FEW, SEED = 100, 50, 2, 300, 0
 
@@ -82,8 +82,8 @@ def of_sentences(name: str, corpus: str) -> Blocks:
     for words, items in ((texts.train, problem.X_train), (texts.test, problem.X_test)):
         rows = []
         for item in words:
-            found = np.stack([nothing, *(vectors.get(word.lower(), nothing) for word in item), nothing])
-            rows.append(np.hstack([found[:-2], found[1:-1], found[2:]]))
+            table = np.stack([nothing, *(vectors.get(word.lower(), nothing) for word in item), nothing])
+            rows.append(np.hstack([table[:-2], table[1:-1], table[2:]]))
         dense.append(Sequences(np.concatenate(rows), items.offsets))
     sparse, labels = (problem.X_train, problem.X_test), (texts.y_train, texts.y_test)
     return Blocks(sparse, (dense[0], dense[1]), labels, is_chain=True)
@@ -123,25 +123,39 @@ SETS: dict[str, Callable[[], Blocks]] = {
 HEAD = ["model", "accuracy", "weights", "of them dense", "certified gap", "processor, s"]
 
 
+def measure(name: str, repeats: int) -> Record:
+    blocks = SETS[name]()
+    runs = [measured(blocks) for _ in range(repeats)]
+    rows = [[*run[:-1], [turn[row][-1] for turn in runs]] for row, run in enumerate(runs[0])]
+    n_dense = blocks.part(0, "both").n_dense
+    n_sparse = blocks.stacked(0)[0].shape[1] - n_dense
+    about = f"{len(blocks.labels[0]):,} items, {n_sparse:,} sparse and {n_dense} dense columns"
+    return {"data": Problem(None, blocks.labels[0], None, None).fingerprint, "about": about, "rows": rows}
+
+
+def section(records: list[Record]) -> Section:
+    return Section([
+        Table(f"{each['set']}: {each['about']}", HEAD, [[*row[:-1], median(row[-1])] for row in each["rows"]])
+        for each in records
+    ])  # fmt: skip
+
+
+HYBRID = Comparison(
+    "hybrid", "Dense beside sparse",
+    "Words under L1 beside vectors under L2 in one model, against each of them alone and scikit-learn on the stacked "
+    "matrix. The vectors are made of the training part's words.",
+    ["crfqn", "scikit-learn", "numba", "numpy"], section,
+)  # fmt: skip
+
+
 def hybrid(
     problem: Annotated[list[str] | None, some_of([*SETS])] = None, repeats: Repeats = 3, output: Output = None
 ) -> None:
     """Words beside vectors in one model: against each alone, and scikit-learn on the stacked matrix."""
-    report = Report("hybrid", "Dense beside sparse", ["crfqn", "scikit-learn", "numba", "numpy"])
+    results = Results(HYBRID, output)
     for name in problem or SETS:
-        say(f"{name}: preparing")
-        blocks = SETS[name]()
-        runs = [measured(blocks) for _ in range(repeats)]
-        rows = [
-            [*run[:-1], f"{median(turn[row][-1] for turn in runs):.2f}"] for row, run in enumerate(runs[0])
-        ]
-        n_dense = blocks.part(0, "both").n_dense
-        n_sparse = blocks.stacked(0)[0].shape[1] - n_dense
-        title = f"{name}: {len(blocks.labels[0]):,} items, {n_sparse:,} sparse and {n_dense} dense columns"
-        report.tables.append(Table(title, HEAD, rows))
-        report.numbers[name] = rows
-        report.data[name] = Problem(None, blocks.labels[0], None, None).fingerprint
-    finish(report, output)
+        results.case({"set": name, "repeats": repeats}, partial(measure, name, repeats))
+    results.finish()
 
 
 def measured(blocks: Blocks) -> list[list[Any]]:

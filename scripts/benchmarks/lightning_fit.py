@@ -9,7 +9,7 @@ of the rows. Nothing of crfqn is used, nor anything newer than what lightning ne
 
 import sys
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 from lightning.classification import CDClassifier
@@ -21,14 +21,14 @@ MOST_EPOCHS = 1000
 
 def fit(X, y, loss, strength, limit, note=None):
     """Train for so many seconds; `note(weights)` after every epoch, off the clock."""
-    begin, rows = [perf_counter()], []
+    begin, rows = [process_time()], []
 
     def after_epoch(model):
-        now = perf_counter()
+        now = process_time()
         rows.append(now - begin[0])
         if note is not None:
             note(model.coef_)
-        begin[0] += perf_counter() - now
+        begin[0] += process_time() - now
         return True if rows[-1] > limit else None
 
     CDClassifier(

@@ -14,19 +14,21 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
+from harness.comparing import Comparison, Ratio, Results, Section
 from harness.measuring import quietly, run_alone
 from harness.options import Output
-from harness.report import Promise, Report, Table, finish
+from harness.report import Record, Table, matching, median
 
 from benchmarks.tagging import ONE_THREAD, sentences
 
 N_LABELS, N_WORDS, N_CLIENTS = 13, 15, (1, 8, 64)
-ASKED = 0.9  # of the requests a second of python-crfsuite, 64 clients
+OURS, AROUND = "crfqn serve", "around python-crfsuite"
 ROUNDS = 3  # of each, by turns
 # What differs is the object that labels: the server, its reading of requests and its writing of answers are the same.
 PEER = """
@@ -77,10 +79,6 @@ async def load(port: int, bodies: list[bytes], n_clients: int, seconds: float) -
     return len(times) / (time.perf_counter() - begin), times
 
 
-def run_load(*measurement: Any) -> tuple[float, list[float]]:
-    return asyncio.run(load(*measurement))
-
-
 def start(script: str) -> tuple[subprocess.Popen[str], int]:
     """Start a service; return its process and its port."""
     process = subprocess.Popen(
@@ -100,15 +98,14 @@ def processor_seconds(parent: int) -> float:
     return sum(int(n) for pair in ticks for n in pair) / os.sysconf("SC_CLK_TCK")
 
 
-def service(
-    output: Output = None, seconds: Annotated[float, typer.Option(min=1, help="Of each measurement.")] = 5.0
-) -> None:
-    """`crfqn serve` under load, beside the same server around python-crfsuite."""
+def measure(seconds: float) -> Record:
+    """By service and number of clients: requests a second and processor seconds of a request by round, quantiles of the
+    seconds of all requests."""
     from crfqn import ChainCRF, interchange
 
-    report = Report("service", "A service", ["crfqn", "python-crfsuite", "starlette", "uvicorn", "numpy"])
     X, y = sentences(N_LABELS, 120, 1)
     bodies = [json.dumps({"item": item}).encode() for item in sentences(N_LABELS, 1000, 2, [N_WORDS])[0]]
+    services, loads = {}, []
     with tempfile.TemporaryDirectory() as folder:
         own, theirs = (str(Path(folder) / f"model.{suffix}") for suffix in ("crfqn", "crfsuite"))
         with quietly():
@@ -116,49 +113,72 @@ def service(
             model.save(own)
             interchange.write(model, theirs)
         serve = SERVE.format(own=own)
-        services = {
-            "crfqn serve": start(serve),
-            "around python-crfsuite": start(PEER.format(theirs=theirs) + serve),
-        }
         try:
-            figures = measure(services, bodies, seconds)
+            services[OURS] = start(serve)
+            services[AROUND] = start(PEER.format(theirs=theirs) + serve)
+            for n_clients in N_CLIENTS:
+                by_name: dict[str, tuple[list, list, list]] = {name: ([], [], []) for name in services}
+                for _ in range(ROUNDS):
+                    for name, (process, port) in services.items():
+                        rates, times, costs = by_name[name]
+                        before = processor_seconds(process.pid)
+                        rate, seconds_each = run_alone(asyncio_run, port, bodies, n_clients, seconds)
+                        rates.append(rate)
+                        times += seconds_each
+                        n_requests = len(seconds_each) + 5 * n_clients
+                        costs.append((processor_seconds(process.pid) - before) / n_requests)
+                for name, (rates, times, costs) in by_name.items():
+                    quantiles = np.quantile(times, [0.5, 0.99])
+                    loads.append(
+                        {
+                            "name": name,
+                            "n_clients": n_clients,
+                            "rates": rates,
+                            "quantiles": quantiles,
+                            "costs": costs,
+                        }
+                    )
         finally:
             for process, _ in services.values():
                 process.terminate()
                 process.wait()
-    rows = []
-    for n_clients in N_CLIENTS:
-        for name in services:
-            rates, times, costs = figures[name, n_clients]
-            quantiles = [f"{1e3 * q:.1f}" for q in np.quantile(times, [0.5, 0.99])]
-            cost = f"{1e6 * float(np.median(costs)):.0f}"
-            rows.append([name, str(n_clients), f"{np.median(rates):.0f}", *quantiles, cost])
-            numbers = {"requests a second": rates, "processor seconds": costs}
-            report.numbers[f"{name}, {n_clients} clients"] = numbers
-    (rates, _, costs), (peer_rates, _, peer_costs) = (figures[name, 64] for name in services)
-    ratio = float(np.median(np.divide(rates, peer_rates)))
-    by_cost = float(np.median(np.divide(peer_costs, costs)))
-    what = "requests a second against python-crfsuite, 64 clients"
-    report.promises.append(Promise(what, f">= {ASKED}", f"{ratio:.2f}", ratio >= ASKED))
-    report.notes.append(f"By processor time, which other processes change less, the ratio is {by_cost:.2f}.")
+    return {"loads": loads}
+
+
+def asyncio_run(*measurement: Any) -> tuple[float, list[float]]:
+    return asyncio.run(load(*measurement))
+
+
+def section(records: list[Record]) -> Section:
+    loads, rows = records[-1]["loads"], []
+    for each in loads:
+        quantiles = [f"{1e3 * q:.1f}" for q in each["quantiles"]]
+        cost = f"{1e6 * float(np.median(each['costs'])):.0f}"
+        rows.append([each["name"], str(each["n_clients"]), median(each["rates"], ".0f"), *quantiles, cost])
+    ours, peer = (matching(loads, name=name, n_clients=N_CLIENTS[-1])[0] for name in (OURS, AROUND))
+    by_cost = float(np.median(np.divide(peer["costs"], ours["costs"])))
+    by_rate = float(np.median(np.divide(ours["rates"], peer["rates"])))
+    rates = [f"{median(each['rates'], '.0f')} a second" for each in (ours, peer)]
+    ratios = [Ratio(f"processor seconds of a request, {N_CLIENTS[-1]} clients", by_cost, OURS, AROUND)]
+    ratios.append(
+        Ratio(f"requests a second, {N_CLIENTS[-1]} clients, crfqn's over the peer's", by_rate, *rates)
+    )
     head = ["", "clients", "requests a second", "p50, ms", "p99, ms", "processor time of a request, us"]
-    report.tables.append(Table(f"One process, {N_LABELS} labels, sentences of {N_WORDS} words", head, rows))
-    finish(report, output)
+    title = f"One process, {N_LABELS} labels, sentences of {N_WORDS} words"
+    return Section([Table(title, head, rows)], ratios)
 
 
-def measure(
-    services: dict[str, tuple[Any, int]], bodies: list[bytes], seconds: float
-) -> dict[tuple[str, int], tuple]:
-    """Return of each service and number of clients requests a second by round, the seconds of all requests, and the
-    server's processor seconds of a request by round."""
-    found: dict[tuple[str, int], tuple[list, list, list]] = {}
-    for n_clients in N_CLIENTS:
-        for _ in range(ROUNDS):
-            for name, (process, port) in services.items():
-                rates, times, costs = found.setdefault((name, n_clients), ([], [], []))
-                before = processor_seconds(process.pid)
-                rate, seconds_each = run_alone(run_load, port, bodies, n_clients, seconds)
-                rates.append(rate)
-                times += seconds_each
-                costs.append((processor_seconds(process.pid) - before) / (len(seconds_each) + 5 * n_clients))
-    return found
+SERVICE = Comparison(
+    "service", "A service, against python-crfsuite",
+    "`crfqn serve` under load beside the same server around python-crfsuite with the same weights, by turns.",
+    ["crfqn", "python-crfsuite", "starlette", "uvicorn", "numpy"], section,
+)  # fmt: skip
+
+
+def service(
+    seconds: Annotated[float, typer.Option(min=1, help="Of each measurement.")] = 5.0, output: Output = None
+) -> None:
+    """`crfqn serve` under load, beside the same server around python-crfsuite."""
+    results = Results(SERVICE, output)
+    results.case({"seconds": seconds}, partial(measure, seconds))
+    results.finish()

@@ -13,13 +13,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.datasets import dataset
 from crfqn.errors import DataUnavailableError, InputError
+from crfqn.readers.conll import read_conll
 from harness.problems import Problem, narrow
 
 Words = list[list[str]]
@@ -334,6 +335,7 @@ SOURCES = {
     "dutch-xpos": TextSource("dutch-xpos"),
 }
 MADE_UP = "made-up"
+CHUNKED = ("btc", "conll2000-500", "conll2000-2000", "conll2000", "entities")  # whose labels are IOB tags
 
 
 @dataclass(frozen=True, eq=False)
@@ -406,3 +408,59 @@ def made_up(n_train: int = 60, n_test: int = 20) -> Texts:
         items.append([word for word, _ in words])
         labels.append([label if draw.random() > 0.03 else "Street" for _, label in words])
     return Texts(MADE_UP, items[:n_train], labels[:n_train], items[n_train:], labels[n_train:])
+
+
+def entity_texts() -> Texts:
+    """GUM (Zeldes 2017), entities in eight genres; from the folder `gum_ner` below CRFQN_DATA."""
+    parts: list[Any] = []
+    for part in ("train", "test"):
+        labeled = read_conll(below_data("gum_ner", f"{part}.conll.gz"), ("w",))
+        parts += [[[position["w"] for position in item] for item in labeled.inputs], labeled.labels]
+    return Texts("entities", *parts)
+
+
+def units() -> Problem:
+    """GROBID's units of measurement, characters, by its own templates; from `grobid_units` below CRFQN_DATA."""
+    from crfqn import Templates
+
+    names = ("w", *map(str, range(1, 7)))
+    train, test = (
+        read_conll(below_data("grobid_units", f"{part}.data.gz"), names) for part in ("train", "test")
+    )
+    templates = Templates(below_data("grobid_units", "units.template").read_text(encoding="utf-8"))
+    return Problem(
+        templates.fit_transform(train.inputs), train.labels, templates.transform(test.inputs), test.labels
+    )
+
+
+def below_data(folder: str, name: str) -> Path:
+    """A file of a folder below CRFQN_DATA; DataUnavailableError where there is none."""
+    file = Path(os.environ.get("CRFQN_DATA", "")) / folder / name
+    if not file.exists():
+        raise DataUnavailableError(f"{file}: expected a file of this name; CRFQN_DATA names the folder above")
+    return file
+
+
+class UserItems(NamedTuple):
+    """Training and test items as users hold them: lists of dicts, or of lists of strings; their labels.
+
+    is_chunked : whether the labels are IOB tags
+    """
+
+    X: list[Any]
+    y: list[Any]
+    X_test: list[Any]
+    y_test: list[Any]
+    is_chunked: bool
+
+
+def user_items(name: str) -> UserItems:
+    """A set of texts, entities, units of measurement or handwritten words."""
+    if name in ("ocr", "units"):
+        from benchmarks.crfsuite import strings
+
+        problem = units() if name == "units" else Problem.of_recipe("ocr")
+        X, X_test = (list(strings(each)) for each in (problem.X_train, problem.X_test))
+        return UserItems(X, problem.y_train, X_test, problem.y_test, is_chunked=False)
+    texts = entity_texts() if name == "entities" else Texts.load(name)
+    return UserItems(texts.dicts[0], texts.y_train, texts.dicts[1], texts.y_test, name in CHUNKED)

@@ -24,14 +24,12 @@ from crfqn.data.files import text_lines
 from crfqn.datasets import dataset
 from crfqn.errors import DataUnavailableError, InputError
 from crfqn.metrics import chunk_f1_score
-from crfqn.readers.conll import read_conll
 from harness import data
-from harness.data import Texts
+from harness.data import CHUNKED, Texts, entity_texts
 from harness.problems import Problem
 
 TEST_EVERY = 5  # of digits the items 4, 9, ... are for testing
 MNIST_ITEMS = 10_000
-CHUNKED = ("btc", "conll2000-500", "conll2000-2000")  # whose labels are IOB tags
 CHUNKS, ACCURACY, RANKS = "F1 of chunks", "accuracy", "label ranking average precision"
 VARIED = ("l1", "group_l1", "l2")  # the strengths that there are curves of
 
@@ -94,15 +92,6 @@ def words(name: str) -> TunedSet:
     return TunedSet(Texts.load(name).problem(), ChainCRF, measure=CHUNKS if name in CHUNKED else ACCURACY)
 
 
-def entity_texts() -> Texts:
-    """GUM (Zeldes 2017), entities in eight genres; from the folder `gum_ner` below CRFQN_DATA."""
-    parts: list[Any] = []
-    for part in ("train", "test"):
-        labeled = read_conll(Path(os.environ.get("CRFQN_DATA", "")) / "gum_ner" / f"{part}.conll.gz", ("w",))
-        parts += [[[position["w"] for position in item] for item in labeled.inputs], labeled.labels]
-    return Texts("entities", *parts)
-
-
 def texts(name: str, vectorizer: Any) -> TunedSet:
     """20 newsgroups by date, headers included, or BANKING77, questions to a bank of 77 intents; all words."""
     return TunedSet(data.vectorised(data.split_of(name), vectorizer), MulticlassCRF)
@@ -125,9 +114,9 @@ def tree_of_recipe(name: str) -> TunedSet:
 
 def dna() -> TunedSet:
     """Splice junctions of DNA, 180 binary features and 3 classes, from the folder `libsvm_dna` below CRFQN_DATA."""
-    folder, parts = Path(os.environ.get("CRFQN_DATA", "")) / "libsvm_dna", []
+    parts: list[Any] = []
     for name in ("dna.scale.gz", "dna.scale.t.gz"):
-        parts += load_svmlight_file(str(folder / name), n_features=180)
+        parts += load_svmlight_file(str(data.below_data("libsvm_dna", name)), n_features=180)
     return TunedSet(Problem(*parts), MulticlassCRF)
 
 

@@ -1,4 +1,4 @@
-"""Pictures (SVG): panels of lines with logarithmic axes, one colour a method, one legend a picture.
+"""Pictures (SVG): panels of lines or points with logarithmic axes, one colour a method, one legend a picture.
 
 Colours are those of Okabe and Ito, which people with any colour vision tell apart.
 """
@@ -16,9 +16,17 @@ import numpy as np
 
 N_POINTS, N_MARKERS = 24, 4  # on a curve, about
 SHORT = 100.0  # a ratio of ends
-GRID = "0.85"  # grey
+GRID, DARK_GRID = "0.85", "0.35"  # grey
 COLOURS = ("#d55e00", "#0072b2", "#009e73", "#e69f00", "#000000", "#cc79a7", "#56b4e9", "#777777")
 MARKERS = "os^vDPX*"
+INK, DARK_INK = "#000000", "#e6e6e6"
+DARK: Any = {
+    **dict.fromkeys(
+        ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color", "legend.edgecolor"),
+        DARK_INK,
+    ),
+    "legend.labelcolor": DARK_INK,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +46,10 @@ class Method(Style):
 
 
 class Panel(NamedTuple):
-    """A diagram: lines (x, y) by name, labels, which axes are logarithmic, and where y begins at the lowest."""
+    """A diagram: lines (x, y) by name, labels, which axes are logarithmic, and where y begins at the lowest.
+
+    ticks : the names of y = 0, 1, ...; is_dotted : points without lines between them
+    """
 
     title: str
     lines: Mapping[str, tuple[Any, Any]]
@@ -46,75 +57,78 @@ class Panel(NamedTuple):
     y: str
     logs: str = ""
     least: float | None = None
-
-
-def styles_of(panels: Sequence[Panel]) -> dict[str, Style]:
-    """A style for each of the names, in their order."""
-    names = dict.fromkeys(name for panel in panels for name in panel.lines)
-    n = len(COLOURS)
-    return {
-        name: Style(colour=COLOURS[i % n], marker=MARKERS[i % n], is_dashed=i >= n)
-        for i, name in enumerate(names)
-    }
+    ticks: Sequence[str] = ()
+    is_dotted: bool = False
 
 
 def draw(
     panels: Sequence[Panel], file: Path, heading: str = "", styles: Mapping[str, Style] | None = None,
-    bold: str = "", columns: int = 2,
+    bold: str = "", columns: int = 2, is_dark: bool = False,
 ) -> None:  # fmt: skip
     """All panels in so many columns, and a legend below; the line `bold` is thicker, and on top."""
+    from matplotlib import rc_context
     from matplotlib.figure import Figure as Picture
 
+    names = dict.fromkeys(name for panel in panels for name in panel.lines)
+    if styles is None:
+        styles = {
+            name: Style(colour=COLOURS[i % 8], marker=MARKERS[i % 8], is_dashed=i >= 8)
+            for i, name in enumerate(names)
+        }
     n_rows, n_columns = ceil(len(panels) / columns), min(columns, len(panels))
-    picture = Picture(figsize=(1.0 + 5.0 * n_columns, 1.2 + 3.6 * n_rows), layout="constrained")
-    all_axes = picture.subplots(n_rows, n_columns, squeeze=False).ravel()
-    for axes in all_axes[len(panels) :]:
-        axes.remove()
-    styles, lines = styles or styles_of(panels), {}
-    for axes, panel in zip(all_axes, panels, strict=False):
-        for name, (x, y) in panel.lines.items():
-            lines[name] = add_line(axes, styles[name], np.asarray(x), np.asarray(y), panel.logs, name == bold)
-        axes.set_title(panel.title, fontsize="medium")
-        finish(axes, panel)
-    save(picture, {name: lines[name] for name in styles if name in lines}, heading, file)
+    with rc_context(DARK if is_dark else {}):
+        picture = Picture(figsize=(1.0 + 5.0 * n_columns, 1.2 + 3.6 * n_rows), layout="constrained")
+        all_axes = picture.subplots(n_rows, n_columns, squeeze=False).ravel()
+        for axes in all_axes[len(panels) :]:
+            axes.remove()
+        lines = {}
+        for axes, panel in zip(all_axes, panels, strict=False):
+            for name, (x, y) in panel.lines.items():
+                lines[name] = add_line(
+                    axes, styles[name], panel, np.asarray(x), np.asarray(y), name == bold, is_dark
+                )
+            axes.set_title(panel.title, fontsize="medium")
+            finish(axes, panel, is_dark)
+        chosen = [name for name in styles if name in lines]
+        picture.legend(
+            [lines[name] for name in chosen], chosen, loc="outside lower center", fontsize="small",
+            ncols=2 * n_columns if n_columns < 3 else 4,
+        )  # fmt: skip
+        picture.suptitle(heading)
+        write(picture, file, is_transparent=is_dark)
 
 
-def save(picture: Any, lines: Mapping[str, Any], heading: str, file: Path) -> None:
-    """A legend below the panels, the heading above them."""
-    n_columns = 2 * min(2, len(picture.axes))
-    picture.legend([*lines.values()], [*lines], loc="outside lower center", ncols=n_columns, fontsize="small")
-    picture.suptitle(heading)
-    write(picture, file)
-
-
-def write(picture: Any, file: Path) -> None:
+def write(picture: Any, file: Path, is_transparent: bool = False) -> None:
     """Write a small SVG file: text as text, coordinates to a tenth of a point, nothing indented."""
     from matplotlib import rc_context
 
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "crfqn", "font.sans-serif": ["DejaVu Sans"]}):
-        picture.savefig(file, format="svg", metadata={"Date": None})
+        picture.savefig(file, format="svg", metadata={"Date": None}, transparent=is_transparent)
     text = re.sub(r"(?<=\.\d)\d{5}\b|(?<=\n) +", "", file.read_text(encoding="utf-8"))
     file.write_text(text, encoding="utf-8")
 
 
-def add_line(axes: Any, style: Style, x: Any, y: Any, logs: str, is_bold: bool) -> Any:
+def add_line(axes: Any, style: Style, panel: Panel, x: Any, y: Any, is_bold: bool, is_dark: bool) -> Any:
     """One method's line, thinned out; returns it."""
-    shown = np.isfinite(y) & ((x > 0) | ("x" not in logs)) & ((y > 0) | ("y" not in logs))
+    shown = np.isfinite(y) & ((x > 0) | ("x" not in panel.logs)) & ((y > 0) | ("y" not in panel.logs))
     x, y = x[shown], y[shown]
-    if "x" in logs:
-        kept = spread(x, N_POINTS)
-        x, y = x[kept], y[kept]
+    is_thinned = "x" in panel.logs and not panel.is_dotted
+    if is_thinned:
+        rows = spread(x, N_POINTS)
+        x, y = x[rows], y[rows]
+    colour = DARK_INK if is_dark and style.colour == INK else style.colour
+    background = "none" if is_dark else "white"
     return axes.plot(
         x,
         y,
-        color=style.colour,
-        linestyle=(0, (4, 2)) if style.is_dashed else "-",
+        color=colour,
+        linestyle="" if panel.is_dotted else (0, (4, 2)) if style.is_dashed else "-",
         linewidth=2.2 if is_bold else 1.4,
         marker=style.marker,
-        markersize=4.5,
+        markersize=7 if panel.is_dotted else 4.5,
         markeredgewidth=1.0 if style.is_dashed else 0.0,
-        markerfacecolor="white" if style.is_dashed else style.colour,
-        markevery=spread(x, N_MARKERS) if "x" in logs else None,
+        markerfacecolor=background if style.is_dashed else colour,
+        markevery=spread(x, N_MARKERS) if is_thinned else None,
         zorder=3 if is_bold else 2,
     )[0]
 
@@ -127,7 +141,7 @@ def spread(x: Any, n: int) -> list[int]:
     return sorted({*np.minimum(marks, x.size - 1).tolist(), x.size - 1})
 
 
-def finish(axes: Any, panel: Panel) -> None:
+def finish(axes: Any, panel: Panel, is_dark: bool = False) -> None:
     """Scales, labels and a grid; plain numbers on a logarithmic axis, 2 and 5 between powers where these are few."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -142,5 +156,8 @@ def finish(axes: Any, panel: Panel) -> None:
         axis.set_minor_formatter(NullFormatter())
     axes.minorticks_off()
     axes.set(xlabel=panel.x, ylabel=panel.y)
-    axes.grid(which="major", color=GRID)
+    if panel.ticks:
+        axes.set_yticks(range(len(panel.ticks)), panel.ticks)
+        axes.set_ylim(len(panel.ticks) - 0.5, -0.5)
+    axes.grid(which="major", color=DARK_GRID if is_dark else GRID)
     axes.set_axisbelow(True)

@@ -12,8 +12,9 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import active_children, get_context
 from pathlib import Path
-from time import process_time
-from typing import ParamSpec, TypeVar
+from statistics import median
+from time import process_time, process_time_ns
+from typing import Any, ParamSpec, TypeVar
 
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
@@ -28,7 +29,10 @@ def run_alone(
 
 
 def run_within(
-    limit: float, task: Callable[Arguments, Answer], *arguments: Arguments.args, **options: Arguments.kwargs
+    limit: float | None,
+    task: Callable[Arguments, Answer],
+    *arguments: Arguments.args,
+    **options: Arguments.kwargs,
 ) -> Answer | None:
     """As `run_alone`, but for so many seconds at the most: then the process ends, and the answer is None."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
@@ -63,11 +67,11 @@ def resident_memory(pids: Iterable[int] = ()) -> int:
 
 def processes_below(pid: int | None = None) -> set[int]:
     """The processes that this one has started, and those that they have (Linux)."""
-    found: set[int] = set()
+    processes: set[int] = set()
     for task in Path(f"/proc/{pid or os.getpid()}/task").iterdir():
         children = {int(child) for child in (task / "children").read_text().split()}
-        found |= children.union(*map(processes_below, children))
-    return found
+        processes |= children.union(*map(processes_below, children))
+    return processes
 
 
 def file_size(write: Callable[[Path], object]) -> int:
@@ -86,6 +90,22 @@ def processor_times(task: Callable[[], object], repeats: int, warm_ups: int = 1)
         task()
         times.append(process_time() - begin)
     return times[warm_ups:]
+
+
+def microseconds(task: Callable[[Any], object], items: Iterable[Any]) -> float:
+    """The median processor time of a call with one item, in microseconds."""
+    times = []
+    for item in items:
+        begin = process_time_ns()
+        task(item)
+        times.append(process_time_ns() - begin)
+    return median(times) / 1e3
+
+
+def on_one_core() -> None:
+    """Let this process, and what it starts, run on one core, where the system can."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 
 @contextmanager

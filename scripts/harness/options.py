@@ -46,13 +46,13 @@ Quick = Annotated[bool, typer.Option("--quick", help="Small parts of the data or
 
 # Of benchmarks.
 Output = Annotated[
-    Path | None, typer.Option(help="A folder for the tables (Markdown) and numbers (JSON lines).")
+    Path | None,
+    typer.Option(help="A folder for JSON lines; what they have of this commit is not measured again."),
 ]
-Threads = Annotated[int | None, typer.Option(min=1, help="Threads of crfqn; default: all cores.")]
+Full = Annotated[bool, typer.Option("--full", help="The long runs as well: hours.")]
+Threads = Annotated[int, typer.Option(min=1, help="Threads of crfqn.")]
 Penalties = Annotated[list[float] | None, typer.Option(help="Penalty; may be given several times.")]
-Repeats = Annotated[
-    int, typer.Option(min=1, help="Runs of crfqn and what takes turns with it; medians are reported.")
-]
+Repeats = Annotated[int, typer.Option(min=1, help="Turns of crfqn and its peers; medians are reported.")]
 Limit = Annotated[
     float, typer.Option(min=0, help="Seconds for a single fit of another library; 0: only crfqn runs.")
 ]

@@ -62,7 +62,12 @@ class Problem:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the training labels in their order, 64 hex digits: says whether it is the same split."""
-        lines = map(" ".join, self.y_train) if self.is_chain else self.y_train.tolist()
+        items = (
+            self.y_train
+            if self.is_chain
+            else np.asarray(self.y_train).reshape(len(self.y_train), -1).tolist()
+        )
+        lines = (" ".join(map(str, labels)) for labels in items)
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
     @property
@@ -117,8 +122,7 @@ class Run:
     """How one library trained.
 
     iterations, seconds, values : arrays of equal length
-        After so many iterations and seconds the objective, penalty included, as the library reports it.
-    setup_seconds : from features in memory to the first iteration
+        After so many iterations and processor seconds the objective, penalty included, as the library reports it.
     passes : inference passes over the training items
     weights : float64 (K, F), CSR
     n_nonzero : how many weights the library keeps, edges included
@@ -134,18 +138,13 @@ class Run:
     weights: Any
     n_nonzero: int
     peak_bytes: int
-    setup_seconds: float = 0.0
     passes: float = np.nan
     edges: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
     facts: dict[str, Any] = field(default_factory=dict)
 
-    def row_at(self, reference: float, level: float) -> int | None:
-        """The first row within `level` (relative) of the reference optimum; None: not reached."""
-        return first_row(self.values <= reference * (1.0 + level))
-
-    def seconds_to(self, reference: float, level: float) -> float | None:
-        """Seconds until the objective was within `level` of the reference optimum."""
-        row = self.row_at(reference, level)
+    def seconds_to(self, target: float) -> float | None:
+        """Seconds until the objective was at most the target; None: it was not."""
+        row = first_row(self.values <= target)
         return None if row is None else float(self.seconds[row])
 
 

@@ -11,11 +11,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from harness.report import Promise, Report, Table, commit
+from harness import comparing
+from harness.comparing import Comparison, Results, Section
 from typer.main import get_command
 from typer.testing import CliRunner
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+from crfqn.errors import DataUnavailableError, InputError
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = ROOT / "scripts"
 FILES = sorted(path.stem for path in SCRIPTS.glob("*.py"))
 
 
@@ -54,34 +58,139 @@ def test_a_benchmark_starts(name):
     assert "--help" in result.output
 
 
-def test_a_page_is_made_of_the_records_that_comparisons_have_written(tmp_path):
-    report = Report(
-        "spans", "Span F1", ["numpy"], [Promise("seconds", "< 1", "0.5", True), Promise("memory", "-", "-", None)],
-        ["A note."], [Table("Seconds", ["", "s"], [["a", "1"], ["b", "2"]], ["Medians."]), Table("Empty", ["x"], [])],
-        {"times": np.array([0.5, np.nan])}, {"made-up": "abc"},
-    )  # fmt: skip
-    report.write(tmp_path)
-    lines = [json.loads(line) for line in (tmp_path / "spans.jsonl").read_text().splitlines()]
-    assert all(line["facts"]["commit"] == commit() and line["data"] == {"made-up": "abc"} for line in lines)
-    assert {"numpy", "processor", "threads"} <= lines[0]["facts"].keys()
-    assert [line["value"] for line in lines if "number" in line] == [[0.5, None]]
-    result = CliRunner().invoke(apps()["benchmark"], ["page", str(tmp_path)])
-    assert result.exit_code == 0, result.output
-    for text in ("# Span F1", "| a | 1 |", "- Medians.", "| seconds | < 1   | 0.5      | yes |", "- A note."):
-        assert text in result.output
+def sequences_line(name, seconds):
+    """A line of the comparison `sequences`, of two methods by three turns; the last one has no labelling one by one."""
+    fits = {
+        method: [
+            {"seconds": factor * each, "score": 0.9, "bytes": 2000 * factor, "rate": 1e5, "one": one}
+            for each in seconds
+        ]
+        for method, factor, one in (("crfqn", 1, 50.0), ("CRFsuite, c1 = c2 = .1", 4, 20.0), ("Wapiti", 8, None))
+    }  # fmt: skip
+    measured = {"about": "3 items", "measure": "accuracy", "fits": fits | {"CRF++": []}}
+    facts = {"commit": "abc", "processor": "a processor", "threads": "1"}
+    return {
+        "comparison": "sequences",
+        "case": {"set": name},
+        "data": "0",
+        "facts": facts,
+        "measured": measured,
+    }
 
 
-def test_all_goes_on_where_it_has_stopped(tmp_path, monkeypatch):
+def test_a_page_is_made_of_the_lines_that_comparisons_have_written(tmp_path):
+    pytest.importorskip("matplotlib")
+    results, readme = tmp_path / "results", tmp_path / "README.md"
+    results.mkdir()
+    lines = [
+        sequences_line(*each) for each in (("person", [9.0]), ("company", [1.0, 3.0, 2.0]), ("person", [1.0]))
+    ]
+    (results / "sequences.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    readme.write_text("before\n<!-- benchmarks -->\nold\n<!-- end of benchmarks -->\nafter\n")
+    words = ["page", str(results), "--manual", str(tmp_path), "--readme", str(readme)]
+    pages = []
+    for _ in range(2):
+        result = CliRunner().invoke(apps()["benchmark"], words)
+        assert result.exit_code == 0, result.output
+        pages.append([(tmp_path / "benchmarks.md").read_text(), readme.read_text()])
+    assert pages[0] == pages[1]
+    page, front = pages[0]
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in page.splitlines()
+        if line.startswith("| ")
+    ]
+    assert ["company", "crfqn", "2.00", "0.9000", "2", "100,000", "50", "accuracy"] in rows
+    assert ["company", "Wapiti", "16.00", "0.9000", "16", "100,000", "", "accuracy"] in rows
+    assert ["company", "CRF++", "not ready", "", "", "", "", "accuracy"] in rows
+    assert [
+        "person",
+        "crfqn",
+        "1.00",
+        "0.9000",
+        "2",
+        "100,000",
+        "50",
+        "accuracy",
+    ] in rows  # the latest of a case
+    assert "processor a processor, threads 1" in page
+    for kind in ("scores", "costs"):
+        light, dark = (
+            (tmp_path / "benchmarks" / f"sequences-{kind}{end}.svg").read_text() for end in ("", "-dark")
+        )
+        assert f"](benchmarks/sequences-{kind}.svg)" in page
+        assert ("CRFsuite" in light, "CRFsuite" in dark, light != dark) == (True, True, True)
+    assert "old" not in front
+    (row,) = [
+        line for line in front.splitlines() if "python scripts/benchmark.py sequences --data company" in line
+    ]
+    assert row.split("|")[1].strip() == "4"
+    assert (front.startswith("before"), front.endswith("after\n")) == (True, True)
+
+
+@pytest.mark.skipif(not (ROOT / "docs" / "results").exists(), reason="the folder has no results yet")
+def test_the_page_is_that_of_the_results(tmp_path):
+    pytest.importorskip("matplotlib")
+    readme = tmp_path / "README.md"
+    readme.write_text((ROOT / "README.md").read_text(encoding="utf-8"), encoding="utf-8")
+    words = ["page", str(ROOT / "docs" / "results"), "--manual", str(tmp_path), "--readme", str(readme)]
+    assert CliRunner().invoke(apps()["benchmark"], words).exit_code == 0
+    made = (tmp_path / "benchmarks.md").read_text(encoding="utf-8")
+    assert made == (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    assert readme.read_text(encoding="utf-8") == (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("commit", "n_measured"), [("abc", 2), ("abc+", 3)])
+def test_a_case_of_the_same_commit_is_not_measured_again(tmp_path, monkeypatch, commit, n_measured):
+    monkeypatch.setattr(comparing, "provenance", lambda libraries: {"commit": commit})
+    comparison = Comparison("some", "Title", "About.", [], lambda records: Section([]))
+    measured = []
+
+    def measure():
+        measured.append(1)
+        return {"seconds": np.array([0.5, np.nan]), "data": "abc"}
+
+    for strength in (1.0, 2.0, 1.0):
+        record = Results(comparison, tmp_path).case({"l1": strength}, measure)
+        assert record == {"l1": strength, "seconds": [0.5, None]}
+    assert len(measured) == n_measured
+    assert {line["data"] for line in comparing.read_lines(tmp_path / "some.jsonl")} == {"abc"}
+
+
+def test_a_set_that_is_not_here_is_left_out(tmp_path):
+    def measure():
+        raise DataUnavailableError("no file")
+
+    results = Results(Comparison("some", "Title", "About.", [], lambda records: Section([])), tmp_path)
+    assert results.case({}, measure) is None
+    with pytest.raises(InputError, match="nothing was measured"):
+        results.finish()
+
+
+def test_all_measures_each_comparison_and_says_what_failed(tmp_path, monkeypatch):
     ran = []
 
     def run(command, **_):
-        ran.append(command[2])
+        ran.append(command[2:])
         return subprocess.CompletedProcess(command, int(command[2] == "swap"))
 
     benchmark = importlib.import_module("benchmark")
-    monkeypatch.setattr(benchmark, "commit", lambda: "abc")
     monkeypatch.setattr(benchmark.subprocess, "run", run)
-    words = ["all", "--output", str(tmp_path), "--only", "spans", "--only", "swap"]
-    results = [CliRunner().invoke(benchmark.app, words) for _ in range(2)]
-    assert ran == ["spans", "swap", "swap"]
-    assert all(result.exit_code == 1 for result in results)
+    words = ["all", "--output", str(tmp_path), "--only", "spans", "--only", "swap", "--full"]
+    result = CliRunner().invoke(benchmark.app, words)
+    assert ran == [["spans", "--output", str(tmp_path)], ["swap", "--output", str(tmp_path), "--full"]]
+    assert result.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("sequences --data made-up --method crfqn --repeats 1", "crfqn"),
+        ("classes --data few-digits --method crfqn --repeats 1", "few-digits"),
+        ("text --quick --part training", "made-up"),
+    ],
+)
+def test_comparisons_run_on_the_smallest_sets(words, name, tmp_path):
+    result = CliRunner().invoke(apps()["benchmark"], [*words.split(), "--output", str(tmp_path)])
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert f" {name} " in result.stdout
