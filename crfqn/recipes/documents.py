@@ -42,9 +42,7 @@ def prepare_documents(recipe: Recipe) -> Prepared:
     train, test = _part(documents, train_items), _part(documents, test_items)
     is_tree = recipe.structure.kind == "taxonomy"
     is_inferred = is_tree and not (recipe.structure.taxonomy or recipe.data.dataset)
-    tree = None
-    if is_tree:
-        tree = (_inferred_taxonomy if is_inferred else _declared_taxonomy)(recipe, documents)
+    tree = _taxonomy(recipe, documents, is_inferred) if is_tree else None
     if recipe.features.kind == "table" and recipe.structure.kind == "flat":
         _check_classes(recipe, documents, train.labels)
     features, matrix = _fit(recipe, documents, train_items)
@@ -105,14 +103,14 @@ def _targets(recipe: Recipe, documents: Documents, labels: list[str], known: lis
     """Return labels as the estimator takes them. They are numbers where the labels `known` of the training or new file
     are; names of a taxonomy's nodes stay texts, and the labels of a ranking are separated by commas."""
     is_ranking = recipe.structure.kind == "ranking"
+
+    def parts(label: str) -> list[str]:
+        return [part for part in map(str.strip, label.split(",")) if part]
+
     read: Callable[[str], Any] = str
     if documents.has_numbers and recipe.structure.kind != "taxonomy":
-        read = target_reader(chain.from_iterable(map(_parts, known)) if is_ranking else known)
-    return [[*map(read, _parts(label))] for label in labels] if is_ranking else [*map(read, labels)]
-
-
-def _parts(label: str) -> list[str]:
-    return [part for part in map(str.strip, label.split(",")) if part]
+        read = target_reader(chain.from_iterable(map(parts, known)) if is_ranking else known)
+    return [[*map(read, parts(label))] for label in labels] if is_ranking else [*map(read, labels)]
 
 
 def _documents(recipe: Recipe) -> Documents:
@@ -162,57 +160,48 @@ def _place(recipe: Recipe, documents: Documents, item: int) -> str:
     return documents.where(item)
 
 
-def _inferred_taxonomy(recipe: Recipe, documents: Documents) -> LabelTree:
-    """Return the taxonomy of the training part's labels, read as paths in it; test labels need not be nodes of it."""
-    where, separator = f"{recipe.source}: [structure]", recipe.structure.separator or "/"
-    labels = documents.labels[: documents.n_train]
-    try:
-        open_taxonomy(None, documents.labels, separator)  # that the test part's are paths as well
-        tree = open_taxonomy(None, labels, separator)
-    except InputError as error:
-        is_broken = [not all(map(str.strip, label.split(separator))) for label in documents.labels]
-        place = f" {_place(recipe, documents, is_broken.index(True))}:" if any(is_broken) else ""
-        raise RecipeError(f"{where}:{place} {error}") from error
-    _check_leaves(recipe, documents, tree, tree.nodes_of(labels), where)
-    return tree
-
-
-def _declared_taxonomy(recipe: Recipe, documents: Documents) -> LabelTree:
-    """Return the taxonomy of the recipe's file or dataset, after checking that all labels are its nodes."""
-    where, tree = f"{recipe.source}: [structure]", documents.taxonomy
-    settings = recipe.structure
-    if settings.taxonomy:
-        where += f' taxonomy = "{settings.taxonomy}"'
-        file = recipe.source.parent / settings.taxonomy
-        with sources.own_files():
-            check_regular(file)
-            tree = read_taxonomy_file(file, settings.separator or "/")
-    if tree is None:
-        raise RecipeError(
-            f'{where} kind = "taxonomy": the dataset {recipe.data.dataset!r} has no taxonomy; use "flat"'
-        )
-    try:
-        nodes = tree.nodes_of(documents.labels)
-    except InputError as error:
-        known = set(tree.names)
-        item = next(i for i, label in enumerate(documents.labels) if label not in known)
-        raise RecipeError(f"{where}: {_place(recipe, documents, item)}: {error}") from error
-    _check_leaves(recipe, documents, tree, nodes, where)
-    return tree
-
-
-def _check_leaves(
-    recipe: Recipe, documents: Documents, tree: LabelTree, nodes: NDArray[np.int32], where: str
-) -> None:
-    """Raise RecipeError if a document's label is an inner node and the recipe allows for leaves only."""
+def _taxonomy(recipe: Recipe, documents: Documents, is_inferred: bool) -> LabelTree:
+    """Return the taxonomy of the labels: the one of the recipe's file or dataset, or the paths in the labels of the
+    training part; test labels need not be nodes of that one. RecipeError for other labels that are no nodes, and for
+    inner nodes where the recipe allows only leaves."""
+    where, structure = f"{recipe.source}: [structure]", recipe.structure
+    separator, labels = structure.separator or "/", documents.labels
+    tree: LabelTree | None
+    if is_inferred:
+        try:
+            open_taxonomy(None, labels, separator)  # that the test part's are paths as well
+            tree = open_taxonomy(None, labels[: documents.n_train], separator)
+        except InputError as error:
+            is_broken = [not all(map(str.strip, label.split(separator))) for label in labels]
+            place = f" {_place(recipe, documents, is_broken.index(True))}:" if any(is_broken) else ""
+            raise RecipeError(f"{where}:{place} {error}") from error
+        nodes = tree.nodes_of(labels[: documents.n_train])
+    else:
+        tree = documents.taxonomy
+        if structure.taxonomy:
+            where += f' taxonomy = "{structure.taxonomy}"'
+            file = recipe.source.parent / structure.taxonomy
+            with sources.own_files():
+                check_regular(file)
+                tree = read_taxonomy_file(file, separator)
+        if tree is None:
+            raise RecipeError(
+                f'{where} kind = "taxonomy": the dataset {recipe.data.dataset!r} has no taxonomy; use "flat"'
+            )
+        try:
+            nodes = tree.nodes_of(labels)
+        except InputError as error:
+            known = set(tree.names)
+            item = next(i for i, label in enumerate(labels) if label not in known)
+            raise RecipeError(f"{where}: {_place(recipe, documents, item)}: {error}") from error
     inner = np.flatnonzero(~tree.is_leaf[nodes])
-    if inner.size and recipe.structure.labels == "leaves":
+    if inner.size and structure.labels == "leaves":
         item = int(inner[0])
         raise RecipeError(
-            f'{where} labels = "leaves": {_place(recipe, documents, item)}: the label '
-            f'{shorten(documents.labels[item])} is an inner node of the taxonomy; labels = "nodes" lets documents '
-            "stop there"
+            f'{where} labels = "leaves": {_place(recipe, documents, item)}: the label {shorten(labels[item])} is an '
+            'inner node of the taxonomy; labels = "nodes" lets documents stop there'
         )
+    return tree
 
 
 def _fit(recipe: Recipe, documents: Documents, items: NDArray) -> tuple[Featurizer, Any]:

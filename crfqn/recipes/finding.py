@@ -69,6 +69,10 @@ def recipe_of_options(data: str | Sequence[str], **options: Any) -> Recipe:
     """Return the recipe that options (`DATA_OPTIONS`) make of the files `data`, `-` for standard input. By default the
     name or content of the first file determines the format, and the format the structure (chain for sequences, flat for
     documents) and the features."""
+
+    def whole_path(path: str | Path) -> str:  # so that a model knows it from any folder
+        return STANDARD_INPUT if path == STANDARD_INPUT else str(Path(path).resolve())
+
     sections: dict[str, dict[str, Any]] = {"data": {}, "features": {}, "structure": {}}
     for option, value in options.items():
         row = DATA_OPTIONS[option]
@@ -85,14 +89,14 @@ def recipe_of_options(data: str | Sequence[str], **options: Any) -> Recipe:
         keys["format"] = format.name
     if "taxonomy" in labels:
         labels.setdefault("kind", "taxonomy")
-        labels["taxonomy"] = _whole_path(labels["taxonomy"])
+        labels["taxonomy"] = whole_path(labels["taxonomy"])
     if "kind" not in labels:
         labels["kind"] = _structure_of(format, features.get("kind"), lines, shown_name(first))
     title = _infer_features(first, format, lines, keys, features, labels["kind"])
     if format.name == "conll" and splits_at_tabs(lines):
         keys["separator"] = TAB
     for part, paths in files.items():
-        whole = [_whole_path(str(path)) for path in paths]
+        whole = [*map(whole_path, paths)]
         keys[part] = whole[0] if len(whole) == 1 else whole
     name = Path(names[0] if Path(names[0]).is_dir() else first).name.split(".")[0] or "model"
     has_intercept = features["kind"] == "table" and labels["kind"] in ("flat", "taxonomy")
@@ -106,11 +110,6 @@ def recipe_of_options(data: str | Sequence[str], **options: Any) -> Recipe:
 
 def _as_list(names: str | Sequence[str]) -> list[str]:
     return [names] if isinstance(names, str) else [*names]
-
-
-def _whole_path(path: str) -> str:
-    """Return the whole path of a file, so that a model knows it from any folder."""
-    return path if path == STANDARD_INPUT else str(Path(path).resolve())
 
 
 def _format_of(data: str, format: str | None, lines: Sequence[str]) -> Format:

@@ -7,7 +7,6 @@ names file, section and key, what came and what is allowed.
 import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, asdict, dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -58,7 +57,13 @@ class Recipe:
         table["solver"].update(table["solver"].pop("settings"))
         for section, names in keys_of(self.structure.kind, self.features.kind).items():
             table[section] = {name: table[section][name] for name in names}
-        return _without_none(table)
+
+        def without_none(value: Any) -> Any:
+            if not isinstance(value, Mapping):
+                return value
+            return {name: without_none(part) for name, part in value.items() if part is not None}
+
+        return without_none(table)
 
 
 def parse_recipe(table: Mapping[str, Any], source: str | Path = "recipe") -> Recipe:
@@ -83,7 +88,7 @@ def parse_recipe(table: Mapping[str, Any], source: str | Path = "recipe") -> Rec
         for name, cls in SECTIONS.items()
     }
     recipe = Recipe(table["name"], table["title"], **sections, source=Path(source))
-    for text in chain(_mistakes_in_data(recipe.data), _mistakes_of_kinds(recipe)):
+    for text in _mistakes(recipe):
         raise RecipeError(f"{source}: {text}")
     features, structure = recipe.features, recipe.structure.kind
     for name, allowed in keys_of(structure, features.kind).items():
@@ -168,8 +173,9 @@ def shown(value: Any) -> str:
     return "nothing" if value is None else f'"{value}"' if isinstance(value, str) else f"{value}"
 
 
-def _mistakes_in_data(data: DataSection) -> Iterator[str]:
-    """Yield what is wrong with several keys of [data]."""
+def _mistakes(recipe: Recipe) -> Iterator[str]:
+    """Yield which keys, and which kinds of features, structure, data and loss, do not go together."""
+    data, structure, loss = recipe.data, recipe.structure, recipe.objective.loss
     has_files, split = bool(data.train or data.test), data.split
     if bool(data.dataset) == has_files:
         yield "[data] needs either dataset, or train (the name of a file), with test if there is one"
@@ -186,10 +192,6 @@ def _mistakes_in_data(data: DataSection) -> Iterator[str]:
     if split.kind == "given" and (split.seed is not None or split.train is not None):
         yield '[data.split] seed and train belong to kind = "permutation", not to "given"'
 
-
-def _mistakes_of_kinds(recipe: Recipe) -> Iterator[str]:
-    """Yield which kinds of features, structure, data and loss do not go together."""
-    data, structure, loss = recipe.data, recipe.structure, recipe.objective.loss
     is_chain, kind = structure.kind == "chain", recipe.features.kind
     of_kind = f'[features] kind = "{kind}"'
     if is_chain and kind not in FEATURES_OF["chain"]:
@@ -221,9 +223,3 @@ def _mistakes_of_kinds(recipe: Recipe) -> Iterator[str]:
             )
         if value == "":
             yield f'[structure] {name} = "": expected a text that is not empty'
-
-
-def _without_none(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _without_none(part) for name, part in value.items() if part is not None}
-    return value

@@ -132,7 +132,6 @@ def make_report(model: Any, data: Any = None, **contents: Any) -> str:
     weights = fitted_model(model, wanted.feature_names)
     evaluation = None if data is None else EvaluationSection.of(model, data, wanted.source)
     pixels = Pixels.of(weights, n_features(model), wanted.image_shape)
-    parts = Parts(model, weights, wanted, evaluation, pixels)
     script = environment.get_template("page.js").render()
     return environment.get_template("page.html").render(
         title=wanted.title or name or recipe_table(model).get("name") or f"A model of {type(model).__name__}",
@@ -150,102 +149,94 @@ def make_report(model: Any, data: Any = None, **contents: Any) -> str:
         identity=identity(model, weights, file_facts),
         parameters=parameters(model),
         versions=versions(),
-        **parts.training(),
-        **parts.features(),
-        **parts.data(),
+        **_training(model, wanted),
+        **_features(model, weights, wanted.n_features, evaluation, pixels),
+        **_data(model, weights, wanted, evaluation, pixels),
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """Makes the parts of a page: of an estimator, its Model (None without weights of features) and its evaluation."""
-
-    model: Any
-    weights: Model | None
-    wanted: Contents
-    evaluation: EvaluationSection | None
-    pixels: Pixels | None
-
-    def training(self) -> dict[str, Any]:
-        """Return convergence and regularisation path, as pictures and rows."""
-        pictures, trace = Pictures(), self.model.result_.trace
-        path = _path_rows(self.model, self.wanted)
-        about = "Convergence: relative gaps, certified and estimated, and the objective against passes over the data"
-        about_path = "Regularisation path: score, non-zeros, gap and seconds by strength"
-        return {
-            "convergence": pictures.panels(ConvergenceDisplay.of(self.model, "passes"), about)
-            if trace
-            else [],
-            "trace": trace.rows,
-            "path": path,
-            "path_pictures": pictures.panels(PathDisplay.from_rows(path), about_path) if path else [],
-            "path_parameter": next((name for name in ("l1", "group_l1") if path and name in path[0]), ""),
-        }
-
-    def features(self) -> dict[str, Any]:
-        """Return sparsity, transitions, strongest features, the taxonomy and the characters of images."""
-        weights = self.weights
-        content: dict[str, Any] = {
-            "n_possible": n_possible(self.model, weights),
-            "features": [],
-            "characters": [],
-        }
-        if weights is not None:
-            rows, n_left_out = strongest(weights, self.wanted.n_features)
-            content |= {"features": rows, "n_left_out": n_left_out, "densities": densities(weights)}
-            if self.pixels is not None:
-                content["characters"] = characters(weights, self.pixels, self.evaluation)
-        if isinstance(weights, SequenceModel):
-            content["transitions"] = [
-                {"before": label_text(before), "after": label_text(after), "weight": weight}
-                for (before, after), weight in weights.strongest_transitions(MOST_TRANSITIONS)
-            ]
-            display = TransitionsDisplay.of(self.model)  # of many labels those with the largest transitions
-            largest = np.maximum(np.abs(display.weights).max(axis=0), np.abs(display.weights).max(axis=1))
-            shown = np.sort(np.argsort(-largest, kind="stable")[:MOST_LABELS])
-            content["transition_labels"] = [label_text(self.model.classes_[row]) for row in shown]
-            display = TransitionsDisplay(display.weights[np.ix_(shown, shown)], content["transition_labels"])
-            about = "Weights of transitions from the label of a row to the label of a column"
-            content["transition_pictures"] = Pictures("t").panels(display, about, SQUARE)
-        tree, by_node = taxonomy_of(self.model), dict[str, list[Any]]()
-        for row in content["features"] if tree is not None else ():
-            by_node.setdefault(row.label, []).append(row)
-        return content | {"tree": open_tree(tree, weights, self.evaluation, by_node)}
-
-    def data(self) -> dict[str, Any]:
-        """Return scores, confusion and worst errors."""
-        evaluation, texts = self.evaluation, self.wanted.texts
-        if evaluation is None:
-            return {"mistakes": []}
-        if texts is not None and len(texts) != len(evaluation.given):
-            raise InputError(
-                f"texts: expected one for each of {len(evaluation.given)} items, got {len(texts)}"
-            )
-        display, chunks = evaluation.confusion(), evaluation.scores.chunks
-        about = "Confusion: the share of each given label (row) that was predicted as each label (column)"
-        return {
-            "span_scores": [] if chunks is None else [chunks.every, *chunks.types],
-            "confusion_labels": [] if display is None else display.display_labels,
-            "mistakes": [] if evaluation.has_sets else evaluation.mistakes(),
-            "confusion_pictures": [] if display is None else Pictures("c").panels(display, about, SQUARE),
-            "errors": Errors(self.model, self.weights, evaluation, texts, self.pixels).worst(
-                self.wanted.n_errors
-            ),
-        }
-
-
-def _path_rows(model: Any, wanted: Contents) -> list[dict[str, Any]]:
-    """Return the rows of the regularisation path that was given or kept, checked."""
-    rows = wanted.regularization_path
-    if rows is None:
-        rows = model.training_.get("regularization_path") or []
-    elif not isinstance(rows, list) and hasattr(rows, "rows"):
-        rows = rows.rows()
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+def _training(model: Any, wanted: Contents) -> dict[str, Any]:
+    """Return convergence and regularisation path, as pictures and rows."""
+    pictures, trace = Pictures(), model.result_.trace
+    path = wanted.regularization_path
+    if path is None:
+        path = model.training_.get("regularization_path") or []
+    elif not isinstance(path, list) and hasattr(path, "rows"):
+        path = path.rows()
+    if not isinstance(path, list) or not all(isinstance(row, dict) for row in path):
         raise InputError(
-            f"regularization_path: expected a RegularizationPath or its rows, got {describe(rows)}"
+            f"regularization_path: expected a RegularizationPath or its rows, got {describe(path)}"
         )
-    return rows[:MOST_PATH_ROWS]
+    path = path[:MOST_PATH_ROWS]
+    about = (
+        "Convergence: relative gaps, certified and estimated, and the objective against passes over the data"
+    )
+    about_path = "Regularisation path: score, non-zeros, gap and seconds by strength"
+    return {
+        "convergence": pictures.panels(ConvergenceDisplay.of(model, "passes"), about) if trace else [],
+        "trace": trace.rows,
+        "path": path,
+        "path_pictures": pictures.panels(PathDisplay.from_rows(path), about_path) if path else [],
+        "path_parameter": next((name for name in ("l1", "group_l1") if path and name in path[0]), ""),
+    }
+
+
+def _features(
+    model: Any,
+    weights: Model | None,
+    n_shown: int,
+    evaluation: EvaluationSection | None,
+    pixels: Pixels | None,
+) -> dict[str, Any]:
+    """Return sparsity, transitions, strongest features, the taxonomy and the characters of images."""
+    content: dict[str, Any] = {"n_possible": n_possible(model, weights), "features": [], "characters": []}
+    if weights is not None:
+        rows, n_left_out = strongest(weights, n_shown)
+        content |= {"features": rows, "n_left_out": n_left_out, "densities": densities(weights)}
+        if pixels is not None:
+            content["characters"] = characters(weights, pixels, evaluation)
+    if isinstance(weights, SequenceModel):
+        content["transitions"] = [
+            {"before": label_text(before), "after": label_text(after), "weight": weight}
+            for (before, after), weight in weights.strongest_transitions(MOST_TRANSITIONS)
+        ]
+        display = TransitionsDisplay.of(model)  # of many labels those with the largest transitions
+        sizes = np.abs(display.weights)
+        largest = np.maximum(sizes.max(axis=0), sizes.max(axis=1))
+        shown = np.sort(np.argsort(-largest, kind="stable")[:MOST_LABELS])
+        content["transition_labels"] = [label_text(model.classes_[row]) for row in shown]
+        display = TransitionsDisplay(display.weights[np.ix_(shown, shown)], content["transition_labels"])
+        about = "Weights of transitions from the label of a row to the label of a column"
+        content["transition_pictures"] = Pictures("t").panels(display, about, SQUARE)
+    tree, by_node = taxonomy_of(model), dict[str, list[Any]]()
+    for row in content["features"] if tree is not None else ():
+        by_node.setdefault(row.label, []).append(row)
+    return content | {"tree": open_tree(tree, weights, evaluation, by_node)}
+
+
+def _data(
+    model: Any,
+    weights: Model | None,
+    wanted: Contents,
+    evaluation: EvaluationSection | None,
+    pixels: Pixels | None,
+) -> dict[str, Any]:
+    """Return scores, confusion and worst errors."""
+    if evaluation is None:
+        return {"mistakes": []}
+    texts = wanted.texts
+    if texts is not None and len(texts) != len(evaluation.given):
+        raise InputError(f"texts: expected one for each of {len(evaluation.given)} items, got {len(texts)}")
+    display, chunks = evaluation.confusion(), evaluation.scores.chunks
+    about = "Confusion: the share of each given label (row) that was predicted as each label (column)"
+    errors = Errors(model, weights, evaluation, texts, pixels)
+    return {
+        "span_scores": [] if chunks is None else [chunks.every, *chunks.types],
+        "confusion_labels": [] if display is None else display.display_labels,
+        "mistakes": [] if evaluation.has_sets else evaluation.mistakes(),
+        "confusion_pictures": [] if display is None else Pictures("c").panels(display, about, SQUARE),
+        "errors": errors.worst(wanted.n_errors),
+    }
 
 
 def _environment() -> Any:

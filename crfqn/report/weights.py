@@ -6,7 +6,6 @@ Of a model with a taxonomy also the tree, to open and close: weights of each nod
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -120,7 +119,16 @@ def open_tree(
     n_shown = min(tree.n_nodes, MOST_NODES, int(np.searchsorted(tree.depths, MOST_LEVELS)))
     scores = {} if evaluation is None else _scores(tree, evaluation)
     counts = np.zeros(tree.n_nodes, np.int64) if weights is None else np.diff(weights.weights.row_ends)
-    walk = list(_walk(tree, n_shown))
+    children: list[list[int]] = [[] for _ in range(n_shown)]
+    stack: list[int] = []
+    for node in range(n_shown - 1, -1, -1):
+        parent = int(tree.parents[node])
+        (stack if parent == NO_PARENT else children[parent]).append(node)
+    walk: list[tuple[int, int, bool]] = []  # node, depth, whether it has children that are shown
+    while stack:
+        node = stack.pop()
+        walk.append((node, int(tree.depths[node]), bool(children[node])))
+        stack += children[node]
     nodes = []
     for (node, depth, is_inner), after in zip(walk, [*walk[1:], None], strict=True):
         next_depth = 0 if after is None else after[1]
@@ -139,19 +147,6 @@ def open_tree(
             )
         )
     return Tree(nodes, tree.n_nodes - n_shown)
-
-
-def _walk(tree: LabelTree, n_shown: int) -> Iterator[tuple[int, int, bool]]:
-    """Yield (node, depth, whether it has children that are shown), each node before its children."""
-    children: list[list[int]] = [[] for _ in range(n_shown)]
-    tops: list[int] = []
-    for node, parent in enumerate(tree.parents[:n_shown].tolist()):
-        (tops if parent == NO_PARENT else children[parent]).append(node)
-    stack = tops[::-1]
-    while stack:
-        node = stack.pop()
-        yield node, int(tree.depths[node]), bool(children[node])
-        stack += children[node][::-1]
 
 
 def _scores(tree: LabelTree, evaluation: EvaluationSection) -> dict[int, SpanCounts]:

@@ -111,7 +111,19 @@ class LabelService:
         refuse_dense(self.model, "serve")
         self.labels_sequences: bool = self.model.LABELS_SEQUENCES
         self.scheme = scheme_of(self.model)
-        self.takes, self.columns = _what_it_takes(self.model)
+        model = self.model
+        self.takes = "matrix"  # a key of TAKES
+        self.columns: list[str] | None = None  # of a table, or of tokens with several
+        if not self.labels_sequences and model.table is not None:
+            self.takes = "numbers" if model.table.takes_numbers else "cells"
+            self.columns = model.table.columns_read
+        elif not self.labels_sequences:
+            self.takes = "document" if model.words is not None else "row"
+        elif isinstance(model.vocabulary_, TemplateVocabulary):
+            self.takes = "text" if model.vocabulary_.takes_words else "columns"
+            self.columns = None if self.takes == "text" else list(model.vocabulary_.source["columns"])
+        elif model.vocabulary_ is not None:
+            self.takes = "features"
         # What is made when it is first used, such as maps of names, is shared by processes that are forked later.
         words = dict.fromkeys(self.columns or (), "a")
         item = {"text": "a", "document": "a", "columns": [words], "features": [{}], "matrix": [], "row": {}}
@@ -260,20 +272,6 @@ class LabelService:
         except OverflowError:
             raise InputError(f"item {i}: expected numbers that fit 64 bits") from None
         return matrix if self.takes == "matrix" else matrix[0]
-
-
-def _what_it_takes(model: Any) -> tuple[str, list[str] | None]:
-    """Return a key of TAKES, and the columns of tokens, where there are several, or of a table."""
-    if not model.LABELS_SEQUENCES and model.table is not None:
-        return "numbers" if model.table.takes_numbers else "cells", model.table.columns_read
-    if not model.LABELS_SEQUENCES:
-        return ("document" if model.words is not None else "row"), None
-    vocabulary = model.vocabulary_
-    if vocabulary is None:
-        return "matrix", None
-    if not isinstance(vocabulary, TemplateVocabulary):
-        return "features", None
-    return ("text", None) if vocabulary.takes_words else ("columns", list(vocabulary.source["columns"]))
 
 
 def _refuse_number(name: str) -> NoReturn:
