@@ -17,6 +17,7 @@ from crfqn.cli.loading import check_labelled, feature_names, say_share, tree_of,
 from crfqn.cli.options import ClusterOptions
 from crfqn.cli.output import say, to_json
 from crfqn.data.hybrid import sparse_of
+from crfqn.data.items import Handover
 from crfqn.data.labels import labels_like
 from crfqn.data.tokenizers import UNICODE
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError
@@ -293,9 +294,8 @@ def quiet_training(interrupts: Interrupts) -> Iterator[None]:
 def _fit(model: Any, prepared: Prepared, interrupts: Interrupts, fit_options: Mapping[str, Any]) -> None:
     with quiet_training(interrupts):
         try:
-            X, weights = prepared.take_train(), prepared.sample_weight
-            y = None if prepared.is_sharded else prepared.y_train
-            model.fit(X, y, weights, **fit_options)
+            X, y = Handover(prepared.take_train()), None if prepared.is_sharded else prepared.y_train
+            model.fit(X, y, prepared.sample_weight, **fit_options)
         except KeyboardInterrupt:
             if not hasattr(model, "result_"):  # else it has kept what it had
                 raise

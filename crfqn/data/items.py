@@ -90,6 +90,19 @@ class Items:
         return self._take(np.where(items < 0, items + n, items))
 
 
+class Handover:
+    """Items for a single training, which frees them once it has its own store of their features, whoever still holds
+    this object: frames of callers, such as scikit-learn's wrappers, hold what they pass on."""
+
+    def __init__(self, items: Any) -> None:
+        self._items = [items]
+
+    @staticmethod
+    def taken(X: Any) -> Any:
+        """Return the items, which are not held here any more; anything but a `Handover` as it is."""
+        return X._items.pop() if isinstance(X, Handover) else X
+
+
 def check_offsets(offsets: ArrayLike, n_positions: int) -> NDArray[np.int64]:
     """Return `offsets` (I + 1,) as int64, checked to be integers from 0 to `n_positions` that never decrease."""
     cuts = np.asarray(offsets)

@@ -21,7 +21,7 @@ from crfqn.blas import single_threaded_blas
 from crfqn.data.encoding import encode_sequences, in_columns_of
 from crfqn.data.features import FeatureStore
 from crfqn.data.hybrid import Features, check_dense, sparse_of
-from crfqn.data.items import check_item_weights
+from crfqn.data.items import Handover, check_item_weights
 from crfqn.data.labels import (
     PartialLabels,
     encode_known_labels,
@@ -119,6 +119,7 @@ class ChainModel(StructuredEstimator):
     ) -> Problem:
         """Return the training that `fit` would do, without doing it; parameters and errors as in `fit`."""
         self._check_parameters()
+        X = Handover.taken(X)
         if self.client is not None:
             from crfqn.estimators.sharded_chain import prepare_sharded
 

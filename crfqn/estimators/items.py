@@ -24,7 +24,7 @@ from crfqn.arrays import NO_COORDS, SparseWeights, Vector
 from crfqn.blas import single_threaded_blas
 from crfqn.data.features import FeatureStore
 from crfqn.data.hybrid import Features
-from crfqn.data.items import check_values, item_weights, set_weights
+from crfqn.data.items import Handover, check_values, item_weights, set_weights
 from crfqn.data.labels import encode_labels, item_labels
 from crfqn.data.matrices import canonical, is_plain_array
 from crfqn.data.model_file import ModelFile
@@ -210,6 +210,7 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
         self._check_parameters()
         model = copy(self)
         forget_training(model)
+        X = Handover.taken(X)
         if isinstance(X, Blocks):
             check_alone(X, y, sample_weight, validation)
             return self._prepare_blocks(model, X, start)

@@ -95,7 +95,7 @@ class Prepared:
         return None if self.is_inferred else self.taxonomy
 
     def take_train(self) -> Any:
-        """Return X_train and drop it here, so that its memory is free once the training has built its own store."""
+        """Return X_train and drop it here, so that its memory can be freed."""
         X, self.X_train = self.X_train, None
         return X
 

@@ -3,12 +3,15 @@
 import copy
 import doctest
 import pickle
+import warnings
+import weakref
 from itertools import pairwise
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import (
     GridSearchCV,
     KFold,
@@ -20,7 +23,9 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import _safe_indexing, resample, shuffle
 
+from crfqn import ChainCRF, MulticlassCRF
 from crfqn.data import sequences as module
+from crfqn.data.items import Handover
 from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError
 
@@ -237,3 +242,27 @@ def test_resampling(seqs):
     assert_items(_safe_indexing(seqs, [True, False, True, False, False]), [0, 2])
     assert_items(_safe_indexing(seqs, slice(1, 3)), [1, 2])
     np.testing.assert_array_equal(as_dense(_safe_indexing(seqs, 3)), ITEMS[3])
+
+
+@pytest.mark.parametrize("is_chain", [True, False])
+def test_items_handed_over_are_freed_before_the_first_iteration(is_chain):
+    random = np.random.default_rng(0)
+    matrix = sp.csr_array((random.random((60, 9)) < 0.4).astype(float))
+    labels = np.array(["a", "b"])[random.integers(2, size=60)]
+    model = ChainCRF() if is_chain else MulticlassCRF()
+    is_held: list[bool] = []
+    model.set_params(
+        l1=0.1, max_iter=2, tol=1e-12, callback=lambda _: is_held.append(reference() is not None)
+    )
+    expected = clone(model).set_params(callback=None)
+    offsets = np.arange(0, 61, 6)
+    reference = weakref.ref(matrix)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        expected.fit(Sequences(matrix, offsets) if is_chain else matrix, labels)
+        items = Handover(Sequences(matrix, offsets) if is_chain else matrix)
+        del matrix
+        model.fit(items, labels)
+    assert is_held
+    assert not any(is_held)
+    assert (model.coef_ != expected.coef_).nnz == 0
