@@ -54,7 +54,9 @@ from crfqn.estimators.training import (
     reason_of_empty,
     warn_of_end,
 )
-from crfqn.estimators.weights import (
+from crfqn.model.compiled_engine import CompiledEngine
+from crfqn.model.content import DENSE, ModelContent
+from crfqn.model.weights import (
     Axes,
     AxisMatch,
     FittedMatrix,
@@ -63,8 +65,6 @@ from crfqn.estimators.weights import (
     print_start,
     split_weights,
 )
-from crfqn.model.compiled_engine import CompiledEngine
-from crfqn.model.content import DENSE, ModelContent
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.score_loss import ScoreLoss
@@ -226,9 +226,14 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         return model
 
     @property
+    def _is_fitted(self) -> bool:
+        """Whether there is a model, of a training or a file."""
+        return "model_" in self.__dict__
+
+    @property
     def _fitted(self) -> Any:
         """The fitted model; NotFittedError before a fit."""
-        if "model_" not in self.__dict__:
+        if not self._is_fitted:
             check_is_fitted(self)
         self.model_: Any = self.model_.current
         return self.model_
@@ -292,7 +297,7 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     def _start(self, checked: Self, start: Any) -> SparseWeights | None:
         """Return the weights that a training of `checked` starts from: those of `start`, or of this model's last fit
         with `warm_start`, for labels and features in common; None without. InputError for what is no such model."""
-        if start is None and not (self.warm_start and hasattr(self, "coef_")):
+        if start is None and not (self.warm_start and self._is_fitted):
             return None
         model = self if start is None else start
         if not isinstance(model, SparseLinearModel) or model.LABELS_SEQUENCES != self.LABELS_SEQUENCES:

@@ -112,28 +112,30 @@ class ChainCRF(ChainModel):
             An item is a 2-D array (positions x features), or a list of dicts (str -> number, bool or str),
             or a list of lists of feature strings. `Templates` make Sequences of token columns; a model trained on them
             takes token columns from then on, loaded from a file too. `crfqn.Features` have a dense block beside these.
-            Items may have no positions, which have one labelling and teach nothing, and positions no features: without
-            any feature the weights are of transitions alone. With a `client` a list of paths of labelled files, a Dask
+            Items without positions do not count in training. Positions may have no features; without any feature the
+            model has weights of transitions only. With a `client` a list of paths of labelled files, a Dask
             bag of pairs (item, labels), or `crfqn.Shards` of them: the shards, without y and sample_weight.
         y : list of label sequences, one an item, or a flat array of labels by position
-            None stands for an unknown label, or for an item without known labels, and a set of labels for one of them:
-            the loss is then -log of the probability of all labellings that fit, which is not convex
-            (`result_.status` is STATIONARY at best), and some solvers refuse it.
+            None is an unknown label, or an item without known labels; a set of labels means one of them. The loss is
+            then -log of the probability of all labellings that agree with y. It is not convex (`result_.status` is
+            STATIONARY at best), and not all solvers can minimise it.
         sample_weight : array-like, shape (n_items,), optional
-            How often each sequence counts; 0 is the same as leaving it out.
+            Weight of each sequence in the loss; 0 leaves it out.
         start : fitted ChainCRF, optional
-            Start from its weights, of the labels and features (by name where both have names) in common, others from
-            zero. It goes before `warm_start`. `verbose` says how much was kept.
+            Start from the weights of this model, for the labels and features (by name where both have names) that both
+            have; other weights start from zero. It is used instead of `warm_start`. With `verbose` the number of
+            weights that were taken over is printed.
         validation : (X, y), optional
-            Items that the weights are scored on during the training, by `scoring`: the model has those of the best
-            score, and the training ends after `patience` looks without a better one. Their labels may be new ones.
+            Held-out items, which are scored during the training by `scoring`. The model has the weights with the best
+            score, and the training stops after `patience` scores without a better one. They may have labels that X
+            does not have.
 
         Raises
         ------
         InputError (a ValueError)
-            Says what was expected, what came, and where: item, position, feature.
+            Invalid data or parameters; the message names the item, position and feature.
         KeyboardInterrupt
-            Ctrl-C, or raised by the callback; the model has the best weights so far, and is usable.
+            Ctrl-C, or raised by the callback. The model has the best weights so far and can predict.
         """
         problem = self.prepare(X, y, sample_weight, start, validation=validation)
         del X  # so that a caller who does not keep it gets its memory back
@@ -194,12 +196,12 @@ class ChainCRF(ChainModel):
         ----------
         X : crfqn.Sequences, or list of items, as in `fit`; items may be empty
         known : list, one entry an item, optional
-            What is known of the labels: None for an item of which nothing is, or a list with a label, a set of possible
-            ones or None for each position.
+            Labels that are known: for each item None, where nothing is known, or a list with a label, a set of possible
+            labels or None for each position.
         once : collection of labels, optional
-            Labels that form at most one run of neighbouring positions in an item each; with a scheme the name of a type
-            stands for its spans. The labelling is the most probable one of those that keep this rule. By default those
-            of `Transitions(once=...)` in `constraints`; an empty list lifts them.
+            Labels that may each form at most one run of neighbouring positions in an item; with a scheme, the name of a
+            type stands for its spans. The result is the most probable labelling that keeps this rule. By default the
+            labels of `once` or of `Transitions(once=...)` in `constraints`; an empty list lifts the rule.
 
         Returns
         -------
@@ -210,8 +212,8 @@ class ChainCRF(ChainModel):
         ------
         sklearn.exceptions.NotFittedError
         InputError
-            Says what was expected, what came, and where: item, position, feature; also for an item that no labelling is
-            left for.
+            Invalid items; the message names the item, position and feature. Also for an item without any labelling that
+            keeps the rules.
         """
         refuse_scores_of_single_labels()
         return self._fitted.predict(X, known, self._engine, once=once)
@@ -239,7 +241,7 @@ class ChainCRF(ChainModel):
         return self.predict_marginals(X, known)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of positions that are labelled right, each item weighted by `sample_weight`.
+        """Return the accuracy, the fraction of correctly labelled positions, with items weighted by `sample_weight`.
 
         X, y and errors as in `fit`; labels may be new ones, which count as wrong. InputError without any position, and
         where the model knows none of the labels.
@@ -270,8 +272,8 @@ class ChainCRF(ChainModel):
     ) -> list[list[tuple[list, float]]]:
         """Return the n most probable labellings of each item, with their probabilities.
 
-        The recursion of Viterbi with lists of n in the place of single numbers, exact; P(y | x) = exp(score(y)) / Z, Z
-        over all labellings that the rules and `known` allow.
+        Exact, by Viterbi's recursion with the n best scores of each state. P(y | x) = exp(score(y)) / Z, where Z is the
+        sum over all labellings that the rules and `known` allow.
 
         Parameters
         ----------
@@ -281,8 +283,8 @@ class ChainCRF(ChainModel):
         Returns
         -------
         list of lists of (labels, probability), one an item
-            The most probable one first, fewer than n where an item has fewer labellings. Of equal ones the one with the
-            lower last class comes first, then with the lower class before it.
+            The most probable one first; fewer than n where an item has fewer labellings. Of equally probable ones the
+            one with the lower last class comes first, then the one with the lower class before it.
 
         Raises
         ------
@@ -298,15 +300,15 @@ class ChainCRF(ChainModel):
     ) -> list[list[LabelSpan]]:
         """Return the spans of each item's most probable labelling, with the probability that they are right.
 
-        The probability of a span is that of all labellings that have exactly it: with its type, beginning and ending
-        where it does; that of longer, shorter and other spans at its place is not in it. By the forward recursion
-        restricted to these labellings (Culotta and McCallum 2004, "constrained forward-backward").
+        The probability of a span is that of all labellings with exactly this span: the same type, beginning and end.
+        Longer, shorter and other spans at its place do not count. It is computed by the forward recursion restricted to
+        these labellings (Culotta and McCallum 2004, "constrained forward-backward").
 
         Parameters
         ----------
         X, known, once : as in `predict`
         scheme : str, optional
-            What makes labels a span: by default the estimator's own scheme.
+            The scheme by which labels form spans; by default that of the estimator.
 
         Returns
         -------
@@ -338,7 +340,7 @@ class ChainCRF(ChainModel):
         ----------
         X, known, once : as in `predict`
         n : int >= 1 or None, default 5
-            So many terms, the largest in size; `rest` is the sum of the others. None: all.
+            Number of terms, the largest in absolute value; `rest` is the sum of the others. None: all.
 
         Returns
         -------

@@ -49,12 +49,11 @@ from crfqn.estimators.transitions import (
     take_items,
     training_data,
 )
-from crfqn.estimators.weights import Axes, AxisMatch, FittedMatrix, sorted_weights
 from crfqn.messages import shorten
 from crfqn.model.compiled_engine import EncodedItems
 from crfqn.model.content import Entries, ModelContent
 from crfqn.model.sequences import SequenceModel, single_run_rules
-from crfqn.model.weights import WeightMatrix
+from crfqn.model.weights import Axes, AxisMatch, FittedMatrix, WeightMatrix, sorted_weights
 from crfqn.objectives.linear.dense_map import DenseMap, Joined
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import PartialLikelihood
@@ -211,7 +210,7 @@ class ChainModel(StructuredEstimator):
                 stays = items_that_stay(broken, len(sequences), self.on_violation)
                 sequences, targets, weights = take_items(sequences, targets, weights, stays)
         model = self._with_data(labels, sequences.n_features, vocabulary, rules)
-        begin = self._start(model, self if hasattr(self, "coef_") else None)
+        begin = self._start(model, self if self._is_fitted else None)
         store = FeatureStore.from_matrix(sequences.matrix, sequences.offsets)
         features, chain = SparseMap(store, pool), model._chain(store.offsets, is_training=True)
         objective = self._objective(features, chain, targets, weights, model._within_patterns())
@@ -241,9 +240,9 @@ class ChainModel(StructuredEstimator):
 
     def _grown(self, X: Any) -> tuple[Sequences, Vocabulary | None]:
         """Return the batch in the features that were known, and behind them its new ones."""
-        known = getattr(self, "vocabulary_", None)
-        if not hasattr(self, "coef_"):
+        if not self._is_fitted:
             return encode_sequences(X)
+        known = self.vocabulary_
         if known is None or isinstance(known, TemplateVocabulary):
             return encode_sequences(X, known, n_features=self.n_features_in_)
         sequences, names = encode_sequences(X if isinstance(X, Sequences) else known.named(X))

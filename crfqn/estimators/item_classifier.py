@@ -76,7 +76,7 @@ class ItemClassifier(ItemEstimator):
         ----------
         X : as in `predict`
         n : int >= 1 or None, default 5
-            So many terms, the largest in size; `rest` is the sum of the others. None: all.
+            Number of terms, the largest in absolute value; `rest` is the sum of the others. None: all.
 
         Returns
         -------
@@ -150,7 +150,7 @@ class ItemClassifier(ItemEstimator):
         Pickles keep all that the next call goes on from.
         """
         self._check_no_dense(X, "partial_fit")
-        model, is_first = copy(self), not hasattr(self, "coef_")
+        model, is_first = copy(self), not self._is_fitted
         if not learns_online(self):
             X = self._checked(model, X, is_new=is_first)
             names, rows = self._label_names(y)

@@ -33,13 +33,12 @@ from crfqn.estimators.base import Problem, SparseLinearModel
 from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.labels import LabelSets, are_sets, check_classification, check_no_rows, share_right
 from crfqn.estimators.training import available_if, check_validation, held_out, with_tasks
-from crfqn.estimators.weights import Axes, AxisMatch, FittedArray, sorted_weights
 from crfqn.model.content import Entries, ModelContent
 from crfqn.model.items import ItemModel
 from crfqn.model.labels import LabelSpace
 from crfqn.model.tables import Table
 from crfqn.model.unknown_features import warn_of_empty_rows
-from crfqn.model.weights import WeightMatrix
+from crfqn.model.weights import Axes, AxisMatch, FittedArray, WeightMatrix, sorted_weights
 from crfqn.objectives.linear.dense_map import DenseMap, Joined
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.parameters import forget_training
@@ -184,20 +183,21 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
             Strings, whole numbers or booleans; of `TaxonomyCRF` also rows of the parts of a path, of
             `MultilabelRanker` also tables of 0 and 1, and label sets.
         sample_weight : array-like, shape (n_items,), optional
-            How often each item counts; 0 is the same as leaving it out.
+            Weight of each item in the loss; 0 leaves it out.
         start : fitted MulticlassClassifier, MultilabelRanker or MulticlassCRF, of `TaxonomyCRF` also one, optional
-            Start from its weights, of the labels (nodes) and features (by name where both have names) in common, others
-            from zero; its loss and penalty may be others. It goes before `warm_start`. `verbose` says what was kept.
+            Start from the weights of this model, for the labels (nodes) and features (by name where both have names)
+            that both have; other weights start from zero. Its loss and penalty may differ. It is used instead of
+            `warm_start`. With `verbose` the number of weights that were taken over is printed.
         validation : (X, y), optional
-            Items that the weights are scored on during the training, by `scoring`: the model has those of the best
-            score, and the training ends after `patience` looks without a better one.
+            Held-out items, which are scored during the training by `scoring`. The model has the weights with the best
+            score, and the training stops after `patience` scores without a better one.
 
         Raises
         ------
         InputError, or another ValueError of scikit-learn's checks
-            Says what was expected and what came.
+            Invalid data or parameters.
         KeyboardInterrupt
-            Ctrl-C, or raised by the callback; the model has the best weights so far, and is usable.
+            Ctrl-C, or raised by the callback. The model has the best weights so far and can predict.
         """
         problem = self.prepare(X, y, sample_weight, start, validation=validation)
         del X  # so that a caller who does not keep it gets its memory back
@@ -320,7 +320,8 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
         return scores[:, 1] - scores[:, 0] if is_binary else scores
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of items whose labels are all right, weighted by `sample_weight`; errors as in `predict`."""
+        """Return the fraction of items whose labels are all correct, weighted by `sample_weight`; errors as in
+        `predict`."""
         check_is_fitted(self)
         if self._space.has_one_label:
             best = [scores.argmax(axis=0) for scores in self._class_scores(X)]

@@ -61,7 +61,7 @@ def learns_online(model: SparseLinearModel) -> bool:
 
 def learns_in_batches(model: SparseLinearModel) -> bool:
     """Return True for models that can go on; AttributeError, as scikit-learn asks, for those that would forget."""
-    if hasattr(model, "coef_") and not hasattr(model, "_reservoir") and not learns_online(model):
+    if model._is_fitted and not hasattr(model, "_reservoir") and not learns_online(model):
         names = " or ".join(f"solver={name!r}" for name in FROM_MISTAKES)
         raise AttributeError(
             "the items of `fit`, and of a model that is loaded, are not kept, and without them partial_fit with "
@@ -125,7 +125,7 @@ def learn_in_dual(model: SparseLinearModel, checked: SparseLinearModel, objectiv
     items = objective.state(DualItems, ElasticNet(0.0, l2), "pivot", 0.0)
     largest = items.sweep(items.items).violation
     learnt = items.point().sparse_weights
-    if hasattr(model, "coef_"):
+    if model._is_fitted:
         before = model._weights()
         learnt = merge_weights(before.coords, before.weights, learnt.coords, learnt.weights)
     model._adopt(checked)
@@ -181,7 +181,7 @@ class Reservoir:
 
 def refit(model: SparseLinearModel, X: Any, y: NDArray, sample_weight: Any) -> Any:
     """Fit a model to a checked batch and the sample of those before; return the model."""
-    is_first = not hasattr(model, "coef_")
+    is_first = not model._is_fitted
     before = (
         Reservoir(X[:0], y[:0], np.empty(0), 0, np.random.default_rng(0)) if is_first else model._reservoir
     )
@@ -191,7 +191,7 @@ def refit(model: SparseLinearModel, X: Any, y: NDArray, sample_weight: Any) -> A
     try:
         _train(model, sample.X, sample.y, sample.item_weights, None if is_first else model)
     finally:  # an interrupt, too, leaves a model of these items where the training had begun
-        if hasattr(model, "coef_") and not hasattr(model, "_reservoir"):
+        if model._is_fitted and not hasattr(model, "_reservoir"):
             model._reservoir = sample
     return model
 

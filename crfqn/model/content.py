@@ -161,10 +161,6 @@ def read_vocabulary(file: ModelFile) -> Vocabulary | None:
         return Vocabulary(names, has_attributes=True)
     if VALUE_STARTS not in file.arrays:  # a file of before there were any
         return Vocabulary(names, np.full(len(names), UNKNOWN_VALUE))
-    return Vocabulary(names, _value_starts(file, names))
-
-
-def _value_starts(file: ModelFile, names: list[str]) -> NDArray[np.int64]:
     longest = max(map(len, names), default=0)
     starts = file.integers(VALUE_STARTS, (len(names),), longest + 1 - UNKNOWN_VALUE) + UNKNOWN_VALUE
     for name, start in zip(names, starts.tolist(), strict=True):
@@ -172,7 +168,7 @@ def _value_starts(file: ModelFile, names: list[str]) -> NDArray[np.int64]:
             raise ModelFileError(
                 f"{file.path}: {VALUE_STARTS}: expected '=' in {name!r:.60} before place {start}"
             )
-    return starts
+    return Vocabulary(names, starts)
 
 
 def read_size(file: ModelFile, n_states: int) -> int:

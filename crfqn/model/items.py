@@ -221,7 +221,7 @@ class ItemModel(Model):
         ----------
         X : as of `predict`
         n : int >= 1 or None, default 5
-            So many terms, the largest in size; their rest is summed up. None: all.
+            Number of terms, the largest in absolute value; `rest` is the sum of the others. None: all.
 
         Raises
         ------

@@ -100,6 +100,10 @@ class SequenceModel(Model):
         if vocabulary is not None and len(vocabulary) != n_features:
             raise ModelFileError(f"{file.path}: {len(vocabulary)} names for {n_features} features")
 
+        once = _stored_once(settings)
+        if once is not None and not isinstance(once, list):
+            raise ModelFileError(f"{file.path}: once: expected a list of labels, got {describe(once)}")
+
         def matrix(name: str, row: str, column: str, shape: tuple[int, int]) -> WeightMatrix:
             return WeightMatrix.of(read_entries(file, name, row, column, shape), shape)
 
@@ -118,7 +122,7 @@ class SequenceModel(Model):
             if f"{BIGRAMS}_weight" in file.arrays
             else None,
             scheme=settings.get("scheme"),
-            once=_read_once(file, settings),
+            once=tuple(once or ()),
         )
 
     def add_to(self, content: ModelContent) -> None:
@@ -338,7 +342,7 @@ class SequenceModel(Model):
         ----------
         X, known, once : as of `predict`
         n : int >= 1 or None, default 5
-            So many terms, the largest in size; their rest is summed up. None: all.
+            Number of terms, the largest in absolute value; `rest` is the sum of the others. None: all.
         positions : of each item those to explain, in ascending order, optional
             By default all. Each takes O(K^2) for every position of the item.
 
@@ -523,11 +527,3 @@ def _stored_once(settings: dict[str, Any]) -> Any:
     """Return the labels of single runs among the settings of a training, None where it was given none."""
     once, constraints = settings.get("once"), settings.get("constraints")
     return constraints.get("once") if once is None and isinstance(constraints, dict) else once
-
-
-def _read_once(file: ModelFile, settings: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the labels of single runs that a training was given; ModelFileError for what is no list."""
-    once = _stored_once(settings)
-    if once is not None and not isinstance(once, list):
-        raise ModelFileError(f"{file.path}: once: expected a list of labels, got {describe(once)}")
-    return tuple(once or ())

@@ -216,7 +216,7 @@ class Tagger:
         ----------
         xseq, known, once : as of `tag`
         n : int >= 1 or None, default 5
-            So many terms, the largest in size; their rest is summed up. None: all.
+            Number of terms, the largest in absolute value; `rest` is the sum of the others. None: all.
 
         Returns
         -------

@@ -297,7 +297,7 @@ def crf_path(
             for fold in make_folds(estimator, X, items, sample_weight, cv, groups):
                 columns.append(fold_scores_of(estimator, fold, values, grid, scorer))
                 folds.callback(columns[-1].close)
-        patience, scores_so_far = getattr(grid, "patience", None), []
+        patience, scores_so_far = grid.patience if isinstance(grid, Grid) else None, []
         # All folds take a value before the next one comes, so that whatever ends the search leaves whole rows.
         for *scores, step in zip(*columns, solve(prepared, values, grid, score), strict=False):
             if step.is_cut_off and steps and is_scored:
@@ -413,7 +413,7 @@ def check_choices(estimator: Any, grid: Any, validation: Any, cv: Any) -> None:
         raise InputError("expected validation items or cv to score by, got both")
     if validation is not None and not (isinstance(validation, (tuple, list)) and len(validation) == 2):
         raise InputError(f"validation: expected a pair (X, y), got {type(validation).__name__}")
-    if getattr(grid, "patience", None) is not None and validation is None and cv is None:
+    if isinstance(grid, Grid) and grid.patience is not None and validation is None and cv is None:
         raise InputError("patience: expected validation items or cv to score by, got neither")
 
 

@@ -69,7 +69,16 @@ def open_taxonomy(taxonomy: Any, labels: Any = None, separator: str = "/") -> La
     if isinstance(taxonomy, LabelTree):
         return taxonomy
     if taxonomy is None:
-        return _inferred(_as_path_labels(labels, separator), separator)
+        names = _as_path_labels(labels, separator).names.tolist()
+        if not names:
+            raise InputError("expected a taxonomy, or labels to infer it from, got no labels")
+        is_text = {isinstance(name, str) for name in names}
+        if len(is_text) > 1:
+            raise InputError("expected labels of one kind, all strings or all numbers, got a mixture")
+        if is_text == {True} and any(separator in name for name in names):
+            parent_of = {child: parent for parent, child in _path_edges(names, separator, "item")}
+            return LabelTree.from_edges((parent_of[node], node) for node in sorted(parent_of))
+        return LabelTree.star(sorted(set(map(plain_name, names))))  # type: ignore[type-var]
     import networkx as nx
 
     if isinstance(taxonomy, nx.Graph):
@@ -118,19 +127,6 @@ def find_nodes(tree: LabelTree, labels: NDArray, taxonomy: Any, is_rows: bool = 
                 hint = "; beside labels that are rows of parts, pairs hold paths: pass a mapping child -> parent "
                 hint += "for edges"
         raise InputError(f"{error}{hint}") from error
-
-
-def _inferred(labels: PathLabels, separator: str) -> LabelTree:
-    names = labels.names.tolist()
-    if not names:
-        raise InputError("expected a taxonomy, or labels to infer it from, got no labels")
-    is_text = {isinstance(name, str) for name in names}
-    if len(is_text) > 1:
-        raise InputError("expected labels of one kind, all strings or all numbers, got a mixture")
-    if is_text == {True} and any(separator in name for name in names):
-        parent_of = {child: parent for parent, child in _path_edges(names, separator, "item")}
-        return LabelTree.from_edges((parent_of[node], node) for node in sorted(parent_of))
-    return LabelTree.star(sorted(set(map(plain_name, names))))  # type: ignore[type-var]
 
 
 def _list_edges(taxonomy: Any, labels: Any, separator: str) -> Iterable[tuple[Any, Any]]:

@@ -73,7 +73,17 @@ class LabelTree:
             raise InputError(
                 "expected parents in level order: -1 for top nodes, ascending, each before its children"
             )
-        check_distinct(names)
+        if not len(set(names)) == len(set(map(str, names))) == len(names):
+            seen: dict[Hashable, Hashable] = {}
+            for name in names:
+                other = seen.get(name, seen.get(("text", str(name))))
+                if other is not None:
+                    raise InputError(
+                        f"expected distinct node names, but {shorten(name)} comes twice"
+                        if type(other) is type(name)
+                        else f"node names must differ, also as text, but {describe(other)} and {describe(name)} do not"
+                    )
+                seen[name] = seen["text", str(name)] = name
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "parents", parents)
 
@@ -274,22 +284,6 @@ def plain_name(name: Any) -> Hashable:
         hint = "; the parts of a path are joined to one name, as in 'a/b'" if isinstance(name, tuple) else ""
         raise InputError(f"expected strings or finite numbers as node names, got {describe(name)}{hint}")
     return name
-
-
-def check_distinct(names: tuple[Hashable, ...]) -> None:
-    """Raise InputError for names of which two are equal, or are the same as text."""
-    if len(set(names)) == len(set(map(str, names))) == len(names):
-        return
-    seen: dict[Hashable, Hashable] = {}
-    for name in names:
-        other = seen.get(name, seen.get(("text", str(name))))
-        if other is not None:
-            raise InputError(
-                f"expected distinct node names, but {shorten(name)} comes twice"
-                if type(other) is type(name)
-                else f"node names must differ, also as text, but {describe(other)} and {describe(name)} do not"
-            )
-        seen[name] = seen["text", str(name)] = name
 
 
 def listed(names: Iterable[Hashable]) -> str:
