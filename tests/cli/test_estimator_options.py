@@ -106,12 +106,9 @@ def test_wrong_values_are_refused_by_name(settings_of, option, text, expected):
         (("--solver", "newton"), r"solver: expected one of \[.*'auto', .*, got 'newton'"),
     ],
 )  # fmt: skip
-def test_what_the_estimator_refuses(tmp_path, monkeypatch, options, message):
-    monkeypatch.chdir(tmp_path)
+def test_what_the_estimator_refuses(tmp_path, run, options, message):
     (tmp_path / "names.conll").write_text(SPANS)
-    result = CliRunner().invoke(app, ["train", "--data", "names.conll", *options])
-    assert result.exit_code == 2
-    assert re.search(message, result.output)
+    assert re.search(message, run("train", "--data", "names.conll", *options, code=2).stderr)
 
 
 def test_factors_of_features_come_by_name_and_from_files(tmp_path, settings_of):
@@ -128,123 +125,81 @@ def test_factors_of_features_come_by_name_and_from_files(tmp_path, settings_of):
         assert (code, message in output) == (2, True), output
 
 
-def test_factors_of_recipes_and_options_are_trained_with(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_factors_of_recipes_and_options_are_trained_with(tmp_path, run):
     (tmp_path / "names.conll").write_text(SPANS)
     (tmp_path / "texts.csv").write_text("label,text\na,red dog\nb,blue dog\na,red cat\nb,blue cat\n")
-    options = ["--l1", "0.1", "--quiet", "--penalty-factors", "w=*=5", "--penalty-factors", "*:*=100"]
-    result = CliRunner().invoke(app, ["train", "--data", "names.conll", "-o", "m.crfqn", *options])
-    assert result.exit_code == 0, result.output
-    model = crfqn.load("m.crfqn")
+    options = ("--l1", 0.1, "-q", "--penalty-factors", "w=*=5", "--penalty-factors", "*:*=100")
+    run("train", "--data", "names.conll", "-o", "m.crfqn", *options, code=0)
+    model = crfqn.load(tmp_path / "m.crfqn")
     assert model.penalty_factors == {"w=*": 5.0, "*:*": 100.0}
     assert not any(":" in model.vocabulary_.names[column] for column in model.model_.kept_features_)
     (tmp_path / "factors.txt").write_text("red 100\n")
-    recipe = """
-name = "t"
-title = "t"
-[data]
-train = "texts.csv"
-[features]
-kind = "text"
-[structure]
-kind = "flat"
-[objective]
-l1 = 0.1
-penalty_factors = %s
-"""
-    for by, name in (
-        ('"factors.txt"', "file"),
-        ("{ red = 100 }", "table"),
-        ('"none"', "none"),
-        ("{ green = 2 }", "new"),
-    ):
-        (tmp_path / f"{name}.toml").write_text(recipe % by)
-        result = CliRunner().invoke(app, ["train", f"{name}.toml", "-o", f"{name}.crfqn", "--quiet"])
-        assert (result.exit_code == 0) == (name in ("file", "table")), result.output
-        assert name != "none" or "expected name=factor or a file of factors" in result.output
-        assert name != "new" or "got 'green', which no feature has" in result.output
-    first, second = (crfqn.load(f"{name}.crfqn") for name in ("file", "table"))
+    for name, factors, error in (
+        ("file", '"factors.txt"', None), ("table", "{ red = 100 }", None),
+        ("none", '"none"', "expected name=factor or a file of factors"),
+        ("new", "{ green = 2 }", "got 'green', which no feature has"),
+    ):  # fmt: skip
+        (tmp_path / f"{name}.toml").write_text(
+            'name = "t"\ntitle = "t"\n[data]\ntrain = "texts.csv"\n[features]\nkind = "text"\n[structure]\n'
+            f'kind = "flat"\n[objective]\nl1 = 0.1\npenalty_factors = {factors}\n'
+        )
+        done = run("train", f"{name}.toml", "-o", f"{name}.crfqn", "-q", error=error)
+        assert error is not None or done.returncode == 0, done.stderr
+    first, second = (crfqn.load(tmp_path / f"{name}.crfqn") for name in ("file", "table"))
     assert first.penalty_factors == second.penalty_factors == [1.0, 1.0, 1.0, 100.0]
     assert 3 not in first.kept_features_
 
 
-def test_an_earlier_name_of_a_solver_is_told_as_a_message(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_an_earlier_name_of_a_solver_is_told_as_a_message(tmp_path, run):
     (tmp_path / "names.conll").write_text(SPANS)
-    options = ["--solver", "bcd", "--l1", "0.5", "--quiet"]
-    result = CliRunner().invoke(app, ["train", "--data", "names.conll", *options])
-    assert result.exit_code == 0, result.output
-    (line,) = [line for line in result.output.splitlines() if "earlier name" in line]
+    done = run("train", "--data", "names.conll", "--solver", "bcd", "--l1", 0.5, "-q", code=0)
+    (line,) = [line for line in done.stderr.splitlines() if "earlier name" in line]
     assert line == "Warning: solver: 'bcd' is an earlier name of 'feature-bcd'"
 
 
-def test_parameters_of_a_taxonomy_are_those_of_the_recipe(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_parameters_of_a_taxonomy_are_those_of_the_recipe(tmp_path, run):
     (tmp_path / "shop.txt").write_text("a\tred\na.b\tgreen\na.c\tblue\nd\tred green\n")
-    options = [
-        "train",
-        "--data",
-        "shop.txt",
-        "--format",
-        "text",
-        "--structure",
-        "taxonomy",
-        "--separator",
-        ".",
-    ]
-    result = CliRunner().invoke(app, options)
-    assert result.exit_code == 2  # the label a is an inner node
-    assert "the label 'a' is an inner node" in result.output
-    result = CliRunner().invoke(
-        app, [*options, "--labels", "nodes", "--quiet", "--l1", "0.1", "-o", "m.crfqn"]
-    )
-    assert result.exit_code == 0, result.output
-    model = crfqn.load("m.crfqn")
+    flat = ("train", "--data", "shop.txt", "--format", "text")
+    tree = (*flat, "--structure", "taxonomy", "--separator", ".")
+    run(*tree, error="the label 'a' is an inner node")
+    run(*tree, "--labels", "nodes", "-q", "--l1", 0.1, "-o", "m.crfqn", code=0)
+    model = crfqn.load(tmp_path / "m.crfqn")
     assert (model.labels, model.separator) == ("nodes", ".")
     assert {"a", "a.b", "a.c", "d"} <= {*model.tree_.names}
-    result = CliRunner().invoke(app, ["train", "--data", "shop.txt", "--format", "text", "--labels", "nodes"])
-    assert result.exit_code == 2
-    assert "does not take --labels nodes" in result.output
+    run(*flat, "--labels", "nodes", error="does not take --labels nodes")
 
 
-def test_inspect_shows_the_solver_with_its_settings(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_inspect_shows_the_solver_with_its_settings(tmp_path, run):
     (tmp_path / "names.conll").write_text(SPANS)
     (tmp_path / "recipe.toml").write_text(
         'name = "n"\ntitle = "N"\n[data]\ntrain = "names.conll"\n[features]\nkind = "words"\n[objective]\nl1 = 0.1\n'
         '[solver]\nname = "owl-qn"\n[solver.settings]\nmemory = 3\n'
     )
-    assert CliRunner().invoke(app, ["train", "recipe.toml", "--quiet", "-o", "m.crfqn"]).exit_code == 0
-    assert "solver = OWLQN(memory=3," in CliRunner().invoke(app, ["inspect", "m.crfqn"]).output
+    run("train", "recipe.toml", "-q", "-o", "m.crfqn", code=0)
+    assert "solver = OWLQN(memory=3," in run("inspect", "m.crfqn").stdout
 
 
 @pytest.mark.parametrize("solver", ["averaged-perceptron", "passive-aggressive", "arow"])
-def test_strengths_that_a_solver_does_not_use_are_not_shown(tmp_path, monkeypatch, solver):
-    monkeypatch.chdir(tmp_path)
+def test_strengths_that_a_solver_does_not_use_are_not_shown(tmp_path, run, solver):
     (tmp_path / "train.txt").write_text(SPANS)
     (tmp_path / "own.toml").write_text(
         f'name = "n"\ntitle = "N"\n[data]\ntrain = "train.txt"\n[features]\nkind = "words"\n'
         f'[solver]\nname = "{solver}"\n'
     )
-    result = CliRunner().invoke(app, ["train", "own.toml", "-o", "m.crfqn"])
-    assert result.exit_code == 0, result.output
-    assert "learns from its mistakes, without a penalty" in result.output
-    assert "l1 = " not in result.output
-    assert "tol = " not in result.output
-    assert "strengths" not in result.output
+    done = run("train", "own.toml", "-o", "m.crfqn", code=0)
+    output = done.stdout + done.stderr
+    assert "learns from its mistakes, without a penalty" in output
+    assert not any(words in output for words in ("l1 = ", "tol = ", "strengths"))
 
 
-def test_rules_and_solver_of_the_command_line_are_those_of_python(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_rules_and_solver_of_the_command_line_are_those_of_python(tmp_path, run):
     (tmp_path / "names.conll").write_text(SPANS)
     options = "--l1 0.1 --scheme IOB2 --constraints seen --solver owl-qn --max-seconds 600 --quiet -o m.crfqn"
-    result = CliRunner().invoke(app, ["train", "--data", "names.conll", *options.split()])
-    assert result.exit_code == 0, result.output
-    model = crfqn.load("m.crfqn")
+    run("train", "--data", "names.conll", *options.split(), code=0)
+    model = crfqn.load(tmp_path / "m.crfqn")
     assert (model.scheme, model.constraints, model.solver) == ("IOB2", "seen", "owl-qn")
     assert model.max_seconds == 600
-    (tmp_path / "new.conll").write_text("Smith\nSmith\n\n")
-    assert CliRunner().invoke(app, ["predict", "m.crfqn", "new.conll"]).output.split()[0] != "I-PER"
+    assert run("predict", "m.crfqn", input="Smith\nSmith\n\n").stdout.split()[0] != "I-PER"
 
 
 @pytest.mark.parametrize(

@@ -242,58 +242,44 @@ def folder(tmp_path_factory):
     (folder / "train.txt").write_text("I O\nlive O\nin O\nParis B\n\nNew-York B\nis O\ncafé O\n", "latin-1")
     with pytest.MonkeyPatch.context() as patch:
         options = ("--l1", "0.01", "--threads", 1, "--encoding", "latin-1", "-q", "-o", "m.crfqn")
-        done = run_here(patch, folder, "train", "--data", "train.txt", *options)
-    assert done.returncode == 0, done.stderr
+        run_here(patch, folder, "train", "--data", "train.txt", *options, code=0)
     return folder
+
+
+@pytest.fixture
+def in_folder(folder, here):
+    return lambda *arguments, **options: here(*arguments, cwd=folder, **options)
 
 
 @pytest.mark.parametrize(
     "new", ["I live in Paris\n", "I\nlive\nin\nParis\n",
         "I O\nlive O\nin O\nParis B\n", '{"tokens": ["I", "live", "in", "Paris"]}\n']
 )  # fmt: skip
-def test_whatever_comes_is_read(folder, monkeypatch, new):
-    done = run_here(monkeypatch, folder, "predict", "m.crfqn", input=new)
-    assert (done.returncode, done.stdout) == (0, "O\nO\nO\nB\n\n"), done.stderr
+def test_whatever_comes_is_read(in_folder, new):
+    assert in_folder("predict", "m.crfqn", input=new, code=0).stdout == "O\nO\nO\nB\n\n"
 
 
-def test_raw_text_and_encodings(folder, monkeypatch):
+def test_raw_text_and_encodings(in_folder):
     as_json = "--text", "--to", "jsonl", "--encoding", "utf-8"
-    done = run_here(monkeypatch, folder, "predict", "m.crfqn", *as_json, input="Paris café\n")
-    found = json.loads(done.stdout)
+    found = json.loads(in_folder("predict", "m.crfqn", *as_json, input="Paris café\n").stdout)
     assert (found["start"], found["end"], len(found["labels"])) == ([0, 6], [5, 10], 2)
     for options in ((), ("--encoding", "latin-1")):  # the first is that of the training
-        done = run_here(monkeypatch, folder, "evaluate", "m.crfqn", "train.txt", *options)
+        done = in_folder("evaluate", "m.crfqn", "train.txt", *options)
         assert "accuracy, positions    1.0000  of 7" in done.stdout
-    done = run_here(
-        monkeypatch,
-        folder,
-        *["evaluate", "m.crfqn", "train.txt", "--encoding", "utf-8"],
-        error="--encoding latin-1",
-    )
+    in_folder("evaluate", "m.crfqn", "train.txt", "--encoding", "utf-8", error="--encoding latin-1")
 
 
-def test_the_best_labellings(folder, monkeypatch):
+def test_the_best_labellings(folder, in_folder):
     best = Tagger(folder / "m.crfqn").nbest(["in", "Paris"], 2)
-    for options, expected in (
-        ((), "".join(f"@probability\t{p:.6f}\n" + "\n".join(labels) + "\n\n" for labels, p in best)),
-        (
-            ("--to", "crfpp"),
-            "".join(f"# {i} {p:.6f}\nin\t{x}\nParis\t{y}\n\n" for i, ((x, y), p) in enumerate(best)),
-        ),
-    ):
-        done = run_here(
-            monkeypatch, folder, "predict", "m.crfqn", "--n-best", 2, *options, input="in\nParis\n"
-        )
-        assert (done.returncode, done.stdout) == (0, expected), done.stderr
-    done = run_here(monkeypatch, folder, "predict", "m.crfqn", "--n-best", 2, "--json", input="in\nParis\n")
-    assert [entry["labels"] for entry in json.loads(done.stdout)["n_best"]] == [labels for labels, _ in best]
-    done = run_here(
-        monkeypatch,
-        folder,
-        *["predict", "m.crfqn", "--n-best", "2", "--to", "csv"],
-        input="in\nParis\n",
-        error="with --n-best: crfpp, wapiti, jsonl, or --json",
-    )
+    plain = "".join(f"@probability\t{p:.6f}\n" + "\n".join(labels) + "\n\n" for labels, p in best)
+    crfpp = "".join(f"# {i} {p:.6f}\nin\t{x}\nParis\t{y}\n\n" for i, ((x, y), p) in enumerate(best))
+    ask = ("predict", "m.crfqn", "--n-best", 2)
+    for options, expected in (((), plain), (("--to", "crfpp"), crfpp)):
+        assert in_folder(*ask, *options, input="in\nParis\n", code=0).stdout == expected
+    answer = json.loads(in_folder(*ask, "--json", input="in\nParis\n").stdout)
+    assert [entry["labels"] for entry in answer["n_best"]] == [labels for labels, _ in best]
+    message = "with --n-best: crfpp, wapiti, jsonl, or --json"
+    in_folder(*ask, "--to", "csv", input="in\nParis\n", error=message)
 
 
 def test_models_of_crfsuite(run, tmp_path):

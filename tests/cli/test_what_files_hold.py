@@ -57,14 +57,8 @@ class TestFeaturesOfTheirOwnNames:
 
     def test_where_columns_are_asked_for(self, run, tmp_path):
         (tmp_path / "a.jsonl").write_text(lines(FEATURES))
-        run(
-            "train",
-            *QUICK,
-            "a.jsonl",
-            "--features",
-            "words",
-            error="choose attributes (--features attributes)",
-        )
+        options = ("--features", "words")
+        run("train", *QUICK, "a.jsonl", *options, error="choose attributes (--features attributes)")
 
 
 class TestArrays:
@@ -93,11 +87,8 @@ class TestArrays:
         )
         assert run("predict", "m.crfqn", "new.json").stdout == "B\n\nA\nB\n\nB\nA\n\n"
         done = run("predict", "m.crfqn", "new.json", "--to", "jsonl")
-        assert [json.loads(line)["predicted"] for line in done.stdout.splitlines()] == [
-            ["B"],
-            ["A", "B"],
-            ["B", "A"],
-        ]
+        predicted = [json.loads(line)["predicted"] for line in done.stdout.splitlines()]
+        assert predicted == [["B"], ["A", "B"], ["B", "A"]]
         done = run("predict", "m.crfqn", "--json", input=json.dumps(WORDS, indent=indent))
         assert [json.loads(line)["labels"] for line in done.stdout.splitlines()] == [["A", "B"], ["B", "A"]]
 
@@ -183,16 +174,12 @@ class TestSetsWithoutKnownFeatures:
     """Scores of a set that a model knows nothing of say nothing."""
 
     CASES: ClassVar = {
-        "attributes": (
-            "A\ta:1\nB\tb:1\n\nB\tb:1\nA\ta:1\nA\ta:1\n\n",
-            "A\tc:1\nB\td:1\n\n",
-            "train.crfsuite",
-            "new.crfsuite",
-        ),
+        "attributes": ("A\ta:1\nB\tb:1\n\nB\tb:1\nA\ta:1\nA\ta:1\n\n", "A\tc:1\nB\td:1\n\n",
+            "train.crfsuite", "new.crfsuite"),
         "texts": ("A\tred apple\nB\tblue sky\n", "A\tgreen grass\nB\tblack coal\n", "t.labels", "n.labels"),
         "numbers": ("A 1:1\nB 2:1\n", "A 3:1\nB 4:1\n", "t.svmlight", "n.svmlight"),
         "table": ("c,label\nred,A\nblue,B\n", "c,label\ngreen,A\nblack,B\n", "t.csv", "n.csv"),
-    }
+    }  # fmt: skip
 
     @pytest.mark.parametrize("case", CASES)
     def test_are_refused_by_what_scores(self, features_of, run, tmp_path, case):
@@ -200,9 +187,8 @@ class TestSetsWithoutKnownFeatures:
         features_of(train, train_name, *(("--structure", "flat") if case == "table" else ()))
         (tmp_path / new_name).write_text(new)
         for command in ("evaluate", "report"):
-            done = run(
-                command, "m.crfqn", new_name, error=f"{new_name}: no item has a feature that the model knows"
-            )
+            message = f"{new_name}: no item has a feature that the model knows"
+            run(command, "m.crfqn", new_name, error=message)
         done = run("predict", "m.crfqn", new_name)
         assert (done.returncode, "items have no feature that the model knows" in done.stderr) == (0, True)
         assert run("evaluate", "m.crfqn", train_name).returncode == 0

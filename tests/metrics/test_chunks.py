@@ -87,7 +87,7 @@ pairs_of_items = st.lists(
 
 
 @given(pairs_of_items.filter(any))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=400)
 def test_against_the_rules(items):
     true, predicted = ([[pair[side] for pair in item] for item in items] for side in (0, 1))
     given_, found = (
@@ -101,18 +101,6 @@ def test_against_the_rules(items):
             {chunk for chunk in chunks if chunk[-1] == kind} for chunks in (given_, found, given_ & found)
         ]
         assert counts[kind] == SpanCounts(*map(len, sets))
-
-
-def test_of_3000_random_pairs_none_differs_from_the_rules():
-    random = np.random.default_rng(0)
-    for n in random.integers(1, 15, size=3000):
-        true, predicted = ([LABELS[k] for k in random.integers(len(LABELS), size=n)] for _ in range(2))
-        predicted = [
-            a if same else b for a, b, same in zip(true, predicted, random.random(n) < 0.7, strict=True)
-        ]
-        ours, theirs = chunk_counts([true], [predicted]), [chunks_of(true), chunks_of(predicted)]
-        totals = [sum(getattr(c, f) for c in ours.values()) for f in ("n_true", "n_predicted", "n_right")]
-        assert totals == [*map(len, theirs), len(theirs[0] & theirs[1])], (true, predicted)
 
 
 def test_averages_and_arrays():

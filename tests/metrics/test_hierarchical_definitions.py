@@ -53,27 +53,14 @@ def quotient(part, whole, other):
 
 def scores_of(pairs, weights, average):
     """Precision, recall, F1 of pairs of sets (true, predicted)."""
-    counts = [(len(true & predicted), len(predicted), len(true)) for true, predicted in pairs]
+    counts = np.array([(len(true & predicted), len(predicted), len(true)) for true, predicted in pairs])
     if average == "micro":
-        counts = [
-            tuple(
-                sum(w * n for w, n in zip(weights, column, strict=True))
-                for column in zip(*counts, strict=True)
-            )
-        ]
-        weights = [1]
+        counts, weights = [np.dot(weights, counts)], [1]
     each = [
-        (
-            quotient(shared, predicted, true),
-            quotient(shared, true, predicted),
-            quotient(2 * shared, predicted + true, 0),
-        )
-        for shared, predicted, true in counts
+        (quotient(both, found, true), quotient(both, true, found), quotient(2 * both, found + true, 0))
+        for both, found, true in counts
     ]
-    return [
-        sum(w * score for w, score in zip(weights, column, strict=True)) / sum(weights)
-        for column in zip(*each, strict=True)
-    ]
+    return np.average(each, axis=0, weights=weights).tolist()
 
 
 @st.composite
@@ -92,23 +79,16 @@ def labeled_forests(draw):
 
 
 class TestAgainstTheDefinitions:
-    @given(labeled_forests(), st.sampled_from(AVERAGES))
+    @pytest.mark.parametrize("measure", [hierarchical_precision_recall_f1, lca_precision_recall_f1])
+    @given(case=labeled_forests(), average=st.sampled_from(AVERAGES))
     @settings(deadline=None)
-    def test_hierarchical(self, case, average):
+    def test_precision_recall_f1(self, measure, case, average):
         graph, true, predicted, weights = case
-        pairs = map(References(graph).hierarchical, true, predicted)
-        found = hierarchical_precision_recall_f1(
-            true, predicted, graph, average=average, sample_weight=weights
-        )
-        assert found == pytest.approx(scores_of(pairs, weights, average), rel=1e-12, abs=0)
-
-    @given(labeled_forests(), st.sampled_from(AVERAGES))
-    @settings(deadline=None)
-    def test_lowest_common_ancestors(self, case, average):
-        graph, true, predicted, weights = case
-        pairs = map(References(graph).lca, true, predicted)
-        found = lca_precision_recall_f1(true, predicted, graph, average=average, sample_weight=weights)
-        assert found == pytest.approx(scores_of(pairs, weights, average), rel=1e-12, abs=0)
+        references = References(graph)
+        sets = references.lca if measure is lca_precision_recall_f1 else references.hierarchical
+        found = measure(true, predicted, graph, average=average, sample_weight=weights)
+        expected = scores_of(map(sets, true, predicted), weights, average)
+        assert found == pytest.approx(expected, rel=1e-12, abs=0)
 
     @given(labeled_forests())
     @settings(deadline=None)

@@ -6,7 +6,6 @@ import re
 from typing import ClassVar
 
 import pytest
-from command_line import run_here
 from own_documents import TEXTS
 
 
@@ -136,26 +135,20 @@ fit_intercept = true
         ],
         ids=["squared hinge", "ranking"],
     )
-    def test_train_evaluate_inspect_predict(self, tmp_path, monkeypatch, kind, labels, options):
+    def test_train_evaluate_inspect_predict(self, tmp_path, here, kind, labels, options):
         self.write(tmp_path, kind, labels)
-        run_here(monkeypatch, tmp_path, "train", ".", "-o", "m.crfqn", "-q", *options, code=0)
-        content = json.loads(run_here(monkeypatch, tmp_path, "evaluate", "m.crfqn", "--json").stdout)
+        here("train", ".", "-o", "m.crfqn", "-q", *options, code=0)
+        content = json.loads(here("evaluate", "m.crfqn", "--json").stdout)
         assert (content["accuracy"], content["log_likelihood"]) == (1.0, None)
         assert [row["label"] for row in content["labels"]] == ["a", "b", "c"]
-        assert "log-likelihood" not in run_here(monkeypatch, tmp_path, "evaluate", "m.crfqn").stdout
-        facts = json.loads(run_here(monkeypatch, tmp_path, "inspect", "m.crfqn", "--json").stdout)
+        assert "log-likelihood" not in here("evaluate", "m.crfqn").stdout
+        facts = json.loads(here("inspect", "m.crfqn", "--json").stdout)
         assert len(facts["data_fingerprint"]) == 64
         assert (facts["settings"]["penalty"], facts["settings"]["group_l1"]) == ("l1/l2", 0.01)
-        found = run_here(monkeypatch, tmp_path, "predict", "m.crfqn", "test.txt")
-        assert found.stdout.splitlines() == labels
-        found = run_here(monkeypatch, tmp_path, "predict", "m.crfqn", "test.txt", "--json")
-        one_each = [
-            {"labels": label.split(",")} if kind == "ranking" else {"label": label} for label in labels
-        ]
-        assert list(map(json.loads, found.stdout.splitlines())) == one_each
-        run_here(
-            monkeypatch,
-            tmp_path,
-            *["predict", "m.crfqn", "test.txt", "--marginals"],
-            error="--marginals is for models with probabilities",
-        )
+        assert here("predict", "m.crfqn", "test.txt").stdout.splitlines() == labels
+        answers = here("predict", "m.crfqn", "test.txt", "--json").stdout.splitlines()
+        is_ranking = kind == "ranking"
+        expected = [{"labels": label.split(",")} if is_ranking else {"label": label} for label in labels]
+        assert [*map(json.loads, answers)] == expected
+        message = "--marginals is for models with probabilities"
+        here("predict", "m.crfqn", "test.txt", "--marginals", error=message)
