@@ -53,11 +53,11 @@ class Rows(NamedTuple):
         row_ends = np.searchsorted(positions, np.arange(len(items) + 1))
         return cls(row_ends, columns, items[positions, columns].astype(np.float64))
 
-    def stretches(self) -> Iterator[Rows]:
-        """Yield the rows by some at a time, of about STRETCH entries."""
+    def stretches(self, n_entries: int = STRETCH) -> Iterator[Rows]:
+        """Yield the rows by some at a time, of about so many entries."""
         n_rows, first = self.row_ends.size - 1, 0
         while first < n_rows:
-            goal = self.row_ends[first] + STRETCH
+            goal = self.row_ends[first] + n_entries
             last = max(first + 1, int(np.searchsorted(self.row_ends, goal, side="right")) - 1)
             yield self.cut(first, last)
             first = last
@@ -152,8 +152,9 @@ class _Buffers:
                         raise InputError(f"item {i}, position {t}: {reason}") from None
                 self.offsets.append(len(self.row_ends) - 1)
         columns = np.frombuffer(self.columns, np.int32)
-        values = np.ones(columns.size if self.other_at else 0)
+        values = np.empty(0)
         if self.other_at:
+            values = np.ones(columns.size)
             values[np.frombuffer(self.other_at, np.int64)] = np.frombuffer(self.other_values)
         row_ends, offsets = np.frombuffer(self.row_ends, np.int64), np.array(self.offsets, np.int64)
         return TokenRows(Rows(row_ends, columns, values), offsets, n_features)

@@ -23,12 +23,18 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import SparseWeights, Vector
 from crfqn.data.token_rows import STRETCH, Rows
+from crfqn.data.vocabulary import UNSEEN
 from crfqn.errors import InputError
 from crfqn.model.content import Entries
 
 LOW = 32  # bits of a key that hold the feature; the position stands above
 FEATURE = (1 << LOW) - 1
 DENSE = 0.1  # share of the weights of used features: from there on a product with all of them is sooner done
+MOST_NUMBERS = (
+    1 << 20
+)  # of a dense table by feature, 8 MB: sums of its rows are sooner done than of single weights
+FEW_STATES, SOME = 64, 0.125  # where a row has few numbers, or so many of them are weights
+TOGETHER = 1 << 17  # numbers of the rows of such a table that are summed at a time
 MOSTLY = 0.5  # share of the features: from there on all columns are multiplied as they lie, instead of a copy of some
 
 
@@ -196,9 +202,11 @@ class WeightMatrix:
     def scores(self, rows: Rows, intercept: Vector | None = None) -> Vector:
         """Return the scores of positions, float64 (N, K), intercept (K,) + weights x features; InputError for a value
         that is not finite."""
-        if rows.columns.size <= STRETCH:
+        is_dense = self._row_table is not None and not rows.values.size
+        most = max(TOGETHER // self.n_states, 1) if is_dense else STRETCH
+        if rows.columns.size <= most:
             return self._scores(rows, intercept)
-        return np.concatenate([self._scores(part, intercept) for part in rows.stretches()])
+        return np.concatenate([self._scores(part, intercept) for part in rows.stretches(most)])
 
     def terms(self, rows: Rows, position: int) -> tuple[Vector, NDArray[np.integer], NDArray[np.int64]]:
         """Return what a position's scores are sums of: weights times values, and the state and feature of each."""
@@ -223,7 +231,47 @@ class WeightMatrix:
         places += (tails.take(columns) - ends).repeat(counts)
         return counts, places
 
+    @cached_property
+    def _row_table(self) -> tuple[NDArray[np.int64], Vector] | None:
+        """The row of each feature, (F + 1,), and a table of the weights by row, (rows, K), the last of zeros, for
+        features without a weight and for UNSEEN = -1; None for a table that would be too large or too empty."""
+        features, (n_states, n_features) = self.features, self.shape
+        size = (features.size + 1) * n_states
+        if size > MOST_NUMBERS or (n_states > FEW_STATES and self.values.size < SOME * size):
+            return None
+        row_of = np.full(n_features + 1, features.size)
+        row_of[features] = np.arange(features.size)
+        table = np.zeros((features.size + 1, n_states))
+        table[row_of[self.columns], self.rows] = self.values
+        return row_of, table
+
+    def _dense_scores(self, rows: Rows, intercept: Vector | None) -> Vector | None:
+        """Return what `_scores` does by sums of dense rows, in the same order; None where that does not suit: for
+        values, for positions of very different lengths, and for columns that come twice at a position."""
+        if self._row_table is None or rows.values.size or self.n_states == 1 or not rows.columns.size:
+            return None
+        (row_of, table), row_ends, columns = self._row_table, rows.row_ends, rows.columns
+        lengths = row_ends[1:] - row_ends[:-1]
+        shape = lengths.size, int(lengths.max())
+        if shape[0] * shape[1] == columns.size:
+            padded = columns.reshape(shape).copy()
+        elif shape[0] * shape[1] < 2 * columns.size:
+            padded = np.full(shape, UNSEEN, columns.dtype)
+            padded[np.arange(shape[1]) < lengths[:, None]] = columns
+        else:
+            return None
+        padded.sort(1)
+        if ((padded[:, 1:] == padded[:, :-1]) & (padded[:, 1:] >= 0)).any():
+            return None
+        terms = table.take(row_of.take(padded.T), 0)  # (entries of a position, N, K)
+        if intercept is not None:
+            terms[0] += intercept
+        return np.add.reduce(terms, 0)
+
     def _scores(self, rows: Rows, intercept: Vector | None) -> Vector:
+        dense_scores = self._dense_scores(rows, intercept)
+        if dense_scores is not None:
+            return dense_scores
         n_positions, n_states = rows.row_ends.size - 1, self.n_states
         positions, columns, values = _sorted(rows)
         counts, places = self._places(columns)

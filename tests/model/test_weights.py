@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from crfqn import ChainCRF
 from crfqn.data.encoding import encode_new, encode_sequences
 from crfqn.data.features import FeatureStore
+from crfqn.data.token_rows import Rows
 from crfqn.data.vocabulary import UNSEEN, Vocabulary
 from crfqn.errors import InputError
 from crfqn.model.compiled_engine import Scorer
@@ -354,3 +355,28 @@ class TestPredictions:
             InputError, match=r"^item 300, position 1: feature 'w': expected a number, boolean"
         ):
             model.predict([TRAIN[0]] * 300 + [[{"w": "a"}, {"w": None}]])
+
+
+@pytest.mark.parametrize("has_intercept", [False, True])
+@pytest.mark.parametrize("lengths", [[4, 4, 4], [3, 0, 5, 4, 5], [9, 0, 0, 0], [1]])
+def test_sums_of_dense_rows_are_those_of_single_weights(lengths, has_intercept, monkeypatch):
+    """Also of columns without a weight, of unknown ones, and of a column that comes twice."""
+    random = np.random.default_rng(len(lengths))
+    coef = sp.csr_array(random.normal(size=(K, F)) * (random.random((K, F)) < 0.4) * (np.arange(F) % 7 > 0))
+    row_ends = np.cumsum([0, *lengths])
+    intercept = INITIAL if has_intercept else None
+    for columns in (
+        np.concatenate([random.permutation(F)[:length] for length in lengths]).astype(np.int32),
+        random.integers(UNSEEN, F, row_ends[-1]).astype(np.int32),
+        np.full(row_ends[-1], 3, np.int32),
+    ):
+        rows = Rows(row_ends, columns, np.empty(0))
+        dense = WeightMatrix.of_sparse(coef).scores(rows, intercept)
+        with monkeypatch.context() as patch:
+            patch.setattr("crfqn.model.weights.MOST_NUMBERS", 0)  # no table
+            one_by_one = WeightMatrix.of_sparse(coef).scores(rows, intercept)
+            patch.setattr("crfqn.model.weights.MOST_NUMBERS", 1 << 20)
+            patch.setattr("crfqn.model.weights.TOGETHER", 5 * K)  # a few entries at a time
+            by_stretches = WeightMatrix.of_sparse(coef).scores(rows, intercept)
+        np.testing.assert_array_equal(dense, one_by_one)
+        np.testing.assert_array_equal(by_stretches, one_by_one)
