@@ -24,7 +24,6 @@ that the first line holds as it is; and w*_j = -sign(g*_j) max(|g*_j| - l1, 0) /
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -60,7 +59,8 @@ def best_bound(point: Point, penalty: Penalty, screening: Screening) -> Bound:
         place, is_there = found_in(coords, penalty.unpenalised)
         gradient[place[is_there]] = 0.0  # they are in the slack
     scales = penalty.dual_scales(coords, gradient)
-    bound = best_of(scales, point.dual_value, lambda s: penalty.conjugate(coords, s * gradient))
+    bounds = (Bound(point.dual_value(s) - penalty.conjugate(coords, s * gradient), s) for s in scales)
+    bound = max(bounds, default=NOTHING)
     return bound._replace(dual_value=bound.dual_value - slack)
 
 
@@ -80,13 +80,6 @@ def unpenalised_slack(point: Point, penalty: Penalty) -> float:
 def value_at(point: Point, penalty: Penalty) -> float:
     """Return the objective at a point, penalty included."""
     return point.value + penalty.value(point.coords, point.weights)
-
-
-def best_of(
-    scales: list[float], dual_value: Callable[[float], float], conjugate: Callable[[float], float]
-) -> Bound:
-    """Return the best bound of some scales, from the dual loss and the penalty's conjugate at each."""
-    return max((Bound(dual_value(s) - conjugate(s), s) for s in scales), default=NOTHING)
 
 
 def best_dual_value(point: Point, penalty: Penalty, screening: Screening) -> float:

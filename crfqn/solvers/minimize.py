@@ -238,7 +238,15 @@ class RunState:
         asked_to_stop = self.callback is not None and bool(self.callback(progress))
         status = self._reason_to_stop(state, progress, asked_to_stop)
         is_end = status in CUT_OFF or (status is None and self.distance.is_doubted)
-        return Status.CONVERGED if is_end and self._is_nothing_left() else status
+        if is_end and self.may_estimate and best.excess is None:
+            # Nothing is left where the objective is next to nothing beside that without weights, and nothing can be
+            # below 0. The hinge's is the penalty alone where data can be separated, and its direction is all that
+            # matters.
+            has_floor = self.objective.is_nonnegative and self.objective.has_curvature
+            share = NOTHING_LEFT * min(self.tol / OPTIMAL, 1.0)
+            if has_floor and best.value <= share * self._without_weights():
+                return Status.CONVERGED
+        return status
 
     def _look(self, state: State) -> None:
         """Score the held-out items, if there are any and a look is due."""
@@ -324,13 +332,6 @@ class RunState:
         if np.isnan(self.value_of_zero):
             self.value_of_zero = self.objective.at(*NO_WEIGHTS).value
         return self.value_of_zero
-
-    def _is_nothing_left(self) -> bool:
-        """Whether the objective is next to nothing beside that without weights, and nothing can be below 0. The hinge's
-        is the penalty alone where data can be separated, and its direction is all that matters."""
-        has_floor = self.may_estimate and self.objective.is_nonnegative and self.objective.has_curvature
-        share = NOTHING_LEFT * min(self.tol / OPTIMAL, 1.0)
-        return has_floor and self.best.excess is None and self.best.value <= share * self._without_weights()
 
     def finish(self, status: Status) -> Status:
         """Go on by Newton's method on the support, if the problem is small; returns why the run ended. A run that has

@@ -39,8 +39,6 @@ FLOOR = 1e-3  # of the curvature, in units of max x^2
 SHORT = (
     1e-3  # e of the differences of gradients, in units of the square root of the objective and the norm of D
 )
-SHARE = 0.03  # of the passes so far that a look may take
-CHEAP, MOST_CHEAP = 5e6, 50  # operations, some milliseconds, and directions that a look may take in any run
 MOST_LOOKS = 20
 LOST = 1e-10  # a direction that loses all but this share is in the space already
 SHIFTS = 10.0 ** np.arange(-14, 1)  # in units of the largest curvature in the space
@@ -148,12 +146,6 @@ def accepted(
         return None
     is_lower = here.value - trial.value > max(1e-4 * predicted_decrease, unseen)
     return trial if is_lower or trial.violation <= LEAST_GAIN * here.violation else None
-
-
-def steps_worth_taking(n_passes: float, of_pass: float) -> int:
-    """Return the directions of a look: some hundredths of the run's passes, more where they cost nothing; of_pass :
-    operations of a pass over the data."""
-    return int(max(SHARE * n_passes, min(CHEAP / of_pass, MOST_CHEAP), 1))
 
 
 def second_look(seen: ScreenedPoint, tol: float, most_steps: int) -> tuple[ScreenedPoint, float]:

@@ -29,7 +29,7 @@ import numpy as np
 from crfqn.errors import InputError
 from crfqn.solvers.certificate import Best, Proofs, relative_gap
 from crfqn.solvers.line_search import is_hidden
-from crfqn.solvers.newton_on_support import is_small, newton_on_support, second_look, steps_worth_taking
+from crfqn.solvers.newton_on_support import is_small, newton_on_support, second_look
 from crfqn.solvers.protocols import Objective, Penalty, State
 from crfqn.solvers.screened_point import ScreenedPoint, curvature_at_entry, screen_point
 
@@ -42,6 +42,8 @@ PATIENCE = 1.1  # times as many steps until the next look, where what waits outs
 RARELY = 2.0  # times as many steps until the next attempt to solve a small problem that only a proof may end
 # Times the tolerance may an estimate be contradicted, where kinks or rounding hide what else a look would find.
 GROSS = 10.0
+SHARE = 0.03  # of the passes so far that a second look may take
+CHEAP, MOST_CHEAP = 5e6, 50  # operations, some milliseconds, and directions that a look may take in any run
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,8 @@ class DistanceEstimate:
         if not self.may_end:
             self.next_look = RARELY * len(gains.values) + 1
             return state if solved is None else seen.state(is_final=state.is_final)
-        seen, won = second_look(seen, self.tol, steps_worth_taking(n_passes, objective.operations.of_pass))
+        n_cheap = min(CHEAP / objective.operations.of_pass, MOST_CHEAP)
+        seen, won = second_look(seen, self.tol, int(max(SHARE * n_passes, n_cheap, 1)))
         further = promise_of_zeros(seen) / abs(best.value) + won
         self.value += further
         gap = relative_gap(seen.value, max(proofs.dual_value, seen.dual_value))

@@ -70,7 +70,9 @@ class StrongRule(Solver):
         """Yield the solver's steps; full gradient scans are the first state and the checks."""
         threshold = strong_threshold(penalty.l1, self.before)
         if threshold == 0.0 or not penalty.is_separable or penalty.ridge.coords.size:
-            yield from self.plain_steps(objective, penalty, start)
+            for state in self.solver.steps(objective, penalty, start):  # the rule excludes too little
+                self.point = state.point
+                yield state
             return
         may_enter = penalty.with_strengths(l1=threshold).screen(start).coords
         candidates = union(may_enter, start.coords, penalty.unpenalised)
@@ -95,12 +97,6 @@ class StrongRule(Solver):
             if broken.size == 0:  # the loop around asks for a smaller gap than was expected to be enough
                 goal *= 0.5
 
-    def plain_steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """Yield the solver's own steps, where the rule excludes too little."""
-        for state in self.solver.steps(objective, penalty, start):
-            self.point = state.point
-            yield state
-
     def restricted_steps(
         self, objective: Objective, penalty: Any, start: Point, goal: float, scale: float
     ) -> Generator[State, None, State]:
@@ -112,7 +108,14 @@ class StrongRule(Solver):
                 continue
             if not state.is_screening:
                 yield replace(state, dual_value=-np.inf)
-                gap = expected_gap(state, penalty, scale)
+                # The relative gap that a full scan would find if all coordinates violated no more than the active set:
+                # a sum over the items; without certificate the violation by `scale`.
+                if penalty.unpenalised.size > 0:
+                    gap = state.violation / scale
+                else:
+                    l1 = penalty.least_threshold
+                    bound = state.point.dual_value(l1 / (l1 + state.violation))
+                    gap = (state.value - bound) / abs(state.value)
                 if gap > expected:
                     continue
                 expected = PATIENCE * gap
@@ -135,15 +138,6 @@ class StrongRule(Solver):
         broken = checked.coords[(violation > 0) & ~np.isin(checked.coords, candidates)]
         self.n_checks, self.n_broken = self.n_checks + 1, self.n_broken + broken.size
         return checked, broken
-
-
-def expected_gap(state: State, penalty: Penalty, scale: float) -> float:
-    """Return the relative gap that a full scan would find if all coordinates violated no more than the active set: a
-    sum over the items; without certificate the violation by `scale`."""
-    if penalty.unpenalised.size > 0:
-        return state.violation / scale
-    dual_value = state.point.dual_value(penalty.least_threshold / (penalty.least_threshold + state.violation))
-    return (state.value - dual_value) / abs(state.value)
 
 
 class Restricted:

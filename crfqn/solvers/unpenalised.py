@@ -26,18 +26,6 @@ LARGEST_GRADIENT = 1e300  # where gradients overflow no strength is large enough
 RIDGE = 1e-6  # of the diagonal: a constant added to all intercepts changes nothing
 
 
-def hoped_gain(point: Point, unpenalised: Coords) -> float:
-    """Return what the loss may still win in the unpenalised coordinates, 10 sum_j |g_j| (1 + |w_j|): when to stop.
-
-    By convexity it is g'(w - w*), which is less unless an optimal w*_j is over ten times as far from zero as w_j. No
-    bound rests on it (see `certificate.unpenalised_slack`).
-    """
-    w = np.zeros(unpenalised.size)
-    place, is_there = found_in(point.coords, unpenalised)
-    w[is_there] = point.weights[place[is_there]]
-    return 10.0 * float(np.abs(point.gradient(unpenalised)) @ (1.0 + np.abs(w)))
-
-
 def solve_unpenalised(point: Point, unpenalised: Coords) -> Point:
     """Return the point with its unpenalised coordinates (n,) at their minimum, as far as Newton's method gets.
 
@@ -49,7 +37,12 @@ def solve_unpenalised(point: Point, unpenalised: Coords) -> Point:
         return point
     g = point.gradient(unpenalised)
     for _ in range(MOST_STEPS):
-        if hoped_gain(point, unpenalised) <= SOLVED * abs(point.value):
+        # What the loss may still win: by convexity it is g'(w - w*), which is less than this unless an optimal w*_j is
+        # over ten times as far from zero as w_j. No bound rests on it (see `certificate.unpenalised_slack`).
+        w = np.zeros(unpenalised.size)
+        place, is_there = found_in(point.coords, unpenalised)
+        w[is_there] = point.weights[place[is_there]]
+        if 10.0 * float(np.abs(g) @ (1.0 + np.abs(w))) <= SOLVED * abs(point.value):
             break
         d = -unpenalised_direction(point, unpenalised, g, pairs)
         step = search_unpenalised(point, unpenalised, g, d)
@@ -69,31 +62,27 @@ def solve_unpenalised(point: Point, unpenalised: Coords) -> Point:
 def unpenalised_direction(
     point: Point, unpenalised: Coords, g: Vector, pairs: deque[tuple[Vector, Vector]]
 ) -> Vector:
-    """Return H^-1 g, no entry longer than `LONGEST` by its own curvature."""
+    """Return H^-1 g, no entry longer than `LONGEST` by its own curvature; without a matrix by the recursion of L-BFGS
+    from the inverse of a diagonal (Nocedal and Wright, Algorithm 7.4)."""
     unit = point.feature_scale(unpenalised)
     diagonal = np.maximum(point.curvature(unpenalised).diagonal, np.abs(g) * np.sqrt(unit) / LONGEST)
     diagonal[diagonal == 0] = 1.0
     is_small = unpenalised.size <= MOST_DENSE
     matrix = point.hessian_model(unpenalised, 1 << 62, MOST_DENSE) if is_small else None
     if matrix is None:
-        return inverse_times(pairs, g, diagonal)
+        out, shares = g.copy(), []
+        for s, y in reversed(pairs):
+            shares.append(float(s @ out) / float(s @ y))
+            out -= shares[-1] * y
+        out /= diagonal
+        for (s, y), share in zip(pairs, reversed(shares), strict=True):
+            out += (share - float(y @ out) / float(s @ y)) * s
+        return out
     dense = np.array(matrix if isinstance(matrix, np.ndarray) else matrix.toarray(), np.float64)
     scale = 1.0 / np.sqrt(diagonal)
     dense *= scale[:, None] * scale
     dense[np.diag_indices_from(dense)] = 1.0 + RIDGE
     return scale * np.linalg.lstsq(dense, scale * g, rcond=RIDGE)[0]
-
-
-def inverse_times(pairs: deque[tuple[Vector, Vector]], g: Vector, diagonal: Vector) -> Vector:
-    """Apply the recursion of L-BFGS from the inverse of a diagonal (Nocedal and Wright, Algorithm 7.4)."""
-    out, shares = g.copy(), []
-    for s, y in reversed(pairs):
-        shares.append(float(s @ out) / float(s @ y))
-        out -= shares[-1] * y
-    out /= diagonal
-    for (s, y), share in zip(pairs, reversed(shares), strict=True):
-        out += (share - float(y @ out) / float(s @ y)) * s
-    return out
 
 
 def search_unpenalised(

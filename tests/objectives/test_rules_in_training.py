@@ -199,7 +199,7 @@ def test_learning_item_by_item_descends_the_partial_loss(problem):
     objective = objective_of(problem, PartialLikelihood, partial(problem))
     w = np.random.default_rng(3).normal(size=problem.n_coords)
     coords = np.arange(w.size)
-    state = SGDState(objective, (coords, w), 0.0, 0.0, np.empty(0, np.int64))
+    state = SGDState(objective, (coords, w), ElasticNet(0.0))
     items = np.flatnonzero(problem.item_weights > 0)
     state.learn(np.array([1]), 1e-3)
     gradient = point_at(objective.take(items[1:2]), w).gradient(coords)

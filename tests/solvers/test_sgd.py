@@ -24,7 +24,7 @@ from crfqn.objectives.support import observed_support
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.stochastic.sgd import SGDL1, RateSearch, start_online
+from crfqn.solvers.stochastic.sgd import SGDL1, RateSearch
 from crfqn.solvers.stochastic.state import SGDState
 from crfqn.structures.chain import Chain
 
@@ -207,7 +207,7 @@ class TestIterates:
         objective = Sum.of_blocks(problem.objective(), 10)
         sizes = [part.n_items for part in objective.parts]
         assert len(sizes) > 2
-        weights = objective.state(SGDState, NO_START, 0.5, 0.0, np.empty(0, np.int64))
+        weights = objective.state(SGDState, NO_START, ElasticNet(0.5))
         order = np.random.default_rng(1).permutation(problem.n_items)
         weights.learn(order, ETA0)
         block_of = np.repeat(np.arange(len(sizes)), sizes)
@@ -283,7 +283,7 @@ class TestCalibration:
         chosen = end.value.value
         values = {}
         for eta in chosen * 2.0 ** np.arange(-3, 4):
-            online = start_online(objective, penalty, NO_START)
+            online = objective.state(SGDState, NO_START, penalty)
             values[eta] = SGDL1().trial(online, objective, penalty, 1.0, eta).value
         assert min(values, key=values.get) == chosen
         assert 0.01 < chosen < 1

@@ -96,11 +96,6 @@ def residual(part: Objective) -> Vector:
     return sums_of(part.map, (part.loss.targets - part.offset) * part.weights)
 
 
-def normal_equations(part: Objective) -> Vector:
-    """Return sum_i c_i x_i x_i' of a part, and its residual below, (F + K, F)."""
-    return np.concatenate([curvature.gram(part, False), residual(part)])
-
-
 def advanced(objective: Objective | Sum, predictions: Vector, table: Vector) -> Vector:
     """Return predictions (K, I) with the scores under weights (K, F) added."""
     return predictions + np.concatenate([scores_of(part.map, table) for part in objective.parts], axis=1)
@@ -150,7 +145,10 @@ def fit_residual(objective: Objective | Sum, l2: float, is_last_free: bool) -> V
     if isinstance(objective, Objective):
         ridge = ridge_of(objective.n_features, l2, is_last_free)
         return normal_solver(objective, ridge)(residual(objective))
-    equations = total(map(normal_equations, objective.parts))  # one pass over what is made anew in every pass
+    # sum_i c_i x_i x_i' and the residual below, (F + K, F): one pass over what is made anew in every pass.
+    equations = total(
+        np.concatenate([curvature.gram(part, False), residual(part)]) for part in objective.parts
+    )
     n_features = equations.shape[1]
     factor = Factor.of(equations[:n_features], ridge_of(n_features, l2, is_last_free))
     return factor.solve(equations[n_features:])

@@ -429,12 +429,11 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         held_out = None if validation is None else HeldOut.of(checked, space, *validation)
         weights = set_weights(None, self.class_weight, sets.classes, sets.table)
         weights = np.ones(sets.table.shape[0]) if weights is None else weights
-
-        def rows_of_blocks() -> Iterator[Any]:
-            return (validated(checked, canonical(X), reset=False, **READ) for X, _ in blocks)
-
         with Pool(self.n_threads) as pool:
-            items = ItemStream(rows_of_blocks, self._targets_of(sets), weights, False, pool)
+            items = ItemStream(
+                lambda: (validated(checked, canonical(X), reset=False, **READ) for X, _ in blocks),
+                self._targets_of(sets), weights, False, pool,
+            )  # fmt: skip
             return self._learn_stages(checked, space, held_out, items)
 
     def _learn_stages(

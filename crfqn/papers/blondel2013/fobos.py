@@ -8,9 +8,9 @@ Single items pull rows away from zero again and again, so the iterates have far 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Coords, Vector
 from crfqn.errors import InputError, ViewError
 from crfqn.kernels.rows import aligned_rows
+from crfqn.objectives.objective import MethodState
 from crfqn.objectives.objective import Objective as ObjectiveInMemory
 from crfqn.papers.blondel2013.fobos_kernels import (
     ETA0,
@@ -29,17 +30,14 @@ from crfqn.papers.blondel2013.fobos_kernels import (
 from crfqn.solvers.protocols import (
     Objective,
     Penalty,
-    Point,
     Requirements,
-    Solver,
     SparseWeights,
     State,
     check_integers,
     check_positive,
     check_shares,
 )
-from crfqn.solvers.screened_point import screen_point
-from crfqn.solvers.stochastic.sgd import finite_value, screen_unless_lost
+from crfqn.solvers.stochastic.sgd import GradientEpochs, finite_value
 from crfqn.solvers.stochastic.state import LearnedRows
 
 RATES = tuple(10.0**power for power in range(-3, 4))
@@ -103,7 +101,7 @@ class FobosState(LearnedRows):
 
 
 @dataclass(frozen=True)
-class FOBOS(Solver):
+class FOBOS(GradientEpochs):
     """Settings of forward-backward splitting; an iteration is `evaluate_every` epochs and an evaluation.
 
     Parameters
@@ -130,6 +128,8 @@ class FOBOS(Solver):
     Duchi, Singer: Efficient online and batch learning using forward backward splitting. JMLR 10, 2009.
     """
 
+    state: ClassVar[type[MethodState]] = FobosState
+
     eta0: float | None = None
     held_out: float = 0.2
     calibration_items: int = 10_000
@@ -145,23 +145,6 @@ class FOBOS(Solver):
 
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
         return Requirements(penalty=("is_row_separable", "is_uniform"), states=(FobosState,))
-
-    def steps(self, objective: Any, penalty: Penalty, start: Point) -> Iterator[State]:
-        """Yield the state of the start, then one after every iteration."""
-        if not objective.total_weight > 0:
-            raise InputError("FOBOS needs at least one item with a weight above 0, got none")
-        origin = start.sparse_weights
-        learner = objective.state(FobosState, origin, penalty)
-        yield screen_point(penalty, start).state()
-        del start
-        random = np.random.default_rng(self.random_state)
-        eta0 = self.eta0
-        if eta0 is None:
-            eta0 = yield from self.calibrate(objective, penalty, origin, random)
-        while True:
-            for _ in range(self.evaluate_every):
-                learner.learn(random.permutation(learner.n_items), eta0)
-            yield screen_unless_lost(penalty, objective.at(*learner.weights()))
 
     def calibrate(
         self, objective: Any, penalty: Penalty, origin: SparseWeights, random: np.random.Generator

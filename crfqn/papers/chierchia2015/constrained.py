@@ -13,6 +13,8 @@ from functools import partial
 
 import numpy as np
 
+from crfqn.kernels.projection import PIVOT
+from crfqn.papers.chierchia2015.epigraph_kernels import epigraph_rows
 from crfqn.papers.chierchia2015.regularised import Iterate, Run, StepSizes, forward_backward_step
 from crfqn.papers.chierchia2015.splitting_state import BoundedSplitting
 from crfqn.solvers.protocols import (
@@ -96,5 +98,7 @@ class ConstrainedFBPD(Solver):
         Tx = h.image(x.coords, x.weights)
         y_hat = y + sigma * (2.0 * Tx - Tx_before)
         xi_hat = xi + sigma * (2.0 * zeta - zeta_before)
-        p, theta = h.project_epigraphs(y_hat / sigma, xi_hat / sigma)
+        # The projections onto the epigraphs (proposition 3.3).
+        p, theta = np.empty_like(y_hat), np.empty_like(xi_hat)
+        epigraph_rows(y_hat / sigma, xi_hat / sigma, h.margins, PIVOT, 0.0, p, theta)
         return Iterate(x, (Tx, zeta), (y_hat - sigma * p, xi_hat - sigma * theta))

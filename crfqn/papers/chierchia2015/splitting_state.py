@@ -22,7 +22,6 @@ from crfqn.objectives.linear.feature_map import FeatureMap, Split
 from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation, LinearDual
 from crfqn.objectives.objective import BoundedObjective, MethodState, Objective
 from crfqn.objectives.point import NO_SCORES, Point
-from crfqn.papers.chierchia2015.epigraph_kernels import epigraph_rows
 
 MOST_ROUNDS = 300  # of a power iteration
 SETTLED = 1e-5  # its relative change in a round that ends it
@@ -143,12 +142,6 @@ class BoundedSplitting(HingeSplitting):
 
     is_constrained: ClassVar[bool] = True
     objective: BoundedObjective
-
-    def project_epigraphs(self, y: Vector, losses: Vector) -> tuple[Vector, Vector]:
-        """Return the projections onto the epigraphs (proposition 3.3)."""
-        p, theta = np.empty_like(y), np.empty_like(losses)
-        epigraph_rows(y, losses, self.margins, PIVOT, 0.0, p, theta)
-        return p, theta
 
     def excess(self, image: Vector) -> float:
         """Return how far the loss at T x is above eta, as a share of it."""

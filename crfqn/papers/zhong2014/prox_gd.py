@@ -125,7 +125,10 @@ class FISTA(ProxGD):
                 yield here.state(is_final=True, has_failed=has_failed)
                 return
             new_value = step.point.value + penalty.value(here.coords, step.w)
-            yield iterate_state(here, step, new_value)
+            # The state at x+, as far as the coordinates that could move; the bound is that of y.
+            gradient = step.point.gradient(here.coords)
+            violation = here.local.largest_violation(step.w, gradient)
+            yield State(step.point, new_value, violation, here.coords.size, here.dual_value)
             if n % SCREEN_EVERY == 0:
                 yield screen_point(penalty, step.point).state()
             y, momentum = self.extrapolation(here, step, x, momentum, has_risen=new_value > value, size=size)
@@ -164,10 +167,3 @@ def is_below(here: ScreenedPoint, trial: Point, predicted: Predicted) -> bool:
     d = predicted.d
     rise = float((trial.gradient(here.coords) - here.g) @ d) if excess > -predicted.rounding else -np.inf
     return rise <= 0.5 * float(d @ d) / predicted.t
-
-
-def iterate_state(here: ScreenedPoint, step: ProximalStep, value: float) -> State:
-    """Return the state at x+, as far as the coordinates that could move; the bound is that of y."""
-    gradient = step.point.gradient(here.coords)
-    violation = here.local.largest_violation(step.w, gradient)
-    return State(step.point, value, violation, here.coords.size, here.dual_value)

@@ -67,43 +67,35 @@ class BlockFrankWolfe(Solver):
         """Yield a state for each pass; those at which a certificate is due have a value."""
         blocks = objective.state(FrankWolfeState, penalty)
         del start
-        random = np.random.default_rng(self.random_state)
+        random, n = np.random.default_rng(self.random_state), blocks.n_items
         n_passes, due = 0, 1.0
         while True:
-            self.pass_over(blocks, n_passes, random)
+            blocks.make_room()
+            # As many steps as there are items, on all of them or on those that promise most.
+            visits_all = not self.by_gaps or n_passes % self.refresh == 0
+            price = gain = 0.0
+            for batch in np.array_split(np.arange(n), 1 if visits_all else BATCHES):
+                if visits_all:
+                    order = random.permutation(n)
+                else:
+                    gaps = blocks.gaps
+                    total = gaps.sum()
+                    order = random.choice(n, batch.size, p=gaps / total if total > 0 else None)
+                more, further = blocks.visit(order)
+                price, gain = price + more, gain + further
+            # Steps among planes, while these win more for an operation than the pass with all steps so far.
+            while blocks.has_lattices:
+                more, further = blocks.visit(random.permutation(blocks.promising()), among_planes=True)
+                price, gain = price + more, gain + further
+                if further * price <= gain * more:
+                    break
             n_passes += 1
-            state = State(blocks.point(), np.nan, np.nan, blocks.n_items, blocks.dual_value())
+            state = State(blocks.point(), np.nan, np.nan, n, blocks.dual_value())
             if n_passes >= due:
                 due = PATIENCE * n_passes
                 yield replace(certified(state, penalty), is_step=True)
             else:
                 yield replace(state, certify=partial(certified, state, penalty))
-
-    def pass_over(self, blocks: FrankWolfeState, n_before: int, random: np.random.Generator) -> None:
-        """Take as many steps as there are items, on all of them or on those that promise most, and then steps among
-        planes while these win more for an operation than the pass with all steps so far."""
-        blocks.make_room()
-        price, gain = self.ask_all(blocks, n_before, random)
-        while blocks.has_lattices:
-            more, further = blocks.visit(random.permutation(blocks.promising()), among_planes=True)
-            price, gain = price + more, gain + further
-            if further * price <= gain * more:
-                break
-
-    def ask_all(
-        self, blocks: FrankWolfeState, n_before: int, random: np.random.Generator
-    ) -> tuple[float, float]:
-        """Take as many steps as there are items; returns what they took and won."""
-        n = blocks.n_items
-        if not self.by_gaps or n_before % self.refresh == 0:
-            return blocks.visit(random.permutation(n))
-        price = gain = 0.0
-        for batch in np.array_split(np.arange(n), BATCHES):
-            gaps = blocks.gaps
-            total = gaps.sum()
-            more, further = blocks.visit(random.choice(n, batch.size, p=gaps / total if total > 0 else None))
-            price, gain = price + more, gain + further
-        return price, gain
 
 
 def certified(state: State, penalty: Penalty) -> State:

@@ -76,7 +76,12 @@ class OWLQN(Solver):
                 yield here.state(is_final=True, has_failed=has_failed)
                 return
             after = screen_point(penalty, trial, also=here.coords)
-            remember(pairs, here, after)
+            # The pair of the smooth part: the loss and l2/2 ||w||^2. The earlier gradient of a coordinate that has just
+            # entered is unknown, and its change is left out: computing it took another sweep and saved no pass.
+            place = np.searchsorted(after.coords, here.coords)
+            s = after.w[place] - here.w
+            pairs.update(s, after.g[place] - here.g + penalty.l2_of(here.coords) * s)
+            pairs.move_to(after.coords)
             here = after.only((after.w != 0) | (pseudo_gradient(after) != 0) | pairs.has_moved)
             del trial, after
             yield here.state(is_step=True)
@@ -97,23 +102,16 @@ class OWLQN(Solver):
             slope = float(slopes @ (w_new - w))
             if is_hidden(-slope, value):
                 return None
-            trial = point_at(objective, here, w_new)
+            # From scratch, or from here if fewer weights have moved than are not zero.
+            used = np.flatnonzero(w_new)
+            if np.count_nonzero(w_new != w) < used.size:
+                trial = here.way_to(w_new).at(1.0)
+            else:
+                trial = objective.at(coords[used], w_new[used])
             decrease = here.point.value - trial.value + penalty_value - penalty.value(coords, w_new)
             return Trial(trial, falls_enough(decrease, slope, self.armijo))
 
         return backtracking(attempt, 1.0 if len(pairs) else unit_length(slopes), self.backtrack)
-
-
-def remember(pairs: SecantPairs, here: ScreenedPoint, after: ScreenedPoint) -> None:
-    """Add the pair of a step, from the smooth part: the loss and l2/2 ||w||^2.
-
-    The earlier gradient of a coordinate that has just entered is unknown, and its change is left out: computing it took
-    another sweep and saved no pass.
-    """
-    place = np.searchsorted(after.coords, here.coords)
-    s = after.w[place] - here.w
-    pairs.update(s, after.g[place] - here.g + here.penalty.l2_of(here.coords) * s)
-    pairs.move_to(after.coords)
 
 
 def pseudo_gradient(view: ScreenedPoint) -> Vector:
@@ -122,11 +120,3 @@ def pseudo_gradient(view: ScreenedPoint) -> Vector:
     smooth = view.g + view.penalty.l2_of(view.coords) * view.w
     at_zero = np.sign(smooth) * np.maximum(np.abs(smooth) - l1, 0.0)
     return np.where(view.w != 0, smooth + np.sign(view.w) * l1, at_zero)
-
-
-def point_at(objective: Objective, here: ScreenedPoint, w: Vector) -> Point:
-    """Return the point at w: from scratch, or from where we are if fewer weights have moved than are not zero."""
-    if np.count_nonzero(w != here.w) < np.count_nonzero(w):
-        return here.way_to(w).at(1.0)
-    used = np.flatnonzero(w)
-    return objective.at(here.coords[used], w[used])

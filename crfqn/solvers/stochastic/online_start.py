@@ -13,7 +13,7 @@ import numpy as np
 
 from crfqn.objectives.objective import has_state
 from crfqn.solvers.protocols import Objective, Penalty, Point, State
-from crfqn.solvers.stochastic.sgd import SGDL1, start_online
+from crfqn.solvers.stochastic.sgd import SGDL1
 from crfqn.solvers.stochastic.state import SGDState
 
 # Below it a fit without the epochs takes a fifth longer, mostly 10 to 35 ms, and the first one of an installation 10 s
@@ -55,7 +55,7 @@ class OnlineStart:
         plain = objective.without_contexts.in_segments
         origin = start.sparse_weights
         eta0 = yield from ONLINE.calibrate(plain, penalty, origin)
-        random, online = np.random.default_rng(ONLINE.random_state), start_online(plain, penalty, origin)
+        random, online = np.random.default_rng(ONLINE.random_state), plain.state(SGDState, origin, penalty)
         for _ in range(self.epochs):
             online.learn(random.permutation(online.n_items), eta0)
         if plain is not objective:

@@ -68,14 +68,12 @@ class AveragedPerceptron(Solver):
             n_wrong = online.correct(random.permutation(online.n_items), self.aggressiveness)
             point = online.point()
             if epoch + 1 == self.n_epochs or n_wrong == 0:
-                yield self.last(point, penalty, n_wrong)
+                # The objective at the mean of the weights.
+                value = point.value + penalty.value(point.coords, point.weights)
+                size = point.coords.size
+                yield State(point, value, np.nan, size, is_step=True, meets_rule=True, n_wrong=n_wrong)
                 return
             yield State(point, np.nan, np.nan, point.coords.size, n_wrong=n_wrong)
-
-    def last(self, point: Point, penalty: Penalty, n_wrong: int) -> State:
-        """Return the end's state, with the objective at the mean of the weights."""
-        value = point.value + penalty.value(point.coords, point.weights)
-        return State(point, value, np.nan, point.coords.size, is_step=True, meets_rule=True, n_wrong=n_wrong)
 
 
 @dataclass(frozen=True)

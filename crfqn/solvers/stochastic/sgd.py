@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from crfqn.errors import InputError
+from crfqn.objectives.objective import MethodState
 from crfqn.solvers.protocols import (
     Objective,
     Penalty,
@@ -32,8 +34,44 @@ GUESS = 16.0  # the rate was 32 to 64 over the mean sum of squares on digits, 12
 MOST_CANDIDATES = 20
 
 
+class GradientEpochs(Solver):
+    """Gradient steps item by item, epoch after epoch, with an evaluation after some of them: SGD and FOBOS.
+
+    A subclass has the settings eta0, evaluate_every and random_state, the `state` that learns, made of the objective,
+    the start, a penalty and the share of the items that it is meant for, and `calibrate`.
+    """
+
+    eta0: float | None
+    evaluate_every: int
+    random_state: int
+    state: ClassVar[type[MethodState]]
+
+    def calibrate(
+        self, objective: Any, penalty: Penalty, origin: SparseWeights, random: np.random.Generator
+    ) -> Generator[State, None, float]:
+        """Return the learning rate; yields states of samples, marked with their share."""
+        raise NotImplementedError
+
+    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
+        """Yield the state of the start, then one after every iteration."""
+        if not objective.total_weight > 0:
+            raise InputError(f"{type(self).__name__} needs at least one item with a weight above 0, got none")
+        origin = start.sparse_weights
+        learner: Any = objective.state(self.state, origin, penalty)
+        yield screen_point(penalty, start).state()
+        del start
+        random = np.random.default_rng(self.random_state)
+        eta0 = self.eta0
+        if eta0 is None:
+            eta0 = yield from self.calibrate(objective, penalty, origin, random)
+        while True:
+            for _ in range(self.evaluate_every):
+                learner.learn(random.permutation(learner.n_items), eta0)
+            yield screen_unless_lost(penalty, objective.at(*learner.weights()))
+
+
 @dataclass(frozen=True)
-class SGDL1(Solver):
+class SGDL1(GradientEpochs):
     """Settings of stochastic gradient descent; an iteration is `evaluate_every` epochs and an evaluation.
 
     Parameters
@@ -59,6 +97,8 @@ class SGDL1(Solver):
     cumulative penalty. ACL 2009, Figure 2.
     """
 
+    state: ClassVar[type[MethodState]] = SGDState
+
     eta0: float | None = None
     calibration_items: int = 1000
     evaluate_every: int = 1
@@ -72,25 +112,12 @@ class SGDL1(Solver):
     def requires(self, objective: Objective, penalty: Penalty) -> Requirements:
         return Requirements(penalty=("is_separable", "is_uniform"), states=(SGDState,))
 
-    def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
-        """Yield the state of the start, then one after every iteration."""
-        if not objective.total_weight > 0:
-            raise InputError("SGDL1 needs at least one item with a weight above 0, got none")
-        origin = start.sparse_weights
-        yield screen_point(penalty, start).state()
-        del start
-        eta0 = self.eta0
-        if eta0 is None:
-            eta0 = yield from self.calibrate(objective, penalty, origin)
-        random = np.random.default_rng(self.random_state)
-        online = start_online(objective, penalty, origin)
-        while True:
-            for _ in range(self.evaluate_every):
-                online.learn(random.permutation(online.n_items), eta0)
-            yield screen_unless_lost(penalty, objective.at(*online.weights()))
-
     def calibrate(
-        self, objective: Objective, penalty: Penalty, origin: SparseWeights
+        self,
+        objective: Any,
+        penalty: Penalty,
+        origin: SparseWeights,
+        random: np.random.Generator | None = None,
     ) -> Generator[State, None, float]:
         """Return the learning rate whose half and double leave the objective of a sample higher after one pass over it.
 
@@ -105,7 +132,7 @@ class SGDL1(Solver):
         if share == 0:
             sample, share = objective, 1.0
         before, initial = sample.n_passes, sample.at(*origin)
-        online = start_online(sample, penalty, origin, share)
+        online = sample.state(SGDState, origin, penalty, share)
         guess = GUESS / online.item_square if online.item_square > 0 else 1.0
         search = RateSearch(guess, initial.value + penalty.scaled(share).value(*origin))
         del initial
@@ -159,13 +186,6 @@ class RateSearch:
             return True
         self.eta *= FACTOR if self.goes_up else 1.0 / FACTOR
         return False
-
-
-def start_online(
-    objective: Objective, penalty: Penalty, origin: SparseWeights, share: float = 1.0
-) -> SGDState:
-    """Return weights that learn under the penalty."""
-    return objective.state(SGDState, origin, penalty.l1, penalty.l2, penalty.unpenalised, share)
 
 
 def screen_unless_lost(penalty: Penalty, point: Point) -> State:

@@ -176,7 +176,7 @@ class LearnedRows(MethodState):
 class SGDState(LearnedRows):
     """Weights under l1 ||w||_1 + l2/2 ||w||^2, a gradient step an item (`sgd_kernels.py`).
 
-    start, unpenalised : sorted coordinates and their weights; sorted int64, coordinates without penalty
+    start, penalty : sorted coordinates and their weights; ElasticNet
     share : of the items that the penalty and the learning rate are meant for, N = n_items / share: a sample's steps are
         those of the whole
     """
@@ -184,19 +184,13 @@ class SGDState(LearnedRows):
     needs_labels = False
 
     def __init__(
-        self,
-        owner: Objective | Sum,
-        start: tuple[Coords, Vector],
-        l1: float,
-        l2: float,
-        unpenalised: Coords,
-        share: float = 1.0,
+        self, owner: Objective | Sum, start: tuple[Coords, Vector], penalty: Any, share: float = 1.0
     ) -> None:
         super().__init__(owner)
-        kinds, self._pattern_of = self.patterns(unpenalised)
+        kinds, self._pattern_of = self.patterns(penalty.unpenalised)
         self._shares = np.ones((len(kinds), self.width))
         self._shares[:, : self.n_states] = SHARES[kinds]
-        self.rates = np.array([0.0, self.n_items / share, l1, l2])
+        self.rates = np.array([0.0, self.n_items / share, penalty.l1, penalty.l2])
         self.restart(start)
 
     def restart(self, start: tuple[Coords, Vector]) -> None:
