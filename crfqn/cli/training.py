@@ -38,7 +38,7 @@ from crfqn.recipes.finding import recipe_of_options
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sequences import prepare_shards
 from crfqn.recipes.sources import TABLES, files_named, format_of
-from crfqn.result import Result, Status
+from crfqn.result import Status
 from crfqn.threads import available_cores
 
 if TYPE_CHECKING:
@@ -369,10 +369,24 @@ def _summary(model: Any, output: Path, scores: "Scores | None", is_interrupted: 
 
     result = model.result_
     message = Status.INTERRUPTED.value if is_interrupted else result.message
+    # The distance to the optimum: the proved bound where it is informative, and the estimate.
+    gap, estimate = result.gap, result.estimated_gap
+    zeros = f"; {result.n_proved_zeros:,} zeros proved" if result.n_proved_zeros else ""
+    if result.has_informative_gap:
+        closer = f"; {estimate:.1e} by estimate" if estimate < gap else ""
+        distance = f"{gap:.2e}, certified: the optimum is at most {100 * gap:.3g} % lower{zeros}{closer}"
+    elif not math.isnan(estimate) and not estimate >= gap:
+        distance = f"{estimate:.1e} by estimate{zeros}"
+    elif math.isnan(result.violation):
+        distance = "unknown: stopped before the first look at all weights"
+    elif math.isnan(gap):
+        distance = "unknown: no certificate exists for this objective"
+    else:
+        distance = f"unknown: no estimate holds, and what is proved leaves most of the objective open{zeros}"
     rows = [
         ("status", message),
         ("objective", f"{result.value:,.3f} nats"),
-        ("gap", _gap(result)),
+        ("gap", distance),
         ("non-zeros", f"{result.n_nonzero:,} of {_weights(model)}"),
         *([("dev", str(result.held_out))] if result.held_out and str(result.held_out) not in message else []),
         ("time", f"{result.seconds:.2f} s, {result.passes:.1f} passes over the data"),
@@ -424,19 +438,3 @@ def describe_accuracy(scores: "Scores") -> str:
         ) + ("" if scores.chunks is None else f", F1 of chunks {scores.chunks.f1:.4f}")
     nearness = "" if scores.hierarchy is None else f", hierarchical F1 {scores.hierarchy.f1:.4f}"
     return f"{scores.accuracy:.4f} of {scores.n_items:,} items{nearness}"
-
-
-def _gap(result: Result) -> str:
-    """Describe the distance to the optimum: the proved bound where it is informative, and the estimate."""
-    gap, estimate = result.gap, result.estimated_gap
-    zeros = f"; {result.n_proved_zeros:,} zeros proved" if result.n_proved_zeros else ""
-    if result.has_informative_gap:
-        closer = f"; {estimate:.1e} by estimate" if estimate < gap else ""
-        return f"{gap:.2e}, certified: the optimum is at most {100 * gap:.3g} % lower{zeros}{closer}"
-    if not math.isnan(estimate) and not estimate >= gap:
-        return f"{estimate:.1e} by estimate{zeros}"
-    if math.isnan(result.violation):
-        return "unknown: stopped before the first look at all weights"
-    if math.isnan(gap):
-        return "unknown: no certificate exists for this objective"
-    return f"unknown: no estimate holds, and what is proved leaves most of the objective open{zeros}"

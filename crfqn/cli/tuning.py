@@ -3,7 +3,7 @@
 import math
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,6 @@ from crfqn.recipes import Prepared, build_estimator, factors_in_columns
 from crfqn.result import Status
 
 if TYPE_CHECKING:
-    from crfqn.metrics.evaluation import Scores
     from crfqn.regularization_path import RegularizationPath
 
 SEED = 0  # for the choice of the items that are held out, and for their order before they are cut into folds
@@ -221,8 +220,13 @@ def cross_validate(
     as_json: bool,
     is_quiet: bool,
 ) -> int:
-    """Train on all folds but one and score on that, for each, with `settings` other than None in the place of the
-    recipe's; return the exit code."""
+    """Score each fold by a model of the others, trained with `settings` that are not None instead of the recipe's;
+    return the exit code."""
+    from sklearn.base import clone
+
+    from crfqn.metrics.evaluation import score
+    from crfqn.regularization_path.path import make_folds
+
     recipe = chosen_recipe(name_or_path, data)
     with Interrupts() as interrupts:
         prepared = read_data(recipe)
@@ -237,11 +241,26 @@ def cross_validate(
         rows: list[dict[str, float | None]] = []
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", RARE_LABEL, UserWarning)
-            for row in _fold_rows(model, prepared, n_folds, interrupts):
-                rows.append(row)
+            X, y = prepared.take_train(), prepared.y_train
+            for fold in make_folds(model, X, y, prepared.sample_weight, _splitter(n_folds, model, y)):
+                trained = clone(model)
+                with quiet_training(interrupts):
+                    trained.fit(fold.X_train, fold.y_train, fold.weights)
+                if interrupts.is_requested:
+                    break
+                scores, seconds = score(trained, fold.X_test, fold.y_test), trained.result_.seconds
+                nested = scores.hierarchy if scores.n_positions is None else scores.chunks
+                rows.append(
+                    {
+                        "accuracy": scores.accuracy,
+                        "whole items": None if scores.n_positions is None else scores.item_accuracy,
+                        "F1": None if nested is None else nested.f1,
+                        "non-zeros": trained.result_.n_nonzero,
+                        "seconds": seconds,
+                    }
+                )
                 if not is_quiet:
-                    accuracy, seconds = row["accuracy"], row["seconds"]
-                    say(f"fold {len(rows)} of {n_folds}: accuracy {accuracy:.4f}, {seconds:.2f} s")
+                    say(f"fold {len(rows)} of {n_folds}: accuracy {scores.accuracy:.4f}, {seconds:.2f} s")
         if not rows:
             say("Interrupted before the first fold was scored.")
             return interrupts.code
@@ -262,33 +281,6 @@ def _splitter(n_folds: int, model: Any, y: list[Any]) -> Any:
 
     kind = StratifiedKFold if has_one_label_each(model, y) else KFold
     return kind(n_folds, shuffle=True, random_state=SEED)
-
-
-def _fold_rows(
-    model: Any, prepared: Prepared, n_folds: int, interrupts: Interrupts
-) -> Iterator[dict[str, float | None]]:
-    """Yield what the line of each fold shows, by column, until a signal comes."""
-    from sklearn.base import clone
-
-    from crfqn.metrics.evaluation import score
-    from crfqn.regularization_path.path import make_folds
-
-    X, y = prepared.take_train(), prepared.y_train
-    for fold in make_folds(model, X, y, prepared.sample_weight, _splitter(n_folds, model, y)):
-        trained = clone(model)
-        with quiet_training(interrupts):
-            trained.fit(fold.X_train, fold.y_train, fold.weights)
-        if interrupts.is_requested:
-            return
-        scores: Scores = score(trained, fold.X_test, fold.y_test)
-        nested = scores.hierarchy if scores.n_positions is None else scores.chunks
-        yield {
-            "accuracy": scores.accuracy,
-            "whole items": None if scores.n_positions is None else scores.item_accuracy,
-            "F1": None if nested is None else nested.f1,
-            "non-zeros": trained.result_.n_nonzero,
-            "seconds": trained.result_.seconds,
-        }
 
 
 def _fold_table(model: Any, rows: list[dict[str, float | None]], as_json: bool) -> str:

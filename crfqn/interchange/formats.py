@@ -187,9 +187,9 @@ def _recognised(source: StrPath | bytes) -> ModelFormat:
 
 
 def _by_suffix(path: StrPath) -> ModelFormat:
-    suffix = Path(path).suffix
-    for entry in FORMATS.values():
-        if suffix in entry.suffixes and entry.write is not None:
+    writable = [entry for entry in FORMATS.values() if entry.write is not None]
+    for entry in writable:
+        if Path(path).suffix in entry.suffixes:
             return entry
-    known = ", ".join(entry.suffixes[0] for entry in FORMATS.values() if entry.write is not None)
+    known = ", ".join(entry.suffixes[0] for entry in writable)
     raise InputError(f"{os.fspath(path)}: expected one of the extensions {known}, or format=")

@@ -51,7 +51,7 @@ SETTINGS = ("version:", "cost-factor:", "maxid:", "xsize:")
 WAPITI_MAGIC = b"#mdl#"
 MAXENT, CRF = 0, 2  # types of models; 1 is a maximum-entropy Markov model
 NO_LABEL = "#"  # in a dump, in the place of the label before
-NETSTRING, WEIGHT = re.compile(rb"(\d{1,18}):"), re.compile(rb"(\d{1,18})=(\S+)")
+NETSTRING, WEIGHT = re.compile(rb"(\d{1,18}):"), re.compile(r"([0-9]{1,18})=(\S+)")
 MOST_LABELS = 100_000  # whose pairs can still be numbered by int64, for any number of observations in a file
 ChainWeights = tuple[list[str], list[str], Entries, Entries, Entries]  # as `chain_file` takes them
 
@@ -221,14 +221,10 @@ def _wapiti_model(content: bytes, path: str) -> tuple[ChainWeights, list[str]]:
         raise damage(f"{len(lines)} lines of weights instead of {n_weights}")
     numbers, values = np.empty(n_weights, np.int64), np.empty(n_weights)
     for row, line in enumerate(lines):
-        match = WEIGHT.fullmatch(line)
         try:
-            if match is None:
-                raise ValueError
-            numbers[row] = int(match[1])
-            text = match[2].decode("ascii")
-            values[row] = float.fromhex(text) if "x" in text else float(text)
-        except (ValueError, OverflowError):
+            number, text = WEIGHT.fullmatch(line.decode("ascii")).groups()  # type: ignore[union-attr]
+            numbers[row], values[row] = int(number), float.fromhex(text) if "x" in text else float(text)
+        except (AttributeError, ValueError, OverflowError):
             raise damage(f"expected number=weight, got {line!r:.60}") from None
     observations = Observations(names, kinds, np.cumsum(sizes) - sizes)
     return chain_of(labels, observations, numbers, values, templates, path), templates

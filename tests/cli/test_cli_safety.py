@@ -23,6 +23,7 @@ kind = "attributes"
 [objective]
 l1 = 0.1
 """
+FOREIGN = {"name": "m", "title": "M", "features": {"kind": "attributes"}}
 TEXT = "A\tw=the\n\nN\tw=cat\n\n" * 5
 STEERING = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u202e]")
 
@@ -63,12 +64,7 @@ class TestFilesThatAModelNames:
         if name == "pipe":
             os.mkfifo(folder / name)
         model = ChainCRF(n_threads=1).fit([[["a"], ["b"]]] * 5, [["x", "y"]] * 5)
-        recipe = {
-            "name": "m",
-            "title": "M",
-            "data": {"train": "train.txt", "test": name},
-            "features": {"kind": "attributes"},
-        }
+        recipe = FOREIGN | {"data": {"train": "train.txt", "test": name}}
         model.training_ = {"recipe": recipe, "recipe_source": str(folder / "gone.toml")}
         model.save(folder / "m")
         with ends_within():
@@ -78,12 +74,7 @@ class TestFilesThatAModelNames:
 
     def test_a_place_that_is_no_name(self, here, folder):
         model = ChainCRF(n_threads=1).fit([[["a"], ["b"]]] * 5, [["x", "y"]] * 5)
-        recipe = {
-            "name": "m",
-            "title": "M",
-            "data": {"train": "a", "test": "b"},
-            "features": {"kind": "attributes"},
-        }
+        recipe = FOREIGN | {"data": {"train": "a", "test": "b"}}
         for source, words in ((7, "recipe_source: expected the name of a file"), ("\x00", "is not there")):
             model.training_ = {"recipe": recipe, "recipe_source": source}
             model.save(folder / "m")

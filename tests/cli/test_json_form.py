@@ -17,7 +17,6 @@ TEXT = "Ann Lee sees New York, and Bob"
 WORDS = ["Ann", "Lee", "sees", "New", "York", ",", "and", "Bob"]
 LABELS = ["B-PER", "I-PER", "O", "B-LOC", "I-LOC", "O", "O", "B-PER"]
 EVERYTHING = ("--marginals", "--score", "--n-best", 3)
-OLD_NAMES = {"n_best": "nbest", "probabilities": "marginals"}  # of single items
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +40,15 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def predict(folder, monkeypatch):
+def run(folder, here):
+    return lambda *arguments, **options: here(*arguments, cwd=folder, **options)
+
+
+@pytest.fixture
+def predict(run):
     def predict(model, *options, text=TEXT + "\n"):
-        run = run_here(monkeypatch, folder, "predict", f"{model}.crfqn", *options, input=text, code=0)
-        return [json.loads(line, parse_constant=pytest.fail) for line in run.stdout.splitlines()]
+        done = run("predict", f"{model}.crfqn", *options, input=text, code=0)
+        return [json.loads(line, parse_constant=pytest.fail) for line in done.stdout.splitlines()]
 
     return predict
 
@@ -103,29 +107,25 @@ def test_a_node_that_is_probable_enough(predict):
 
 
 @pytest.mark.parametrize("options", [(), EVERYTHING])
-def test_what_is_written_is_read_again(folder, monkeypatch, predict, options):
+def test_what_is_written_is_read_again(folder, run, predict, options):
     """Raw text, labelled; and a labelled file, whose labels stay beside those that are predicted."""
-    for source, labels in ((("--text",), LABELS), (("labelled.conll",), LABELS)):
+    for source in (("--text",), ("labelled.conll",)):
         items = predict("spans", *source, "--to", "jsonl", *options)
         assert ("predicted" in items[0]) == (source != ("--text",))
         path = folder / "written.jsonl"
         path.write_text("".join(json.dumps(item) + "\n" for item in items))
         data = read(path)
-        assert data.labels[0] == labels
+        assert data.labels[0] == LABELS
         assert [position["w"] for position in data.inputs[0]] == WORDS
-        run = run_here(monkeypatch, folder, "evaluate", "spans.crfqn", path, "--json")
-        assert json.loads(run.stdout)["accuracy"] == (1.0 if source == ("--text",) else 8 / 9)
-        run = run_here(
-            monkeypatch, folder, "train", "--data", path, "--l1", 0.01, "-q", "-o", "again.crfqn", code=0
-        )
-        again = run_here(monkeypatch, folder, "predict", "spans.crfqn", path, "--to", "jsonl", *EVERYTHING)
-        (found, *_) = map(json.loads, again.stdout.splitlines())
+        scores = json.loads(run("evaluate", "spans.crfqn", path, "--json").stdout)
+        assert scores["accuracy"] == (1.0 if source == ("--text",) else 8 / 9)
+        run("train", "--data", path, "--l1", 0.01, "-q", "-o", "again.crfqn", code=0)
+        again = run("predict", "again.crfqn", path, "--to", "jsonl", *EVERYTHING)
+        found = json.loads(again.stdout.splitlines()[0])
         assert found["labels"] == LABELS
         assert found["marginals"][0]["B-PER"] == max(found["marginals"][0].values())
-        assert [(s["label"], s["start"], s["end"]) for s in found["spans"]][:2] == [
-            ("PER", 0, 2),
-            ("LOC", 3, 5),
-        ]
+        spans = [(s["label"], s["start"], s["end"]) for s in found["spans"]]
+        assert spans[:2] == [("PER", 0, 2), ("LOC", 3, 5)]
 
 
 def test_labels_are_of_json_s_types(predict):
@@ -135,13 +135,13 @@ def test_labels_are_of_json_s_types(predict):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("form", [("--json",), ("--to", "jsonl")])
-def test_numbers_that_json_does_not_have_are_refused(folder, monkeypatch, form):
+def test_numbers_that_json_does_not_have_are_refused(run, form):
     lines = "O\tAnn:1\n\nO\tLee:1e308\nO\tAnn:-1e308\nO\tBob:1e308\n\n"
     for options in ((), ("--marginals", "--score")):
-        run = run_here(monkeypatch, folder, "predict", "attributes.crfqn", *form, *options, input=lines)
-        for line in run.stdout.splitlines():
+        done = run("predict", "attributes.crfqn", *form, *options, input=lines)
+        for line in done.stdout.splitlines():
             json.loads(line, parse_constant=pytest.fail)
-        assert run.returncode == 0 or "finite" in run.stderr or "e+12" in run.stderr
+        assert done.returncode == 0 or "finite" in done.stderr or "e+12" in done.stderr
 
 
 def test_written_values_are_finite(tmp_path):
@@ -151,14 +151,14 @@ def test_written_values_are_finite(tmp_path):
     assert not [*tmp_path.iterdir()]
 
 
-def test_other_commands_have_null_for_what_is_no_number(folder, monkeypatch):
+def test_other_commands_have_null_for_what_is_no_number(folder, run):
     """The log-likelihood of labels that the model does not have is -inf."""
     (folder / "other.conll").write_text("Ann B-PER\nLee B-DOG\n")
-    run = run_here(monkeypatch, folder, "evaluate", "spans.crfqn", "other.conll", "--json")
-    assert json.loads(run.stdout, parse_constant=pytest.fail)["log_likelihood"] is None
+    done = run("evaluate", "spans.crfqn", "other.conll", "--json")
+    assert json.loads(done.stdout, parse_constant=pytest.fail)["log_likelihood"] is None
 
 
-def test_the_estimator_says_the_same_as_the_predictor(folder, monkeypatch, predict):
+def test_the_estimator_says_the_same_as_the_predictor(monkeypatch, predict):
     before = predict("spans", "--json", *EVERYTHING), predict("flat", "--json", "--marginals", text="good\n")
     monkeypatch.setattr("crfqn.cli.loading.MOST_LIGHT", -1)
     after = predict("spans", "--json", *EVERYTHING), predict("flat", "--json", "--marginals", text="good\n")

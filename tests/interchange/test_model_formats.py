@@ -183,40 +183,41 @@ class TestFormats:
 
 
 class TestCommand:
-    def test_there_and_back(self, chain, tmp_path, monkeypatch):
+    @pytest.fixture
+    def run(self, tmp_path, monkeypatch):
+        return lambda *arguments, **options: run_here(monkeypatch, tmp_path, *arguments, **options)
+
+    def test_there_and_back(self, chain, tmp_path, run):
         chain.save(tmp_path / "m.crfqn", {"note": "kept"})
-        there = run_here(monkeypatch, tmp_path, "convert", "m.crfqn", "m.crfsuite")
-        assert (there.returncode, there.stdout) == (0, "")
-        assert there.stderr == f"wrote m.crfsuite: 2 labels, {chain._weights().coords.size} weights\n"
-        back = run_here(monkeypatch, tmp_path, "convert", "m.crfsuite", "back.bin", "--to", "crfqn", "-q")
-        assert (back.returncode, back.stdout, back.stderr) == (0, "", "")
+        there = run("convert", "m.crfqn", "m.crfsuite", code=0)
+        message = f"wrote m.crfsuite: 2 labels, {chain._weights().coords.size} weights\n"
+        assert (there.stdout, there.stderr) == ("", message)
+        back = run("convert", "m.crfsuite", "back.bin", "--to", "crfqn", "-q", code=0)
+        assert (back.stdout, back.stderr) == ("", "")
         assert crfqn.load(tmp_path / "back.bin").predict(SEQUENCES)[1] == ["N"]
-        run_here(monkeypatch, tmp_path, "convert", "m.crfqn", "m.json")
+        run("convert", "m.crfqn", "m.json")
         assert interchange.read(tmp_path / "m.json").extra_ == {"note": "kept"}
 
-    def test_what_would_be_lost_is_asked_for(self, tmp_path, monkeypatch):
+    def test_what_would_be_lost_is_asked_for(self, tmp_path, run):
         ChainCRF(l1=0.01, scheme="IOB2").fit([[["x"], ["y"]]], [["B-N", "I-N"]]).save(tmp_path / "m.crfqn")
-        found = run_here(monkeypatch, tmp_path, "convert", "m.crfqn", "m.crfsuite")
-        assert (found.returncode, found.stdout) == (2, "")
-        assert "no place for rules on the first and the last labels of items" in found.stderr
+        message = "rules on the first and the last labels of items"
+        assert run("convert", "m.crfqn", "m.crfsuite", error=f"no place for {message}").stdout == ""
         assert not (tmp_path / "m.crfsuite").exists()
-        found = run_here(monkeypatch, tmp_path, "convert", "m.crfqn", "m.crfsuite", "--lossy")
-        assert found.returncode == 0
-        assert "lost: rules on the first and the last labels of items" in found.stderr
+        assert f"lost: {message}" in run("convert", "m.crfqn", "m.crfsuite", "--lossy", code=0).stderr
 
-    def test_inspect_shows_no_settings_of_a_training_that_was_not_ours(self, chain, tmp_path, monkeypatch):
+    def test_inspect_shows_no_settings_of_a_training_that_was_not_ours(self, chain, tmp_path, run):
         interchange.write(chain, tmp_path / "m.crfsuite")
-        run_here(monkeypatch, tmp_path, "convert", "m.crfsuite", "m.crfqn")
-        shown = run_here(monkeypatch, tmp_path, "inspect", "m.crfqn").stdout
+        run("convert", "m.crfsuite", "m.crfqn")
+        shown = run("inspect", "m.crfqn").stdout
         assert "read from another tool's file" in shown
         assert "l1" not in shown
         assert "nan" not in shown
 
     @pytest.mark.parametrize("arguments", [("m.crfqn", "m.foo"), ("m.crfqn", "m.json", "--dtype", "float16")])
-    def test_wrong_usage(self, chain, tmp_path, monkeypatch, arguments):
+    def test_wrong_usage(self, chain, tmp_path, run, arguments):
         chain.save(tmp_path / "m.crfqn")
-        found = run_here(monkeypatch, tmp_path, "convert", *arguments)
-        assert (found.returncode, found.stdout) == (2, "")
+        found = run("convert", *arguments, code=2)
+        assert found.stdout == ""
         assert found.stderr.startswith("crfqn: ")
 
 

@@ -52,16 +52,12 @@ class TestPredict:
         assert (tmp_path / "labels").read_text() == "dog\ncat\n"
 
     def test_unknown_features_are_left_out(self, here, texts, numbers):
-        outputs = [
-            here("predict", texts[0] / "own.crfqn", "--score", input=text).stdout
-            for text in ("Woof, unheard of\n", "Woof\n")
-        ]
-        assert outputs[0] == outputs[1]
-        outputs = [
-            here("predict", numbers[0] / "own.crfqn", "--score", input=line).stdout
-            for line in ("0 0:1 2:8 99:5\n", "cat 2:8\n")
-        ]
-        assert outputs[0] == outputs[1]
+        for folder, *inputs in (
+            (texts[0], "Woof, unheard of\n", "Woof\n"),
+            (numbers[0], "0 0:1 2:8 99:5\n", "cat 2:8\n"),
+        ):
+            outputs = {here("predict", folder / "own.crfqn", "--score", input=text).stdout for text in inputs}
+            assert len(outputs) == 1
 
     def test_texts_without_a_known_word_are_counted(self, here, texts):
         for options in ((), ("--top", 2), ("--json", "--marginals"), ("--score",)):
@@ -149,11 +145,8 @@ class TestInspect:
         run = here("inspect", model, "--top", 2)
         assert re.search(r"^labels     \d+, of \d+ nodes: ", run.stdout, re.MULTILINE)
         assert run.stdout.count(" largest weights") == 30
-        assert re.search(
-            r"^\d+ more nodes have weights: --label NODE shows one of them, --json all$",
-            run.stdout,
-            re.MULTILINE,
-        )
+        more = r"^\d+ more nodes have weights: --label NODE shows one of them, --json all$"
+        assert re.search(more, run.stdout, re.MULTILINE)
         content = json.loads(here("inspect", model, "--json").stdout)
         assert len(content["weights"]) == content["n_nodes"] > len(content["labels"])
         assert content["n_nonzero"] >= sum(map(len, content["weights"].values()))
