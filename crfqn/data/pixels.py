@@ -6,8 +6,7 @@ quasi-Newton for computationally intensive l1-regularized M-estimators", section
 columns, m pixels on in one image.
 """
 
-import bisect
-from collections.abc import Sequence
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,9 +34,11 @@ class PixelPairs:
         return self.n_pixels * (self.n_pixels + 1) // 2 + self.bias
 
     @property
-    def names(self) -> "PixelPairNames":
-        """Names of the columns, each made when it is read: `p3_5` (row, column), `p3_5&p7_2`, `bias`."""
-        return PixelPairNames(self.shape, self.bias)
+    def names(self) -> list[str]:
+        """Names of the columns: `p3_5` (row, column), `p3_5&p7_2`, `bias`."""
+        pixels = [f"p{row}_{column}" for row in range(self.shape[0]) for column in range(self.shape[1])]
+        pairs = [f"{first}&{second}" for first, second in itertools.combinations(pixels, 2)]
+        return [*pixels, *pairs, *["bias"] * self.bias]
 
     def transform(self, images: np.ndarray) -> Any:
         """Return the columns of images (N, P) as a csr_array (N, F) of int8 ones, int32 indices ascending in each row:
@@ -87,36 +88,3 @@ class PixelPairs:
             if self.bias:
                 columns[:, -1] = self.n_features - 1
             indices[indptr[block][:, None] + within] = columns
-
-
-@dataclass(frozen=True)
-class PixelPairNames(Sequence[str]):
-    """Names of the columns of `PixelPairs`, computed one by one."""
-
-    shape: tuple[int, int]
-    bias: bool = True
-
-    def __len__(self) -> int:
-        return PixelPairs(self.shape, bias=self.bias).n_features
-
-    def __getitem__(self, column: Any) -> Any:
-        if isinstance(column, slice):
-            return [self[i] for i in range(*column.indices(len(self)))]
-        column = range(len(self))[column]  # negative numbers count from the end; IndexError past it
-        n_pixels = self.shape[0] * self.shape[1]
-        if column < n_pixels:
-            return self._pixel(column)
-        pair = column - n_pixels
-        if pair == n_pixels * (n_pixels - 1) // 2:
-            return "bias"
-
-        def pairs_below(first: int) -> int:
-            return first * (2 * n_pixels - first - 1) // 2
-
-        first = bisect.bisect_right(range(n_pixels - 1), pair, key=pairs_below) - 1
-        second = first + 1 + pair - pairs_below(first)
-        return f"{self._pixel(first)}&{self._pixel(second)}"
-
-    def _pixel(self, pixel: int) -> str:
-        row, column = divmod(pixel, self.shape[1])
-        return f"p{row}_{column}"

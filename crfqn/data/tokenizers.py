@@ -287,7 +287,8 @@ def choose_tokenizer(
 
 
 def written_as(tokens: Sequence[str], blanks: Sequence[bool] | None = None) -> tuple[str, list[Span]]:
-    """Return a text of these tokens, and where in it they stand; where blanks are is as said, or else as usual."""
+    """Return a text of these tokens, and where each begins and ends in it. `blanks` says which tokens a blank follows;
+    without it, blanks stand where they usually do: none before closing marks and clitics, none behind opening ones."""
     text, is_open, was_joined = "", False, False
     spans: list[Span] = []
     for t, token in enumerate(tokens):
@@ -295,25 +296,17 @@ def written_as(tokens: Sequence[str], blanks: Sequence[bool] | None = None) -> t
             is_open = token == "``" or (token == '"' and not is_open)
             joins_left, joins_right = not is_open, is_open
         else:
-            joins_left, joins_right = _joins(token)
-        kinds = tokens[t - 1].translate(KINDS).rstrip("mzwf")[-1:] + token[:1].translate(KINDS)
-        joins = was_joined or joins_left or set(kinds) <= {"i", "k"}  # a script whose words no blanks part
+            kinds = {unicodedata.category(character) for character in token}
+            has_mark, is_long = token[:1] in "'’", len(token) > 1
+            is_clitic = CLITIC.fullmatch(token) is not None or (has_mark and is_long and token[1].isalpha())
+            joins_left = is_clitic or (kinds <= {"Pe", "Pf", "Po"} and APART.isdisjoint(token))
+            is_elision = is_long and token[-1] in "'’" and token[-2].isalpha()
+            joins_right = kinds <= {"Ps", "Pi", "Sc"} or token in "¿¡" or is_elision
+        around = tokens[t - 1].translate(KINDS).rstrip("mzwf")[-1:] + token[:1].translate(KINDS)
+        joins = was_joined or joins_left or set(around) <= {"i", "k"}  # a script whose words no blanks part
         if t and (not joins if blanks is None else blanks[t - 1]):
             text += " "
         spans.append((len(text), len(text) + len(token)))
         text += token
         was_joined = joins_right
     return text, spans
-
-
-def _joins(token: str) -> tuple[bool, bool]:
-    """Return whether a token stands behind the one before it without a blank, and before the one that follows."""
-    kinds = {unicodedata.category(character) for character in token}
-    is_clitic = bool(CLITIC.fullmatch(token)) or (token[:1] in "'’" and len(token) > 1 and token[1].isalpha())
-    left = is_clitic or (kinds <= {"Pe", "Pf", "Po"} and APART.isdisjoint(token))
-    right = (
-        kinds <= {"Ps", "Pi", "Sc"}
-        or token in "¿¡"
-        or (len(token) > 1 and token[-1] in "'’" and token[-2].isalpha())
-    )
-    return left, right

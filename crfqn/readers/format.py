@@ -28,22 +28,22 @@ class Format:
     ----------
     name, title : str
     extensions : tuple of str
-        By which it is told, in small letters, with the dot.
+        File names with these endings, in small letters and with the dot, have the format.
     holds : tuple of str
         SEQUENCES, DOCUMENTS, and ROWS: documents whose inputs are cells.
     read : callable
         `read(source, **options) -> Labeled or Documents`.
-    write : callable, or None where there is no place for labels
-        `write(batches) -> bytes or a text a batch` of pairs (data, predicted or None); predictions in a column of their
-        own where the format has room for one, else in the place of the labels.
+    write : callable, or None where the format has no place for labels
+        `write(batches) -> bytes or a text a batch` of pairs (data, predicted or None). Predictions stand in a column of
+        their own where the format has room for one, else they replace the labels.
     cut : callable, or None
-        `cut(**options of read)` tells how the format is read in parts; None: as a whole.
+        `cut(**options of read)` returns how the format is read in parts; None: a file is read as a whole.
     begins : callable, or None
-        `begins(lines) -> bool`: whether a file's first lines (the first one not blank, the last one whole) look like
-        it, in the order of the registry; None: it is told by its name alone.
+        `begins(lines) -> bool`: whether the first lines of a file (the first one not blank, the last one whole) look
+        like the format. Formats are tried in the order of the registry. None: only the name tells the format.
     ranked : str
-        What stands before each of the best labellings of an item, made of its `rank` and `probability`; empty where the
-        format has no place for several.
+        The line before each of the best labellings of an item, made of its `rank` and `probability`; empty where the
+        format has no place for several labellings.
     holds_numbers, holds_nested : bool
         Whether documents may be rows of numbers, and features of positions lists and dicts.
     """

@@ -140,8 +140,8 @@ def _joined_places(first: Labeled | Documents, second: Labeled | Documents) -> P
         return None
     parts: list[tuple[int, Places]] = []
     for data, places in ((first, first.places), (second, second.places)):
-        parts += places.parts if isinstance(places, JoinedPlaces) else [(data.n_items, places)]
-    return JoinedPlaces(second.places.file, second.places.lines, parts=parts)
+        parts += places.parts or [(data.n_items, places)]
+    return Places(second.places.file, second.places.lines, parts=parts)
 
 
 # Returns a text that begins with the line of a position or document, with other labels in it, and all else as it is.
@@ -176,6 +176,8 @@ class Places:
         The title of the labels' column, where the file has titles and lacks that one.
     item_lines : ndarray of int64, shape (I,), or None
         Line of each sequence, in formats with one a line, which may have no positions.
+    parts : sequence of (int, Places)
+        For the items of several files: the number of items of each file, and their places.
     """
 
     file: str
@@ -184,6 +186,7 @@ class Places:
     relabel: Relabel | None = None
     title: str | None = None
     item_lines: NDArray[np.int64] | None = None
+    parts: Sequence[tuple[int, Places]] = ()
 
     @classmethod
     def of_items(cls, file: str, lines: Sequence[Sequence[int]], relabel: Relabel | None = None) -> Places:
@@ -199,22 +202,11 @@ class Places:
 
     def where(self, item: int, position: int = 0) -> str:
         """Return the place in words, "train.txt, line 17"."""
-        return f"{self.file}, line {self.line(item, position)}"
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class JoinedPlaces(Places):
-    """Places of the items of several files: of each the number of its items, and their places."""
-
-    parts: list[tuple[int, Places]]
-
-    def where(self, item: int, position: int = 0) -> str:
-        """Return the place in words, "train.txt, line 17"."""
         for n_items, places in self.parts:
             if item < n_items:
                 return places.where(item, position)
             item -= n_items
-        raise IndexError("there is no such item")
+        return f"{self.file}, line {self.line(item, position)}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -60,12 +60,9 @@ def test_names_belong_to_the_columns():
     names = PixelPairs((3, 2)).names
     single = [f"p{row}_{column}" for row in range(3) for column in range(2)]
     expected = [*single, *(f"{a}&{b}" for a, b in itertools.combinations(single, 2)), "bias"]
-    assert list(names) == expected
+    assert names == expected
     assert len(names) == PixelPairs((3, 2)).n_features
-    assert (names[-1], names[2:4], names.index("p0_0&p0_1")) == ("bias", ["p1_0", "p1_1"], 6)
-    assert list(PixelPairs((3, 2), bias=False).names) == expected[:-1]
-    with pytest.raises(IndexError):
-        names[len(names)]
+    assert PixelPairs((3, 2), bias=False).names == expected[:-1]
 
 
 @pytest.mark.parametrize("shape", [(5,), (5, 7), (5, 128, 1)])

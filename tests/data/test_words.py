@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crfqn import Templates
@@ -34,6 +34,7 @@ def named(features):
     }
 
 
+@settings(deadline=None)
 @given(st.lists(ITEM, min_size=1, max_size=4).filter(any))
 def test_templates_make_the_features_of_the_dicts(items):
     expected = [named(features) for item in items for features in word_features(item)]
