@@ -1,7 +1,7 @@
-"""Reading of bytes and numbered lines of a file, compressed or not, of a stream, or of standard input (`-`).
+"""Reading of the bytes and numbered lines of a file, compressed or not, of a stream, or of standard input (`-`).
 
-Compression is recognised by the first bytes, not by the name: servers and browsers unpack `.gz` files on the way and
-keep the name. A file of some kilobytes can unpack to terabytes, so unpacking goes by pieces and stops at a limit. Every
+Compression is recognised by the first bytes, not by the name, since servers and browsers may unpack a `.gz` file and
+keep its name. A file of some kilobytes can unpack to terabytes, so files are unpacked in pieces up to a limit. Every
 failure is a DataError that names the file.
 """
 
@@ -34,7 +34,7 @@ ZSTD_STEP = 1 << 12  # bytes of a zstd stream at a time: 128 MB at most unpacked
 
 
 class Packing(NamedTuple):
-    """Way of compression: what its files begin and end their names with, how they are read and written."""
+    """Compression format: the first bytes of its files, the extension of their names, how they are read and written."""
 
     name: str
     magic: bytes
@@ -117,7 +117,7 @@ def unpack(raw: bytes, shown: str, largest: int = LARGEST_SIZE) -> bytes:
 
 
 def find_packing(start: bytes) -> Packing | None:
-    """Return the way of compression that a file's first bytes tell; None for what is not compressed."""
+    """Return the compression format of a file by its first bytes; None for a file that is not compressed."""
     return next((packing for packing in PACKINGS if start.startswith(packing.magic)), None)
 
 

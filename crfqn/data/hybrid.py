@@ -116,13 +116,8 @@ class Features(Items):
         return features
 
     @property
-    def n_positions(self) -> int:
-        """N, or I where items have no positions."""
-        return len(self.dense)
-
-    @property
     def n_dense(self) -> int:
-        """D."""
+        """Number of dense features, D."""
         return int(self.dense.shape[1])
 
     def _item(self, i: int) -> tuple[Any, Any]:

@@ -1,5 +1,4 @@
-"""Items of consecutive positions, told apart by where each begins, the weights of items in the loss, and the largest
-value that a feature may have.
+"""Items as runs of consecutive positions, the weights of items in the loss, and the largest value of a feature.
 
 Shapes: I items, N positions, K classes; `offsets` (I + 1,) cut the positions into items.
 """
@@ -22,10 +21,10 @@ LARGEST_VALUE = 1e12  # of its size; sums of squares neither overflow nor lose a
 
 
 class Items:
-    """Base of lists of items that are stored by position: item i is offsets[i] ... offsets[i + 1] - 1.
+    """Base of lists of items that are stored by position: item i has the positions offsets[i] ... offsets[i + 1] - 1.
 
-    A list that is indexed has `_item(i)`, an item by its number from 0, and `_take(items)`, a list of the numbered
-    items.
+    Classes that can be indexed define `_item(i)`, which returns one item, and `_take(items)`, which returns a list of
+    the items with these numbers.
     """
 
     offsets: NDArray[np.int64]
@@ -36,6 +35,11 @@ class Items:
     def lengths(self) -> NDArray[np.int64]:
         """Number of positions of each item, shape (I,)."""
         return np.diff(self.offsets)
+
+    @property
+    def n_positions(self) -> int:
+        """Number of positions of all items, N; where items have no positions, of the items."""
+        return int(self.offsets[-1])
 
     @property
     def shape(self) -> tuple[int]:

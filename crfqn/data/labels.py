@@ -64,7 +64,7 @@ def item_labels(y: Any) -> Any:
 
 
 def check_any_known(labels: NDArray, classes: NDArray) -> None:
-    """Raise InputError where none of the labels to score by is one that the model has; says what either has."""
+    """Raise InputError where the model has none of the true labels; the message shows labels of both."""
     known = set(classes.tolist())
     distinct = dict.fromkeys(labels.tolist())
     if distinct and known.isdisjoint(distinct):
@@ -72,7 +72,7 @@ def check_any_known(labels: NDArray, classes: NDArray) -> None:
 
 
 def unknown_labels(labels: Iterable[Any], known: Iterable[Any]) -> str:
-    """Return the message for labels to score by none of which a model knows: some of either."""
+    """Return the message for true labels that a model knows none of, with some labels of both."""
     shown = []
     for names in map(list, (labels, known)):
         shown.append(", ".join(map(shorten, names[:MOST_SHOWN])) + ", ..." * (len(names) > MOST_SHOWN))

@@ -84,10 +84,6 @@ class Sequences(Items):
         return self._names if self.vocabulary is None else self.vocabulary.names
 
     @property
-    def n_positions(self) -> int:
-        return int(self.matrix.shape[0])
-
-    @property
     def n_features(self) -> int:
         return int(self.matrix.shape[1])
 

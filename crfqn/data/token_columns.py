@@ -1,7 +1,8 @@
-"""Columns of tokens: words, tags, whatever else stands beside each position, as lists of texts by column.
+"""Columns of tokens: the words, tags and other texts of all positions, as a list of texts for each column.
 
-Behaves like a list of items, which are lists of dicts `column -> text`, and scikit-learn's splitters index it by
-numbers, slices, arrays and masks; a corpus needs no dict a token. Shapes: I items, N positions, C columns.
+`TokenColumns` behave like a list of items, which are lists of dicts `column -> text`: scikit-learn's splitters index
+them by numbers, slices, arrays and masks. The dicts are made on request, so a corpus needs no dict for each token.
+Shapes: I items, N positions, C columns.
 """
 
 from __future__ import annotations
@@ -127,10 +128,6 @@ class TokenColumns(Items, Sequence[Any]):
     def names(self) -> tuple[str, ...]:
         """Names of the columns."""
         return tuple(self.texts)
-
-    @property
-    def n_positions(self) -> int:
-        return int(self.offsets[-1])
 
     def first_texts(self) -> list[list[str]]:
         """Return the first column item by item: the words, as a rule. Empty texts where there is no column."""

@@ -77,10 +77,6 @@ class TokenRows(Items):
     offsets: NDArray[np.int64]
     n_features: int
 
-    @property
-    def n_positions(self) -> int:
-        return self.rows.row_ends.size - 1
-
     def matrix(self) -> Any:
         """Return the entries as a canonical CSR matrix (N, F), float64, or float32 where all values are 1.
 

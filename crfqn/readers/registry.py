@@ -1,7 +1,7 @@
 """Registry of file formats: reading by name, extension or first lines, and writing predictions in the same form.
 
-`read("train.conll.gz")` tells format and compression by the extensions; `format=` says it where these do not. The
-readers themselves are functions of the modules beside this one, with options of their own.
+`read("train.conll.gz")` finds the format by the extension; `format=` names it where the extension does not. Each reader
+is a function of a module beside this one, with its own options.
 """
 
 from __future__ import annotations
@@ -83,15 +83,16 @@ def read(
     Parameters
     ----------
     origin : str or path-like, stream of bytes or text, or pandas frame
-        `-` is standard input. Compression (gzip, bzip2, xz, zstd) is told by the content.
+        `-` is standard input. Compression (gzip, bzip2, xz, zstd) is recognised by the content.
     format : str, optional
-        A name out of `FORMATS`; by default what the extension says.
+        A name in `FORMATS`; by default the format of the file's extension.
     encoding : str, default "utf-8"
-        A codec of Python's, or "bytes": UTF-8, and any byte that is none is kept (`surrogateescape`).
+        The name of a codec of Python, or "bytes": UTF-8, where any other byte is kept as it is (`surrogateescape`).
     largest_size : int, default 4 GiB
         Bytes that a compressed file may unpack to.
     **options
-        Of the format: `FORMATS[name].options()`; `read_conll`, `read_delimited`, ... say what they mean.
+        Options of the format: `FORMATS[name].options()` lists them, and its reader (`read_conll`, `read_delimited`,
+        ...) describes them.
 
     Returns
     -------
@@ -277,8 +278,8 @@ def first_lines(origin: Readable, encoding: str = "utf-8") -> list[str]:
 
 
 def sniff(lines: Sequence[str], among: Collection[str] = ()) -> str | None:
-    """Return the first of the formats, or of those `among` them, that lines look like; None for none, as for what is no
-    text (but Parquet)."""
+    """Return the first format, of all or `among` these, that the first lines of a file look like; None if there is
+    none, and for binary files other than Parquet."""
     if "\0" in "".join(lines) and not lines[0].startswith("PAR1"):
         return None
     formats = (format for format in FORMATS.values() if not among or format.name in among)
@@ -286,8 +287,11 @@ def sniff(lines: Sequence[str], among: Collection[str] = ()) -> str | None:
 
 
 def are_sentences(lines: Sequence[str], labels: Collection[str]) -> bool:
-    """Return whether lines, which hold words alone or beside labels, are sentences, and not a word each: where not all
-    have one word, nor all as many columns, of which the last one is a label in half, or with blank lines between."""
+    """Return whether each line is a sentence, and not a word with or without a label.
+
+    Lines are words if all have one column, if tabs part their columns, or if all have as many columns and blank lines
+    stand between them or half of the last columns are known labels.
+    """
     rows = word_rows(lines)
     widths = {len(row) for row in rows}
     if splits_at_tabs(lines) or not widths or widths == {1}:

@@ -1,12 +1,13 @@
 """Columns of a batch as numbers, and columns of combinations of these numbers: exactly, or by hashing.
 
-Every distinct text is looked at once: all further work is on arrays of integers. The values of a pattern's macros at a
-position, as digits in a mixed base, are one integer, whose place in a table is the feature; where they do not fit into
-62 bits, what came so far is numbered anew first.
+Every distinct text is processed once: all further work is on arrays of integers. The values of a pattern's macros at a
+position, as digits in a mixed base, are one integer, and a table has the column of each such integer. Where the digits
+do not fit into 62 bits, the combinations of the first ones are numbered, and their number is the first digit of the
+next stage.
 
-Hashed features need no table and no fit, and have no names: a text is hashed once (BLAKE2b), a combination by mixing
-the hashes of its values, so that a feature has the same column in every batch, process and machine. Features that meet
-in a column are one feature.
+Hashed features need no table and no fit, and have no names. A text is hashed once (BLAKE2b), and a combination by
+mixing the hashes of its values, so that a feature has the same column in every batch, process and machine. Features
+whose hashes have the same column are one feature.
 
 Shapes: N positions, D distinct texts of a column (marks behind them) or distinct tokens, F features, P positions of a
 pattern, k macros, M combinations. Sources: Weinberger, Dasgupta, Langford, Smola, Attenberg: Feature hashing for large

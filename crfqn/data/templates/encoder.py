@@ -1,9 +1,9 @@
 """Encoder of templates: token columns in, rows of feature columns out, by arithmetic on integers.
 
-Fitted are a number for each value of a view, and for each pattern the table from combinations of these numbers to
-feature columns. Names are made when asked for. Two features of one name are one feature: where texts or patterns could
-be mistaken for each other (`U:a/b/c` of `a/b` and `c`, or of `a` and `b/c`), the names concerned are made in `fit`, and
-all their readings lead to one column. Shapes: I items, N positions, F features.
+A fitted encoder has a number for each value of a view, and for each pattern a table from combinations of these numbers
+to feature columns. Names are made on request. Two features with the same name are one feature: where the values of
+macros can be told from a name in several ways (`U:a/b/c` is `a/b` and `c`, or `a` and `b/c`), `fit` makes the names
+concerned, and all their readings have one column. Shapes: I items, N positions, F features.
 """
 
 from __future__ import annotations
