@@ -166,10 +166,6 @@ STRENGTHS = ("l1", "l2", "group_l1")
 OF_ITEMS = "taxonomy flat ranking"
 
 
-def _are_factors_or_file(value: Any) -> bool:
-    return isinstance(value, (str, Mapping))
-
-
 @dataclass(frozen=True)
 class ObjectiveSection:
     """Objective of the training: loss and penalty, which weights a chain may have, intercepts and weights of classes.
@@ -180,7 +176,8 @@ class ObjectiveSection:
     l1: float | str | None = parameter("l1")
     l2: float | None = parameter("l2", words=())
     group_l1: float | str | None = parameter("group_l1")
-    penalty_factors: str | Mapping[str, float] | None = parameter("penalty_factors", accepts=_are_factors_or_file,
+    penalty_factors: str | Mapping[str, float] | None = parameter("penalty_factors",
+        accepts=lambda value: isinstance(value, (str, Mapping)),
         expects="a section of names and factors, or the name of a file of these")
     loss: str = parameter("loss", "logistic", of="chain taxonomy flat", choices=(*LOSSES,))
     penalty: str | None = parameter("penalty", of="flat ranking")

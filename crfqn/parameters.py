@@ -134,14 +134,6 @@ def _is_flag(value: Any) -> bool:
     return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")  # numpy's
 
 
-def _is_class_weight(value: Any) -> bool:
-    return value is None or isinstance(value, Mapping) or (isinstance(value, str) and value == "balanced")
-
-
-def _are_factors(value: Any) -> bool:
-    return isinstance(value, Mapping) or (hasattr(value, "__len__") and not isinstance(value, str))
-
-
 def read_factors(text: str) -> dict[str, float]:
     """Return factors by name, of `name=factor`, or of a file of lines with a name and its factor, separated by blanks;
     InputError for anything else."""
@@ -208,7 +200,8 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType({
         "of group_l1 sum_f ||w_f||, besides l1 and l2; w_f has the weights of feature f for all labels. Set it to "
         "select features: with l1 = 0 a feature keeps all its weights or none. Each transition is a group."),
     "penalty_factors": Parameter("factors of the penalty by feature, 0: not penalised", **_OPTIONAL,
-        expects="a dict name -> factor or an array of a factor for each feature", accepts=_are_factors,
+        expects="a dict name -> factor or an array of a factor for each feature",
+        accepts=lambda value: hasattr(value, "__len__") and not isinstance(value, str),
         reader=read_factors,
         details="A feature's weights have the strengths l1, l2 and group_l1 times its factor, a number >= 0. "
         "A name with * is a pattern, in which any characters may stand for it; features without a factor have 1, and "
@@ -273,7 +266,9 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType({
         "label, then have the mean 0."),
     "class_weight": Parameter("weights of the labels; balanced: rare labels count as much as frequent ones",
         expects="None, 'balanced' or a dict label -> weight",
-        accepts=_is_class_weight, details="Factors of `sample_weight`; labels that a dict leaves out have 1. Change it "
+        accepts=lambda value: value is None or isinstance(value, Mapping) or (
+            isinstance(value, str) and value == "balanced"),
+        details="Factors of `sample_weight`; labels that a dict leaves out have 1. Change it "
         "where errors on rare labels cost as much as others."),
     "threshold": Parameter("how the thresholds of label sets depend on items and labels", str, ("item", "label")),
     "cv": Parameter("cross-validation folds from whose scores the thresholds are learnt", **_OPTIONAL,

@@ -36,7 +36,7 @@ class LabelSets:
     def of(cls, y: Any) -> LabelSets:
         """Return the sets that `y` holds; tables are told from labels as by scikit-learn's `type_of_target`."""
         if are_sets(y):
-            offsets = offsets_of(y)
+            offsets = np.cumsum([0, *map(len, y)], dtype=np.int64)
             classes, codes = encode_labels([list(labels) for labels in y], offsets)
             return cls(classes, make_table(codes, offsets, classes.size), "sets")
         check_sparse(y)
@@ -73,7 +73,7 @@ class LabelSets:
             raise InputError(
                 f"expected a table of {classes.size} columns or label sets, got {sets.form} of {sets.classes.size}"
             )
-        offsets = offsets_of(y)
+        offsets = np.cumsum([0, *map(len, y)], dtype=np.int64)
         codes = encode_known_labels([list(labels) for labels in y], offsets, classes)
         return cls(classes, make_table(codes, offsets, classes.size), "sets")
 
@@ -96,11 +96,6 @@ def are_sets(y: Any) -> bool:
         return True
     lengths = set(map(len, y))
     return len(lengths) > 1 or any(isinstance(label, str) for label in chain.from_iterable(y))
-
-
-def offsets_of(y: Any) -> NDArray[np.int64]:
-    """Return where the labels of each item begin when all stand in one list, int64 (I + 1,)."""
-    return np.cumsum([0, *map(len, y)], dtype=np.int64)
 
 
 def make_table(codes: NDArray[np.int32], offsets: NDArray[np.int64], n_labels: int) -> Any:

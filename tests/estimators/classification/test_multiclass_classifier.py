@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import warnings
 from dataclasses import dataclass, replace
 
@@ -19,7 +18,6 @@ from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, TaxonomyCRF, cr
 from crfqn.data.model_file import read_model, write_model
 from crfqn.errors import InputError, ModelFileError
 from crfqn.estimators import automatic
-from crfqn.estimators import multiclass as module
 from crfqn.penalties import GroupLasso
 from crfqn.regularization_path import Grid
 from crfqn.result import Status
@@ -464,7 +462,3 @@ class TestMessages:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert fitted(l1=0.0, l2=0.0).result_.value == fitted().result_.value
-
-
-def test_the_example():
-    assert doctest.testmod(module).failed == 0

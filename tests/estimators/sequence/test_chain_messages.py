@@ -14,7 +14,6 @@ import scipy.sparse as sp
 from chain_estimators import BINARY, PROBLEM, assert_same_model, fitted, same_paths
 from problems import ends_within
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from crfqn import ChainCRF, Sequences
 from crfqn.errors import CrfqnError, InputError
@@ -253,15 +252,3 @@ def test_two_processes_train_the_same_model(model):
     run = subprocess.run([sys.executable, "-c", script, shared], capture_output=True, text=True, check=True)
     expected = [model.coef_.data.tobytes().hex(), model.edge_coef_.data.tobytes().hex()]
     assert run.stdout.split() == expected
-
-
-def test_blas_threads_do_not_matter():
-    """The same bits whatever BLAS would do, and BLAS as it was afterwards."""
-    weights = []
-    for n_threads in (1, 2):
-        with threadpool_limits(n_threads, user_api="blas"):
-            before = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
-            weights.append(ChainCRF(l1=0.5).fit(BINARY, PROBLEM.targets).coef_.toarray())
-            after = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
-        assert before == after
-    np.testing.assert_array_equal(*weights)

@@ -265,10 +265,6 @@ class TestWarmStart:
         again = warm.fit(PROBLEM.sequences, PROBLEM.targets)
         assert (again.n_iter_, again.result_.passes) == (0, 1)
 
-    def test_without_it_every_fit_starts_anew(self, model):
-        other = fitted()
-        assert_same_model(model, other.fit(PROBLEM.sequences, PROBLEM.targets))
-
     @pytest.mark.parametrize("what", ["classes", "features"])
     def test_weights_that_do_not_fit_are_not_used(self, what):
         first = make_problem(16, n_items=10)
@@ -342,14 +338,6 @@ class TestWarmStart:
         blocks.fit(more, y, start=old)
         assert blocks.result_.trace.value[0] == pytest.approx(whole.result_.trace.value[0], rel=1e-12)
         assert blocks.result_.value == pytest.approx(whole.result_.value, rel=1e-5)
-
-    def test_verbose_says_what_was_kept(self, capsys):
-        X, y = [[["a"], ["b"]], [["b"], ["a"]]] * 5, [["x", "y"], ["y", "x"]] * 5
-        model = ChainCRF(l1=0.1, n_threads=1).fit(X, y)
-        n = model.result_.n_nonzero
-        model.set_params(warm_start=True, verbose=1).fit([*X, [["c"]]], [*y, ["x"]])
-        line = capsys.readouterr().err.splitlines()[0]
-        assert line == f"start: {n} of {n} weights kept; in common 2 of 2 labels, 2 of 3 features"
 
     def test_starts_that_do_not_fit(self):
         X, y = PROBLEM.sequences, PROBLEM.targets

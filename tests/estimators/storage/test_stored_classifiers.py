@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from stored_items import CODES, ITEM_MODELS, ROWS, items_labelled, trained
 from stored_models import assert_same_result
 
@@ -82,9 +82,3 @@ class TestClassifiersOfItems:
         loaded = crfqn.load(path)
         assert loaded.feature_names_in_.tolist() == list("abcdéf")
         assert loaded.feature_names_in_.dtype == object
-
-    def test_not_fitted(self, path):
-        for model in (MulticlassCRF(), TaxonomyCRF()):
-            with pytest.raises(NotFittedError, match="not fitted yet"):
-                model.save(path)
-        assert not path.exists()

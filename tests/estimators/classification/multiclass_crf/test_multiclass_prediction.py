@@ -17,7 +17,6 @@ import crfqn
 from crfqn import MulticlassCRF, TaxonomyCRF, threads
 from crfqn.errors import InputError
 from crfqn.estimators import multiclass as multiclass_module
-from crfqn.result import Status
 
 
 class TestPrediction:
@@ -243,24 +242,6 @@ class TestEnds:
         with pytest.warns(ConvergenceWarning, match=expected):
             assert fitted(l1=0.0, max_iter=2, tol=1e-6).n_iter_ == 2
 
-    def test_callback_can_stop(self):
-        rows = []
-        with pytest.warns(ConvergenceWarning, match="a callback asked for it"):
-            model = fitted(callback=lambda row: rows.append(row) or row.iteration == 2)
-        assert (model.result_.status, model.n_iter_) == (Status.CALLBACK, 2)
-        assert rows == model.result_.trace.rows
-
-    def test_interrupt_keeps_a_usable_model(self):
-        def interrupt(row):
-            if row.iteration == 4:
-                raise KeyboardInterrupt
-
-        model = MulticlassCRF(l1=0.5, callback=interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            model.fit(X, Y)
-        assert (model.result_.status, model.n_iter_) == (Status.INTERRUPTED, 4)
-        assert model.score(X, Y) > 0.5
-
     def test_an_interrupt_ends_a_search(self):
         calls = []
 
@@ -272,12 +253,6 @@ class TestEnds:
         with pytest.raises(KeyboardInterrupt):
             search.fit(X, Y)
         assert len(calls) == 1
-
-    def test_verbose_writes_to_stderr_only(self, capfd):
-        fitted(verbose=1)
-        out, err = capfd.readouterr()
-        assert out == ""
-        assert "objective" in err
 
 
 def test_docstring_example():

@@ -185,21 +185,6 @@ class TestWeights:
 
 
 class TestWarmStart:
-    def test_it_needs_fewer_steps_to_the_same_value(self):
-        cold = fitted(tol=1e-6)
-        warm = fitted(l1=0.55, tol=1e-6, warm_start=True)
-        warm.set_params(l1=0.5).fit(X, Y)
-        assert warm.n_iter_ < cold.n_iter_
-        assert warm.result_.value == pytest.approx(cold.result_.value, rel=1e-6)
-        again = warm.fit(X, Y)
-        assert (again.n_iter_, again.result_.passes) == (0, 1)
-
-    @pytest.mark.parametrize("what", ["classes", "features"])
-    def test_weights_that_do_not_fit_are_not_used(self, what):
-        other_X, other_y = (X[:, :-1], Y) if what == "features" else (X, Y + 5)
-        warm = fitted(warm_start=True).fit(other_X, other_y)
-        assert_same_model(warm, MulticlassCRF(l1=0.5).fit(other_X, other_y))
-
     @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
     @pytest.mark.parametrize("way", ["start", "warm_start"])
     def test_labels_in_common_are_kept(self, way):

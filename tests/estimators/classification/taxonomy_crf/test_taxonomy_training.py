@@ -173,15 +173,6 @@ class TestFit:
         other = TaxonomyCRF(l1=0.5).fit(np.r_[X, X[:1]], [*Y, "new/label"], np.r_[np.ones(120), 0])
         assert_same_model(model, other)
 
-    def test_sparse_matrices(self):
-        model = fitted(**EXACT)
-        rows, columns = (
-            TaxonomyCRF(l1=0.5, **EXACT).fit(make(X), Y) for make in (sp.csr_array, sp.csc_array)
-        )
-        assert_same_model(rows, columns)
-        np.testing.assert_allclose(rows.coef_.toarray(), model.coef_.toarray(), atol=1e-4)
-        np.testing.assert_allclose(rows.predict_nodes(sp.csc_array(X)), model.predict_nodes(X), atol=1e-4)
-
     @pytest.mark.parametrize("n_threads", [2, 3])
     def test_bit_identical_for_any_number_of_threads(self, n_threads):
         one, other = fitted(n_threads=1), fitted(n_threads=n_threads)
@@ -239,13 +230,6 @@ class TestIntercept:
                 < 1e-12
             )
         assert model.result_.gap <= 1e-6
-
-    def test_penalised_it_is_a_feature_that_is_always_1(self):
-        model = fitted(GRAPH, fit_intercept=True, penalize_intercept=True, **EXACT)
-        wider = TaxonomyCRF(taxonomy=GRAPH, l1=0.5, **EXACT).fit(np.c_[X, np.ones(120)], Y)
-        found = wider.coef_.toarray()
-        np.testing.assert_allclose(found[:, :-1], model.coef_.toarray(), atol=1e-4)
-        np.testing.assert_allclose(found[:, -1], model.intercept_, atol=1e-4)
 
     @pytest.mark.parametrize("seed", range(5))
     def test_centring_changes_no_probability_and_chooses_one_of_all(self, seed):
