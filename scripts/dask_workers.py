@@ -115,7 +115,7 @@ def train(objective: Any, l1: float, processor: Callable[[], float]) -> Run:
     run = Run(result, time.perf_counter() - clock, processor() - before)
     if isinstance(objective, DistributedObjective):
         run.n_bytes = objective.tally.total - n_bytes
-        run.n_rounds = objective.tally.n_questions / objective.n_parts
+        run.n_rounds = objective.tally.n_questions / len(objective.parts)
     return run
 
 
@@ -276,9 +276,9 @@ def show_screening(shared: DistributedObjective, threshold: float) -> None:
     for some in (shared, DistributedObjective(WorkerParts(shared.workers, shared.parts[::16]))):
         before, clock = some.tally.total, time.perf_counter()
         found = some.at(np.empty(0, np.int64), np.empty(0)).screen(threshold).coords.size
-        per_shard = (some.tally.total - before) / some.n_parts
+        per_shard = (some.tally.total - before) / len(some.parts)
         print(
-            f"screening at {threshold:g}, {some.n_parts:2d} shards: {found:,} coordinates, "
+            f"screening at {threshold:g}, {len(some.parts):2d} shards: {found:,} coordinates, "
             f"{per_shard / 1e6:.3f} MB a shard, {time.perf_counter() - clock:.3f} s"
         )
 
@@ -292,7 +292,7 @@ def ask(shared: DistributedObjective, point: Any, coords: Any, what: str) -> Any
         _ = point.value
     else:
         point.gradient(coords)
-    per_weight = (shared.tally.total - before) / shared.n_parts / coords.size
+    per_weight = (shared.tally.total - before) / len(shared.parts) / coords.size
     seconds = time.perf_counter() - clock
     print(f"{coords.size:8,} active  {what:<15} {per_weight:6.2f} bytes {seconds:8.3f} s", flush=True)
     return point

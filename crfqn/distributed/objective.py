@@ -17,7 +17,7 @@ from crfqn.arrays import SparseWeights
 from crfqn.distributed.shard import EVERY, Make, Question, Sample, changed, whole_matrix, without_items
 from crfqn.distributed.workers import Holder, Tally, Workers
 from crfqn.objectives.objective import Objective
-from crfqn.objectives.sums import Executor, Handle, Sum, SumPoint
+from crfqn.objectives.sums import Executor, Sum, SumPoint
 from crfqn.threads import Pool
 
 
@@ -77,7 +77,7 @@ class WorkerParts(Executor):
         return taken
 
 
-class WorkerHandle(Handle):
+class WorkerHandle:
     """A point whose scores and residuals are on the workers until this handle is dropped."""
 
     def __init__(self, executor: WorkerParts, point: SumPoint) -> None:

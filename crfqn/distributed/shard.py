@@ -125,7 +125,8 @@ class Shard:
                 self.points[question.point] = part.later(*self.last)
             point = self.points[question.point]
             answer = question.what(point, *args)
-        point.forget_scores()
+        for name in ("image", "score_curvature"):  # as large as the scores; made anew if anybody asks
+            point.__dict__.pop(name, None)
         return halved(answer)
 
     def sampled(self, sample: Sample) -> Objective:

@@ -45,9 +45,8 @@ from crfqn.kernels.curvature import (
     write_whole,
 )
 from crfqn.objectives.linear.feature_map import Split, gram_product
-from crfqn.objectives.marginals import EdgeModel, Marginals, diagonal_scale, edge_curvature, sample_positions
+from crfqn.objectives.marginals import EdgeModel, Marginals, diagonal_scale, sample_positions
 from crfqn.objectives.operations import FETCHED, OVERHEAD
-from crfqn.structures.structure import Ancestors
 from crfqn.threads import Pool
 
 Matrix: TypeAlias = NDArray[np.float32] | scipy.sparse.csr_array  # a metric: dense, or compressed by rows
@@ -66,38 +65,6 @@ LEAST = 1e-3  # of the root of the two diagonal entries: smaller entries are lef
 STORED = 1e-30  # a diagonal entry that the sample says nothing about is stored all the same
 NO_BLOCK = np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32)
 DISTINCT = 0.2  # of the pairs that meet, those that neither meet again nor are too small to be kept
-
-
-def squares(point: Any, coords: Coords) -> Vector:
-    """Return diagonal and majorant, (2, coords).
-
-    The diagonal of a likelihood's model is sum_t weight x_tf^2 p_t(k) (1 - p_t(k)), of edges see `marginals.py`. The
-    majorant is sum_t weight x_tf^2 |p_t(k) - observed|: where p is 0 and the label is k there is no curvature at the
-    point, but p has to pass through 1/2. Of a piecewise quadratic loss the diagonal is the best guess of it, too.
-    """
-    owner, nodes, evaluation = point.objective, point.objective.split(coords), point.evaluation
-    if not owner.loss.has_marginals:
-        return np.tile(owner.map.squares(nodes, point.score_curvature), (2, 1))
-    table = owner.map.residual_squares(nodes, evaluation.residual, owner.inverse_weights)
-    if nodes.edges.size == 0:
-        return table
-    edges = [edge_curvature(Marginals(point), nodes.edges), np.abs(evaluation.edge_residual)[nodes.edges]]
-    return np.concatenate([table, np.stack(edges)], axis=1)
-
-
-def hessian_model(
-    point: Any, coords: Coords, n_sampled: int, max_dense: int, share: float, passes: float
-) -> Matrix | None:
-    """Return the token-wise model, or the generalised Hessian from a sample; None where it would be too large."""
-    owner, diagonal = point.objective, point.curvature(coords).diagonal
-    nodes = owner.split(coords)
-    if nodes.edges.size > max(MOST_EDGES, owner.loss.edge_layout.n_pairs):
-        return None
-    if owner.loss.has_marginals:
-        return token_model(Marginals(point), nodes, diagonal, n_sampled, max_dense, share, passes)
-    if coords.size > max_dense:
-        return None
-    return margin_model(point, coords, diagonal, n_sampled)
 
 
 def margin_model(point: Any, coords: Coords, diagonal: Vector, n_sampled: int) -> NDArray[np.float32]:
@@ -195,24 +162,18 @@ def dense_model(marginals: Marginals, split: Split, diagonal: Vector, n_sampled:
     pool.each(len(tiles), multiply)
     pool.each(states.size, write_joint)
     if split.edges.size:
-        write_edges(model, EdgeModel(marginals, split.edges, sampled, c), states, bounds, x[where])
+        # The edges' rows and columns are the last.
+        edges, edge_rows, rows = (
+            EdgeModel(marginals, split.edges, sampled, c),
+            slice(split.n_nodes, None),
+            x[where],
+        )
+        for state in states:
+            of_state = slice(bounds[state], bounds[state + 1])
+            block = rows[of_state] @ edges.with_nodes(state).astype(np.float32)
+            model[of_state, edge_rows], model[edge_rows, of_state] = block, block.T
+        model[edge_rows, edge_rows] = edges.with_edges()
     return scale_to_diagonal(model, diagonal)
-
-
-def write_edges(
-    model: NDArray[np.float32],
-    edges: EdgeModel,
-    states: NDArray[np.int64],
-    bounds: NDArray[np.intp],
-    x: NDArray[np.float32],
-) -> None:
-    """Write the edges' rows and columns, the last; x (nodes, S): each coordinate's feature, times the root of c."""
-    beside = slice(x.shape[0], None)
-    for state in states:
-        nodes = slice(bounds[state], bounds[state + 1])
-        block = x[nodes] @ edges.with_nodes(state).astype(np.float32)
-        model[nodes, beside], model[beside, nodes] = block, block.T
-    model[beside, beside] = edges.with_edges()
 
 
 def scale_to_diagonal(model: NDArray[np.float32], diagonal: NDArray[np.float64]) -> NDArray[np.float32]:
@@ -241,45 +202,36 @@ def token_model(
     are LITTLE; the sparse one from as many positions as cost no more, or a `share` of these. None: more coordinates
     than `max_dense`, and too many pairs for a sparse one, `most_pairs`, or dearer than so many `passes`. `pair` is what
     one costs, in multiplications.
-    """
-    features, n = marginals.objective.map, diagonal.size
-    n_dense = min(n_sampled, features.n_positions)
-    of_dense = n * n * n_dense / pair if n <= max_dense else np.inf
-    if of_dense * pair <= LITTLE:
-        return dense_model(marginals, split, diagonal, n_sampled)
-    worth = pairs_worth_a_pass(marginals, split)
-    n_affordable = min(of_dense if n <= max_dense else most_pairs, STEPS * worth)
-    n_pairs = count_pairs(marginals, split, n_dense, of_dense)
-    if passes < min(n_pairs, n_affordable) / worth:
-        return None
-    n_sparse = int(features.n_positions * min(1.0, n_affordable / max(n_pairs, 1.0)))
-    if n_sparse < n_dense:
-        return dense_model(marginals, split, diagonal, n_sampled) if of_dense <= n_affordable else None
-    return sparse_model(marginals, split, diagonal, max(1, int(share * n_sparse)))
-
-
-def count_pairs(marginals: Marginals, split: Split, n_dense: int, most: float) -> float:
-    """Count the pairs of coordinates that meet at a position, over all positions; inf where n_dense have too many: by
-    Cauchy and Schwarz they do if the mean number of active coordinates is large, and need no count."""
-    features = marginals.objective.map
-    if features.count_entries(split) ** 2 * n_dense > most * features.n_positions**2:
-        return np.inf
-    return float(np.square(features.count_active(split), dtype=np.float64).sum())
-
-
-def pairs_worth_a_pass(marginals: Marginals, split: Split) -> float:
-    """Return of how many pairs a model, and the steps with it, cost as much as a pass; infinity where it is worth any.
 
     A model serves `STEPS` steps, and may cost what their passes do. It saves steps, but where passes are cheap and
     active sets large those of the diagonal are done before a matrix is formed: so none is until the passes have cost as
     much. Of single positions the model is the Hessian itself, and frequent features depend on each other so much that a
     diagonal takes ten times as many steps (OCR: 150 passes, and 14): worth its price at once.
     """
-    owner = marginals.objective
-    if not (owner.operations.has_sequences and owner.operations.has_rare_features):
-        return np.inf
-    of_pass = owner.operations.inference + 2.0 * FETCHED * owner.map.count_entries(split)
-    return (of_pass + OVERHEAD) / (PAIR_OPERATIONS + STEPS * SWEEPS * DISTINCT)
+    owner, features, n = marginals.objective, marginals.objective.map, diagonal.size
+    n_dense = min(n_sampled, features.n_positions)
+    of_dense = n * n * n_dense / pair if n <= max_dense else np.inf
+    if of_dense * pair <= LITTLE:
+        return dense_model(marginals, split, diagonal, n_sampled)
+    n_entries, pairs_of_pass = (
+        features.count_entries(split),
+        np.inf,
+    )  # of how many pairs the model costs a pass
+    if owner.operations.has_sequences and owner.operations.has_rare_features:
+        of_pass = owner.operations.inference + 2.0 * FETCHED * n_entries
+        pairs_of_pass = (of_pass + OVERHEAD) / (PAIR_OPERATIONS + STEPS * SWEEPS * DISTINCT)
+    n_affordable = min(of_dense if n <= max_dense else most_pairs, STEPS * pairs_of_pass)
+    # The pairs of coordinates that meet at a position, over all positions. By Cauchy and Schwarz there are too many if
+    # the mean number of active coordinates is large, and need no count.
+    n_pairs = np.inf
+    if n_entries**2 * n_dense <= of_dense * features.n_positions**2:
+        n_pairs = float(np.square(features.count_active(split), dtype=np.float64).sum())
+    if passes < min(n_pairs, n_affordable) / pairs_of_pass:
+        return None
+    n_sparse = int(features.n_positions * min(1.0, n_affordable / max(n_pairs, 1.0)))
+    if n_sparse < n_dense:
+        return dense_model(marginals, split, diagonal, n_sampled) if of_dense <= n_affordable else None
+    return sparse_model(marginals, split, diagonal, max(1, int(share * n_sparse)))
 
 
 class Lists:
@@ -313,72 +265,64 @@ class Lists:
             self.offsets, self.entries, self.stops,
         )  # fmt: skip
 
-    @property
-    def places(self) -> NDArray[np.int32]:
-        """The sampled position of each entry of the lists, (M,)."""
-        return np.repeat(np.arange(self.sampled.size, dtype=np.int32), np.diff(self.starts))
-
 
 def sparse_model(
     marginals: Marginals, split: Split, diagonal: Vector, n_sampled: int, block_numbers: int = BLOCK_NUMBERS
 ) -> scipy.sparse.csr_array:
     """Return the model from about `n_sampled` positions, formed in blocks of rows of about `block_numbers` pairs."""
-    lists = Lists(marginals, split, n_sampled)
-    pairs, on_sample = np.empty(split.n_nodes, np.int64), np.zeros(diagonal.size)
-    measure_rows(
-        lists.offsets, lists.entries, lists.stops, lists.x, lists.x_p, pairs, on_sample[: split.n_nodes]
-    )
+    lists, owner, n = Lists(marginals, split, n_sampled), marginals.objective, split.n_nodes
+    pairs, on_sample = np.empty(n, np.int64), np.zeros(diagonal.size)
+    measure_rows(lists.offsets, lists.entries, lists.stops, lists.x, lists.x_p, pairs, on_sample[:n])
     limits = np.sqrt(LEAST * on_sample)
-    nodes = node_rows(marginals, lists, pairs, limits, block_numbers)
-    beside, among = CompressedRows(np.zeros(split.n_nodes + 1, np.int64), *NO_BLOCK[1:]), np.empty((0, 0))
-    if split.edges.size:
-        edges = EdgeModel(marginals, split.edges, lists.sampled, lists.shares)
-        among = edges.with_edges()
-        np.fill_diagonal(among, np.maximum(np.diagonal(among), STORED))
-        on_sample[split.n_nodes :] = np.diagonal(among)
-        least = np.sqrt(LEAST * np.diagonal(among))
-        beside = edge_columns(marginals, lists, edges, limits, least, block_numbers)
-    return whole(nodes, beside, among, diagonal_scale(on_sample, diagonal), diagonal)
-
-
-def node_rows(
-    marginals: Marginals, lists: Lists, pairs: NDArray[np.int64], limits: Limits, block_numbers: int
-) -> CompressedRows:
-    """Return the model of the nodes among themselves, row by row from the diagonal on."""
-    owner, split, n = marginals.objective, lists.split, lists.split.n_nodes
     bounds = np.append(np.searchsorted(split.states, lists.states), n)
-    below = states_below(marginals.loss.structure.ancestors, lists.states)
+    # Row k has the places, among the states that have coordinates, of those that are below states[k].
+    ancestors = marginals.loss.structure.ancestors
+    descendants = np.repeat(np.arange(ancestors.indptr.size - 1), np.diff(ancestors.indptr))
+    is_proper = ancestors.states != descendants
+    ends = ancestors.states[is_proper], descendants[is_proper]
+    below = scipy.sparse.csr_array(
+        (np.ones(ends[0].size, np.uint8), ends), shape=(ancestors.indptr.size - 1,) * 2
+    )
+    below = below[lists.states][:, lists.states].tocsr()
 
-    def write(first: int, last: int, *out: NDArray) -> None:
+    def write_nodes(first: int, last: int, *out: NDArray) -> None:
+        """Write the model of the nodes among themselves, row by row from the diagonal on."""
         write_rows(
             first, last, lists.offsets, lists.entries, lists.stops, lists.members, lists.x, lists.x_p, lists.row,
             bounds, below.indptr, below.indices, limits, pairs, *out,
         )  # fmt: skip
 
-    return written(write, np.minimum(pairs + 1, n - np.arange(n)), block_numbers, owner.pool)
+    nodes = written(write_nodes, np.minimum(pairs + 1, n - np.arange(n)), block_numbers, owner.pool)
+    beside, among = CompressedRows(np.zeros(n + 1, np.int64), *NO_BLOCK[1:]), np.empty((0, 0))
+    if split.edges.size:
+        edges = EdgeModel(marginals, split.edges, lists.sampled, lists.shares)
+        among = edges.with_edges()
+        np.fill_diagonal(among, np.maximum(np.diagonal(among), STORED))
+        on_sample[n:] = np.diagonal(among)
+        least, roots = np.sqrt(LEAST * np.diagonal(among)), np.sqrt(lists.shares)
+        places = np.repeat(np.arange(lists.sampled.size, dtype=np.int32), np.diff(lists.starts))
 
+        def write_beside(first: int, last: int, *out: NDArray) -> None:
+            """Write what nodes and edges have in common, a row for each node."""
+            write_edge_columns(
+                first, last, lists.offsets, lists.entries, places, lists.x_p, roots, split.states,
+                edges.outgoing, edges.incoming, limits, least, *out,
+            )  # fmt: skip
 
-def edge_columns(
-    marginals: Marginals, lists: Lists, edges: EdgeModel, limits: Limits, least: Limits, block_numbers: int
-) -> CompressedRows:
-    """Return what nodes and edges have in common, a row for each node; least: (E',), the limits of the edges."""
-    places, roots = lists.places, np.sqrt(lists.shares)
-
-    def write(first: int, last: int, *out: NDArray) -> None:
-        write_edge_columns(
-            first, last, lists.offsets, lists.entries, places, lists.x_p, roots, lists.split.states,
-            edges.outgoing, edges.incoming, limits, least, *out,
-        )  # fmt: skip
-
-    most_entries = np.full(lists.split.n_nodes, least.size)
-    return written(write, most_entries, block_numbers, marginals.objective.pool)
+        beside = written(write_beside, np.full(n, least.size), block_numbers, owner.pool)
+    return whole(nodes, beside, among, diagonal_scale(on_sample, diagonal), diagonal)
 
 
 def written(
     write: Callable[..., None], most_entries: NDArray[np.int64], block_numbers: int, pool: Pool
 ) -> CompressedRows:
     """Return rows that `write(first, last, ends, indices, data)` writes block by block."""
-    tasks = row_blocks(most_entries, block_numbers)
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(most_entries)])
+    tasks: list[tuple[int, int, int]] = []  # first row, the one after the last, and entries at the most
+    while (start := tasks[-1][1] if tasks else 0) < most_entries.size:
+        after = int(np.searchsorted(starts, starts[start] + block_numbers, side="right")) - 1
+        after = max(after, start + 1)
+        tasks.append((start, after, int(starts[after] - starts[start])))
     blocks: list[tuple[NDArray, NDArray, NDArray]] = [NO_BLOCK] * len(tasks)
 
     def run(part: int) -> None:
@@ -406,26 +350,3 @@ def whole(
     indices, data = np.empty(n_entries, np.int32), np.empty(n_entries, np.float32)
     write_whole(nodes, beside, among, scale, diagonal, ends, indices, data)
     return scipy.sparse.csr_array((data, indices, ends.astype(np.int32)), shape=(n, n))
-
-
-def row_blocks(most_entries: NDArray[np.int64], block_numbers: int) -> list[tuple[int, int, int]]:
-    """Cut rows into blocks: (first row, the one after the last, entries at the most) of each."""
-    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(most_entries)])
-    blocks, first, n = [], 0, most_entries.size
-    while first < n:
-        after = int(np.searchsorted(ends, ends[first] + block_numbers, side="right")) - 1
-        last = max(after, first + 1)
-        blocks.append((first, last, int(ends[last] - ends[first])))
-        first = last
-    return blocks
-
-
-def states_below(ancestors: Ancestors, states: NDArray[np.int64]) -> scipy.sparse.csr_array:
-    """Return, as row k, the places of the states (ascending) that are below states[k]."""
-    n = ancestors.indptr.size - 1
-    lengths = np.diff(ancestors.indptr)
-    descendant = np.repeat(np.arange(n), lengths)
-    is_proper = ancestors.states != descendant
-    pairs = ancestors.states[is_proper], descendant[is_proper]
-    below = scipy.sparse.csr_array((np.ones(pairs[0].size, np.uint8), pairs), shape=(n, n))
-    return below[states][:, states].tocsr()

@@ -36,8 +36,10 @@ def gradient_noise(objective: Any, unpenalised: Coords, besides: Coords = NO_COO
     """
     occurring = np.sum(objective.of_parts(occurrences if objective.n_features else total_weight), axis=0)
     occurring = np.atleast_1d(occurring)
-    if unpenalised.size:
-        occurring = about_means(objective, occurring)
+    if unpenalised.size:  # sum_t c_t (x_tf - m_f)^2, m the means; 0 where rounding is left
+        sums, totals = zip(*objective.of_parts(weighted_sums), strict=True)
+        centred = occurring - sum(sums) ** 2 / sum(totals)
+        occurring = np.where(centred > ROUNDING * occurring, centred, 0.0)
     for coords in (unpenalised, besides):
         occurring[objective.split(coords).features] = 0.0
     lengths = np.sqrt(occurring[occurring > 0])
@@ -58,13 +60,6 @@ def weighted_sums(part: Objective) -> tuple[Vector, float]:
 def total_weight(part: Objective) -> float:
     """Return the sum of the positions' weights."""
     return float(part.position_weights.sum())
-
-
-def about_means(objective: Any, squares: Vector) -> Vector:
-    """Return sum_t c_t (x_tf - m_f)^2 of `squares`, sum_t c_t x_tf^2, m the means; 0 where rounding is left, (F,)."""
-    sums, totals = zip(*objective.of_parts(weighted_sums), strict=True)
-    centred = squares - sum(sums) ** 2 / sum(totals)
-    return np.where(centred > ROUNDING * squares, centred, 0.0)
 
 
 def unit_information(objective: Any, unpenalised: Coords) -> float:

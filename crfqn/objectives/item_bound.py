@@ -17,7 +17,7 @@ the end one factor for all shares makes the bound strict. Shapes: I items, N pos
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -35,6 +35,7 @@ from crfqn.kernels.item_mixtures import (
 from crfqn.kernels.sparse import found_in, union
 from crfqn.objectives.linear.feature_map import Split
 from crfqn.objectives.linear.sparse_map import SparseMap
+from crfqn.objectives.point import Point
 
 NEAR = 0.8  # of l1: coordinates with larger gradients are constraints from the start
 MAX_SWEEPS = (12, 30, 60)  # at most, between the scans of all coordinates
@@ -52,16 +53,11 @@ class ItemBound(NamedTuple):
     shares: Vector
 
 
-@dataclass(eq=False)
 class ItemMixtures:
-    """Mixtures of the distributions at one point of a likelihood with the observed labels."""
+    """Mixtures of the distributions at one point of a likelihood with the observed labels; owner : its objective."""
 
-    point: Any
-
-    @property
-    def owner(self) -> Any:
-        """The objective of the point."""
-        return self.point.objective
+    def __init__(self, point: Any) -> None:
+        self.point, self.owner = point, point.objective
 
     def entries(self, coords: Coords) -> float:
         """Return how many entries the parts of some coordinates have at most, as a share of what is allowed."""
@@ -159,9 +155,12 @@ def item_bound(point: Any, penalty: Any) -> ItemBound | None:
     """Bound the optimum of a likelihood under one l1 for all weights; None where shares of items are no help.
 
     That is without l1, with unpenalised coordinates, whose gradients must stay 0, for other losses and bigram features,
-    for dense features, whose items have parts of all coordinates, and where items have parts in too many coordinates.
+    for dense features, whose items have parts of all coordinates, where items have parts in too many coordinates, and
+    for sums over parts.
     """
     has_one_bound = penalty.is_separable and penalty.is_uniform and penalty.l1 > 0
+    if not isinstance(point, Point):
+        return None
     owner = point.objective
     is_apt = (
         owner.loss.has_marginals
@@ -188,11 +187,7 @@ def item_bound(point: Any, penalty: Any) -> ItemBound | None:
     shares = mixtures.shares.copy()
     if penalty.l2 == 0:
         lower_shares(bounds, parts, shares, STRICT, MAX_SWEEPS[-1])
-    return best_factor(mixed, penalty, shares)
-
-
-def best_factor(mixed: ItemMixtures, penalty: Any, shares: Vector) -> ItemBound | None:
-    """The best bound of the shares times a factor, one for all of them, that makes it strict."""
+    # One factor for all shares makes the bound strict.
     screening = mixed.at_shares(shares).screen(penalty.l1)
     best = None
     for factor in penalty.dual_scales(screening.coords, screening.gradient):

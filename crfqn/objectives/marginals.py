@@ -16,7 +16,6 @@ model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -40,7 +39,6 @@ from crfqn.threads import N_PARTS, cut_into_parts
 Sparse: TypeAlias = scipy.sparse.csr_array
 
 
-@dataclass(frozen=True, eq=False)
 class Marginals:
     """The marginals of all nodes at a point.
 
@@ -49,17 +47,9 @@ class Marginals:
     point : Point of an objective whose loss has marginals
     """
 
-    point: Any
-
-    @property
-    def objective(self) -> Any:
-        """Whose point it is."""
-        return self.point.objective
-
-    @property
-    def loss(self) -> ScoreLoss:
-        """The likelihood."""
-        return self.objective.loss
+    def __init__(self, point: Any) -> None:
+        self.point, self.objective = point, point.objective
+        self.loss: ScoreLoss = point.objective.loss
 
     @cached_property
     def residual(self) -> Vector:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, reduce
-from operator import add
+from operator import add, attrgetter
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -24,9 +24,9 @@ from crfqn.objectives import curvature
 from crfqn.objectives.fingerprint import fingerprint
 from crfqn.objectives.linear.feature_map import FeatureMap, Split, split_coords, with_edges
 from crfqn.objectives.linear.gram import check_width
-from crfqn.objectives.losses.intercept_bound import intercept_bound
+from crfqn.objectives.losses.intercept_bound import part_margins
 from crfqn.objectives.losses.score_loss import ScoreLoss
-from crfqn.objectives.operations import Operations
+from crfqn.objectives.operations import STATE, Operations
 from crfqn.objectives.point import Point
 from crfqn.objectives.support import Support
 from crfqn.penalties.penalty import LossBudget
@@ -41,7 +41,6 @@ REFUSALS = {
     "has_gram": "a Gram matrix needs a loss with a bounded Hessian, a weight for every state and feature, and no edges",
     "proves_zeros": "proofs of zeros need a likelihood",
 }
-
 
 HASHED = {"features": "map", "labels": "loss", "weights of items": "weights", "offset": "offset"}
 
@@ -121,65 +120,53 @@ class BaseObjective:
     """Base of objectives, in one piece or in `parts`, whose bounds add up: all that solvers and wrappers know of one.
 
     parts : the objectives that it is the sum of, over the same coordinates; may be made anew whenever iterated over
-    support : the coordinates that may have a weight
+    first : Objective, the first of the parts, perhaps without its items: what all of them have in common
+    at(coords, weights) : the point of sparse weights (sorted coordinates, values)
+    sample(stride) : the loss over every stride-th item: the same coordinates, about 1 / stride of the value
+    split(coords) : `Split`, sorted coordinates taken apart
+    support : the coordinates that may have a weight; n_coords of them, of n_node_coords = K F and E
     n_passes : float, inference passes over the data so far
     pool : the threads, for the penalty's part of a step
-    n_items, n_positions, n_features : I, N, F
+    n_items, n_positions, n_features, n_states : I, N, F, K
     mean_occurrence : float, the positions that have a feature, on average over the features
     total_weight : float, the sum of the items' weights
     is_convex : bool; of a loss that is not, nothing is proved, and its runs end at stationary points
     is_nonnegative : bool; whether 0 is the smallest loss
+    has_curvature, has_hessian_bound : bool; whether the loss has second derivatives; whether the Hessian is bounded
+    proves_zeros : bool; whether the loss is a likelihood
+    is_roundable : bool; whether a matrix of float32 products, and the proof that it will do, cost less than an exact
+        one
     operations : Operations, what a pass takes
     """
 
     in_blocks: ClassVar[bool] = False
     n_passes: float
-    support: Support
+    first: Any
     parts: Any
     pool: Any
     n_items: Any
     n_positions: Any
-    n_features: Any
     mean_occurrence: Any
     total_weight: Any
-    is_convex: Any
-    is_nonnegative: Any
     operations: Any
+    at: Any
+    sample: Any
+    split: Any
 
-    def at(self, coords: Coords, weights: Vector) -> Any:
-        """Evaluate at sparse weights (sorted coordinates, values)."""
-        raise NotImplementedError
-
-    def sample(self, stride: int) -> Any:
-        """Return the loss over every stride-th item: the same coordinates, about 1 / stride of the value."""
-        raise NotImplementedError
-
-    @property
-    def first(self) -> Objective:
-        """The first of the parts: what all of them have in common is read off it."""
-        return next(iter(self.parts))
+    n_states = cached_property(attrgetter("first.loss.n_states"))
+    n_features = cached_property(attrgetter("first.map.n_features"))
+    support = cached_property(attrgetter("first.support"))
+    n_coords = cached_property(attrgetter("support.n_coords"))
+    n_node_coords = cached_property(attrgetter("support.n_node_coords"))
+    is_nonnegative = cached_property(attrgetter("first.loss.has_dual"))
+    has_curvature = cached_property(attrgetter("first.loss.has_curvature"))
+    has_hessian_bound = cached_property(attrgetter("first.loss.is_smooth"))
+    proves_zeros = cached_property(attrgetter("first.loss.has_marginals"))
+    is_roundable = cached_property(attrgetter("first.map.is_roundable"))
 
     def of_parts(self, question: Callable[..., Any], *args: Any) -> list[Any]:
         """Return what a function that is no method answers of each part, in their order."""
         return [question(part, *args) for part in self.parts]
-
-    def split(self, coords: Coords) -> Split:
-        """Take sorted coordinates apart."""
-        raise NotImplementedError
-
-    @property
-    def n_coords(self) -> int:
-        """d, the number of weights: K F + E, or fewer on a support."""
-        return self.support.n_coords
-
-    @property
-    def n_node_coords(self) -> int:
-        """K F, on whatever support."""
-        return self.support.n_node_coords
-
-    def all_coords(self) -> Coords:
-        """Return every coordinate that may have a weight, sorted: for methods that keep all of them."""
-        return self.support.coords()
 
     @property
     def without_contexts(self) -> Any:
@@ -192,29 +179,14 @@ class BaseObjective:
         return self
 
     @property
-    def has_hessian_bound(self) -> bool:
-        """Whether the Hessian is bounded over all weights."""
-        return self.first.loss.is_smooth
-
-    @property
     def has_gram(self) -> bool:
         """Whether that bound is a matrix over the features alone."""
         return self.has_hessian_bound and self.support.is_everything and not self.support.n_edges
 
     @property
-    def is_roundable(self) -> bool:
-        """Whether a matrix of float32 products, and the proof that it will do, cost less than an exact one."""
-        return self.first.map.is_roundable
-
-    @property
-    def has_curvature(self) -> bool:
-        """Whether the loss has second derivatives."""
-        return self.first.loss.has_curvature
-
-    @property
-    def proves_zeros(self) -> bool:
-        """Whether the loss is a likelihood."""
-        return self.first.loss.has_marginals
+    def is_convex(self) -> bool:
+        """Whether the problem is convex, so that a small gradient may say how far the optimum is."""
+        return self.first.loss.is_convex and self.first.map.is_definite
 
     def fingerprints(self) -> dict[str, str]:
         """Return hashes of the data, which are read once."""
@@ -249,8 +221,13 @@ class BaseObjective:
         return reduce(add, self.of_parts(curvature.times_gram, table))
 
     def intercept_bound(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
-        """Return a bound on the unpenalised weights of some optimum, infinite where there is none."""
-        return intercept_bound(self, unpenalised, value, norms)
+        """Return a bound on |b| of some optimum, from an objective value and the norms of penalised weights (L1, L2)
+        there; infinite where nothing bounds it, or other weights than all intercepts are unpenalised."""
+        margins = self.of_parts(part_margins, unpenalised, value, norms)
+        if any(each is None for each in margins):
+            return np.inf
+        tables, steps = zip(*margins, strict=True)
+        return self.first.loss.intercept_bound(np.min(tables, axis=0), max(steps))
 
     @cached_property
     def ranges(self) -> Ranges:
@@ -304,22 +281,34 @@ class Objective(BaseObjective):
         self.map, self.loss = map, loss
         self.weights = np.ones(loss.n_items) if weights is None else np.asarray(weights, np.float64)
         self.offset = None if offset is None else np.asarray(offset, np.float64)
-        self._check()
-        self.support = support or Support(self.n_states * map.n_features, loss.n_edges)
-        self.n_passes = 0.0
-
-    def _check(self) -> None:
-        """Refuse parts that do not fit together."""
-        features, loss = self.map, self.loss
-        if (loss.n_items, loss.n_positions) != (features.n_items, features.n_positions):
+        self._everything: Split | None = None
+        self.n_items, self.n_positions, self.n_passes = map.n_items, map.n_positions, 0.0
+        if (loss.n_items, loss.n_positions) != (map.n_items, map.n_positions):
             raise InputError(
-                f"expected a loss over {features.n_items} items and {features.n_positions} positions, as the "
+                f"expected a loss over {map.n_items} items and {map.n_positions} positions, as the "
                 f"features have, got {loss.n_items} items and {loss.n_positions} positions"
             )
-        check_weights(self.weights, loss.n_items)
+        if self.weights.shape != (loss.n_items,):
+            raise InputError(f"expected {loss.n_items} weights, one an item, got shape {self.weights.shape}")
+        # Smaller weights have an infinite inverse.
+        is_allowed = (self.weights == 0) | (self.weights >= SMALLEST_WEIGHT)
+        wrong = np.flatnonzero(~(np.isfinite(self.weights) & is_allowed))
+        if wrong.size:
+            raise InputError(
+                f"expected weights of items that are 0, or finite and at least {SMALLEST_WEIGHT:.3g}, got "
+                f"{self.weights[wrong[0]]} for item {wrong[0]}"
+            )
         shape = loss.n_states, loss.n_positions
         if self.offset is not None and (self.offset.shape != shape or not np.all(np.isfinite(self.offset))):
             raise InputError(f"offset: expected finite scores of shape {shape}, got {self.offset.shape}")
+        self.support = support or Support(loss.n_states * map.n_features, loss.n_edges)
+        self.total_weight = float(self.weights.sum())
+
+    mean_occurrence = cached_property(attrgetter("map.mean_occurrence"))
+
+    @property
+    def first(self) -> Objective:  # type: ignore[override]
+        return self
 
     @property
     def pool(self) -> Pool:
@@ -336,36 +325,12 @@ class Objective(BaseObjective):
         return [self]
 
     @property
-    def n_states(self) -> int:
-        """K."""
-        return self.loss.n_states
-
-    @property
-    def n_features(self) -> int:
-        """F."""
-        return self.map.n_features
-
-    @property
-    def n_items(self) -> int:
-        """I."""
-        return self.map.n_items
-
-    @property
-    def n_positions(self) -> int:
-        """N."""
-        return self.map.n_positions
-
-    @property
-    def mean_occurrence(self) -> float:
-        """Positions that have a feature, on average over the features."""
-        return self.map.mean_occurrence
-
-    @property
     def operations(self) -> Operations:
         """What a pass over the items takes."""
-        n_features, n_edges = self.map.n_features, self.loss.edge_layout.plain.size
-        entries = self.mean_occurrence * n_features
-        return Operations.of(self.n_items, self.n_positions, n_edges, entries, n_features, self.n_states)
+        inference = self.n_positions * (STATE * self.n_states + self.loss.edge_layout.plain.size)
+        has_sequences = self.n_positions >= 2 * self.n_items
+        entries = self.mean_occurrence * self.n_features
+        return Operations(inference, entries, self.n_features, self.n_states, has_sequences)
 
     @property
     def without_contexts(self) -> Objective:
@@ -378,34 +343,24 @@ class Objective(BaseObjective):
 
     @property
     def in_segments(self) -> Objective:
-        """The loss without the transitions between segments of long items: nearly the same, of many items."""
-        offsets = segment_offsets(self.map.offsets, self.loss.may_cut)
-        if offsets is self.map.offsets:
+        """The loss without the transitions between segments of long items: nearly the same, of many items. Items longer
+        than `LONGEST` are cut into segments of about `SEGMENT` positions, where the loss allows it."""
+        offsets = self.map.offsets
+        lengths = np.diff(offsets)
+        is_long = lengths > LONGEST
+        if not is_long.any():
             return self
-        every, positions = np.arange(offsets.size - 1), np.arange(self.n_positions)
-        item_of = np.searchsorted(self.map.offsets, offsets[:-1], side="right") - 1
-        return Objective(
-            self.map.cut(offsets),
-            self.loss.take(every, positions, offsets),
-            self.weights[item_of],
-            self.support,
-            self.offset,
-        )
-
-    @property
-    def is_convex(self) -> bool:
-        """Whether the problem is convex, so that a small gradient may say how far the optimum is."""
-        return self.loss.is_convex and self.map.is_definite
-
-    @property
-    def is_nonnegative(self) -> bool:
-        """Whether 0 is the smallest loss."""
-        return self.loss.has_dual
-
-    @property
-    def total_weight(self) -> float:
-        """The sum of the items' weights."""
-        return float(self.weights.sum())
+        n_segments = np.where(is_long, -(-lengths // SEGMENT), 1)
+        item_of = np.repeat(np.arange(lengths.size), n_segments)
+        number = np.arange(item_of.size) - np.repeat(np.cumsum(n_segments) - n_segments, n_segments)
+        goals = offsets[item_of] + lengths[item_of] * number // n_segments[item_of]
+        may_cut = self.loss.may_cut()
+        may_cut[offsets[:-1][lengths > 0]] = True
+        places = np.append(np.flatnonzero(may_cut), offsets[-1])
+        cuts = np.unique(np.append(places[np.searchsorted(places, goals)], offsets[-1]))
+        weights = self.weights[np.searchsorted(offsets, cuts[:-1], side="right") - 1]
+        loss = self.loss.take(np.arange(cuts.size - 1), np.arange(self.n_positions), cuts)
+        return Objective(self.map.cut(cuts), loss, weights, self.support, self.offset)
 
     @cached_property
     def position_weights(self) -> Vector:
@@ -448,18 +403,12 @@ class Objective(BaseObjective):
 
     def split(self, coords: Coords) -> Split:
         """Take sorted coordinates apart."""
-        if coords.size == self._n_possible:
-            return self._everything
-        return split_coords(coords, self.n_states, self.map.n_features)
-
-    @property
-    def _n_possible(self) -> int:
-        return self.n_states * self.map.n_features + self.loss.n_edges
-
-    @cached_property
-    def _everything(self) -> Split:
-        """All coordinates, which methods that keep all of them ask for in every step."""
-        return split_coords(np.arange(self._n_possible), self.n_states, self.map.n_features)
+        n_possible = self.n_states * self.n_features + self.loss.n_edges
+        if coords.size != n_possible:
+            return split_coords(coords, self.n_states, self.n_features)
+        if self._everything is None:  # methods that keep all of them ask for these in every step
+            self._everything = split_coords(np.arange(n_possible), self.n_states, self.n_features)
+        return self._everything
 
     def rows(self, features: NDArray[np.int64], edges: NDArray[np.int64]) -> Coords:
         """Return all coordinates of some features and edges (both sorted), as far as they may have a weight."""
@@ -506,45 +455,11 @@ class BoundedObjective(Objective):
 
 
 class BoundedPoint(Point):
-    """Weights within the bound, or not."""
+    """Weights within the bound, or not: nothing is added to the penalty."""
 
-    @property
-    def value(self) -> float:  # type: ignore[override]
-        """Nothing is added to the penalty."""
-        return 0.0
+    value = 0.0  # type: ignore[assignment]
 
     @property
     def image(self) -> Any:  # type: ignore[override]
         """Refuse to evaluate: an indicator has no gradient."""
         raise ViewError("a bound on the loss has no gradient: it needs the constrained FBPD")
-
-
-def segment_offsets(
-    offsets: NDArray[np.int64], may_cut: Callable[[], NDArray[np.bool_]]
-) -> NDArray[np.int64]:
-    """Return the offsets of items longer than `LONGEST` cut into segments of about `SEGMENT` positions, where it may
-    be; the same array where no item is longer."""
-    lengths = np.diff(offsets)
-    is_long = lengths > LONGEST
-    if not is_long.any():
-        return offsets
-    n_segments = np.where(is_long, -(-lengths // SEGMENT), 1)
-    item_of = np.repeat(np.arange(lengths.size), n_segments)
-    number = np.arange(item_of.size) - np.repeat(np.cumsum(n_segments) - n_segments, n_segments)
-    goals = offsets[item_of] + lengths[item_of] * number // n_segments[item_of]
-    possible = may_cut()
-    possible[offsets[:-1][lengths > 0]] = True
-    places = np.append(np.flatnonzero(possible), offsets[-1])
-    return np.unique(np.append(places[np.searchsorted(places, goals)], offsets[-1]))
-
-
-def check_weights(weights: Vector, n_items: int) -> None:
-    """Refuse weights of items that are negative, not finite, or so small that their inverse overflows."""
-    if weights.shape != (n_items,):
-        raise InputError(f"expected {n_items} weights, one an item, got shape {weights.shape}")
-    wrong = np.flatnonzero(~(np.isfinite(weights) & ((weights == 0) | (weights >= SMALLEST_WEIGHT))))
-    if wrong.size:
-        raise InputError(
-            f"expected weights of items that are 0, or finite and at least {SMALLEST_WEIGHT:.3g}, got "
-            f"{weights[wrong[0]]} for item {wrong[0]}"
-        )

@@ -25,14 +25,6 @@ class Operations(NamedTuple):
     n_states: int
     has_sequences: bool
 
-    @classmethod
-    def of(
-        cls, n_items: int, n_positions: int, n_edges: int, entries: float, n_features: int, n_states: int
-    ) -> Operations:
-        """Count those of a problem with so many items, positions, edge weights, entries, features and states."""
-        inference = n_positions * (STATE * n_states + n_edges)
-        return cls(inference, entries, n_features, n_states, n_positions >= 2 * n_items)
-
     @property
     def has_rare_features(self) -> bool:
         """Whether the data are like text: active features seldom meet, and a sample knows nothing of most of them."""
@@ -42,8 +34,3 @@ class Operations(NamedTuple):
     def of_pass(self) -> float:
         """Image, inference and gradient, where about one weight of each entry is active."""
         return self.inference + 2.0 * FETCHED * self.entries
-
-    @property
-    def of_epoch(self) -> float:
-        """Scores, inference, penalty and step, item by item: all weights of each entry."""
-        return self.inference + FETCHED * self.entries * self.n_states

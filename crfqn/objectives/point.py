@@ -7,21 +7,20 @@ features, K states, E edge weights; coordinates as in `linear/feature_map.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from crfqn.arrays import NO_COORDS, NO_VALUES, Coords, Screening, SparseWeights, Vector
-from crfqn.errors import ViewError
 from crfqn.kernels.sparse import found_in, union
-from crfqn.objectives import curvature
+from crfqn.objectives.curvature import MOST_EDGES, margin_model, token_model
 from crfqn.objectives.curvature import Matrix as Matrix
-from crfqn.objectives.item_bound import ItemBound as ItemBound
-from crfqn.objectives.item_bound import ItemMixtures, item_bound
 from crfqn.objectives.linear.feature_map import merge_weights, with_edges
 from crfqn.objectives.losses.score_loss import DualLoss, Evaluation
+from crfqn.objectives.marginals import Marginals, edge_curvature
 
 NO_SCORES = np.empty((0, 0))
 
@@ -36,35 +35,39 @@ class Curvature(NamedTuple):
 
 @dataclass(eq=False)
 class BasePoint:
-    """Base of points: the weights at sorted `coords`, and the last answers that others can be read off."""
+    """Base of points: the weights at sorted `coords`, and the last answers that others can be read off.
+
+    A subclass has `value`, the loss in nats, and the methods of `Point` that are not below; sums have `dual_value` in
+    the place of `dual`.
+    """
 
     objective: Any
     coords: Coords
     weights: Vector
-    value: ClassVar[Any]  # the loss, in nats
+    # The least threshold so far and its screening, off which those of higher ones are read; and the coordinates of the
+    # last sweep for diagonals and majorants, off which those of subsets are read.
+    _last_screening: list[Any] = field(init=False, repr=False)
+    _last_squares: list[Any] = field(init=False, repr=False)
+    value: ClassVar[Any]
+    dual: ClassVar[Any]
+    gradient: ClassVar[Any]
+    squares: ClassVar[Any]
+    hessian_model: ClassVar[Any]
+    count_within: ClassVar[Any]
+    _screen: ClassVar[Any]
+
+    def __post_init__(self) -> None:
+        self._last_screening = [np.inf, Screening(NO_COORDS, NO_VALUES)]
+        self._last_squares = [NO_COORDS, np.empty((2, 0))]
 
     @cached_property
     def sparse_weights(self) -> SparseWeights:
         """The weights, which may be kept longer than the point: it is as large as the data."""
         return SparseWeights.without_zeros(self.coords, self.weights)
 
-    @property
-    def dual(self) -> DualLoss:
-        """The dual loss along the mixtures that the point proves bounds with."""
-        raise NotImplementedError
-
     def dual_value(self, scale: float) -> float:
         """Return the dual loss at `scale` in (0, 1] times the point's dual variables; its gradient is scale * g."""
         return self.dual.value(scale)
-
-    @cached_property
-    def _last_screening(self) -> list[Any]:
-        """The least threshold so far and its screening, off which those of higher ones are read."""
-        return [np.inf, Screening(NO_COORDS, NO_VALUES)]
-
-    def gradient(self, coords: Coords) -> Vector:
-        """Return the partial derivatives of the loss at `coords`."""
-        raise NotImplementedError
 
     def screen(self, threshold: float) -> Screening:
         """Return every coordinate with |gradient| > threshold."""
@@ -73,17 +76,9 @@ class BasePoint:
             last[:] = threshold, self._screen(threshold)
         return last[1] if threshold == last[0] else last[1].above(threshold)
 
-    def _screen(self, threshold: float) -> Screening:
-        raise NotImplementedError
-
     def along(self, coords: Coords, direction: Vector) -> Ray:
         """Return the ray w + step * direction."""
         return Ray(self, coords, direction)
-
-    @cached_property
-    def _last_squares(self) -> list[Any]:
-        """Coordinates and their diagonal and majorant: a sweep that later subsets are read off."""
-        return [NO_COORDS, np.empty((2, 0))]
 
     def curvature(self, coords: Coords) -> Curvature:
         """Return diagonal and majorant of the curvature."""
@@ -92,38 +87,6 @@ class BasePoint:
             self._last_squares[:] = coords, self.squares(coords)
             place = np.arange(coords.size)
         return Curvature(*self._last_squares[1][:, place])
-
-    def feature_scale(self, coords: Coords) -> Vector:
-        """Return the unit of each coordinate's curvature: max_t x_tf^2; 1 for edges."""
-        return self.objective.feature_scale(coords)
-
-    def intercept_bound(self, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
-        """Return a bound on the unpenalised weights of some optimum, whatever the point (`intercept_bound.py`)."""
-        return self.objective.intercept_bound(unpenalised, value, norms)
-
-    def squares(self, coords: Coords) -> Vector:
-        """Return diagonal and majorant of the curvature, (2, coords)."""
-        raise NotImplementedError
-
-    def hessian_model(
-        self, coords: Coords, n_sampled: int, max_dense: int, share: float = 1.0, passes: float = np.inf
-    ) -> Matrix | None:
-        """Return the token-wise model from about n_sampled positions; None where it would be too large, or dearer than
-        so many passes."""
-        raise NotImplementedError
-
-    def item_bound(self, penalty: Any) -> ItemBound | None:
-        """Bound the optimum by mixtures with a share for each item (`item_bound.py`); None where they are no help."""
-        return None
-
-    def at_shares(self, shares: Vector) -> Any:
-        """Return the point with the gradient of such mixtures."""
-        raise ViewError("mixtures with a share for each item need all of them in one piece")
-
-    def count_within(self, bound: float, scale: float, radius: float, besides: Coords) -> int:
-        """Count the coordinates j of the support, not `besides`, with scale |g_j| + radius range_j < bound, for proofs
-        that zeros of a model are zeros of the optimum; scale > 0."""
-        raise NotImplementedError
 
     def count_of(self, bound: float, scale: float, radius: float, coords: Coords) -> int:
         """Count those of some coordinates j with scale |g_j| + radius range_j < bound."""
@@ -164,11 +127,6 @@ class Point(BasePoint):
         """The scores of the edges, (E,)."""
         return self.image[1]
 
-    def forget_scores(self) -> None:
-        """Give up what is as large as the scores, but for the residual; it is made anew if anybody asks."""
-        for name in ("image", "score_curvature"):
-            self.__dict__.pop(name, None)
-
     @cached_property
     def evaluation(self) -> Evaluation:
         """The one pass over the scores that a point costs."""
@@ -176,10 +134,9 @@ class Point(BasePoint):
         owner.n_passes += 1
         return owner.loss.evaluate(self.scores, self.edges, owner.weights, owner.pool)
 
-    @property
-    def item_losses(self) -> Vector:
-        """The loss of each item, unweighted, (I,), in nats."""
-        return self.evaluation.item_losses
+    item_losses = property(
+        attrgetter("evaluation.item_losses"), doc="The unweighted loss of each item, (I,), in nats."
+    )
 
     @cached_property
     def score_curvature(self) -> Vector:
@@ -193,7 +150,7 @@ class Point(BasePoint):
         return float(self.objective.weights @ self.item_losses)
 
     @cached_property
-    def dual(self) -> DualLoss:  # type: ignore[override]
+    def dual(self) -> DualLoss:
         """The dual loss along the mixtures that the point proves bounds with."""
         owner, evaluation = self.objective, self.evaluation
         dual = owner.loss.dual(evaluation, owner.weights)
@@ -236,22 +193,39 @@ class Point(BasePoint):
         return found if support.is_everything else found.only(support.contains(found.coords))
 
     def squares(self, coords: Coords) -> Vector:
-        return curvature.squares(self, coords)
+        """Return diagonal and majorant of the curvature, (2, coords).
+
+        The diagonal of a likelihood's model is sum_t weight x_tf^2 p_t(k) (1 - p_t(k)), of edges see `marginals.py`.
+        The majorant is sum_t weight x_tf^2 |p_t(k) - observed|: where p is 0 and the label is k there is no curvature
+        at the point, but p has to pass through 1/2. Of a piecewise quadratic loss the diagonal is the best guess of it,
+        too.
+        """
+        owner, nodes, evaluation = self.objective, self.objective.split(coords), self.evaluation
+        if not owner.loss.has_marginals:
+            return np.tile(owner.map.squares(nodes, self.score_curvature), (2, 1))
+        table = owner.map.residual_squares(nodes, evaluation.residual, owner.inverse_weights)
+        if nodes.edges.size == 0:
+            return table
+        edges = [edge_curvature(Marginals(self), nodes.edges), np.abs(evaluation.edge_residual)[nodes.edges]]
+        return np.concatenate([table, np.stack(edges)], axis=1)
 
     def hessian_model(
         self, coords: Coords, n_sampled: int, max_dense: int, share: float = 1.0, passes: float = np.inf
     ) -> Matrix | None:
-        return curvature.hessian_model(self, coords, n_sampled, max_dense, share, passes)
-
-    def item_bound(self, penalty: Any) -> ItemBound | None:
-        return item_bound(self, penalty)
-
-    def at_shares(self, shares: Vector) -> Point:
-        return ItemMixtures(self).at_shares(shares)
+        """Return the token-wise model of the Hessian, or the generalised Hessian, from about `n_sampled` positions;
+        None where it would be too large, or dearer than so many passes."""
+        owner, diagonal = self.objective, self.curvature(coords).diagonal
+        nodes = owner.split(coords)
+        if nodes.edges.size > max(MOST_EDGES, owner.loss.edge_layout.n_pairs):
+            return None
+        if owner.loss.has_marginals:
+            return token_model(Marginals(self), nodes, diagonal, n_sampled, max_dense, share, passes)
+        return None if coords.size > max_dense else margin_model(self, coords, diagonal, n_sampled)
 
     def count_within(self, bound: float, scale: float, radius: float, besides: Coords) -> int:
-        """Count as `BasePoint` says; features whose range leaves no room, or whose gradients cannot be that large, are
-        not looked at."""
+        """Count the coordinates j of the support, not `besides`, with scale |g_j| + radius range_j < bound, for proofs
+        that zeros of a model are zeros of the optimum; scale > 0. Features whose range leaves no room, or whose
+        gradients cannot be that large, are not looked at."""
         owner, support, evaluation = self.objective, self.objective.support, self.evaluation
         ranges = owner.ranges
         room = (bound - radius * ranges.features) / scale

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, reduce
 from itertools import pairwise
-from operator import add
+from operator import add, attrgetter
 from typing import Any, ClassVar, NamedTuple
 from weakref import finalize, ref
 
@@ -27,7 +27,7 @@ from crfqn.kernels.sparse import found_in, union
 from crfqn.objectives.linear.feature_map import FeatureMap, Split
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import Likelihood
-from crfqn.objectives.losses.score_loss import DualLoss, Evaluation, NoDual, ScoreLoss
+from crfqn.objectives.losses.score_loss import NO_DUAL, DualLoss, Evaluation, ScoreLoss
 from crfqn.objectives.objective import BaseObjective, MethodState, Objective
 from crfqn.objectives.operations import Operations
 from crfqn.objectives.point import BasePoint, Point
@@ -64,24 +64,9 @@ def facts_of(part: Objective) -> Facts:
     return Facts(*sizes, *part.operations[:2])
 
 
-def loss_of(point: Point) -> float:
-    """Return the loss, in nats."""
-    return point.value
-
-
 def dual_at(point: Point, scale: float) -> DualLoss:
     """Return the dual loss at a scale."""
     return point.dual.at(scale)
-
-
-def gradient_of(point: Point, coords: Coords) -> Vector:
-    """Return the partial derivatives at `coords`."""
-    return point.gradient(coords)
-
-
-def curvature_of(point: Point, coords: Coords) -> Vector:
-    """Return diagonal and majorant of the curvature, (2, coords)."""
-    return np.stack(point.curvature(coords))
 
 
 def hessian_share(point: Point, coords: Coords, n_sampled: int, n_positions: int, *limits: Any) -> Any:
@@ -107,6 +92,10 @@ class Executor:
     pool : the threads of the penalty's part of a step
     is_local : whether the parts are in this process
     n_bytes : the number of bytes that have crossed the wire so far, in both directions
+    ask(question, *args) : the answers of a function of a module for each part's objective, a list in their order
+    handle(point) : what asks each part's point; its `ask` yields the answers in the same order
+    sample(stride, firsts, sizes) : the executor of every stride-th item of all parts; firsts: the number of each part's
+        first one for a stride, perhaps not below its number of items, `sizes`
     room : the numbers of a point, its residuals, that can be kept, so that a second question costs no further pass; 0:
         there is no room for what bounds need either
     """
@@ -116,35 +105,14 @@ class Executor:
     room: float = np.inf
     parts: Any
     pool: Any
-
-    @property
-    def first(self) -> Objective:
-        raise NotImplementedError
-
-    def ask(self, question: Callable[..., Any], *args: Any) -> list[Any]:
-        """Return the answers of a function, of a module, for each part's objective, in their order."""
-        raise NotImplementedError
-
-    def handle(self, point: SumPoint) -> Handle:
-        """Return what asks each part's point."""
-        raise NotImplementedError
-
-    def sample(self, stride: int, firsts: Callable[[int], list[int]], sizes: list[int]) -> Executor:
-        """Return every stride-th item of all parts; firsts: the number of each part's first one for a stride, perhaps
-        not below its number of items, `sizes`."""
-        raise NotImplementedError
+    first: Any
+    ask: Any
+    handle: Any
+    sample: Any
 
     def segments(self) -> Executor:
         """Return the parts' items cut into segments of bounded length, or the parts themselves."""
         return self
-
-
-class Handle:
-    """Base of what asks each part's point."""
-
-    def ask(self, question: Callable[..., Any], *args: Any) -> Iterable[Any]:
-        """Return the answers of a function, of a module, for each part's point, in the parts' order."""
-        raise NotImplementedError
 
 
 class Sum(BaseObjective):
@@ -170,17 +138,12 @@ class Sum(BaseObjective):
         cuts = block_cuts(whole.map.offsets, n_positions)
         return cls.of([whole.take(np.arange(*ends)) for ends in pairwise(cuts)], most_kept)
 
-    @property
-    def parts(self) -> Any:  # type: ignore[override]
-        return self.executor.parts
-
-    @property
-    def n_parts(self) -> int:
-        return len(self.executor.parts)
-
-    @cached_property
-    def first(self) -> Objective:  # type: ignore[override]
-        return self.executor.first
+    parts = cached_property(attrgetter("executor.parts"))
+    first = cached_property(attrgetter("executor.first"))
+    n_items = cached_property(attrgetter("_sums.n_items"))
+    n_positions = cached_property(attrgetter("_sums.n_positions"))
+    mean_occurrence = cached_property(attrgetter("_sums.mean_occurrence"))
+    total_weight = cached_property(attrgetter("_sums.total_weight"))
 
     @property
     def pool(self) -> Pool:  # type: ignore[override]
@@ -194,31 +157,6 @@ class Sum(BaseObjective):
     def of_parts(self, question: Callable[..., Any], *args: Any) -> list[Any]:
         return self.executor.ask(question, *args)
 
-    @property
-    def n_states(self) -> int:
-        """K."""
-        return self.first.n_states
-
-    @property
-    def n_features(self) -> int:  # type: ignore[override]
-        """F."""
-        return self.first.n_features
-
-    @property
-    def support(self) -> Support:  # type: ignore[override]
-        """The coordinates that may have a weight."""
-        return self.first.support
-
-    @property
-    def is_convex(self) -> bool:
-        """Whether the loss is convex."""
-        return self.first.is_convex
-
-    @property
-    def is_nonnegative(self) -> bool:
-        """Whether 0 is the smallest loss."""
-        return self.first.is_nonnegative
-
     @cached_property
     def facts(self) -> list[Facts]:
         """The facts of each part."""
@@ -229,37 +167,11 @@ class Sum(BaseObjective):
         return Facts(*map(total, zip(*self.facts, strict=True)))
 
     @property
-    def n_items(self) -> int:
-        """I."""
-        return self._sums.n_items
-
-    @property
-    def n_positions(self) -> int:
-        """N."""
-        return self._sums.n_positions
-
-    @property
-    def mean_occurrence(self) -> float:
-        """Positions that have a feature, on average over the features."""
-        return self._sums.mean_occurrence
-
-    @property
     def operations(self) -> Operations:
         """What a pass over the items takes."""
         sums = self._sums
         has_sequences = sums.n_positions >= 2 * sums.n_items
         return Operations(sums.inference, sums.entries, self.n_features, self.n_states, has_sequences)
-
-    @property
-    def total_weight(self) -> float:
-        """The sum of the items' weights."""
-        return self._sums.total_weight
-
-    @cached_property
-    def keeps_points(self) -> bool:
-        """Whether there is room for all residuals of a point."""
-        room = self.executor.room
-        return room == np.inf or (room > 0 and self.n_states * self.n_positions <= room)
 
     @property
     def in_segments(self) -> Sum:
@@ -314,33 +226,34 @@ class SumPoint(BasePoint):
         """What asks each part's point."""
         return self.objective.executor.handle(self)
 
-    def ask(self, question: Callable[..., Any], *args: Any) -> Iterable[Any]:
-        """Return the answers of a function, of this module, for each part's point, in the parts' order."""
-        return self.handle.ask(question, *args)
+    # The answers of a function of a module for each part's point, in their order.
+    ask = property(attrgetter("handle.ask"))
 
     @cached_property
     def opening(self) -> Opening:
         """The first sweep over local parts: item losses, value, dual loss, and where each sweep is a pass the gradient
         that is likely to be needed next."""
-        owner = self.objective
-        coords = NO_COORDS if owner.keeps_points else owner.likely_coords
+        owner, room = self.objective, self.objective.executor.room
+        keeps_points = room == np.inf or (room > 0 and owner.n_states * owner.n_positions <= room)
+        coords = NO_COORDS if keeps_points else owner.likely_coords
 
         def answers(part: Point) -> tuple[Vector, float, DualLoss, Vector]:
-            dual = part.dual if owner.executor.room else NoDual()  # duals may be as large as the scores
+            dual = part.dual if room else NO_DUAL  # duals may be as large as the scores
             return part.item_losses, part.value, dual, part.gradient(coords)
 
         losses, values, duals, gradients = zip(*self.ask(answers), strict=True)
         return Opening(np.concatenate(losses), total(values), duals, coords, total(gradients))
 
-    @property
-    def item_losses(self) -> Vector:
-        """The loss of each item, unweighted, (I,), in nats."""
-        return self.opening.item_losses
+    item_losses = property(
+        attrgetter("opening.item_losses"), doc="The unweighted loss of each item, (I,), in nats."
+    )
 
     @cached_property
     def value(self) -> float:  # type: ignore[override]
         """The loss, in nats."""
-        return self.opening.value if self.objective.executor.is_local else total(self.ask(loss_of))
+        return (
+            self.opening.value if self.objective.executor.is_local else total(self.ask(attrgetter("value")))
+        )
 
     def dual_value(self, scale: float) -> float:
         """Return the dual loss at `scale` in (0, 1] times the point's dual variables; its gradient is scale * g."""
@@ -361,26 +274,26 @@ class SumPoint(BasePoint):
             place, is_known = found_in(known_coords, coords)
             if is_known.all():
                 return gradient[place]
-        gradient = total(self.ask(gradient_of, coords))
+        gradient = total(self.ask(Point.gradient, coords))
         self._gradients[1:] = [(coords, gradient)]
         return gradient.copy()
 
     def _screen(self, threshold: float) -> Screening:
         """Screen the parts, then add up the gradients of what may stand out in the sum: a sum of n numbers exceeds the
         threshold only where one of them exceeds an n-th of it, so the parts' candidates hold all."""
-        coords = union(*self.ask(coords_above, threshold / self.objective.n_parts))
+        coords = union(*self.ask(coords_above, threshold / len(self.objective.parts)))
         return Screening(coords, self.gradient(coords)).above(threshold)
 
     def screen_rows(self, bound: float, inside: float, order: int) -> Screening:
         """Return whole rows above the bound, and perhaps others: where the parts' rows all have ||
         max(|g| - inside / n, 0) || <= bound / n, their sum is within the bound."""
-        n = self.objective.n_parts
+        n = len(self.objective.parts)
         coords = union(*self.ask(coords_of_rows, bound / n, inside / n, order))
         return Screening(coords, self.gradient(coords))
 
     def squares(self, coords: Coords) -> Vector:
         """Return diagonal and majorant, (2, coords); an edge's majorant is that of the sum of residuals."""
-        squares = total(self.ask(curvature_of, coords))
+        squares = np.array(reduce(np.add, self.ask(Point.curvature, coords)))
         n_edges = self.objective.split(coords).edges.size
         if n_edges and self.objective.proves_zeros:
             squares[1, -n_edges:] = np.abs(self.gradient(coords[-n_edges:]))
@@ -510,7 +423,7 @@ class LocalParts(Executor):
         return n_kept <= self.most_kept
 
 
-class LocalHandle(Handle):
+class LocalHandle:
     """The points of local parts, whose evaluations are kept as far as there is room."""
 
     def __init__(self, point: SumPoint) -> None:

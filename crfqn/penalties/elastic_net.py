@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,8 @@ class ElasticNet(Penalty):
     ridge : Ridge: coordinates with an L2 term of their own and no L1.
     """
 
+    is_separable: ClassVar[bool] = True
+
     l1: float = 0.0
     l2: float = 0.0
     unpenalised: Coords = field(default_factory=lambda: NO_COORDS)
@@ -45,10 +47,6 @@ class ElasticNet(Penalty):
     @property
     def least_threshold(self) -> float:
         return self.least_l1
-
-    @property
-    def is_separable(self) -> bool:
-        return True
 
     @property
     def is_quadratic(self) -> bool:

@@ -69,6 +69,7 @@ class Factored(Penalty):
     """What penalties with factors have in common; `PLAIN` is the class without. The field `unpenalised` gets the
     coordinates of factor 0 as well."""
 
+    has_one_l1 = needs_check = False  # type: ignore[assignment]
     PLAIN: ClassVar[Any]
     factors: FeatureFactors
 
@@ -92,14 +93,6 @@ class Factored(Penalty):
     @property
     def least_threshold(self) -> float:
         return float(self.weakest.least_threshold)
-
-    @property
-    def has_one_l1(self) -> bool:
-        return False
-
-    @property
-    def needs_check(self) -> bool:
-        return False
 
     def l1_of(self, coords: Coords) -> Vector:
         return super().l1_of(coords) * self.factors.at(coords)
@@ -176,7 +169,7 @@ class FactoredGroupLasso(Factored, GroupLasso):
         factors = self.factors.at(firsts)
         factors[are_members(firsts, self.ridge.coords)] = 1.0
         strengths = (local.l1 * factors, local.group * factors, local.l2 * factors)
-        return LocalGroupLasso(local.blocks, *strengths, local.norm)
+        return LocalGroupLasso(local.blocks, *strengths, local.is_linf)
 
 
 def factors_by_column(factors: Any, names: Sequence[str] | None, n_features: int) -> Vector:

@@ -99,9 +99,7 @@ class GroupLasso(Penalty):
     def least_threshold(self) -> float:
         return self.group_l1 + self.l1
 
-    @property
-    def is_row_separable(self) -> bool:
-        return True
+    is_row_separable = True  # type: ignore[assignment]
 
     @property
     def is_quadratic(self) -> bool:
@@ -138,7 +136,7 @@ class GroupLasso(Penalty):
 
     def _on(self, blocks: Partition, is_penalised: NDArray[np.bool_]) -> LocalGroupLasso:
         l1, group, l2 = (np.where(is_penalised, s, 0.0) for s in (self.l1, self.group_l1, self.l2))
-        return LocalGroupLasso(blocks, l1, group, l2, self.norm)
+        return LocalGroupLasso(blocks, l1, group, l2, self.norm == "linf")
 
     def rows(self, n_features: int, n_states: int) -> PenalisedRows:
         if (self.n_features, self.n_states) != (n_features, n_states):
@@ -193,9 +191,7 @@ class FeatureBlocks(GroupLasso):
                 f"got shape {groups.shape} and dtype {groups.dtype}"
             )
 
-    @property
-    def is_row_separable(self) -> bool:
-        return False
+    is_row_separable = False  # type: ignore[assignment]
 
     @property
     def largest_block(self) -> int:
@@ -206,15 +202,11 @@ class FeatureBlocks(GroupLasso):
         """The features of each block."""
         return Partition.of_names(self.feature_groups)
 
-    @cached_property
-    def _block_of(self) -> Coords:
-        """The number of each feature's block, (F,)."""
-        return self.members.spread(np.arange(self.members.n_blocks))
-
     def names(self, coords: Coords) -> Coords:
         """Return the number of each coordinate's block, (n,)."""
         states, features = np.divmod(coords, self.n_features)
-        return states * self.members.n_blocks + self._block_of[features]
+        block_of = self.members.spread(np.arange(self.members.n_blocks))
+        return states * self.members.n_blocks + block_of[features]
 
     def _at(self, coords: Coords) -> LocalGroupLasso:
         is_unpenalised = self.is_unpenalised(coords)
@@ -250,19 +242,14 @@ class FeatureBlocks(GroupLasso):
 
 @dataclass(frozen=True, eq=False)
 class LocalGroupLasso:
-    """The group lasso at n coordinates, their rows (`blocks`) found once; l1, group, l2 : float64 (n_blocks,); norm :
-    {"l2", "linf"}."""
+    """The group lasso at n coordinates, their rows (`blocks`) found once; l1, group, l2 : float64 (n_blocks,);
+    is_linf : whether the norm of a row is its largest size."""
 
     blocks: Partition
     l1: Vector
     group: Vector
     l2: Vector
-    norm: str
-
-    @property
-    def is_linf(self) -> bool:
-        """Whether the norm of a row is its largest size."""
-        return self.norm == "linf"
+    is_linf: bool
 
     @property
     def is_bounded(self) -> NDArray[np.bool_]:
@@ -328,6 +315,7 @@ class LocalGroupLasso:
         return float(np.sum(excess**2 / (2 * self.l2[is_outside])))
 
     def dual_scales(self, g: Vector) -> list[float]:
+        """Return factors s with which s g is feasible, or has a small conjugate."""
         largest = self.largest_scale(g)
         scales = [largest] if largest > 0 else []
         if self.l2.any():

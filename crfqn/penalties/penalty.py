@@ -83,14 +83,24 @@ class Penalty:
     """A convex penalty l1 ||w||_1 + l2/2 ||w||^2 + norms of rows, over all coordinates but the unpenalised ones and
     those of `ridge`.
 
-    A subclass has `at`, the penalty at some coordinates, and the methods without a body here; solvers ask its
-    properties, never for its class.
+    A subclass has `from_strengths`, `at`, the penalty at some coordinates, and
+    screen(point) : the blocks that may leave zero, whole, and perhaps others, with the gradient there;
+    norm_bounds(value) : the largest L1 and Euclidean norms of penalised weights whose penalty is at most `value`.
+    Solvers ask its properties, never for its class.
 
+
+    is_separable : whether it is a sum over coordinates, l1_of |w_j| + l2_of/2 w_j^2
+    is_quadratic : whether it is l2_of/2 w_j^2 alone, without L1 and groups
+    least_threshold : the smallest |gradient| above which a single weight at zero can leave zero, the other gradients of
+        its block being 0; the unit of violations where nothing is proved. 0 without kinks at zero
     l1, l2 : the strengths that the user sets; those of each weight are `l1_of` and `l2_of`
     unpenalised : sorted int64, the coordinates without penalty
     """
 
     STRENGTHS: ClassVar[tuple[str, ...]] = ("l1", "l2")  # its fields that `scaled` multiplies
+    is_separable: ClassVar[bool] = False
+    is_quadratic: Any = False
+    least_threshold: Any
     l1: float
     l2: float
     unpenalised: Coords
@@ -126,12 +136,6 @@ class Penalty:
         return np.abs(gradient[is_penalised]) / l1_of_unit[is_penalised]
 
     @property
-    def least_threshold(self) -> float:
-        """The smallest |gradient| above which a single weight at zero can leave zero, the other gradients of its block
-        being 0; the unit of violations where nothing is proved. 0 without kinks at zero."""
-        raise NotImplementedError
-
-    @property
     def least_l1(self) -> float:
         """The smallest of `l1_of` at penalised weights: screening looks at no zero whose |gradient| is below it. It is
         `l1` unless strengths differ."""
@@ -141,11 +145,6 @@ class Penalty:
     def needs_check(self) -> bool:
         """Whether a training compares `l1_of` at all coordinates with `least_l1`, as of classes outside of crfqn."""
         return not self.has_one_l1
-
-    @property
-    def is_separable(self) -> bool:
-        """Whether it is a sum over coordinates, l1_of |w_j| + l2_of/2 w_j^2."""
-        return False
 
     @property
     def is_uniform(self) -> bool:
@@ -161,11 +160,6 @@ class Penalty:
     def is_row_separable(self) -> bool:
         """Whether it is a sum over rows, the weights of all states of a feature; every separable penalty is one."""
         return self.is_separable
-
-    @property
-    def is_quadratic(self) -> bool:
-        """Whether it is l2_of/2 w_j^2 alone, without L1 and groups."""
-        return False
 
     def at(self, coords: Coords) -> Any:
         """Return the penalty at n coordinates: what belongs to them, but not to the weights, is found once.
@@ -194,13 +188,8 @@ class Penalty:
         ridge = self.ridge._replace(l2=factor * self.ridge.l2)
         return replace(self, **strengths, ridge=ridge)  # type: ignore[type-var]
 
-    def screen(self, point: Any) -> Any:
-        """Return the blocks that may leave zero, whole, and perhaps others, with the gradient there."""
-        raise NotImplementedError
-
-    def norm_bounds(self, value: float) -> tuple[float, float]:
-        """Return the largest L1 and Euclidean norms of penalised weights whose penalty is at most `value`."""
-        raise NotImplementedError
+    screen: Any
+    norm_bounds: Any
 
     def l1_of(self, coords: Coords) -> Vector:
         """Return the strength of |w_j| for each coordinate, (n,)."""
@@ -298,6 +287,9 @@ class KernelNorm(Penalty):
     """Norm of functions that a kernel expands: l2/2 sum_k a_k' K a_k over the states k, K the Gram matrix (product :
     sorted coordinates and values (n,) -> K a there); l2/2 ||w||^2 of the weights in its unseen feature space."""
 
+    is_quadratic: ClassVar[bool] = True  # type: ignore[misc] # of the weights in the feature space
+    least_threshold: ClassVar[float] = 0.0  # type: ignore[misc]
+
     product: Callable[[NDArray[np.int64], Vector], Vector]
     l2: float
     l1: float = field(default=0.0, init=False)
@@ -305,16 +297,6 @@ class KernelNorm(Penalty):
 
     def __post_init__(self) -> None:
         check_strengths(self, "l2")
-
-    @property
-    def least_threshold(self) -> float:
-        """The largest |gradient| that a zero can have at an optimum: there are no kinks."""
-        return 0.0
-
-    @property
-    def is_quadratic(self) -> bool:
-        """Whether it is l2/2 ||w||^2 alone: of the weights in the feature space, yes."""
-        return True
 
     def value(self, coords: Coords, w: Vector) -> float:
         return 0.5 * self.l2 * float(w @ self.product(coords, w)) if w.size else 0.0

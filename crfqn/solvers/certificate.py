@@ -6,7 +6,7 @@ each gives the lower bound D(s) = dual loss(s) - penalty*(-s g) <= F(w*) <= F(w)
 
 Unpenalised coordinates must have a gradient of zero, as at a point from `unpenalised.solve_unpenalised`. What rounding
 leaves of it lowers the bound: with g_u by the unpenalised, F(w*) >= D(s) - s sum_u |g_u| |w*_u|, and
-`Point.intercept_bound` bounds the w*_u of some optimum, from the value here. Where it cannot, nothing is proved.
+`Objective.intercept_bound` bounds the w*_u of some optimum, from the value here. Where it cannot, nothing is proved.
 
 Which zeros are zeros of the optimum (after Ndiaye et al. 2017, "gap safe"): with q the mixtures of the certificate, q*
 the optimal ones and gap = F(w) - D(q), the entropies, each of them 1-strongly concave in the L1 norm (Pinsker), leave
@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crfqn.kernels.sparse import found_in, union
-from crfqn.objectives.point import ItemBound
+from crfqn.objectives.item_bound import ItemBound, ItemMixtures, item_bound
 from crfqn.solvers.protocols import Objective, Penalty, Point, Screening, SparseWeights, State
 from crfqn.solvers.unpenalised import solve_unpenalised
 
@@ -74,7 +74,7 @@ def unpenalised_slack(point: Point, penalty: Penalty) -> float:
     value = value_at(point, penalty)
     if not value >= 0.0:  # the loss is one whose least value is not known
         return np.inf
-    return size * point.intercept_bound(penalty.unpenalised, value, penalty.norm_bounds(value))
+    return size * point.objective.intercept_bound(penalty.unpenalised, value, penalty.norm_bounds(value))
 
 
 def value_at(point: Point, penalty: Penalty) -> float:
@@ -101,7 +101,7 @@ def count_proved_zeros(
         return None
     dual_value, scale = best_bound(point, penalty, penalty.screen(point))
     if bound is not None and not dual_value >= bound.dual_value:
-        point, dual_value, scale = point.at_shares(bound.shares), bound.dual_value, 1.0
+        point, dual_value, scale = ItemMixtures(point).at_shares(bound.shares), bound.dual_value, 1.0
     if not np.isfinite(dual_value):
         return None
     # Half of the distance that the mixtures can be from the optimal ones.
@@ -204,7 +204,7 @@ class Proofs:
         self.last_value = best.value
         if not has_settled or n_passes < self.due:
             return
-        bound = point.item_bound(self.penalty)
+        bound = item_bound(point, self.penalty)
         if bound is not None:
             self.add(bound.dual_value)
             self.due = max(GROWTH * n_passes, n_passes + PRICE)
@@ -215,7 +215,7 @@ class Proofs:
         if self.penalty.unpenalised.size and self.objective.proves_zeros:
             point = solve_unpenalised(point, self.penalty.unpenalised)
         is_worth_it = gap > 0 and n_passes >= MOST_SHARE * PRICE
-        bound = point.item_bound(self.penalty) if is_worth_it else None
+        bound = item_bound(point, self.penalty) if is_worth_it else None
         if bound is not None:
             self.add(bound.dual_value)
         return count_proved_zeros(self.objective, self.penalty, point, best.value, bound)

@@ -125,7 +125,7 @@ def enter(objective: Objective, here: ScreenedPoint) -> ScreenedPoint | None:
     if outside.size == 0 or violation[outside].max() <= violation[~is_zero].max(initial=0.0):
         return None
     coords, point = here.coords[outside], here.point
-    curvature = point.curvature(coords).diagonal + FLOOR * point.feature_scale(coords)
+    curvature = point.curvature(coords).diagonal + FLOOR * point.objective.feature_scale(coords)
     length = 1.0 / float(curvature.sum())
     v = here.penalty.prox(coords, -length * here.g[outside], length)
     gain = 0.5 * float(v @ v) / length

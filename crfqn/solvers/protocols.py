@@ -157,7 +157,7 @@ def check_least_strength(objective: Objective, penalty: Penalty) -> None:
     is not 0 although the penalty says that it has no kink there."""
     if not penalty.needs_check:
         return
-    coords = objective.all_coords()
+    coords = objective.support.coords()
     strengths, is_smooth = penalty.l1_of(coords), penalty.is_differentiable(coords)
     too_small = np.flatnonzero((strengths < penalty.least_l1) & ~is_smooth)
     if too_small.size:

@@ -137,7 +137,7 @@ def may_move(
 
 def curvature_at_entry(point: Point, coords: Coords) -> Vector:
     """Return the curvature by which coordinates that may come in are compared, (n,)."""
-    return point.curvature(coords).diagonal + point.feature_scale(coords)
+    return point.curvature(coords).diagonal + point.objective.feature_scale(coords)
 
 
 def aligned(*vectors: tuple[Coords, Vector]) -> tuple[Coords, list[Vector]]:

@@ -53,7 +53,7 @@ class SmoothPoint:
     def curvature(self) -> Vector:
         """Return the diagonal of the Hessian, (n,): above 0 where all is decided, 1 for weights of no effect."""
         diagonal = self.point.curvature(self.coords).diagonal
-        diagonal = diagonal + self.l2 + FLOOR * self.point.feature_scale(self.coords)
+        diagonal = diagonal + self.l2 + FLOOR * self.point.objective.feature_scale(self.coords)
         return np.where(diagonal > 0, diagonal, 1.0)
 
     def moved(self, step: Vector) -> SmoothPoint:

@@ -64,7 +64,7 @@ def unpenalised_direction(
 ) -> Vector:
     """Return H^-1 g, no entry longer than `LONGEST` by its own curvature; without a matrix by the recursion of L-BFGS
     from the inverse of a diagonal (Nocedal and Wright, Algorithm 7.4)."""
-    unit = point.feature_scale(unpenalised)
+    unit = point.objective.feature_scale(unpenalised)
     diagonal = np.maximum(point.curvature(unpenalised).diagonal, np.abs(g) * np.sqrt(unit) / LONGEST)
     diagonal[diagonal == 0] = 1.0
     is_small = unpenalised.size <= MOST_DENSE

@@ -81,7 +81,9 @@ def test_every_number_is_that_of_blocks(threads, kind):
             found.screen_rows(0.3, 0.1, 2).coords, expected.screen_rows(0.3, 0.1, 2).coords
         )
         np.testing.assert_array_equal(found.curvature(coords), expected.curvature(coords))
-        np.testing.assert_array_equal(found.feature_scale(coords), expected.feature_scale(coords))
+        np.testing.assert_array_equal(
+            found.objective.feature_scale(coords), expected.objective.feature_scale(coords)
+        )
         models = [point.hessian_model(coords, 100, 1000) for point in points]
         np.testing.assert_array_equal(*models)
     assert shared.n_passes == here.n_passes
@@ -90,7 +92,7 @@ def test_every_number_is_that_of_blocks(threads, kind):
 @pytest.mark.parametrize("kind", ["chain", HINGE])
 def test_many_shards_add_up_as_many_blocks(threads, kind):
     shared, here = DistributedObjective.of(threads, parts_of(kind, MANY_CUTS)), blocked(kind, MANY_CUTS)
-    assert shared.n_parts == len(MANY_CUTS) - 1 > 8
+    assert len(shared.parts) == len(MANY_CUTS) - 1 > 8
     here.likely_coords = np.arange(1)
     found, expected = (each.at(*weights_of(here)) for each in (shared, here))
     assert found.value == expected.value
@@ -137,7 +139,7 @@ def test_a_point_sends_the_weights_that_change(threads):
     for step in (1.0, 0.5):
         before = shared.tally.sent
         assert start.along(start.coords[:3], np.ones(3)).at(step).value > 0
-        assert shared.tally.sent - before < 150 * shared.n_parts < of_all
+        assert shared.tally.sent - before < 150 * len(shared.parts) < of_all
 
 
 @pytest.mark.parametrize(

@@ -194,7 +194,7 @@ def test_objectives_on_both_maps_agree(is_flat, dtype):
         weights = np.random.default_rng(6).normal(size=coords.size)
         points = one.at(coords, weights), other.at(coords, weights)
         assert points[0].value == pytest.approx(points[1].value, rel=1e-12)
-        np.testing.assert_allclose(*(p.gradient(one.all_coords()) for p in points), atol=1e-9)
+        np.testing.assert_allclose(*(p.gradient(one.support.coords()) for p in points), atol=1e-9)
         for name in ("diagonal", "majorant", "feature_scale"):
             np.testing.assert_allclose(*(getattr(curvature_at(p), name)(coords) for p in points), atol=1e-9)
         models = [curvature_at(p).matrix(coords, 10**9, 6000) for p in points]

@@ -63,7 +63,7 @@ def test_no_bound_is_above_the_optimum(kind, l1, l2):
 def exact_dual(objective, point, shares, l1, l2):
     """The dual value of the shares: entropies by inference, gradient by that of every coordinate."""
     view = ItemMixtures(point)
-    g = view.at_shares(shares).gradient(objective.all_coords())
+    g = view.at_shares(shares).gradient(objective.support.coords())
     excess = np.maximum(np.abs(g) - l1, 0.0)
     if l2 == 0:
         assert excess.max() <= 1e-12 * l1
@@ -86,7 +86,7 @@ def test_entropies_and_gradients_by_enumeration():
         entropy, g = enumerated(problem, objective, point, shares)
         assert view.dual_value(shares) == pytest.approx(entropy, rel=1e-10)
         np.testing.assert_allclose(
-            view.at_shares(shares).gradient(objective.all_coords()), g, rtol=1e-9, atol=1e-11
+            view.at_shares(shares).gradient(objective.support.coords()), g, rtol=1e-9, atol=1e-11
         )
         coords = np.arange(problem.n_coords)
         parts = view.parts(coords)

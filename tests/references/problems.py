@@ -48,7 +48,7 @@ class CurvatureAt:
     """The curvature of a point, question by question."""
 
     def __init__(self, point: Any) -> None:
-        self.feature_scale, self.matrix = point.feature_scale, point.hessian_model
+        self.feature_scale, self.matrix = point.objective.feature_scale, point.hessian_model
         self.diagonal = lambda coords: point.curvature(coords).diagonal
         self.majorant = lambda coords: point.curvature(coords).majorant
 

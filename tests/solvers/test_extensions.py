@@ -126,7 +126,7 @@ def objective_of(name):
 def reference(loss, kind):
     """The strengths of all weights, and the objective that L-BFGS-B attains: of the hinge, an upper bound."""
     objective, penalty = objective_of(loss), PENALTIES[kind]()
-    coords = objective.all_coords()
+    coords = objective.support.coords()
     l1, l2 = penalty.l1_of(coords), penalty.l2_of(coords)
 
     def value(z):

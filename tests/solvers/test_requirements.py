@@ -48,16 +48,15 @@ wrapped = pytest.mark.parametrize("wrapper", WRAPPERS)
 
 # What solvers may ask of a problem, a point, a ray: the data may be on another machine.
 OBJECTIVE = [
-    "all_coords", "at", "check_state", "fingerprints", "gram", "gram_product", "has_curvature", "has_gram",
-    "has_hessian_bound", "hessian_bound", "in_segments", "is_convex", "is_nonnegative", "is_roundable",
-    "mean_occurrence", "n_coords", "n_features", "n_items", "n_node_coords",
-    "n_passes", "n_positions", "operations", "pool", "proves_zeros", "refusal", "sample", "state", "total_weight",
-    "without_bigrams",
+    "at", "check_state", "feature_scale", "fingerprints", "gram", "gram_product", "has_curvature", "has_gram",
+    "has_hessian_bound", "hessian_bound", "in_segments", "intercept_bound", "is_convex", "is_nonnegative",
+    "is_roundable", "mean_occurrence", "n_coords", "n_features", "n_items", "n_node_coords", "n_passes",
+    "n_positions", "operations", "pool", "proves_zeros", "refusal", "sample", "state", "support",
+    "total_weight", "without_bigrams",
 ]  # fmt: skip
 POINT = [
-    "along", "at_shares", "coords", "count_within", "curvature", "dual_value", "feature_scale", "gradient",
-    "hessian_model", "intercept_bound", "item_bound", "screen", "screen_rows", "sparse_weights", "value",
-    "weights",
+    "along", "coords", "count_within", "curvature", "dual_value", "gradient", "hessian_model", "objective", "screen",
+    "screen_rows", "sparse_weights", "value", "weights",
 ]  # fmt: skip
 RAY = ["at"]
 
@@ -204,5 +203,5 @@ class TestWhoHasWhat:
     def test_points_answer(self):
         objective = FLAT.objective()
         point = objective.at(np.empty(0, np.int64), np.empty(0))
-        assert point.curvature(objective.all_coords()).diagonal.size == objective.n_coords
+        assert point.curvature(objective.support.coords()).diagonal.size == objective.n_coords
         assert objective.state(BlockState, point) is not None

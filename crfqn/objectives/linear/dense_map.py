@@ -76,17 +76,9 @@ class DenseMap(FeatureMap):
                 )
         return dense
 
-    @property
-    def n_positions(self) -> int:
-        return self.matrix.shape[0]
-
-    @property
-    def n_features(self) -> int:
-        return self.matrix.shape[1] + self.has_constant
-
-    @property
-    def has_float32(self) -> bool:  # type: ignore[override]
-        return self.matrix.dtype == np.float32
+    def __post_init__(self) -> None:
+        self.n_positions, self.n_features = self.matrix.shape[0], self.matrix.shape[1] + self.has_constant
+        self.has_float32 = self.matrix.dtype == np.float32
 
     @cached_property
     def feature_scales(self) -> Vector:
@@ -134,9 +126,8 @@ class DenseMap(FeatureMap):
         if self.centre is None:
             return True
         sample = self.tile(slice(None, None, max(1, self.n_positions // SAMPLE)), slice(None))
-        return bool(
-            (np.abs(self.centre[: self.n_stored]) > NEAR * np.abs(sample).max(axis=0, initial=0.0)).any()
-        )
+        sizes = np.abs(sample).max(axis=0, initial=0.0)
+        return bool((np.abs(self.centre[: self.n_stored]) > NEAR * sizes).any())
 
     def tile(self, positions: Any, features: Any) -> Vector:
         tile = self._uncentred(positions, features)
@@ -168,7 +159,13 @@ class Joined(FeatureMap):
         ):
             raise InputError("expected maps over the same items, and none with a constant but the last")
         self.pool = first.pool
+        self.offsets, self.has_constant = first.offsets, self.parts[-1].has_constant
         self.ends = np.cumsum([0] + [part.n_features for part in self.parts])
+        self.n_features = int(self.ends[-1])
+        n_entries = sum(part.mean_occurrence * part.n_features for part in self.parts)
+        self.mean_occurrence = n_entries / max(self.n_features, 1)
+        self.is_roundable = any(part.is_roundable for part in self.parts)
+        self.centre = self._joined_centre([part.centre for part in self.parts])
 
     @property
     def pool(self) -> Pool:  # type: ignore[override]
@@ -178,26 +175,6 @@ class Joined(FeatureMap):
     def pool(self, pool: Pool) -> None:
         for part in self.parts:
             part.pool = pool
-
-    @property
-    def has_constant(self) -> bool:  # type: ignore[override]
-        return self.parts[-1].has_constant
-
-    @property
-    def offsets(self) -> NDArray[np.int64]:  # type: ignore[override]
-        return self.parts[0].offsets
-
-    @property
-    def n_features(self) -> int:
-        return int(self.ends[-1])
-
-    @property
-    def is_roundable(self) -> bool:
-        return any(part.is_roundable for part in self.parts)
-
-    @property
-    def centre(self) -> Vector | None:  # type: ignore[override]
-        return self._joined_centre([part.centre for part in self.parts])
 
     def _joined_centre(self, centres: list[Vector | None]) -> Vector | None:
         if all(centre is None for centre in centres):
@@ -216,14 +193,9 @@ class Joined(FeatureMap):
             np.concatenate([*indptr, starts[-1:]]), indices, np.concatenate(values), self.offsets
         )
 
-    @property
-    def feature_scales(self) -> Vector:  # type: ignore[override]
+    @cached_property
+    def feature_scales(self) -> Vector:
         return np.concatenate([part.feature_scales for part in self.parts])
-
-    @property
-    def mean_occurrence(self) -> float:
-        n_entries = [part.mean_occurrence * part.n_features for part in self.parts]
-        return sum(n_entries) / max(self.n_features, 1)
 
     def take(self, items: NDArray[np.integer]) -> tuple[Joined, NDArray[np.int64]]:
         taken = [part.take(items) for part in self.parts]

@@ -114,7 +114,9 @@ class FeatureMap:
     centre : float64 (F,) or None: what has been subtracted from each feature, so that all methods are about x - centre;
         scores are the same with other weights of the constant, the last feature (`centred_weights`)
     is_definite : whether the matrix of the features is positive semidefinite, if they are values of a kernel function
+    is_roundable : whether a Gram matrix of float32 products, and the proof that it will do, cost less than an exact one
     has_float32 : whether tiles are made of float32, at least in part
+    mean_occurrence : the number of positions that have a feature, on average over the features; all by default
     widest : the most states that `each_slab` has in a slab
     """
 
@@ -122,14 +124,20 @@ class FeatureMap:
     has_float32: bool = False
     widest: ClassVar[float] = np.inf
 
-    offsets: NDArray[np.int64]
+    n_features: Any
+    offsets: Any
     has_constant: bool = False
     pool: Pool
     centre: Vector | None = None
 
-    @property
-    def n_features(self) -> int:
-        raise NotImplementedError
+    n_items = cached_property(lambda self: self.offsets.size - 1)
+    n_positions = cached_property(lambda self: int(self.offsets[-1]))
+    n_stored = cached_property(
+        lambda self: self.n_features - self.has_constant
+    )  # the features that tiles have
+    mean_occurrence = cached_property(lambda self: float(self.n_positions))
+    is_roundable = cached_property(lambda self: self.has_float32 and self.n_features >= FEWEST_ROUNDED)
+    largest_value = cached_property(lambda self: float(np.sqrt(self.feature_scales.max(initial=0.0))))
 
     def tile(self, positions: Any, features: Any) -> Vector:
         """Return the values of some features at some positions in float64, (positions, features), without the constant;
@@ -149,24 +157,6 @@ class FeatureMap:
         """A function that makes the tiles of products, and what has still to be subtracted from these, (F,)."""
         return self.tile, None
 
-    @property
-    def n_items(self) -> int:
-        return self.offsets.size - 1
-
-    @property
-    def n_positions(self) -> int:
-        return int(self.offsets[-1])
-
-    @property
-    def n_stored(self) -> int:
-        """The number of features that tiles have."""
-        return self.n_features - self.has_constant
-
-    @property
-    def mean_occurrence(self) -> float:
-        """The number of positions that have a feature, on average over the features."""
-        return float(self.n_positions)
-
     @cached_property
     def store(self) -> FeatureStore:
         """The entries that are not zero as index arrays, 12 bytes each; made on first use."""
@@ -183,16 +173,6 @@ class FeatureMap:
         largest[self.n_stored :] = 1.0
         with np.errstate(over="ignore"):
             return np.square(largest)
-
-    @property
-    def largest_value(self) -> float:
-        """The largest |x_tf|."""
-        return float(np.sqrt(self.feature_scales.max(initial=0.0)))
-
-    @property
-    def is_roundable(self) -> bool:
-        """Whether a Gram matrix of float32 products, and the proof that it will do, cost less than an exact one."""
-        return self.has_float32 and self.n_features >= FEWEST_ROUNDED
 
     def image(self, nodes: Split, weights: Vector, scores: Vector) -> None:
         """Add X w to the scores (K, N), in place; weights (n,)."""

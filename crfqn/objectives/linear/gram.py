@@ -13,9 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
-from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.kernels.sparse import add_columns, column_sums
 from crfqn.threads import Pool
 
 BLOCK = 512  # features of a block of the matrix, a thread's share: wide enough for products to be fast
@@ -37,16 +35,9 @@ class GramSum:
         cuts = [*range(0, n_features, BLOCK), n_features]
         self.blocks = [slice(first, last) for first, last in pairwise(cuts)]
         self.pairs = [*combinations_with_replacement(range(len(self.blocks)), 2)]
-        self.sums = [np.zeros(self._shape(i, j)) for i, j in self.pairs]
-
-    def _shape(self, i: int, j: int) -> tuple[int, int]:
-        first, second = self.blocks[i], self.blocks[j]
-        return first.stop - first.start, second.stop - second.start
-
-    @property
-    def n_rows(self) -> int:
-        """The rows to add at a time."""
-        return max(FEWEST_ROWS, TILE_NUMBERS // max(self.n_features, 1))
+        widths = np.diff(cuts)
+        self.sums = [np.zeros((widths[i], widths[j])) for i, j in self.pairs]
+        self.n_rows = max(FEWEST_ROWS, TILE_NUMBERS // max(n_features, 1))  # to add at a time
 
     def add(self, rows: NDArray[np.floating]) -> None:
         """Add sum_t x_t x_t' of some rows, (n, F), float64 or float32."""
@@ -91,17 +82,3 @@ def collatz_wielandt(times: Callable[[Vector], Vector], n: int) -> float:
             break
         v = product / product.max() + SMALLEST
     return bound
-
-
-def largest_eigenvalue(store: FeatureStore, c: Vector) -> float:
-    """Return a bound on that of |X|' diag(c) |X|, which is that of X' diag(c) X or above, c >= 0 (N,)."""
-    columns = (np.zeros(store.n_features, np.int64), np.arange(store.n_features))
-    arrays = (store.indptr, store.indices, np.abs(store.values))
-
-    def times(v: Vector) -> Vector:
-        image, product = np.zeros((1, store.n_positions)), np.empty(store.n_features)
-        add_columns(0, store.n_features, *columns, v, *arrays, image)
-        column_sums(0, store.n_features, 1, *arrays, c * image[0], product)
-        return product
-
-    return collatz_wielandt(times, store.n_features)

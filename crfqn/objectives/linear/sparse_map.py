@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +42,7 @@ from crfqn.kernels.sparse import (
     transpose_positions,
 )
 from crfqn.objectives.linear.feature_map import FeatureMap, Slab, Split, split_coords
-from crfqn.objectives.linear.gram import GramSum, largest_eigenvalue
+from crfqn.objectives.linear.gram import GramSum, collatz_wielandt
 from crfqn.threads import N_PARTS, Pool, cut_into_parts
 
 # Deviations; the commonest words of a text, and pixels, have a mean of up to three: they stay sparse.
@@ -75,29 +77,12 @@ class SparseMap(FeatureMap):
     pool: Pool = field(default_factory=Pool)
     centre: Vector | None = None
 
-    @property
-    def offsets(self) -> NDArray[np.int64]:  # type: ignore[override]
-        return self.store.offsets
-
-    @property
-    def n_positions(self) -> int:
-        return self.store.n_positions
-
-    @property
-    def n_features(self) -> int:
-        return self.store.n_features
-
-    @property
-    def feature_scales(self) -> Vector:  # type: ignore[override]
-        return self.store.largest_squares
-
-    @property
-    def largest_value(self) -> float:
-        return self.store.largest_value
-
-    @property
-    def mean_occurrence(self) -> float:
-        return self.store.nnz / max(self.store.n_features, 1)
+    offsets = cached_property(attrgetter("store.offsets"))
+    n_positions = cached_property(attrgetter("store.n_positions"))
+    n_features = cached_property(attrgetter("store.n_features"))
+    feature_scales = cached_property(attrgetter("store.largest_squares"))
+    largest_value = cached_property(attrgetter("store.largest_value"))
+    mean_occurrence = cached_property(lambda self: self.store.nnz / max(self.store.n_features, 1))
 
     def take(self, items: NDArray[np.integer]) -> tuple[SparseMap, NDArray[np.int64]]:
         store, positions = self.store.take(items)
@@ -177,38 +162,51 @@ class SparseMap(FeatureMap):
         least: float | Vector | None = None,
         power: int = 1,
     ) -> None:
-        features = np.arange(self.n_features) if features is None else features
-        for first in range(0, table.shape[0], WIDEST):
-            states = slice(first, min(first + WIDEST, table.shape[0]))
-            self._each_slab_of_tile(table[states], states, visit, features, least, power)
-
-    def _each_slab_of_tile(
-        self,
-        rows: Vector,
-        states: slice,
-        visit: Callable[[Slab], object],
-        features: Coords,
-        least: float | Vector | None,
-        power: int,
-    ) -> None:
         store, n_positions = self.store, self.n_positions
-        by_position, largest = aligned_rows(n_positions, rounded_up(len(rows))), np.empty(n_positions)
+        features = np.arange(self.n_features) if features is None else features
+        for first_state in range(0, table.shape[0], WIDEST):
+            states = slice(first_state, min(first_state + WIDEST, table.shape[0]))
+            rows, width = table[states], rounded_up(states.stop - first_state)
+            by_position, largest = aligned_rows(n_positions, width), np.empty(n_positions)
 
-        def copy(begin: int, end: int) -> None:
-            if least is None:
-                transpose(rows[:, begin:end], by_position[begin:end])
-            else:
-                transpose_positions(begin, end, rows, np.inf, by_position, largest)
+            def copy(
+                begin: int, end: int, rows: Vector = rows, to: Vector = by_position, largest: Vector = largest
+            ) -> None:
+                if least is None:
+                    transpose(rows[:, begin:end], to[begin:end])
+                else:
+                    transpose_positions(begin, end, rows, np.inf, to, largest)
 
-        self.pool.each_stretch(n_positions, copy)
-        if least is not None:
-            possible = possible_features(store, self.pool, largest, least)
-            features = possible if features.size == self.n_features else np.intersect1d(possible, features)
+            self.pool.each_stretch(n_positions, copy)
+            chosen = features
+            if least is not None:
+                chosen = possible_features(store, self.pool, largest, least)
+                chosen = chosen if features.size == self.n_features else np.intersect1d(chosen, features)
+            size = share_of(chosen.size, SHARE_NUMBERS // width)
 
-        def show(places: slice, sums: Vector) -> None:
-            visit(Slab(states, features[places], places, sums))
+            def run(
+                part: int,
+                states: slice = states,
+                chosen: Coords = chosen,
+                size: int = size,
+                by_position: Vector = by_position,
+            ) -> None:
+                """Visit sum_t x_tf^power table[k, t] of a share of the features."""
+                places = slice(part * size, min((part + 1) * size, chosen.size))
+                share, width = chosen[places], by_position.shape[1]
+                numbers, out = share, aligned_rows(share.size, width)
+                if power == 1:
+                    arrays = store.indptr, store.indices, store.values
+                else:
+                    indptr = store.indptr[share[0] : share[-1] + 2]
+                    entries = slice(indptr[0], indptr[-1])
+                    arrays = indptr - indptr[0], store.indices[entries], np.square(store.values[entries])
+                    numbers = share - share[0]
+                block, slab = max(1, BLOCK_NUMBERS // width), max(64, SLAB_NUMBERS // width)
+                feature_gradients(numbers, block, slab, *arrays, by_position, out)
+                visit(Slab(states, share, places, out))
 
-        each_share(store, self.pool, features, by_position, show, power)
+            self.pool.each(-(-chosen.size // size), run)
 
     def possible_rows(self, residual: Vector, order: int, bound: float) -> Coords:
         """Return the features that ||g_f|| <= sum_t |x_tf| ||r_t|| lets above the bound."""
@@ -254,7 +252,18 @@ class SparseMap(FeatureMap):
         return csc_array((values, store.indices, store.indptr), (self.n_positions, self.n_features))
 
     def eigenvalue_bound(self, c: Vector) -> float:
-        return largest_eigenvalue(self.store, c)
+        store = self.store
+        columns = (np.zeros(store.n_features, np.int64), np.arange(store.n_features))
+        arrays = (store.indptr, store.indices, np.abs(store.values))
+
+        def times(v: Vector) -> Vector:
+            """Return |X|' diag(c) |X| v."""
+            image, product = np.zeros((1, store.n_positions)), np.empty(store.n_features)
+            add_columns(0, store.n_features, *columns, v, *arrays, image)
+            column_sums(0, store.n_features, 1, *arrays, c * image[0], product)
+            return product
+
+        return collatz_wielandt(times, store.n_features)
 
     def values_at(self, features: Coords, positions: NDArray[np.intp]) -> NDArray[np.float32]:
         store, x = self.store, np.zeros((features.size, positions.size), np.float32)
@@ -356,37 +365,6 @@ def fills_rows(store: FeatureStore, nodes: Split, n_states: int) -> bool:
 def rounded_up(n_states: int) -> int:
     """Return a number of states rounded up to whole vector registers."""
     return -(-n_states // LANES) * LANES
-
-
-def each_share(
-    store: FeatureStore,
-    pool: Pool,
-    features: Coords,
-    table: Vector,
-    visit: Callable[[slice, Vector], object],
-    power: int = 1,
-) -> None:
-    """Call visit(share, sum_t x_tf^power table[t, k] (features of the share, width)) for share after share of the
-    features, in threads; table : float64 (N, width), position-major."""
-    width = table.shape[1]
-    block, slab = max(1, BLOCK_NUMBERS // width), max(64, SLAB_NUMBERS // width)
-    size = share_of(features.size, SHARE_NUMBERS // width)
-
-    def run(part: int) -> None:
-        share = slice(part * size, (part + 1) * size)
-        chosen = features[share]
-        out = aligned_rows(chosen.size, width)
-        if power == 1:
-            arrays = store.indptr, store.indices, store.values
-        else:
-            indptr = store.indptr[chosen[0] : chosen[-1] + 2]
-            entries = slice(indptr[0], indptr[-1])
-            arrays = indptr - indptr[0], store.indices[entries], np.square(store.values[entries])
-            chosen = chosen - chosen[0]
-        feature_gradients(chosen, block, slab, *arrays, table, out)
-        visit(slice(share.start, share.start + chosen.size), out)
-
-    pool.each(-(-features.size // size), run)
 
 
 def share_of(n_features: int, most: int) -> int:

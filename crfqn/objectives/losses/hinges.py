@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.arrays import Labels, Vector
+from crfqn.arrays import Vector
 from crfqn.kernels.margins import MULTICLASS, MULTITASK, multiclass_hinge, multitask_hinge, star_constants
 from crfqn.objectives.linear.feature_map import FeatureMap
 from crfqn.objectives.losses.intercept_bound import label_margins, label_range
@@ -58,11 +59,6 @@ class HingeDual(DualLoss):
         return HingeDual(self.slack + 0.5 * fixed, self.loss)
 
 
-def hinge_dual(evaluation: HingeEvaluation, weights: Vector) -> HingeDual:
-    """Return the dual of an evaluation."""
-    return HingeDual(float(weights @ evaluation.slacks), float(weights @ evaluation.item_losses))
-
-
 def mixed_of_pairs(
     r_is_relevant: NDArray[np.bool_], s_is_relevant: NDArray[np.bool_], lead: Vector
 ) -> Vector:
@@ -74,29 +70,32 @@ def mixed_of_pairs(
 
 
 class SquaredHinge(SingleLabel):
-    """Base of the squared hinges, which row descent follows by their margins."""
+    """Base of the squared hinges, which row descent follows by their margins; `kernel` is one of `kernels.margins`."""
 
     is_smooth = has_curvature = has_margins = True
+    kernel: ClassVar[Callable[..., object]]
+
+    def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> HingeEvaluation:
+        """Run the kernel over all positions."""
+        losses, slacks, residual = np.empty(self.n_items), np.empty(self.n_items), np.empty_like(scores)
+        arrays = (self.labels, weights, losses, slacks, residual)
+        pool.each_stretch(self.n_items, lambda first, last: self.kernel(first, last, scores, *arrays))
+        return HingeEvaluation(losses, residual, NO_EDGES, slacks)
 
     def label_margins(self, losses: Vector, change: Vector, x: Vector) -> Vector:
         """Return the largest margin over a position's own label, by label: a hinge is no larger than the loss."""
         return label_margins(self.labels, self.n_states, np.sqrt(losses) - 1.0 + change, x)
 
     def dual(self, evaluation: HingeEvaluation, weights: Vector) -> HingeDual:
-        return hinge_dual(evaluation, weights)
+        return HingeDual(float(weights @ evaluation.slacks), float(weights @ evaluation.item_losses))
 
 
 class MulticlassSquaredHinge(SquaredHinge):
     """sum_i c_i sum_{r != y_i} max(1 - (s_y - s_r), 0)^2, equation 2 as a sum."""
 
-    code = MULTICLASS
+    code, kernel = MULTICLASS, staticmethod(multiclass_hinge)
     has_pair_duals = True
-
-    def intercept_bound(self, table: Vector, step: float) -> float:
-        return label_range(table, step)
-
-    def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> HingeEvaluation:
-        return evaluate_hinge(multiclass_hinge, self.labels, scores, weights, pool)
+    intercept_bound = staticmethod(label_range)
 
     def curvature(self, scores: Vector, evaluation: Evaluation, weights: Vector) -> Vector:
         """2 c for a violated pair, at both (equation 6)."""
@@ -132,29 +131,23 @@ class MulticlassSquaredHinge(SquaredHinge):
         return scores
 
 
-def single_size(table: Vector, step: float) -> float:
-    """Return a bound on max |b| where every label has a hinge of its own: s_y >= 1, other scores <= -1."""
-
-    def least_of_others(values: Vector) -> Vector:
-        least, first = np.full(values.size, values.min()), int(values.argmin())
-        least[first] = np.delete(values, first).min(initial=np.inf)
-        return least
-
-    below, above = (np.minimum(table[s], least_of_others(table[1 - s])) for s in (0, 1))
-    bounds = np.concatenate([below, above])
-    return float(max(np.where(np.isfinite(bounds), bounds, step).max(), 0.0))
-
-
 class MultitaskSquaredHinge(SquaredHinge):
     """sum_i c_i sum_r max(1 - Y_ir s_r, 0)^2, Y_ir = 1 for r = y_i and -1 otherwise: equation 11 as a sum."""
 
-    code = MULTITASK
+    code, kernel = MULTITASK, staticmethod(multitask_hinge)
 
     def intercept_bound(self, table: Vector, step: float) -> float:
-        return single_size(table, step)
-
-    def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> HingeEvaluation:
-        return evaluate_hinge(multitask_hinge, self.labels, scores, weights, pool)
+        """Return a bound on max |b|: every label has a hinge of its own, s_y >= 1, other scores <= -1."""
+        sides = []
+        for side, other in ((table[0], table[1]), (table[1], table[0])):
+            first = int(
+                other.argmin()
+            )  # the least of the other labels is the second at the label of the least
+            least = np.full(other.size, other.min())
+            least[first] = np.delete(other, first).min(initial=np.inf)
+            sides.append(np.minimum(side, least))
+        bounds = np.concatenate(sides)
+        return float(max(np.where(np.isfinite(bounds), bounds, step).max(), 0.0))
 
     def curvature(self, scores: Vector, evaluation: Evaluation, weights: Vector) -> Vector:
         """2 c where a hinge is violated."""
@@ -180,16 +173,6 @@ class MultitaskSquaredHinge(SquaredHinge):
         return scores
 
 
-def evaluate_hinge(
-    kernel: Callable[..., object], labels: Labels, scores: Vector, weights: Vector, pool: Pool
-) -> HingeEvaluation:
-    """Run a kernel of `kernels.margins` over all positions."""
-    losses, slacks, residual = np.empty(labels.size), np.empty(labels.size), np.empty_like(scores)
-    arrays = (labels, weights, losses, slacks, residual)
-    pool.each_stretch(labels.size, lambda first, last: kernel(first, last, scores, *arrays))
-    return HingeEvaluation(losses, residual, NO_EDGES, slacks)
-
-
 @dataclass(frozen=True, eq=False)
 class SubgradientEvaluation(Evaluation):
     """A loss and a subgradient; violated : bool (N,), whether the latter is that of another state than the label."""
@@ -204,14 +187,11 @@ class MulticlassHinge(SingleLabel):
     """
 
     has_label_duals = True
+    intercept_bound = staticmethod(label_range)
 
     def label_margins(self, losses: Vector, change: Vector, x: Vector) -> Vector:
         """Return the largest margin over a position's own label, by label: a margin's violation is at most the loss."""
         return label_margins(self.labels, self.n_states, losses - 1.0 + change, x)
-
-    def intercept_bound(self, table: Vector, step: float) -> float:
-        """Return the range of the intercepts: a constant added to all of them changes nothing."""
-        return label_range(table, step)
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> SubgradientEvaluation:
         """O(N K)."""

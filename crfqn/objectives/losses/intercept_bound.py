@@ -25,13 +25,6 @@ from crfqn.arrays import Coords, Vector
 ROUNDED = 1.0 + 1e-6  # float32 values of a feature may be rounded by so much
 
 
-def intercept_bound(objective: Any, unpenalised: Coords, value: float, norms: tuple[float, float]) -> float:
-    """Return a bound on |b| of some optimum of a sum of parts, from an objective value and the norms of penalised
-    weights (L1, L2) there; infinite where nothing bounds it, or other weights than all intercepts are unpenalised."""
-    margins = objective.of_parts(part_margins, unpenalised, value, norms)
-    return objective.of_parts(bound_of_margins, margins)[0]
-
-
 def part_margins(
     part: Any, unpenalised: Coords, value: float, norms: tuple[float, float]
 ) -> tuple[Vector, float] | None:
@@ -59,14 +52,6 @@ def part_margins(
     counts = np.isfinite(losses)
     steps = np.divide(1.0 + change, x, out=np.full(x.size, np.inf), where=x > 0)[counts]
     return loss.label_margins(losses, change, x), float(steps.max(initial=0.0))
-
-
-def bound_of_margins(part: Any, margins: list[Any]) -> float:
-    """Return the bound by the margins of all parts, any of which is `part`."""
-    if any(each is None for each in margins):
-        return np.inf
-    tables, steps = zip(*margins, strict=True)
-    return part.loss.intercept_bound(np.min(tables, axis=0), max(steps))
 
 
 def label_margins(labels: NDArray[np.integer], n_states: int, margins: Vector, x: Vector) -> Vector:

@@ -27,7 +27,7 @@ from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.margins import LOGISTIC
 from crfqn.objectives.losses.intercept_bound import label_margins, label_range
-from crfqn.objectives.losses.score_loss import DualLoss, Evaluation, NoDual, checked_labels
+from crfqn.objectives.losses.score_loss import NO_DUAL, DualLoss, DualValue, Evaluation, checked_labels
 from crfqn.objectives.losses.structured import OverStructure, StructuredLoss
 from crfqn.structures.structure import NO_TARGETS
 from crfqn.structures.taxonomy import flat
@@ -169,12 +169,8 @@ class PartialLikelihood(LogPartition):
 
     allowed: NDArray[np.bool_]
 
-    is_convex = False
+    is_convex = has_dual = False
     has_curvature = has_marginals = True
-
-    @property
-    def has_dual(self) -> bool:
-        return False
 
     def __post_init__(self) -> None:
         shape = self.structure.n_states, int(self.structure.offsets[-1])
@@ -229,5 +225,5 @@ class PartialLikelihood(LogPartition):
             free.edge_residual - fitting.edge_residual,
         )
 
-    def dual(self, evaluation: Evaluation, weights: Vector) -> NoDual:
-        return NoDual()
+    def dual(self, evaluation: Evaluation, weights: Vector) -> DualValue:
+        return NO_DUAL

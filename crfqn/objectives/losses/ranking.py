@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
 from crfqn.kernels.margins import RANKING, ranking_hinge
-from crfqn.objectives.losses.hinges import HingeDual, HingeEvaluation, hinge_dual, mixed_of_pairs
+from crfqn.objectives.losses.hinges import HingeDual, HingeEvaluation, mixed_of_pairs
 from crfqn.objectives.losses.intercept_bound import pair_margins, pair_range
 from crfqn.objectives.losses.score_loss import NO_EDGES, Evaluation, PositionLoss
 from crfqn.threads import Pool
@@ -35,6 +35,7 @@ class MultilabelRanking(PositionLoss):
 
     is_smooth = has_curvature = has_margins = True
     code = RANKING
+    intercept_bound = staticmethod(pair_range)
 
     def __post_init__(self) -> None:
         starts, sets = self.starts, self.sets
@@ -104,14 +105,11 @@ class MultilabelRanking(PositionLoss):
         return np.ascontiguousarray(self.relevance.T == 1.0)
 
     def dual(self, evaluation: HingeEvaluation, weights: Vector) -> HingeDual:
-        return hinge_dual(evaluation, weights)
+        return HingeDual(float(weights @ evaluation.slacks), float(weights @ evaluation.item_losses))
 
     def label_margins(self, losses: Vector, change: Vector, x: Vector) -> Vector:
         """Return the largest margin of an irrelevant label over a relevant one, by pairs."""
         return pair_margins(self.relevance == 1.0, np.sqrt(losses) - 1.0 + change, x)
-
-    def intercept_bound(self, table: Vector, step: float) -> float:
-        return pair_range(table, step)
 
     def score_bounds(self) -> Vector:
         """Return 2 K for positions with pairs, 0 for others: a position's pairs are all edges between two sets of K

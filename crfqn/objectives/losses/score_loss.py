@@ -6,6 +6,7 @@ Shapes: I items, N positions, K states, E edge weights, F features; scores and r
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -55,6 +56,12 @@ class DualValue(DualLoss):
     def __add__(self, other: DualValue) -> DualValue:
         return DualValue(self.amount + other.amount)
 
+    def around(self, fixed: float) -> DualValue:
+        return DualValue(self.amount + fixed)
+
+
+NO_DUAL = DualValue(-np.inf)  # of a loss that has none: it proves nothing
+
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
@@ -91,6 +98,7 @@ class ScoreLoss:
     """
 
     is_convex: ClassVar[bool] = True
+    has_dual: bool = True  # a property where it depends on the loss's parameters
     is_smooth: ClassVar[bool] = False
     has_curvature: ClassVar[bool] = False
     has_margins: ClassVar[bool] = False
@@ -119,11 +127,6 @@ class ScoreLoss:
 
         @property
         def labels(self) -> Labels: ...
-
-    @property
-    def has_dual(self) -> bool:
-        """See above; may depend on the loss's parameters."""
-        return True
 
     @property
     def edge_layout(self) -> EdgeLayout:
@@ -229,12 +232,9 @@ class ScoreLoss:
         """
         return np.full(1, np.inf)
 
-    def intercept_bound(self, table: Vector, step: float) -> float:
-        """Return a bound on |b| at some optimum from the least `label_margins`; infinite where they prove nothing.
-
-        step : the largest (1 + change) / x, infinite where an x is not positive
-        """
-        return np.inf
+    # intercept_bound(table, step) returns a bound on |b| at some optimum from the least `label_margins`; infinite where
+    # they prove nothing. step : the largest (1 + change) / x, infinite where an x is not positive
+    intercept_bound: Callable[..., float] = staticmethod(lambda table, step: np.inf)
 
 
 class PositionLoss(ScoreLoss):
@@ -323,17 +323,3 @@ class LinearDual(DualLoss):
 
     def around(self, fixed: float) -> LinearDual:
         return LinearDual(self.slope + fixed)
-
-
-@dataclass(frozen=True)
-class NoDual(DualLoss):
-    """The dual of a loss that has none: it proves nothing."""
-
-    def value(self, scale: float) -> float:
-        return -np.inf
-
-    def __add__(self, other: object) -> NoDual:
-        return self
-
-    def around(self, fixed: float) -> NoDual:
-        return self

@@ -49,8 +49,8 @@ class OverStructure(ScoreLoss):
     def n_items(self) -> int:
         return self.structure.n_items
 
-    @property
-    def ancestors(self) -> Ancestors:
+    @cached_property
+    def ancestors(self) -> Ancestors:  # type: ignore[override]
         return self.structure.ancestors
 
     def may_cut(self) -> NDArray[np.bool_]:
@@ -100,14 +100,9 @@ class StructuredLoss(OverStructure):
     ) -> Self:
         return type(self)(self.structure.over(offsets, positions), self.targets[positions])
 
-    @cached_property
-    def _relatives(self) -> tuple[NDArray[np.int64], NDArray[np.integer]]:
-        ancestors = self.ancestors
-        return ancestors.indptr, ancestors.states
-
     def states_of(self, labels: Labels) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
         """Return the states that labels make true, and which of the labels each belongs to."""
-        starts, states = self._relatives
+        starts, states = self.ancestors
         lengths = np.diff(starts)[labels]
         first = np.cumsum(lengths) - lengths
         entry = np.arange(lengths.sum()) + np.repeat(starts[labels] - first, lengths)

@@ -56,7 +56,7 @@ class GLS(Solver):
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """One state a step, at the points where gradients are taken; each knows the gradient at all coordinates."""
-        coords = objective.all_coords()
+        coords = objective.support.coords()
         factor, n_features = metric(objective, penalty, coords)
         here = SmoothPoint(objective, penalty, coords, start)
         origin, w, length = start, here.w, 1.0
@@ -157,7 +157,7 @@ class Link(PositionLoss):
         return LinkDual(((self.potential, self.targets, plain, weights),))
 
     @property
-    def has_dual(self) -> bool:
+    def has_dual(self) -> bool:  # type: ignore[override]
         """Whether the conjugate is known, so that bounds can be proved and 0 is the smallest loss."""
         return self.potential.conjugate(self.targets[:, :1]) is not None
 

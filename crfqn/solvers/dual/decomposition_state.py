@@ -388,6 +388,7 @@ class TablePoint(Point):
 
     def __init__(self, blocks: DualItems) -> None:
         self._blocks, self.objective = blocks, blocks.objective  # no weights yet
+        self.__post_init__()
 
     @cached_property
     def sparse_weights(self) -> TableWeights:  # type: ignore[override]

@@ -72,7 +72,7 @@ class LBFGS(Solver):
 
     def steps(self, objective: Objective, penalty: Penalty, start: Point) -> Iterator[State]:
         """Yield a state a step; each knows the gradient at all coordinates."""
-        coords = objective.all_coords()
+        coords = objective.support.coords()
         if self.warm_up and start.coords.size == 0 and OnlineStart().suits(objective, penalty):
             start = yield from OnlineStart().states(objective, penalty, start)
         here = SmoothPoint(objective, penalty, coords, start)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from crfqn.objectives.objective import has_state
+from crfqn.objectives.operations import FETCHED
 from crfqn.solvers.protocols import Objective, Penalty, Point, State
 from crfqn.solvers.stochastic.sgd import SGDL1
 from crfqn.solvers.stochastic.state import SGDState
@@ -36,6 +37,8 @@ class OnlineStart:
         """Return whether to learn item by item, as `SGDL1` does: one l1 and l2 for all weights, and text
         that is long enough."""
         operations = objective.operations
+        # Scores, inference, penalty and step, item by item: all weights of each entry.
+        of_epoch = operations.inference + FETCHED * operations.entries * operations.n_states
         return (
             self.epochs > 0
             and penalty.is_separable
@@ -45,7 +48,7 @@ class OnlineStart:
             and objective.n_positions >= FEWEST_POSITIONS
             and objective.n_coords > FEW_WEIGHTS
             and objective.n_node_coords <= MOST_WEIGHTS
-            and operations.of_epoch <= self.dearest * operations.of_pass
+            and of_epoch <= self.dearest * operations.of_pass
             and has_state(objective.without_contexts, SGDState)
         )
 
