@@ -33,8 +33,7 @@ app.add_typer(data_app, name="data")
 
 
 def subcommand(name: str | None = None, group: typer.Typer = app) -> Callable[..., Any]:
-    """Make a command of a function: its options and groups of them become those of the command, what it returns or
-    raises the exit code."""
+    """Make a command of a function; what the function returns or raises becomes the exit code."""
     return lambda function: group.command(name, cls=shared.Command)(
         command(shared.with_option_groups(function))
     )

@@ -29,8 +29,7 @@ PATHS = "a/b", "a/c", "d/e", "d/f"
 
 
 def compile_all(names: Sequence[str], folder: Path | None, *, as_json: bool, is_quiet: bool) -> None:
-    """Train the named estimators, or all; print how many functions were compiled, and the processor seconds. The code
-    is kept in a folder, None for the one where it is looked for anyway."""
+    """Train the named estimators, or all, and print how many functions were compiled, and the processor seconds."""
     if folder is not None:
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -102,8 +102,8 @@ def inspect(path: Path, top: int, label: str | None, *, is_card: bool, as_json: 
 
 
 def _opened(file: ModelFile) -> Any:
-    """Return what a model file says of its model; the estimator itself for other kinds, solver objects, files of other
-    versions and damaged ones, of which it knows what is wrong."""
+    """Return the Model of a file; the estimator for other kinds, files of other versions and damaged files, as only the
+    estimator says what is wrong with these."""
     solver = str(file.metadata.get("settings", {}).get("solver"))
     is_named = solver.replace("-", "").isalpha()
     is_current = file.metadata.get("crfqn_version") == crfqn.__version__

@@ -138,8 +138,8 @@ class Input:
     encoding: str = "utf-8"
 
     def parts(self, use: Callable[[Observed], Result]) -> Iterable[tuple[Part | None, Any, Result | None]]:
-        """Yield the parts (None for what is read as a whole), their data, and what `use` makes of them; of a part
-        without items None, None."""
+        """Yield each part (None for a file that is read as a whole), its data and the value of `use`, None without
+        items."""
 
         def used(source: Any) -> tuple[Any, Result]:
             observed = self.observe(source)
@@ -288,8 +288,8 @@ def _input_of_recipe(
 
 
 def check_own_files(recipe: Recipe, path: Path) -> None:
-    """Raise InputError for data files that only the model file names, since it may come from anyone. They are opened if
-    the recipe that the model was trained by is still in its place and names the same files."""
+    """Raise InputError for data files that only the model file names, as it may come from anyone: the recipe that the
+    model was trained by must still be in its place and name the same files."""
     files = recipe.data.train, recipe.data.test, recipe.structure.taxonomy
     if recipe.data.dataset:
         return
@@ -336,8 +336,7 @@ def _cut(format: str, **options: Any) -> Cut | None:
 
 
 class KnownItems:
-    """Counts the items of a file without any feature that the model knows: scores of a file of such items alone would
-    be meaningless."""
+    """Counts the items of a file without a feature that the model knows; scores of such items alone mean nothing."""
 
     def __init__(self, model: Any, path: Path, name: str, format: str | None) -> None:
         self._model, self._path, self._name, self._format = model, path, name, format
@@ -372,8 +371,8 @@ class KnownItems:
 
 
 def check_labelled(observed: Observed, name: str, is_first: bool = True) -> None:
-    """Raise InputError unless all items of a file, or of a part of it, have labels. Sequences with gaps have been
-    refused before, and an item without positions needs no labels."""
+    """Raise InputError unless all items of a file, or of a part of it, have labels. Readers refuse sequences with
+    gaps."""
     labels = observed.y
     if labels is None and is_first:
         raise InputError(f"{name}: has no labels to compare with; `crfqn predict` labels it")
@@ -419,8 +418,8 @@ def with_dense(path: Path, X: Any, is_of_sequences: bool) -> Features:
 
 
 def input_with_dense(input: Input, model: Any, path: Path, dense: Path | None) -> Input:
-    """Return the input of a model together with the dense block of a file, read as a whole. InputError where the model
-    has a dense block and no file is named, or the other way round."""
+    """Return an input with the dense block of a file beside it. InputError for a model with a dense block and no file,
+    or a file and no dense block."""
     if dense is None and not model.n_dense_:
         return input
     if dense is None:

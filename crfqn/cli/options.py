@@ -78,8 +78,8 @@ def option(help: str, *names: str, default: Any = None, **limits: Any) -> Any:
 
 
 def parse_value(rule: Parameter, text: str) -> Any:
-    """Return the value that a text of the command line stands for: a number, numbers, true or false, or itself;
-    typer.BadParameter where the parameter may have none of these."""
+    """Return the value of a text of the command line: a number, numbers, true or false, or the text; typer.BadParameter
+    where the parameter does not take it."""
     if rule.reader is not None:
         try:
             return rule.reader(text)
@@ -95,8 +95,8 @@ def parse_value(rule: Parameter, text: str) -> Any:
 
 
 def table_option(name: str, row: Option) -> tuple[str, Any, Any]:
-    """Return a row of a table as a field of a group; its default is None. A row without a help of its own is a
-    parameter of the estimators, whose row in `PARAMETERS` has its values and its description."""
+    """Return a row of a table as a field of a group, whose default is None. A row without help is a parameter of the
+    estimators: `PARAMETERS` has its values and its description."""
     dashed = f"--{name.replace('_', '-')}"
     names: tuple[str, ...]
     limits: dict[str, Any] = {"rich_help_panel": row.panel}
@@ -132,8 +132,8 @@ def parameter_option(name: str) -> Any:
 
 
 def overrides(name: str, left_out: Collection[str] = (), **more: str) -> type:
-    """Return the group of all options of parameters but those `left_out`. `more` extends the help of some parameters,
-    which like l2 must then be numbers."""
+    """Return the group of the options of all parameters except those `left_out`. `more` extends the help of some,
+    which, like l2, must be numbers."""
     rows = {
         key: Option(
             "", key, panel or None, "", more.get(key, MORE.get(key, "")), is_number=key in ("l2", *more)
@@ -223,12 +223,12 @@ ThreadsOption = Annotated[Any, parameter_option("n_threads")]
 
 
 class Command(TyperCommand):
-    """A command that refuses an option given twice, unless its values form a set, and suggests a known option in the
-    place of an unknown one."""
+    """A command that refuses a repeated option, unless its values form a set, and suggests a known one for an
+    unknown."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the command line; usage error for a repeated or an unknown option. The suggestion for an unknown one
-        comes from the names of other libraries and of Python, else from similar names."""
+        """Parse the command line; usage error for a repeated or an unknown option. Suggestions come from the names of
+        other libraries and of Python, or from similar names."""
         try:
             _, _, occurrences = self.make_parser(ctx).parse_args([*args])
         except Exception as error:  # whose class has no public name in typer

@@ -27,8 +27,7 @@ def printable_lines(text: str) -> str:
 
 
 def to_json(content: Any) -> str:
-    """Return JSON that a terminal can show: control characters as JSON writes them, other letters as they are, null for
-    numbers that JSON does not have."""
+    """Return JSON that a terminal can show: control characters are escaped, NaN and infinity are null."""
     from crfqn.data.model_file import null_for_nan
 
     text = json.dumps(null_for_nan(content), indent=2, ensure_ascii=False, allow_nan=False)
@@ -76,8 +75,8 @@ def write_text(output: Path | None, parts: str | Iterable[str | bytes], encoding
 
 
 def prepare_stdout() -> None:
-    """Write UTF-8 into files and pipes, as the readers expect it, whatever the system's locale is, and bytes that are
-    none as they were read; a terminal shows these by their numbers."""
+    """Write UTF-8 into files and pipes whatever the system's locale is; bytes that are no UTF-8 are written as they
+    were read, and shown by their numbers on a terminal."""
     if sys.stdout is not None and hasattr(sys.stdout, "reconfigure"):
         if sys.stdout.isatty():
             sys.stdout.reconfigure(errors="backslashreplace")

@@ -37,8 +37,8 @@ MOST_LABELS = 10  # with their probabilities, unless the user says how many
 def predict(
     path: Path, sources: list[str], output: Path | None, output_dir: Path | None, options: PredictOptions
 ) -> None:
-    """Write a label a line for the items of `sources`, as they come: to `output` or stdout, one source after the other,
-    or each to the file of its name in `output_dir`."""
+    """Write one label per line for the items of `sources`: to `output` or stdout one source after the other, or each to
+    the file of its name in `output_dir`."""
     if len(sources) > 1 or output_dir is not None:
         _check_sources(sources, output, output_dir, options)
     targets = [] if output_dir is None else _targets(path, sources, output_dir)
@@ -126,8 +126,8 @@ def _targets(path: Path, sources: list[str], output_dir: Path) -> list[Path]:
 
 
 def _joined(labeller: Labeller, inputs: list[Input], options: PredictOptions) -> Iterator[str | bytes]:
-    """Yield what is written for one input after the other. A rewritten file may begin with a byte order mark and lack
-    the end of its last line: between two inputs the mark goes and the line ends."""
+    """Yield the text of one input after the other. Between two rewritten files a byte order mark is removed and a
+    missing line end added."""
     last: str | bytes = ""
     for i, input in enumerate(inputs):
         for j, text in enumerate(_predictions(labeller, input, options)):
@@ -280,8 +280,8 @@ def _json_texts(labeller: Labeller, input: Input, options: PredictOptions) -> It
 
 
 def _with_input(part: Part | None, data: Any, answers: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield answers within the items of the input, whose labels they replace in a part of JSON lines. In other formats
-    (`part` is None) known labels stay, and the model's are `predicted`."""
+    """Yield the items of the input with their answers. In a part of JSON lines the labels are replaced; in other
+    formats (`part` is None) known labels stay, and the model's are `predicted`."""
     place = "label" if isinstance(data, Documents) else "labels"
     labels = [answer.pop("labels" if "labels" in answer else "label") for answer in answers]
     if part is not None:
@@ -312,7 +312,7 @@ def _answers(model: Any, data: Any, X: Any, options: PredictOptions) -> list[dic
 
 
 def _fill(answers: list[dict[str, Any]], model: Any, X: Any, options: PredictOptions) -> None:
-    """Add what is asked for; the first look at the items says which features are unknown."""
+    """Add the requested parts; only the first one warns of unknown features."""
     parts = answer_parts(
         model,
         probabilities=options.with_score,
@@ -362,7 +362,7 @@ def _rounded(content: Any) -> Any:
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
-    """Say nothing of unknown features: those of items that have a label by now have been counted."""
+    """Suppress warnings of unknown features, which have been counted when the items were labelled."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnknownFeaturesWarning)
         yield

@@ -62,9 +62,8 @@ def train(
     as_json: bool,
     is_quiet: bool,
 ) -> int:
-    """Train from a recipe, `settings` other than None in the place of its parameters; return the exit code. `dev` has
-    the files that the training is stopped by, and the model that it starts from, `dense` the file of a dense block,
-    `cluster` who holds the data."""
+    """Train from a recipe, with `settings` that are not None instead of its parameters; return the exit code. `dev` has
+    the files of validation items and the model to start from."""
     is_clustered = cluster != ClusterOptions()
     if dense is not None and (not data["data"] or data["test"] or dev["dev"] or is_clustered):
         raise InputError(
@@ -88,7 +87,7 @@ def train(
 
 @contextmanager
 def cluster_of(options: ClusterOptions) -> Iterator[Any]:
-    """Open a client of the Dask cluster that is to be used, one that runs or worker processes of its own; None without.
+    """Open a client of a running Dask cluster, or of new worker processes; None where no cluster is asked for.
     InputError where dask is missing or there is no scheduler."""
     if options.scheduler is None and options.workers is None:
         yield None
@@ -155,9 +154,8 @@ def _warn_of_one_item(recipe: Recipe, names: list[str], labels: list[Any]) -> No
 
 
 def model_to_start_from(path: Path, prepared: Prepared) -> Any:
-    """Return the model of a file, crfqn's or another tool's. Where features are learnt from the data, as of texts, its
-    weights are moved to the columns of the new features of the same names. InputError where the model does not know
-    its features' names."""
+    """Return the model of a file, of crfqn or another tool. Where features are learnt from the data, its weights move
+    to the columns of the new features of the same names; InputError for a model without names of features."""
     from crfqn import interchange
 
     model = interchange.read(path)
@@ -304,8 +302,7 @@ def _fit(model: Any, prepared: Prepared, interrupts: Interrupts, fit_options: Ma
 
 
 def save_model(model: Any, output: Path, dtype: str = "float64") -> None:
-    """Save the model; where that fails, save it to a new temporary folder, and say where, or why that failed too, in a
-    ModelFileError."""
+    """Save the model. Where that fails, save it to a new temporary folder, and name it in a ModelFileError."""
     try:
         model.save(output, dtype=dtype)
         return
@@ -325,7 +322,7 @@ def save_model(model: Any, output: Path, dtype: str = "float64") -> None:
 
 
 def keep_facts(model: Any, recipe: Recipe, prepared: Prepared) -> None:
-    """Keep with a model what its file has for `evaluate`, `predict` and `inspect`."""
+    """Store with a model the facts of its training that `evaluate`, `predict` and `inspect` need."""
     facts: dict[str, Any] = {
         "recipe": recipe.as_dict(),
         "data_fingerprint": prepared.fingerprint,

@@ -44,7 +44,7 @@ def path(
     *,
     is_quiet: bool,
 ) -> int:
-    """Train a recipe under many strengths, `settings` other than None replacing its own; return the exit code."""
+    """Train a recipe with many strengths, and `settings` that are not None instead of its own; return the exit code."""
     recipe = chosen_recipe(name_or_path, data)
     if options.plot is not None:
         from crfqn.plot.canvas import check_picture
@@ -118,8 +118,7 @@ def _train_path(
     deadline: Deadline,
     is_quiet: bool,
 ) -> "RegularizationPath":
-    """Return the models that have been trained until a signal came or the time was over, scored on items that are held
-    out or by cross-validation."""
+    """Return the models trained until a signal or the deadline, scored on held-out items or by cross-validation."""
     from crfqn.regularization_path import Around, Grid, crf_path
 
     n_values = {} if options.n_values is None else {"n_values": options.n_values}

@@ -115,8 +115,8 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseLinearModel":
 
 
 def factors_in_columns(model: Any, prepared: Prepared) -> None:
-    """Turn factors by the names of features that are learnt from the data into those of the columns, whose names the
-    estimator does not know."""
+    """Turn the factors of features that are learnt from the data, which the estimator knows by column, from names into
+    factors by column."""
     features, factors = prepared.features, getattr(model, "penalty_factors", None)
     if not isinstance(factors, Mapping) or features is None or features.names is None:
         return
@@ -128,7 +128,7 @@ def factors_in_columns(model: Any, prepared: Prepared) -> None:
 
 
 def _changed(part: Any, changes: Mapping[str, Any], source: str, where: str) -> Any:
-    """Return a solver, or a part of one, with the fields of a table in the place of its own."""
+    """Return a solver, or a part of one, with the values of a table instead of its own."""
     check_keys(source, where, changes, tuple(rule.name for rule in fields(part)))
     values = {}
     for name, value in changes.items():

@@ -66,9 +66,8 @@ def load_recipe(name_or_path: str | Path) -> Recipe:
 
 
 def recipe_of_options(data: str | Sequence[str], **options: Any) -> Recipe:
-    """Return the recipe that options (`DATA_OPTIONS`) make of the files `data`, `-` for standard input. By default the
-    name or content of the first file determines the format, and the format the structure (chain for sequences, flat for
-    documents) and the features."""
+    """Return the recipe of options (`DATA_OPTIONS`) and the files `data`, `-` for standard input. By default the name
+    or content of the first file determines the format, which determines structure and features."""
 
     def whole_path(path: str | Path) -> str:  # so that a model knows it from any folder
         return STANDARD_INPUT if path == STANDARD_INPUT else str(Path(path).resolve())
@@ -212,9 +211,8 @@ def _infer_features(
 def _choose_texts(
     data: str, names: list[str], keys: dict[str, Any], text: str, delimiter: str | None, lines: Sequence[str]
 ) -> None:
-    """Set the keys text and label of [data] for a table of texts. The texts are in the column that the user names, that
-    is called text, or that alone has texts; the labels in a column of a usual name, else in the last other one.
-    InputError, with the columns and the missing options, where several columns are possible."""
+    """Set the keys text and label of [data] for a table of texts: the column that the user names, one with a usual
+    name, or the only possible one. InputError, with the missing options, where several columns are possible."""
     usual = {name.lower(): name for name in reversed(names)}
     text = _column("columns", text, names) if text else usual.get(*TEXTS, "")
     label = _column("label", keys["label"], names) if "label" in keys else ""

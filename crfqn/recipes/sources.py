@@ -194,8 +194,8 @@ def format_of_new(
     columns: Sequence[str] | None,
     labels: Collection[str],
 ) -> str:
-    """Return the format of a new file for the recipe's model, which reads `columns` and has `labels`, by the file's
-    name or first lines. A name like the training file's stands for the training file's format."""
+    """Return the format of a new file for a model that reads `columns` and has `labels`, by its name or first lines. A
+    name like that of the training file means the format of the training file."""
     named, of_training = format_of_name(path), format_of(recipe)
     if named is not None:
         return of_training if named == format_of_name(*recipe.data.names("train")[:1]) else named
@@ -321,9 +321,9 @@ def column_options(format: str, names: list[str] | None) -> dict[str, Any]:
 
 
 def files_named(names: Sequence[str], folder: Path) -> list[str | Path]:
-    """Return the files of a set in their order, from a folder: each by its name, as one of all files of a folder, or of
-    those that a pattern (`*`, `?`, `[...]`) matches, by the alphabet. A file that is named again counts once, which a
-    RepeatedFileWarning says. DataError where one is none, or no file."""
+    """Return the files that names, folders and patterns (`*`, `?`, `[...]`) below `folder` stand for; those of a folder
+    or pattern in the order of the alphabet. A repeated file counts once, with a RepeatedFileWarning. DataError for a
+    pattern or folder without files."""
     files: dict[str | Path, str | Path] = {}  # by whole path
     repeated: list[str] = []
     for name in names:
@@ -358,9 +358,8 @@ def read_set(
     is_train: bool = False,
     check: Callable[[Any], None] | None = None,
 ) -> Any:
-    """Return the items of several files as one set; `is_train`: the recipe was made for the first file. Each is checked
-    by `check`. Other parameters and errors are those of `read_items`; InputError, naming the file, for items with other
-    columns or features than those before."""
+    """Return the items of several files as one set, each checked by `check`; `is_train`: the recipe was made for the
+    first file. Other parameters and errors as of `read_items`; InputError for a file with other columns or features."""
     joined: Any = None
     for path in files:
         settings = recipe.data

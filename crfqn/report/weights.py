@@ -49,7 +49,7 @@ def strongest(weights: Model, n_features: int) -> tuple[list[Weighted], int]:
 
 
 def densities(weights: Model) -> list[dict[str, Any]]:
-    """Return the number of weights of each label or node and the sum of their sizes, the most first, at most
+    """Return number and absolute sum of the weights of each label or node, the largest number first, at most
     MOST_ROWS."""
     totals = np.asarray(abs(weights.coef_).sum(axis=1)).ravel()
     counts, names = weights.n_node_weights, weights.node_names

@@ -40,8 +40,7 @@ NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Listener(socket.socket):
-    """A socket that keeps the length of its queue, which asyncio would otherwise cut to the number of connections that
-    it accepts at a time."""
+    """A socket with a queue of fixed length, which asyncio would cut to the connections that it accepts at a time."""
 
     def listen(self, backlog: int = BACKLOG) -> None:
         """Listen with a queue of BACKLOG connections."""
