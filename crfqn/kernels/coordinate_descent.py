@@ -99,26 +99,11 @@ def own_curvature(diagonal, q, q_hat):
 
 
 @inner
-def add_base_row(target, model, j, scale):
-    """target += scale * row j of the matrix B0; nothing where B0 is a diagonal."""
-    if model.dense.shape[0] > 0:
-        add_scaled(target, model.dense[j], scale)
-    elif model.indptr.size > 0:
-        add_entries(target, model.indices, model.data, model.indptr[j], model.indptr[j + 1], scale)
-
-
-@inner
 def row_operations(model, j):
     """Return what adding row j of B0 takes."""
     if model.indptr.size > 0:
         return SPARSE_ENTRY * (model.indptr[j + 1] - model.indptr[j])
     return DENSE_ENTRY * model.dense.shape[0]
-
-
-@inner
-def is_worth_less(gain, operations, won, spent):
-    """Whether a sweep that won `gain` has won less for an operation than the step so far."""
-    return gain * spent < won * operations
 
 
 @kernel
@@ -151,10 +136,14 @@ def descend(problem, l1, l2, d, base_d):
             if z != 0.0:
                 d[j] = d[j] + z if target != 0.0 else -w[j]  # not a rounding beside zero
                 add_scaled(d_hat, q_hat[j], z)
-                add_base_row(base_d, model, j, np.float32(z))
+                if model.dense.shape[0] > 0:
+                    add_scaled(base_d, model.dense[j], np.float32(z))
+                elif is_matrix:
+                    begin, end = model.indptr[j], model.indptr[j + 1]
+                    add_entries(base_d, model.indices, model.data, begin, end, np.float32(z))
                 operations += row_operations(model, j)
                 gain += 0.5 * a * z * z
         won, spent = won + gain, spent + operations
-        if gain == 0.0 or is_worth_less(gain, operations, won, spent):
+        if gain == 0.0 or gain * spent < won * operations:  # less for an operation than the step so far
             return sweep + 1
     return limits.most

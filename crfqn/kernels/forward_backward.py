@@ -90,20 +90,14 @@ def load_scores(scores, start, length, centred, psi, shift, spread):
     for t in range(length):
         for k in range(n_states, width):
             psi[t, k] = 0.0
-        if spread[t] == np.inf:
-            spread[t] = forbid(centred[t], psi[t], n_states)
-
-
-@subkernel
-def forbid(centred, psi, n_states):
-    """Write zeros where a centred score is -inf; returns the range of the others, whose largest is 0."""
-    lowest = 0.0
-    for k in range(n_states):
-        if centred[k] == -np.inf:
-            centred[k], psi[k] = 0.0, 0.0
-        else:
-            lowest = centred[k] if centred[k] < lowest else lowest
-    return -lowest
+        if spread[t] == np.inf:  # the range of the scores above -inf; of the others zeros are written
+            lowest = 0.0
+            for k in range(n_states):
+                if centred[t, k] == -np.inf:
+                    centred[t, k], psi[t, k] = 0.0, 0.0
+                else:
+                    lowest = centred[t, k] if centred[t, k] < lowest else lowest
+            spread[t] = -lowest
 
 
 @subkernel

@@ -25,7 +25,6 @@ from crfqn.kernels.coordinate_descent import (
     add_entries,
     add_scaled,
     inner_product,
-    is_worth_less,
     own_curvature,
     row_operations,
 )
@@ -183,29 +182,6 @@ def base_curvature(model, inside, corner, stride, members, z, zeros):
 
 
 @inner
-def add_sparse_rows(base_d, model, members, z):
-    """base_d += the rows of a sparse B0 times the moves z of the coordinates `members`."""
-    for i in range(members.size):
-        j = members[i]
-        if z[i] != 0.0:
-            add_entries(
-                base_d, model.indices, model.data, model.indptr[j], model.indptr[j + 1], np.float32(z[i])
-            )
-
-
-@inner
-def first_bounds(problem, bounds):
-    """bounds[b] = the largest entry of the diagonal of B_bb + damping."""
-    model, penalty = problem.model, problem.penalty
-    bounds[:] = 0.0
-    for b in range(bounds.size):
-        for i in range(penalty.starts[b], penalty.starts[b + 1]):
-            j = penalty.order[i]
-            curvature = own_curvature(model.diagonal[j], model.q[j], model.q_hat[j]) + problem.damping[j]
-            bounds[b] = max(bounds[b], curvature)
-
-
-@inner
 def propose_block(b, members, bound, problem, work):
     """Fill z, the new weights and the secant products with the step of curvature `bound`, from the old weights and the
     slope in work.block. Returns ||z||^2, and what damping adds to z' B z."""
@@ -260,12 +236,8 @@ def step_block(b, members, base_d, inside, corner, stride, problem, direction, w
 @subkernel(counts=False)
 def descend_cluster(c, problem, clusters, direction, work):
     """Take a step along each block of cluster c; work.moves has them. Returns the largest move, ||L_b z||."""
-    model, inside, starts, order = (
-        problem.model,
-        clusters.inside,
-        problem.penalty.starts,
-        problem.penalty.order,
-    )
+    model, inside = problem.model, clusters.inside
+    starts, order = problem.penalty.starts, problem.penalty.order
     first_block, last_block, corner = clusters.blocks[c], clusters.blocks[c + 1], clusters.corners[c]
     begin, stride, largest_move = starts[first_block], starts[last_block] - starts[first_block], 0.0
     for i in range(stride):
@@ -305,14 +277,18 @@ def sweep_clusters(threads, slot, size, n_barriers, first, last, problem, cluste
             add_dense_rows(direction.base_d, model.dense, members, work.moves, first, last)
             barrier(threads, slot, size, n_barriers)
         elif move > 0.0 and model.indptr.size > 0:
-            add_sparse_rows(direction.base_d, model, members, work.moves)
+            for i in range(members.size):
+                if work.moves[i] != 0.0:
+                    begin, end = model.indptr[members[i]], model.indptr[members[i] + 1]
+                    z = np.float32(work.moves[i])
+                    add_entries(direction.base_d, model.indices, model.data, begin, end, z)
     return largest_move, n_barriers
 
 
 @subkernel
 def new_workspace(problem, clusters):
-    """Return a `Workspace` with the first bounds."""
-    penalty, n, m = problem.penalty, problem.g.size, problem.model.q.shape[1]
+    """Return a `Workspace`; a block's first bound is the largest entry of the diagonal of B_bb + damping."""
+    penalty, model, n, m = problem.penalty, problem.model, problem.g.size, problem.model.q.shape[1]
     widest = 1
     for c in range(clusters.blocks.size - 1):
         widest = max(widest, penalty.starts[clusters.blocks[c + 1]] - penalty.starts[clusters.blocks[c]])
@@ -320,7 +296,12 @@ def new_workspace(problem, clusters):
         np.empty(penalty.starts.size - 1), np.empty(widest), np.empty(widest), np.empty((5, widest)),
         np.empty((2, m)), np.zeros(n), np.empty(2),
     )  # fmt: skip
-    first_bounds(problem, work.bounds)
+    for b in range(work.bounds.size):
+        work.bounds[b] = 0.0
+        for i in range(penalty.starts[b], penalty.starts[b + 1]):
+            j = penalty.order[i]
+            curvature = own_curvature(model.diagonal[j], model.q[j], model.q_hat[j]) + problem.damping[j]
+            work.bounds[b] = max(work.bounds[b], curvature)
     return work
 
 
@@ -350,11 +331,8 @@ def descend_groups(threads, n_members, rank, subproblem, penalty, d, base_d):
     blocks = blocks[: cut_clusters(penalty.starts, is_dense, blocks) + 1]
     inside, corners = gather_clusters(model.dense, penalty.order, penalty.starts, blocks)
     clusters = Clusters(blocks, inside, corners)
-    work, direction, first_move = (
-        new_workspace(problem, clusters),
-        Direction(d, np.zeros(model.q.shape[1]), base_d),
-        0.0,
-    )
+    work, first_move = new_workspace(problem, clusters), 0.0
+    direction = Direction(d, np.zeros(model.q.shape[1]), base_d)
     for j in range(n):
         if d[j] != 0:
             add_scaled(direction.d_hat, model.q_hat[j], d[j])
@@ -370,6 +348,6 @@ def descend_groups(threads, n_members, rank, subproblem, penalty, d, base_d):
             base_d[first:last] = 0.0
             return sweep + 1
         won, spent = won + work.sweep[0], spent + work.sweep[1]
-        if move == 0.0 or is_worth_less(work.sweep[0], work.sweep[1], won, spent):
+        if move == 0.0 or work.sweep[0] * spent < won * work.sweep[1]:
             return sweep + 1
     return limits.most

@@ -160,29 +160,16 @@ def pair_marginals(first, last, offsets, firsts, scores, edges, table_of, pairs)
 
 
 @subkernel
-def begin_span(at, kind, before, scores, edges, type_of, continues, norm, span, work):
-    """Write log g of the first position of a span of type `kind`; before : the forward message of the one before."""
+def extend_span(at, kind, goes_on, messages, scores, edges, type_of, continues, norm, span, work):
+    """Write log g of position `at` into span, float64 (K,), given the messages of the position before: the forward
+    message where a span of type `kind` begins, log g where it goes on."""
     n_states = edges.shape[0]
     for k in range(n_states):
         span[k] = -np.inf
         if type_of[k] == kind:
             for j in range(n_states):
-                work[j] = -np.inf if continues[j, k] else before[j] + edges[j, k]
+                work[j] = messages[j] + edges[j, k] if continues[j, k] == goes_on else -np.inf
             span[k] = log_sum_exp(work, n_states) + scores[k, at] - norm
-
-
-@subkernel
-def extend_span(at, kind, scores, edges, type_of, continues, norm, span, there, work):
-    """Write log g of the next position, `at`, into span; there : float64 (K,), scratch."""
-    n_states = edges.shape[0]
-    for k in range(n_states):
-        there[k] = -np.inf
-        if type_of[k] == kind:
-            for j in range(n_states):
-                work[j] = span[j] + edges[j, k] if continues[j, k] else -np.inf
-            there[k] = log_sum_exp(work, n_states) + scores[k, at] - norm
-    for k in range(n_states):
-        span[k] = there[k]
 
 
 @subkernel
@@ -210,7 +197,7 @@ def span_log_probabilities(
     continues : bool (K, K), whether a label belongs to the span of the one before it
     """
     n_states = scores.shape[0]
-    span, there = np.empty(n_states), np.empty(n_states)
+    span, before = np.empty(n_states), np.empty(n_states)
     work, others = np.empty(n_states), np.empty(n_states)
     for i in range(first, last):
         begin, length = offsets[i], offsets[i + 1] - offsets[i]
@@ -226,12 +213,26 @@ def span_log_probabilities(
                     span[k] = alpha[0, k] if type_of[k] == kind else -np.inf
             else:
                 table = table_at(edges, table_of, starts[n])
-                begin_span(
-                    starts[n], kind, alpha[s - 1], scores, table, type_of, continues, norms[s], span, work
+                extend_span(
+                    starts[n],
+                    kind,
+                    False,
+                    alpha[s - 1],
+                    scores,
+                    table,
+                    type_of,
+                    continues,
+                    norms[s],
+                    span,
+                    work,
                 )
             for t in range(s + 1, e):
+                for k in range(n_states):
+                    before[k] = span[k]
                 table = table_at(edges, table_of, begin + t)
-                extend_span(begin + t, kind, scores, table, type_of, continues, norms[t], span, there, work)
+                extend_span(
+                    begin + t, kind, True, before, scores, table, type_of, continues, norms[t], span, work
+                )
             if e == length:
                 out[n] = log_sum_exp(span, n_states)
             else:

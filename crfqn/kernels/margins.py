@@ -51,22 +51,6 @@ def entry_value(values, e):
 
 
 @inner
-def add_hinge_slopes(state, begin, end, g, h, own):
-    """Add half of equations 5 and 6: c x max(A_r, 0) to g_r, c x^2 [A_r > 0] to h_r, the label's terms to own."""
-    _, indices, values, labels, weights, margins = state[:6]
-    numbers, stride = (values, 1) if values.size > 0 else (ONE, 0)
-    hinge_slopes(g, h, own, margins, indices, begin, end, numbers, stride, labels, weights)
-
-
-@inner
-def move_hinge(state, begin, end, step, d):
-    """A_r += step (d_r - d_y) x; returns the change of the loss."""
-    _, indices, values, labels, weights, margins = state[:6]
-    numbers, stride = (values, 1) if values.size > 0 else (ONE, 0)
-    return hinge_move(d, margins, indices, begin, end, numbers, stride, labels, weights, step)
-
-
-@inner
 def task_slopes(state, begin, end, g, h, own):
     """Add half the slopes and curvatures of the multitask squared hinge (equation 13) to g, h and own."""
     for e in range(begin, end):
@@ -240,8 +224,11 @@ def slopes(state, begin, end, g, h, own):
     g[:] = 0.0
     h[:] = 0.0
     own[:] = 0.0
-    if state.loss == MULTICLASS:
-        add_hinge_slopes(state, begin, end, g, h, own)
+    if state.loss == MULTICLASS:  # half of equations 5 and 6, the label's terms to own
+        values, stride = (state.values, 1) if state.values.size > 0 else (ONE, 0)
+        hinge_slopes(
+            g, h, own, state.margins, state.indices, begin, end, values, stride, state.labels, state.weights
+        )
     elif state.loss == MULTITASK:
         task_slopes(state, begin, end, g, h, own)
     elif state.loss == LOGISTIC:
@@ -258,7 +245,10 @@ def slopes(state, begin, end, g, h, own):
 def move(state, begin, end, step, d):
     """Move the margins with a change of the row by step * d (section 4.3); returns the change of the loss."""
     if state.loss == MULTICLASS:
-        return move_hinge(state, begin, end, step, d)
+        values, stride = (state.values, 1) if state.values.size > 0 else (ONE, 0)
+        return hinge_move(
+            d, state.margins, state.indices, begin, end, values, stride, state.labels, state.weights, step
+        )
     if state.loss == MULTITASK:
         return task_move(state, begin, end, step, d)
     if state.loss == LOGISTIC:

@@ -19,7 +19,7 @@ import operator
 import os
 import pickle
 import warnings
-from functools import cache
+from functools import cache, update_wrapper
 from pathlib import Path
 
 from llvmlite import ir
@@ -239,14 +239,11 @@ AHEAD = 8  # entries from a prefetch to its use: the time goes into waiting for 
 INDEX = types.intp
 
 
-class LanesType(types.Type):
+class LanesType(types.Opaque):
     """The type of LANES float64 numbers in one register."""
 
-    def __init__(self):
-        super().__init__(name="Lanes")
 
-
-Lanes = LanesType()
+Lanes = LanesType("Lanes")
 
 
 @register_model(LanesType)
@@ -257,25 +254,16 @@ class LanesModel(models.PrimitiveModel):
         super().__init__(manager, kind, VECTOR)
 
 
-def define_operator(symbol, name):
-    """Let an operator act on registers, lane by lane."""
+OPERATORS = {operator.add: "fadd", operator.sub: "fsub", operator.mul: "fmul", operator.truediv: "fdiv"}
+for _symbol in OPERATORS:
 
-    @type_callable(symbol)
-    def type_of(context):
+    @type_callable(_symbol)
+    def _type_of(context):
         return lambda a, b: Lanes if isinstance(a, LanesType) and isinstance(b, LanesType) else None
 
-    @lower_builtin(symbol, LanesType, LanesType)
-    def generate(context, builder, signature, args):
-        return getattr(builder, name)(*args, flags=CONTRACT)
-
-
-for _symbol, _name in (
-    (operator.add, "fadd"),
-    (operator.sub, "fsub"),
-    (operator.mul, "fmul"),
-    (operator.truediv, "fdiv"),
-):
-    define_operator(_symbol, _name)
+    @lower_builtin(_symbol, LanesType, LanesType)
+    def _generate(context, builder, signature, args, emit=OPERATORS[_symbol]):
+        return getattr(builder, emit)(*args, flags=CONTRACT)
 
 
 def instruction(result=types.void, **kinds):
@@ -299,11 +287,7 @@ def instruction(result=types.void, **kinds):
         def definition(typing, *args):
             return result(*map(kinds.get, names, args)), generate
 
-        definition.__name__, definition.__doc__, definition.__signature__ = (
-            emit.__name__,
-            emit.__doc__,
-            signature,
-        )
+        update_wrapper(definition, emit).__signature__ = signature
         return intrinsic(definition)
 
     return decorate
