@@ -76,37 +76,31 @@ def cut_parts(origin: str | Path | Source, cut: Cut) -> Iterator[Part]:
 
 
 def _results(part: Part, cut: Cut, read: Callable[[Part], Result]) -> Iterator[tuple[Part, Result | None]]:
+    """Yield a part with what `read` makes of it; one with an error in halves, down to the item that has the error."""
     result: Result | None = None
     try:
         result = read(part)
     except EmptyDataError:
         pass
     except (DataError, InputError) as error:
-        halves = _halves(part, cut)
-        if not halves and isinstance(error, InputError):  # which knows items, but no files
+        head = _with_ends(part.head)
+        lines = head + _with_ends(part.text)
+        tried = len(lines) // 2
+        while tried < len(lines):
+            n_head, n = cut(lines[:tried])
+            if n > n_head:
+                first = replace(part, text="".join(lines[len(head) : n]))
+                start = part.first + n - len(head)
+                second = Part(part.name, "".join(lines[n:]), start, "".join(lines[:n_head]))
+                yield from _results(first, cut, read)
+                yield from _results(second, cut, read)
+                return
+            tried = (tried + len(lines) + 1) // 2
+        if isinstance(error, InputError):  # which knows items, but no files
             reason = str(error).removeprefix("item 0: ").removeprefix("item 0, ")
             raise InputError(f"{part.name}, line {part.first}: {reason}") from error
-        if not halves:
-            raise
-        for half in halves:
-            yield from _results(half, cut, read)
-        return
+        raise
     yield part, result
-
-
-def _halves(part: Part, cut: Cut) -> list[Part]:
-    """Return the part as two, each of whole items; [] where it has one item only."""
-    head, text = _with_ends(part.head), _with_ends(part.text)
-    lines = head + text
-    tried = len(lines) // 2
-    while tried < len(lines):
-        n_head, n = cut(lines[:tried])
-        if n > n_head:
-            first = replace(part, text="".join(lines[len(head) : n]))
-            second = Part(part.name, "".join(lines[n:]), part.first + n - len(head), "".join(lines[:n_head]))
-            return [first, second]
-        tried = (tried + len(lines) + 1) // 2
-    return []
 
 
 class _Pending:
