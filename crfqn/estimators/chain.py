@@ -150,8 +150,8 @@ class ChainCRF(ChainModel):
         X, y, sample_weight
             As of `fit`; "averaged-perceptron" and "passive-aggressive" need labels that are all known.
         classes : array-like of labels
-            All labels that will ever come: needed by the first call of these two solvers for a model that has not been
-            fitted. Others need none: a label is learned when it comes.
+            All labels of all batches. Required by these two solvers in the first call for a model that has not been
+            fitted; other solvers learn a label when it first occurs.
 
         Returns
         -------
@@ -160,7 +160,7 @@ class ChainCRF(ChainModel):
         Raises
         ------
         AttributeError
-            With another than these two solvers the model was trained by `fit`, or loaded: its items are not kept.
+            With other solvers, for a model that was trained by `fit` or loaded: its items are not kept.
         InputError (a ValueError)
             As of `fit`. Of these two solvers also for labels that are not among `classes`, and for rules or
             restrictions to what the data have (`constraints="seen"`, `all_possible_states=False`), which need all data

@@ -118,8 +118,8 @@ class ItemClassifier(ItemEstimator):
         X, y, sample_weight
             As of `fit`; solvers that make one pass take a `class_weight` that is None or a dict.
         classes : array-like of labels
-            All labels that will ever come: needed by the first call of "averaged-perceptron", "passive-aggressive" and
-            the hinge loss for a model that has not been fitted. Others need none: a label is learned when it comes.
+            All labels of all batches. Required by "averaged-perceptron", "passive-aggressive" and the hinge loss in the
+            first call for a model that has not been fitted; others learn a label when it first occurs.
 
         Returns
         -------

@@ -35,7 +35,7 @@ class Transitions:
         The only transitions that are allowed.
     forbidden : as `allowed`, optional
     start, end : collection of labels, or "any", optional
-        The only labels that an item may begin, or end, with. "any" lifts what the scheme says of it: for items that are
+        The only labels with which an item may begin, or end. "any" lifts the scheme's rule for it, for items that are
         windows of longer texts.
     scheme : str, optional
         Scheme of labels for spans: "IOB1", "IOB2" ("BIO"), "IOE1", "IOE2", "BIOES" ("IOBES"), "BILOU", "BMES".

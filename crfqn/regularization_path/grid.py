@@ -50,16 +50,16 @@ class Grid:
         The values themselves, in any order; the parameters above do not count then. With `group_l1`, l1 is that of the
         estimator. At most one of both.
     inner_tol : float >= 0, optional
-        The relative distance from the optimum, as `tol` of the estimator, to which the values on the way are solved;
-        10 `tol` by default. The last one is proved to `tol` ("auto": 1e-3), and so is the best.
+        Tolerance, like `tol` of the estimator, for all values but the last; by default 10 `tol`. The last and the best
+        are proved to be within `tol` of the optimum ("auto": 1e-3).
     patience : int >= 1, optional
-        Stop when so many values in succession have not improved the score, once it has been better than that of the
-        first value; with `cv` by the mean over the folds, which are then solved side by side, all in memory.
+        Stop after so many values in succession without a better score, once a score has been better than that of the
+        first value. With `cv` the score is the mean over the folds.
 
     Raises
     ------
     InputError
-        Says what was expected and what came.
+        Invalid parameters.
     """
 
     n_values: int = 20
@@ -122,12 +122,11 @@ class Grid:
 
 @dataclass(frozen=True)
 class Around:
-    """Strengths around those that `fit` would train with, which are the first, for `crf_path`: what is compared is the
-    default itself.
+    """Strengths around those that `fit` would use, for `crf_path`; the default itself comes first.
 
-    l1 (group_l1 of penalties over rows) and l2, as far as they are not 0, are multiplied by powers of `factor`: the
-    nearest pairs first, so that 9 of them are a square. All are solved as `fit` would have it, by `tol` and `stop`, and
-    scored; then the best is proved to `tol` ("auto": 1e-3).
+    l1 (group_l1 for penalties over rows) and l2, unless they are 0, are multiplied by powers of `factor`, the nearest
+    pairs first: 9 pairs are a square. Each is solved by `tol` and `stop` as in `fit`, and scored; then the best is
+    proved to be within `tol` of the optimum ("auto": 1e-3).
 
     Parameters
     ----------
@@ -139,7 +138,7 @@ class Around:
     Raises
     ------
     InputError
-        Says what was expected and what came.
+        Invalid parameters.
     """
 
     n_values: int = 9

@@ -96,8 +96,10 @@ def prepare_path(
         problem = prepared.problem
         objective, penalty = problem.objective, problem.penalty
         point = solve_unpenalised(objective.at(*problem.start), penalty.unpenalised)
-        given = problem.intercepts, penalty.ridge.coords
-        automatic = float(chosen_strengths({path_parameter: AUTO}, objective, *given)[path_parameter])
+        strengths = chosen_strengths(
+            {path_parameter: AUTO}, objective, problem.intercepts, penalty.ridge.coords
+        )
+        automatic = float(strengths[path_parameter])
         l1_max = largest_strength(path_parameter, objective, penalty, point)
         if l1_max == 0.0:
             raise InputError(
@@ -223,45 +225,46 @@ def crf_path(
     Parameters
     ----------
     estimator : ChainCRF, TaxonomyCRF, MulticlassCRF, MulticlassClassifier or MultilabelRanker
-        Has the other parameters; it is left as it is. `max_iter` and `max_seconds` belong to each value. The best
-        model is proved to `tol` whatever `stop` says ("auto": 1e-3), the others as the grid has it.
+        Its other parameters are used; the estimator itself is not changed. `max_iter` and `max_seconds` are limits for
+        each value. The best model is proved to be within `tol` of the optimum whatever `stop` is ("auto": 1e-3); for
+        the precision of the others see the grid.
     X, y, sample_weight
         As in its `fit`. X and y have one entry an item; labels by position are cut into items.
     grid : Around or Grid, optional
-        The values, how precisely each is solved, and when to stop early. With items to score by `Around()`, l1 and l2
-        around those of the estimator, "auto" as `fit` would have it; else `Grid()`, a path of l1 (or of group_l1) from
-        the largest down, without the l2 that stands beside an automatic l1.
+        The values, how precisely each is solved, and when to stop early. The default with `validation` or `cv` is
+        `Around()`: l1 and l2 around those that `fit` would use. The default without them is `Grid()`: a path of l1 (or
+        of group_l1) from the largest useful value down, without the l2 that an automatic l1 has beside it.
     validation : (X, y), optional
         Items to score each model on.
     cv : int, scikit-learn splitter or iterable of (train, test), optional
-        Score on folds of whole items instead, each trained under the same strengths: as scikit-learn's searches have
-        it, they are not scaled by the share of the items that a fold trains on. A number stands for scikit-learn's
-        folds, in the order of the items: give `KFold(5, shuffle=True, random_state=0)` for items that are sorted. The
-        models are those of all items. The folds are trained side by side, all in memory.
+        Score by cross-validation over whole items instead. All folds are trained under the same strengths, which are
+        not scaled by the fraction of the items that a fold trains on, as in scikit-learn's searches. An integer makes
+        scikit-learn's folds in the order of the items: use `KFold(5, shuffle=True, random_state=0)` for sorted items.
+        The models of the path are trained on all items. The folds are trained side by side, all in memory.
     groups : array-like, optional, for splitters that keep groups of items together
     scoring : str or callable(estimator, X, y), optional
         The estimator's `score` by default.
     callback : callable, optional
-        Called with the `Step` of every value, trained on all items; not for the folds.
+        Called with the `PathStep` of every value for the training on all items, not for the folds.
 
     Returns
     -------
     RegularizationPath
-        Ends early by `patience`, and where a training was interrupted or its callback asked to stop. With `Around` and
-        `cv` the best is the estimator as it is unless the mean over the folds is better by more than two standard
-        errors: `comparison` says it in words.
+        It ends early by `patience`, by an interrupt, or when the estimator's callback stops a training. With `Around`
+        and `cv` the best model is the default one unless another's mean over the folds is better by more than two
+        standard errors; `comparison` is a sentence on it.
 
     Raises
     ------
     InputError
-        Says what was expected and what came.
+        Invalid data or parameters.
 
     Warns
     -----
     ConvergenceWarning
         Values that did not reach their tolerance.
     UserWarning
-        The best score is that of an end of the grid, so that a better value may lie beyond: the path's `note`.
+        The best score is at an end of the grid, so that a better value may lie beyond it (the path's `note`).
 
     Examples
     --------
