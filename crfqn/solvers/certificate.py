@@ -82,11 +82,6 @@ def value_at(point: Point, penalty: Penalty) -> float:
     return point.value + penalty.value(point.coords, point.weights)
 
 
-def best_dual_value(point: Point, penalty: Penalty, screening: Screening) -> float:
-    """Return the value of the best bound."""
-    return best_bound(point, penalty, screening).dual_value
-
-
 def count_proved_zeros(
     objective: Objective, penalty: Penalty, point: Point, value: float, bound: ItemBound | None = None
 ) -> int | None:
@@ -185,7 +180,7 @@ class Proofs:
             return state
         point = solve_unpenalised(state.point, self.penalty.unpenalised)
         value = value_at(point, self.penalty)
-        self.add(best_dual_value(point, self.penalty, self.penalty.screen(point)))
+        self.add(best_bound(point, self.penalty, self.penalty.screen(point)).dual_value)
         gap = relative_gap(value, self.dual_value)
         share = np.sqrt(self.tol / gap) if gap > 0 else 1.0
         self.solves_below = state.violation * min(max(share, SOONEST), LATEST)

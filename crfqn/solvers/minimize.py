@@ -197,11 +197,11 @@ class RunState:
 
     def preview(self, state: State) -> Status | None:
         """Show a step on a sample, or an epoch without a value: it may be stopped, but proves and traces nothing."""
-        if state.is_evaluated:
+        if state.certify is None:
             self.newest = state.point.sparse_weights
         if state.sample_fraction == 1.0:
             self.proofs.add(state.dual_value)
-        self.n_iter += state.n_wrong is not None or not state.is_evaluated
+        self.n_iter += state.n_wrong is not None or state.certify is not None
         if state.n_wrong is not None:
             self._look(state)
         progress = self._progress(state, np.nan)
@@ -265,7 +265,7 @@ class RunState:
             gap=gap,
             violation=state.violation,
             n_active=state.n_active,
-            n_nonzero=(state.point.sparse_weights if state.is_evaluated else self.best.weights).n_nonzero,
+            n_nonzero=(state.point.sparse_weights if state.certify is None else self.best.weights).n_nonzero,
             passes=self.passes,
             seconds=time.perf_counter() - self.started,
             is_screening=state.is_screening,

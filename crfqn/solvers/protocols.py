@@ -80,13 +80,8 @@ class State:
     @property
     def has_value(self) -> bool:
         """Whether it is a state of all items, and they were evaluated."""
-        is_of_all = self.sample_fraction == 1.0 and self.is_evaluated
+        is_of_all = self.sample_fraction == 1.0 and self.certify is None
         return is_of_all and (self.n_wrong is None or self.meets_rule)
-
-    @property
-    def is_evaluated(self) -> bool:
-        """Whether the value is known."""
-        return self.certify is None
 
 
 FORMS = {

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS
 from crfqn.kernels.sparse import found_in, places, sorted_union
-from crfqn.solvers.certificate import best_dual_value
+from crfqn.solvers.certificate import best_bound
 from crfqn.solvers.protocols import Coords, Penalty, Point, Ray, Screening, State, Vector
 
 
@@ -115,7 +115,7 @@ class ScreenedPoint:
 def screen_point(penalty: Penalty, point: Point, also: Coords = NO_COORDS) -> ScreenedPoint:
     """Scan the full gradient; `also`: sorted coordinates to take in, whether they may move or not."""
     screening = penalty.screen(point)
-    bound = best_dual_value(point, penalty, screening)
+    bound = best_bound(point, penalty, screening).dual_value
     return ScreenedPoint(penalty, point, *may_move(penalty, point, screening, also), bound)
 
 

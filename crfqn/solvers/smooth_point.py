@@ -15,7 +15,7 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from crfqn.arrays import Screening
 from crfqn.kernels.sparse import places
-from crfqn.solvers.certificate import best_dual_value
+from crfqn.solvers.certificate import best_bound
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, State, Vector
 
 FLOOR = 1e-3  # of the curvature, in units of max x^2
@@ -85,7 +85,7 @@ class SmoothPoint:
             or self.penalty.l2 == 0
             or not np.isfinite(self.point.dual_value(1.0))
         ):
-            return best_dual_value(self.point, self.penalty, Screening(self.coords, self.gradient))
+            return best_bound(self.point, self.penalty, Screening(self.coords, self.gradient)).dual_value
         return self.value - self.least_gap
 
     @cached_property
@@ -167,10 +167,6 @@ class Factor:
             self.lower, scaled.T, lower=True, trans=int(transposed), check_finite=False
         ).T
         return solved * self.scales if transposed else solved
-
-    def half_times(self, table: Vector) -> Vector:
-        """Return the table, (K, F), with R' applied to each row."""
-        return (table / self.scales) @ self.lower
 
 
 def metric(objective: Objective, penalty: Penalty, coords: Coords) -> tuple[Factor, int]:

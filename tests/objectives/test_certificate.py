@@ -6,7 +6,7 @@ from problems import SHAPES, make_tree_problem, objective_of, point_at
 from references import elastic_net_conjugate, random_problem
 
 from crfqn.penalties import ElasticNet
-from crfqn.solvers.certificate import best_dual_value
+from crfqn.solvers.certificate import best_bound
 from crfqn.solvers.screened_point import screen_point
 
 WEIGHTS = (1.0, 0.0, 2.5, 0.3, 1.0, 4.0)
@@ -25,7 +25,7 @@ IS_WEIGHTED = pytest.mark.parametrize("has_weights", [False, True], ids=["unweig
 
 
 def bound_at(point, penalty):
-    return best_dual_value(point, penalty, point.screen(penalty.l1))
+    return best_bound(point, penalty, point.screen(penalty.l1)).dual_value
 
 
 def lower_bound(problem, w, penalty):
@@ -124,7 +124,7 @@ def test_no_certificate_with_an_unpenalised_coordinate_that_is_not_stationary(l2
     w = np.random.default_rng(7).normal(size=problem.n_coords)
     point = point_at(objective_of(problem), w)
     assert np.abs(point.gradient(FREE)).min() > 1e-3
-    assert best_dual_value(point, penalty, point.screen(0.0)) == -np.inf
+    assert best_bound(point, penalty, point.screen(0.0)).dual_value == -np.inf
 
 
 @pytest.mark.parametrize("l2", [0.0, 0.5])
@@ -148,6 +148,6 @@ def test_an_unpenalised_coordinate_that_is_stationary_keeps_the_certificate():
     w = np.random.default_rng(8).normal(size=problem.n_coords)
     point = point_at(objective_of(problem), w)
     assert point.gradient(np.array([1]))[0] == 0.0
-    found = best_dual_value(point, penalty, point.screen(0.0))
+    found = best_bound(point, penalty, point.screen(0.0)).dual_value
     assert np.isfinite(found)
     assert found == pytest.approx(lower_bound(problem, w, ElasticNet(1.0)), rel=1e-14)

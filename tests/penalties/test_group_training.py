@@ -17,7 +17,7 @@ from crfqn.errors import InputError
 from crfqn.objectives.sums import Sum
 from crfqn.penalties import GroupLasso
 from crfqn.result import Status
-from crfqn.solvers.certificate import best_dual_value
+from crfqn.solvers.certificate import best_bound
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.protocols import Requirements
 from crfqn.solvers.prox_qn import Diagonal, ProxQN, TopViolators
@@ -223,7 +223,7 @@ class TestScreening:
         objective, bounds = CHAIN.objective(), []
         for scale in (0.0, 0.01, 0.1, 1.0, 5.0):
             point = point_at(objective, best + scale * random.normal(size=best.size))
-            bounds.append(best_dual_value(point, penalty, penalty.screen(point)))
+            bounds.append(best_bound(point, penalty, penalty.screen(point)).dual_value)
         assert np.isfinite(bounds).all()
         assert max(bounds) <= value * (1 + 1e-9)
         assert bounds[0] == pytest.approx(value, rel=1e-5)

@@ -102,7 +102,7 @@ class TestEnds:
         assert len(result.trace) == 3
         assert_complete(result)
 
-    def test_best_dual_value_is_kept(self):
+    def test_best_bound_is_kept(self):
         result = play(state(10.0, 8.0), state(9.0, 2.0), state(8.5), state(8.4, -np.inf), tol=0.05)
         assert result.status is Status.CONVERGED
         np.testing.assert_allclose(result.trace.gap, [0.2, 1 / 9, 0.5 / 8.5, 0.4 / 8.4])

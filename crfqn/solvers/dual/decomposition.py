@@ -108,7 +108,8 @@ class DualDecomposition(Solver):
         active = blocks.admit(order, np.zeros(order.size))
         is_small = order.size * blocks.objective.n_states <= FEW and objective.is_convex
         most = PASSES_OF_FEW if is_small else self.max_passes
-        faces = FaceSchedule()
+        # Of conjugate gradients: the most steps, and after how many epochs they are due, n_left of them from now on.
+        most_steps, wait, n_left = FEWEST_STEPS, 1, 1
         while True:
             first_gap, n_visits, decrease, least = np.nan, 0, 0.0, 0.0
             for n_passes in range(1, most + 1):
@@ -128,7 +129,16 @@ class DualDecomposition(Solver):
                 least = seen.mean if is_choosing else 0.0
                 yield passed(blocks, order, n_visited, seen.violation)
             if self.faces and blocks.has_faces and seen.n_updates > 0:
-                faces.descend(blocks, decrease / n_visits)
+                n_left -= 1
+                if n_left == 0:
+                    face = blocks.descend_face(most_steps)
+                    # Twice as many steps after they have lowered the dual more by item than the passes of the epoch;
+                    # fewer, and later again, after others.
+                    if face.decrease > decrease / n_visits * face.n_items * (face.n_steps + 1):
+                        most_steps, wait = min(2 * most_steps, MOST_STEPS), 1
+                    else:
+                        most_steps, wait = max(most_steps // 2, FEWEST_STEPS), min(2 * wait, LONGEST_WAIT)
+                    n_left = wait
             state, everything = certified(blocks, order, n_visited)
             # A first pass begins with scores made anew; those that passes leave have their rounding. An item that it
             # leaves out is less violated than others, unless an intercept has moved.
@@ -143,28 +153,6 @@ class DualDecomposition(Solver):
     def left_over(self, order: NDArray, slacks: NDArray[np.float64], violation: float) -> NDArray:
         """Return the items that the next pass visits, or another array's entries for these items."""
         return order[slacks <= violation] if self.shrink else order
-
-
-@dataclass
-class FaceSchedule:
-    """When conjugate gradients are due, and how many steps they may take: twice as many after each time that they have
-    lowered the dual more by item than the passes of the epoch before; fewer, and later again, after others."""
-
-    most: int = FEWEST_STEPS
-    wait: int = 1
-    n_left: int = 1
-
-    def descend(self, blocks: DualItems, decrease_by_item: float) -> None:
-        """Descend at the end of an epoch of passes if it is time."""
-        self.n_left -= 1
-        if self.n_left > 0:
-            return
-        seen = blocks.descend_face(self.most)
-        if seen.decrease > decrease_by_item * seen.n_items * (seen.n_steps + 1):
-            self.most, self.wait = min(2 * self.most, MOST_STEPS), 1
-        else:
-            self.most, self.wait = max(self.most // 2, FEWEST_STEPS), min(2 * self.wait, LONGEST_WAIT)
-        self.n_left = self.wait
 
 
 def certified(blocks: DualItems, order: NDArray[np.int64], n_visited: int) -> tuple[State, ItemSweep]:

@@ -14,7 +14,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.solvers.certificate import best_dual_value
+from crfqn.solvers.certificate import best_bound
 from crfqn.solvers.protocols import Objective, Penalty, Point, Vector, check_numbers
 from crfqn.solvers.screened_point import ScreenedPoint, curvature_at_entry, may_move, screen_point
 
@@ -33,7 +33,7 @@ class AllCoordinates:
     def open(self, objective: Objective, penalty: Penalty, point: Point, was_growing: bool) -> ScreenedPoint:
         """Screen with a threshold that every gradient exceeds."""
         screening = penalty.screen(point)
-        dual_value = best_dual_value(point, penalty, screening)
+        dual_value = best_bound(point, penalty, screening).dual_value
         if objective.n_coords <= self.most:
             screening = point.screen(-1.0)
         elif point.coords.size == 0:

@@ -149,4 +149,4 @@ class GramVariables(NamedTuple):
         return self.factor.half_solve(d.reshape(-1, self.n_features), transposed=True).ravel()
 
     def change(self, w: Vector) -> Vector:
-        return self.factor.half_times(w.reshape(-1, self.n_features)).ravel()
+        return ((w.reshape(-1, self.n_features) / self.factor.scales) @ self.factor.lower).ravel()
