@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import chain, compress
 from operator import eq
 from typing import Any
@@ -153,35 +153,38 @@ def _label_scores(true: Counter[str], predicted: Counter[str], right: Counter[st
 
 def score_documents(true: Labels, predicted: Labels, taxonomy: LabelTree | None = None) -> Scores:
     """Compare predicted with true labels, one an item; InputError for none, or a true one that is no node."""
-    scores = score_sets([{label} for label in true], [{label} for label in predicted], "labels")
-    if taxonomy is None:
-        return scores
-    taxonomy.nodes_of(true)  # or an error that names the unknown ones
-    labels = true, predicted, taxonomy
-    levels = level_accuracy(*labels).tolist()
-    hierarchy = HierarchyScores(
-        *hierarchical_precision_recall_f1(*labels),
-        lca_f1=lca_f1_score(*labels),
-        tree_induced_error=tree_induced_error(*labels),
-        level_accuracy=[None if np.isnan(accuracy) else accuracy for accuracy in levels],
-    )
-    return replace(scores, hierarchy=hierarchy)
+    _check_items(true, predicted, "labels")
+    hierarchy = None
+    if taxonomy is not None:
+        taxonomy.nodes_of(true)  # or an error that names the unknown ones
+        labels = true, predicted, taxonomy
+        levels = level_accuracy(*labels).tolist()
+        hierarchy = HierarchyScores(
+            *hierarchical_precision_recall_f1(*labels),
+            lca_f1=lca_f1_score(*labels),
+            tree_induced_error=tree_induced_error(*labels),
+            level_accuracy=[None if np.isnan(accuracy) else accuracy for accuracy in levels],
+        )
+    right = Counter(compress(true, map(eq, true, predicted)))
+    share, rows = right.total() / len(true), _label_scores(Counter(true), Counter(predicted), right)
+    return Scores(n_items=len(true), accuracy=share, item_accuracy=share, labels=rows, hierarchy=hierarchy)
 
 
-def score_sets(
-    true: Sequence[Iterable[str]], predicted: Sequence[Iterable[str]], noun: str = "label sets"
-) -> Scores:
+def score_sets(true: Sequence[Iterable[str]], predicted: Sequence[Iterable[str]]) -> Scores:
     """Compare predicted with true label sets; the accuracy is the share of the items whose set is right as a whole."""
+    _check_items(true, predicted, "label sets")
+    columns = [[*map(set, true)], [*map(set, predicted)]]
+    n_true, n_predicted = (Counter(chain.from_iterable(sets)) for sets in columns)
+    right = Counter(chain.from_iterable(map(set.intersection, *columns)))
+    share, rows = sum(map(eq, *columns)) / len(true), _label_scores(n_true, n_predicted, right)
+    return Scores(n_items=len(true), accuracy=share, item_accuracy=share, labels=rows)
+
+
+def _check_items(true: Sequence[Any], predicted: Sequence[Any], noun: str) -> None:
     if len(true) != len(predicted):
         raise InputError(f"given and predicted {noun} have different lengths")
     if not true:
         raise InputError("no labelled items to compare with")
-    columns = [[*map(set, true)], [*map(set, predicted)]]
-    n_true, n_predicted = (Counter(chain.from_iterable(sets)) for sets in columns)
-    n_right = Counter(chain.from_iterable(map(set.intersection, *columns)))
-    share = sum(map(eq, *columns)) / len(true)
-    labels = _label_scores(n_true, n_predicted, n_right)
-    return Scores(n_items=len(true), accuracy=share, item_accuracy=share, labels=labels)
 
 
 class Spelling:
