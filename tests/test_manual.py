@@ -11,6 +11,26 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+SEARCHES = [
+    "class weight",
+    "imbalance",
+    "explain",
+    "confidence",
+    "feature importance",
+    "gpu",
+    "unknown words",
+    "batch",
+]
+SEARCHES += [
+    "docker",
+    "calibration",
+    "early stopping",
+    "overfitting",
+    "embeddings",
+    "pretrained",
+    "deploy",
+    "multilabel",
+]
 MODULES = ("crfqn", "crfqn.metrics", "crfqn.penalties")  # whose `__all__` is public
 
 pytestmark = pytest.mark.filterwarnings(
@@ -56,3 +76,9 @@ def test_public_names_have_an_entry(module):
     }
     public = importlib.import_module(module).__all__
     assert {name for name in public if not name.isupper()} <= listed
+
+
+@pytest.mark.parametrize("query", SEARCHES)
+def test_a_page_has_all_words_of_a_common_search(query):
+    pages = [path.read_text(encoding="utf-8").lower() for path in (ROOT / "docs").glob("*.md")]
+    assert any(all(word in page for word in query.split()) for page in pages)
