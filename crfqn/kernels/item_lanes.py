@@ -247,6 +247,10 @@ def forward_backward_lanes(
     (n_states, n_positions), size = scores.shape, work.shape[1]
     part = (work.shape[0] - size // LANES) // 3 * size
     raw = 3 * part
+    pairs = work[raw // size :]
+    for j in range(pairs.shape[0]):
+        for k in range(size):
+            pairs[j, k] = 0.0
     for first in range(0, items.size, LANES):
         n_items, n_rows = fill_lanes(items, first, offsets, weights, scores, work, lanes, runs)
         widest = exponentiate(n_states, n_rows, part, work, lanes)
@@ -280,7 +284,6 @@ def forward_backward_lanes(
             sums[i, 2] = subtract_targets(
                 targets, offsets[i], offsets[i + 1], scores, edges, weights[i], residual, edge_counts
             )
-    pairs = work[raw // size :]
     for j in range(n_states):
         for k in range(n_states):
             total = 0.0

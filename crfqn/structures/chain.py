@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from threading import get_ident
 from typing import NamedTuple
 
 import numpy as np
@@ -204,12 +205,16 @@ class Chain(Structure):
         refused = np.zeros(self.n_items, bool)
         edge_counts = np.zeros((len(parts), *edges.shape))
         expected_edges = np.zeros(len(parts))
+        longest = max((part.longest for part in parts), default=0)
+        workspaces: dict[int, tuple[Vector, ...]] = {}  # of each thread
 
         def run(part: int) -> None:
-            in_lanes, longest, one_by_one = parts[part]
+            in_lanes, _, one_by_one = parts[part]
             arrays = self.offsets, scores, edges, targets, weights, residual, edge_counts[part], sums
             if in_lanes.size:
-                workspace = lanes_workspace(longest, self.n_states)
+                workspace = workspaces.get(get_ident())
+                if workspace is None:
+                    workspace = workspaces[get_ident()] = lanes_workspace(longest, self.n_states)
                 expected_edges[part] = forward_backward_lanes(in_lanes, *arrays, refused, *workspace)
                 if refused[in_lanes].any():
                     one_by_one = np.sort(np.concatenate([one_by_one, in_lanes[refused[in_lanes]]]))
