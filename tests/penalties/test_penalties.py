@@ -169,11 +169,6 @@ def test_inputs_stay_unchanged():
     np.testing.assert_array_equal(g, g_before)
 
 
-def test_scaled_keeps_the_unpenalised():
-    penalty = ElasticNet(2.0, 4.0, unpenalised=np.array([1, 5])).scaled(0.25)
-    assert (penalty.l1, penalty.l2, penalty.unpenalised.tolist()) == (0.5, 1.0, [1, 5])
-
-
 @pytest.mark.parametrize("coords", [[2, 3, 4, 5, 6, 7], [7, 3, 6, 2, 5], [3, 6, 7], [8, 0], []])
 def test_unpenalised_coordinates_are_found_in_any_order(coords):
     penalty = ElasticNet(1.0, 2.0, np.array([3, 6]))

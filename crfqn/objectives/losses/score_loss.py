@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -128,15 +130,17 @@ class ScoreLoss:
         @property
         def labels(self) -> Labels: ...
 
-    @property
-    def edge_layout(self) -> EdgeLayout:
-        """How the weights of edges are numbered; there are none where positions have no neighbours."""
-        return EdgeLayout(self.n_states, 0)
-
-    @property
-    def n_edges(self) -> int:
-        """The number of edge weights, E."""
-        return self.edge_layout.size
+    # How the weights of edges are numbered, E of them; there are none where positions have no neighbours.
+    edge_layout = cached_property(lambda self: EdgeLayout(self.n_states, 0))
+    n_edges = cached_property(attrgetter("edge_layout.size"))
+    # The states that hold wherever a state does: itself alone; and those that a position can be labelled by, ascending.
+    ancestors = cached_property(
+        lambda self: Ancestors(np.arange(self.n_states + 1), np.arange(self.n_states))
+    )
+    position_labels = cached_property(lambda self: np.arange(self.n_states))
+    # Where positions have sets of labels: where each set starts, (N + 1,), and all of them; and 1 for those, (N, K).
+    label_sets: Any = NO_SETS
+    relevance = cached_property(lambda self: np.empty((0, self.n_states)))
 
     @property
     def without_contexts(self) -> ScoreLoss:
@@ -186,16 +190,6 @@ class ScoreLoss:
         """Return weight_t (p_t - [observed]) of the marginals p of the token-wise model, (K, N); weights : (N,)."""
         return residual
 
-    @property
-    def label_sets(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Where positions have sets of labels: where each set starts, (N + 1,), and all of them; else nothing."""
-        return NO_SETS
-
-    @property
-    def relevance(self) -> Vector:
-        """Where positions have sets of labels: 1 for those, (N, K); else nothing, (0, K)."""
-        return np.empty((0, self.n_states))
-
     def margins(self, scores: Vector) -> Vector:
         """Return the margins that the kernels keep up to date, (N, K)."""
         raise NotImplementedError
@@ -213,16 +207,6 @@ class ScoreLoss:
         """Return a Lipschitz constant of each feature's row of the gradient, (F,); features: a `FeatureMap`;
         are_papers : those of Blondel, Seki and Uehara (2013), where they differ from the least that is known."""
         return features.weighted_squares(weights * self.score_bounds())
-
-    @property
-    def ancestors(self) -> Ancestors:
-        """The states that hold wherever a state does: itself alone."""
-        return Ancestors(np.arange(self.n_states + 1), np.arange(self.n_states))
-
-    @property
-    def position_labels(self) -> NDArray[np.integer]:
-        """The states that a position can be labelled by, ascending."""
-        return np.arange(self.n_states)
 
     def label_margins(self, losses: Vector, change: Vector, x: Vector) -> Vector:
         """Return bounds on differences of intercepts, each the least that a position proves (`intercept_bound.py`).

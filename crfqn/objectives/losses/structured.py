@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Self
 
 import numpy as np
@@ -22,8 +23,7 @@ from numpy.typing import NDArray
 from crfqn.arrays import Labels, Vector
 from crfqn.errors import InputError
 from crfqn.objectives.losses.score_loss import Evaluation, LinearDual, ScoreLoss
-from crfqn.structures.edge_layout import EdgeLayout
-from crfqn.structures.structure import Ancestors, Decoded, Structure
+from crfqn.structures.structure import Decoded, Structure
 from crfqn.threads import Pool
 
 
@@ -33,32 +33,18 @@ class OverStructure(ScoreLoss):
 
     structure: Structure
 
-    @property
-    def n_states(self) -> int:
-        return self.structure.n_states
-
-    @property
-    def edge_layout(self) -> EdgeLayout:
-        return self.structure.edge_layout
+    n_states = cached_property(attrgetter("structure.n_states"))  # type: ignore[assignment]
+    n_items = cached_property(attrgetter("structure.n_items"))  # type: ignore[assignment]
+    edge_layout = cached_property(attrgetter("structure.edge_layout"))
+    ancestors = cached_property(attrgetter("structure.ancestors"))
+    position_labels = cached_property(attrgetter("structure.labels"))
 
     @property
     def without_contexts(self) -> OverStructure:
         return replace(self, structure=self.structure.without_contexts)
 
-    @property
-    def n_items(self) -> int:
-        return self.structure.n_items
-
-    @cached_property
-    def ancestors(self) -> Ancestors:  # type: ignore[override]
-        return self.structure.ancestors
-
     def may_cut(self) -> NDArray[np.bool_]:
         return self.structure.may_cut(self.targets)
-
-    @property
-    def position_labels(self) -> NDArray[np.integer]:
-        return self.structure.labels
 
 
 @dataclass(frozen=True, eq=False)
