@@ -217,18 +217,3 @@ def test_arrays_too_large():
     objective = flat_objective(store, MulticlassSquaredHinge(np.arange(3, dtype=np.int32), 1000))
     with pytest.raises(InputError, match=r"300000 x 1000 would take 4\.8 GB, and at most 4 GB are allowed"):
         minimize(objective, ElasticNet(0.1), FOBOS(eta0=0.1))
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"eta0": 0.0}, "eta0: expected None or a finite number > 0, got 0.0"),
-        ({"held_out": 1.0}, "held_out: expected a number between 0 and 1, got 1.0"),
-        ({"calibration_items": 1}, "calibration_items: expected an integer >= 2, got 1"),
-        ({"evaluate_every": 0}, "evaluate_every: expected an integer >= 1, got 0"),
-        ({"random_state": 0.5}, "random_state: expected an integer >= 0, got 0.5"),
-    ],
-)
-def test_bad_settings(settings, message):
-    with pytest.raises(InputError, match=message):
-        FOBOS(**settings)

@@ -284,20 +284,6 @@ def test_blocks_of_items_are_the_whole():
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"by_gaps": None}, "by_gaps: expected True or False, got None"),
-        ({"refresh": 0}, "refresh: expected an integer >= 1, got 0"),
-        ({"random_state": -1}, "random_state: expected an integer >= 0, got -1"),
-    ],
-    ids=str,
-)
-def test_wrong_settings(settings, message):
-    with pytest.raises(InputError, match=message):
-        BlockFrankWolfe(**settings)
-
-
-@pytest.mark.parametrize(
     "penalty", [ElasticNet(0.1, 1.0), ElasticNet(0.0, 0.0), ElasticNet(0.0, 1.0, np.array([2]))]
 )
 def test_other_penalties_are_refused(penalty):

@@ -186,21 +186,6 @@ class TestResult:
         assert result.status is Status.CALLBACK
         np.testing.assert_allclose(dense_weights(problem, result.coords, result.weights), mean, atol=1e-12)
 
-    @pytest.mark.parametrize(
-        ("settings", "message"),
-        [
-            ({"n_epochs": 0}, "n_epochs: expected an integer >= 1, got 0"),
-            ({"n_epochs": 2.5}, "n_epochs: expected an integer >= 1, got 2.5"),
-            ({"random_state": -1}, "random_state: expected an integer >= 0, got -1"),
-            ({"C": 0}, "C: expected a finite number > 0, got 0"),
-            ({"C": np.nan}, "C: expected a finite number > 0, got nan"),
-        ],
-        ids=str,
-    )
-    def test_wrong_settings(self, settings, message):
-        with pytest.raises(InputError, match=message):
-            PassiveAggressive(**settings)
-
     def test_all_weights_0(self):
         problem = make_problem(1)
         problem = replace(problem, weights=np.zeros(problem.n_items))

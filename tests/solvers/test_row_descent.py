@@ -434,25 +434,6 @@ def flat_weights(w):
     return np.arange(w.size), w.T.ravel()
 
 
-BAD = [
-    ({"step": "newton"}, r"step: expected one of .*, got 'newton'"),
-    ({"sigma": 0.0}, r"sigma: expected a number between 0 and 1, got 0.0"),
-    ({"omega": 1.0}, r"omega: expected a number between 0 and 1"),
-    ({"tau": 2.0}, r"tau: expected a number between 0 and 1, got 2.0"),
-    ({"cooling": -1.0}, r"cooling: expected a number between 0 and 1"),
-    ({"max_sweeps": 0}, r"max_sweeps: expected an integer >= 1, got 0"),
-    ({"memory": 1}, r"memory: expected 0 or an integer >= 2, got 1"),
-    ({"step": "parallel"}, r"step: expected one of .*, got 'parallel'"),
-    ({"seed": 0.5}, r"seed: expected an integer >= 0, got 0.5"),
-]
-
-
-@pytest.mark.parametrize(("settings", "message"), BAD)
-def test_bad_settings(settings, message):
-    with pytest.raises(InputError, match=message):
-        RowDescent(**settings)
-
-
 def test_what_does_not_fit():
     with pytest.raises(
         InputError,

@@ -344,23 +344,6 @@ class TestReproducibility:
 
 
 class TestRefusals:
-    @pytest.mark.parametrize(
-        ("settings", "message"),
-        [
-            ({"eta0": 0.0}, "eta0: expected None or a finite number > 0, got 0.0"),
-            ({"eta0": np.inf}, "eta0: .* got inf"),
-            ({"eta0": "fast"}, "eta0: .* got 'fast'"),
-            ({"calibration_items": 0}, "calibration_items: expected an integer >= 1, got 0"),
-            ({"evaluate_every": 1.5}, "evaluate_every: expected an integer >= 1, got 1.5"),
-            ({"random_state": -1}, "random_state: expected an integer >= 0, got -1"),
-            ({"random_state": None}, "random_state: expected an integer >= 0, got None"),
-        ],
-        ids=str,
-    )
-    def test_settings(self, settings, message):
-        with pytest.raises(InputError, match=message):
-            SGDL1(**settings)
-
     def test_arrays_too_large(self):
         x = sp.csr_array((np.ones(3), [0, 5, 299_999], [0, 1, 2, 3]), (3, 300_000))
         store = FeatureStore.from_matrix(x, np.array([0, 2, 3]))

@@ -257,18 +257,6 @@ class TestOWLQN:
         with pytest.raises(InputError, match=r"OWLQN needs a penalty of single weights, .* got GroupLasso"):
             run("chain", penalty_of("group", "chain"), OWLQN())
 
-    @pytest.mark.parametrize(
-        ("settings", "message"),
-        [
-            ({"memory": 0}, "memory: expected a number >= 1, got 0"),
-            ({"armijo": 1.0}, "armijo: expected a number between 0 and 1, got 1.0"),
-            ({"backtrack": 0.0}, "backtrack: expected a number between 0 and 1, got 0.0"),
-        ],
-    )
-    def test_bad_settings(self, settings, message):
-        with pytest.raises(InputError, match=message):
-            OWLQN(**settings)
-
 
 def brute_force_slopes(w, gradient, penalty):
     """The one-sided derivative of the objective in its steepest direction, by its definition (equation 4)."""
@@ -395,20 +383,6 @@ class TestProxGD:
 
         with pytest.raises(ViewError, match="ProxGD cannot train this: NoBound has no has_hessian_bound"):
             minimize(NoBound(CHAIN.objective()), ElasticNet(1.0), ProxGD(lipschitz="bound"))
-
-    @pytest.mark.parametrize(
-        ("settings", "message"),
-        [
-            ({"lipschitz": 0.0}, "lipschitz: expected a finite number > 0"),
-            ({"lipschitz": "best"}, "lipschitz: expected a finite number > 0"),
-            ({"backtrack": 1.0}, "backtrack: expected a number between 0 and 1"),
-            ({"growth": 0.9}, "growth: expected a number >= 1"),
-            ({"restart": "often"}, "restart: expected one of"),
-        ],
-    )
-    def test_bad_settings(self, settings, message):
-        with pytest.raises(InputError, match=message):
-            FISTA(**settings)
 
 
 class TestFISTA:

@@ -11,7 +11,6 @@ import pytest
 from margin_problems import NAMES, make_problem, objective_of
 from margin_references import optimum, penalty_value, row_prox
 
-from crfqn.errors import InputError
 from crfqn.papers.zhong2014.prox_gd import first_length
 from crfqn.penalties import ElasticNet, GroupLasso
 from crfqn.result import Status
@@ -130,19 +129,3 @@ def test_the_step_keeps_within_its_bounds():
     for _ in range(5):
         w = row_prox(w - problem.evaluate(w)[1] / bound, 1.0 / bound, strengths, norm)
         np.testing.assert_allclose(table_of(next(states).point), w, rtol=1e-8, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"memory": -1}, "memory: expected an integer >= 0, got -1"),
-        ({"memory": True}, "memory: expected an integer >= 0, got True"),
-        ({"sigma": 1.0}, "sigma: expected a number between 0 and 1, got 1.0"),
-        ({"factor": 1.0}, "factor: expected a finite number > 1, got 1.0"),
-        ({"least_curvature": 0.0}, "least_curvature <= most_curvature < infinity, got 0.0 and 1e"),
-        ({"most_curvature": 1e-40}, "least_curvature <= most_curvature < infinity"),
-    ],
-)
-def test_bad_settings(settings, message):
-    with pytest.raises(InputError, match=message):
-        SpaRSA(**settings)
