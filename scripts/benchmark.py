@@ -19,6 +19,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from time import monotonic
 from typing import Annotated, Any
 
 import typer
@@ -39,6 +40,7 @@ from benchmarks import (
 )
 from harness.comparing import Comparison, Section, read_lines
 from harness.drawing import draw
+from harness.measuring import say
 from harness.options import Full, some_of
 from harness.report import Table
 
@@ -94,8 +96,10 @@ def run_all(
     for name in only or [each for each in COMPARISONS if full or each not in FOR_HOURS]:
         options = ["--full"] * (full and "full" in inspect.signature(COMPARISONS[name][1]).parameters)
         command = [sys.executable, __file__, name, "--output", str(output), *options]
+        begin = monotonic()
         if subprocess.run(command, env=os.environ | ONE_CORE).returncode:
             failed.append(name)
+        say(f"{name}: {(monotonic() - begin) / 60:.1f} minutes")
     if failed:
         sys.exit(f"error: not measured: {', '.join(failed)}")
 

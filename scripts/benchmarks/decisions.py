@@ -52,7 +52,7 @@ SEQUENCES: Mapping[str, tuple[str, dict[str, Any]]] = {  # library, settings
     "CRF++": ("crf_learn", {}),
 }
 SEQUENCE_SETS = (*SOURCES, "entities", "units", "ocr")
-LONG = ("ocr", "dutch-xpos")  # some libraries take many minutes
+LONG = ("ocr", "dutch-xpos", "conll2000")  # some libraries take many minutes
 FAST_SETS = ("company", "person", "conll2000-500")  # of the ratio that readers can make anew in minutes
 FLAT = (
     "crfqn",
@@ -67,6 +67,15 @@ FLAT = (
 CLASS_SETS = ("news-counts", "news-tf-idf", "banking-counts", "banking-tf-idf", "docstrings", "mnist", "digits",
               "leukemia", "docstrings-tree", "imageclef", "lshtc1")  # fmt: skip
 FAST_CLASSES = ("banking-tf-idf", "docstrings", "digits")
+OF_COUNTS = ("news-counts", "banking-counts")  # the same texts as those of tf-idf
+DENSE = (
+    "crfqn, L2",
+    "LogisticRegression",
+    "saga, L1",
+    "skglm, L1",
+    "cyanure",
+)  # keep many arrays of all weights
+MOST_WEIGHTS = 2e7  # with which these are measured
 
 
 # ---- sequences
@@ -288,9 +297,9 @@ def measure_classes(name: str, methods: Sequence[str], turns: int, limit: float 
     source = (SETS | QUICK)[name]()
     problem, tree = source.items, source.items.taxonomy
     with stored(source) as path:
-        tasks = {
-            each: partial(fit_classes, path, each) for each in methods if is_here(each, tree is not None)
-        }
+        n_weights = source.n_labels * problem.X_train.shape[1]
+        chosen = [each for each in methods if n_weights <= MOST_WEIGHTS or each not in DENSE]
+        tasks = {each: partial(fit_classes, path, each) for each in chosen if is_here(each, tree is not None)}
         fits = by_turns(tasks, turns, limit)
     return {"data": problem.fingerprint, "about": problem.describe(), "measure": "accuracy", "fits": fits}
 
@@ -415,7 +424,7 @@ def sequences(
     data: Annotated[list[str] | None, some_of([*SEQUENCE_SETS, MADE_UP])] = None,
     method: Annotated[list[str] | None, some_of([*SEQUENCES])] = None,
     repeats: Turns = 3,
-    limit: TimeLimit = 300.0,
+    limit: TimeLimit = 120.0,
     full: Full = False,
     output: Output = None,
 ) -> None:
@@ -431,12 +440,13 @@ def classes(
     data: Annotated[list[str] | None, some_of([*CLASS_SETS, "few-digits"])] = None,
     method: Annotated[list[str] | None, some_of(FLAT)] = None,
     repeats: Turns = 3,
-    limit: TimeLimit = 100.0,
+    limit: TimeLimit = 60.0,
+    full: Full = False,
     output: Output = None,
 ) -> None:
     """Scores against seconds, size and speed, flat and over trees: crfqn, scikit-learn, skglm, cyanure, hiclass."""
     results, methods = Results(CLASSES_BY_USERS, output), method or [*FLAT]
-    for name in data or CLASS_SETS:
+    for name in data or [each for each in CLASS_SETS if full or each not in OF_COUNTS]:
         case = {"set": name, "methods": methods, "repeats": repeats, "limit": limit}
         results.case(case, partial(measure_classes, name, methods, repeats, limit))
     results.finish()

@@ -167,7 +167,7 @@ ROWS = Comparison(
 def rows(
     problem: Annotated[list[str] | None, some_of([*PROBLEMS])] = None,
     loss: Annotated[list[str] | None, some_of([*PEERS])] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Runs of crfqn on one core and on two.")] = 5,
+    repeats: Annotated[int, typer.Option(min=1, help="Runs of crfqn on one core and on two.")] = 3,
     limit: Annotated[float, typer.Option(min=1, help="Seconds for a single fit.")] = 60.0,
     lightning: Annotated[
         Path | None,

@@ -85,14 +85,15 @@ class Results:
         self.comparison, self.lines = comparison, list[Record]()
         self.file = None if folder is None else folder / f"{comparison.name}.jsonl"
         self.facts, self.known = provenance(comparison.libraries), dict[str, Record]()
+        version = self.facts["commit"]
         if self.file is not None:
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            for line in read_lines(self.file):
-                if line["facts"]["commit"] == self.facts["commit"] and not self.facts["commit"].endswith("+"):
-                    self.known[key_of(line)] = line
+            if version and not version.endswith("+"):  # of files that have changed since nothing is known
+                lines = [line for line in read_lines(self.file) if line["facts"]["commit"] == version]
+                self.known = {key_of(line): line for line in lines}
 
     def case(self, case: Record, measure: Callable[[], Record]) -> Record | None:
-        """Return a case with what was measured, now or before; None: its data are not on this machine.
+        """Return a case with what was measured, now or before; None: its data or a library are not on this machine.
 
         What `measure` returns under "data" is the fingerprint of the data.
         """
@@ -105,7 +106,7 @@ class Results:
             say(f"{self.comparison.name}: {words}")
             try:
                 measured = measure()
-            except DataUnavailableError as error:
+            except (DataUnavailableError, ImportError) as error:
                 say(f"left out: {error}")
                 return None
             line |= plain({"data": measured.pop("data", ""), "facts": self.facts, "measured": measured})

@@ -154,11 +154,6 @@ def first_row(is_there: NDArray[np.bool_]) -> int | None:
     return int(rows[0]) if rows.size else None
 
 
-def middle_run(runs: list[Run]) -> Run:
-    """The run of median length."""
-    return sorted(runs, key=lambda run: run.seconds[-1])[(len(runs) - 1) // 2]
-
-
 def narrow(matrix: Any) -> Any:
     """The same matrix with 32-bit indices: scikit-learn's saga and liblinear know no others."""
     result = matrix.copy()
