@@ -33,6 +33,7 @@ from harness.default_sets import MULTILABEL, QUICK, SETS, VARIED, TunedSet
 from harness.measuring import quietly, say
 from harness.options import SEVERAL, Into, Quick, command, some_of
 from harness.pages import PAGE, explaining, facts
+from harness.problems import take
 from harness.report import Record, Table, number, write_json
 
 from crfqn.errors import InputError
@@ -84,11 +85,6 @@ class Curve:
     def lost_at(self, strength: float) -> float:
         """The points of the test score that a strength loses on the tuned one."""
         return self.tuned["test"] - self.test_at(strength)
-
-
-def take(items: Any, chosen: np.ndarray) -> Any:
-    """Some items, of a matrix, sequences or a list."""
-    return [items[i] for i in chosen] if isinstance(items, list) else items[chosen]
 
 
 def folds(n_items: int, n_few: int = FEW_ITEMS) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -304,9 +304,10 @@ class Paper(Publisher):
                 + ", ".join(DATA[each].title for each in missing)
             )
         self.data = [DATA[name] for name in (names or OF_THE_PAPER) if name not in missing]
-        self.open(self.path, quick=self.is_quick, max_seconds=self.seconds)
-        self.study = Study(self.folder, self.seconds, self.is_quick)
         self.chosen_data = as_options(data=self.names)
+        more = f"{self.chosen_data} --splits {self.n_splits}"
+        self.open(self.path, more, quick=self.is_quick, max_seconds=self.seconds)
+        self.study = Study(self.folder, self.seconds, self.is_quick)
         say(CONSTANTS)
 
     def figure(self, name: str) -> None:

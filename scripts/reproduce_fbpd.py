@@ -235,7 +235,7 @@ class Paper(Publisher):
     def __post_init__(self) -> None:
         self.most = QUICK_MOST if self.is_quick else MOST
         self.alphas = self.chosen_alphas or (ALPHAS[1:5:2] if self.is_quick else ALPHAS)
-        options = {"quick": self.is_quick, "scattering": self.scatters, "subsets": self.n_subsets}
+        options: Record = {"quick": self.is_quick, "scattering": self.scatters, "subsets": self.n_subsets}
         self.open(self.path, alpha=self.chosen_alphas, **options)
 
     def items(self, name: str) -> tuple[str, Problem]:

@@ -392,7 +392,13 @@ class Paper(Publisher):
     page = PAGE
 
     def __post_init__(self) -> None:
-        self.open(self.path, quick=self.is_quick, draws=self.n_draws, held_out=self.split)
+        self.open(
+            self.path,
+            as_options(dims=self.dims),
+            quick=self.is_quick,
+            draws=self.n_draws,
+            held_out=self.split,
+        )
 
     @cached_property
     def images(self) -> Images:

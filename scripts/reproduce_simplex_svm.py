@@ -142,7 +142,8 @@ class Paper(Publisher):
     page = PAGE
 
     def __post_init__(self) -> None:
-        self.open(self.path, data=self.names, quick=self.is_quick, passes=self.n_passes)
+        more = f" --splits {self.n_splits}"
+        self.open(self.path, more, data=self.names, quick=self.is_quick, passes=self.n_passes)
         here = [name for name in NAMES if DATA[name].is_here]
         self.chosen = list(self.names or ([QUICK_NAME] if self.is_quick else here))
         if not self.chosen:

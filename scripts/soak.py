@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any
@@ -43,26 +44,16 @@ def sentences(seed: int) -> tuple[list[Any], list[list[int]]]:
     return list(rows), labels.tolist()
 
 
-def first_shard() -> tuple[list[Any], list[list[int]]]:
-    """Return a shard."""
-    return sentences(1)
-
-
-def second_shard() -> tuple[list[Any], list[list[int]]]:
-    """Return another."""
-    return sentences(2)
-
-
 def used(model: Any, X: Any) -> str:
     """Save, load and predict; return a hash of the weights and of what is predicted before and after."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.crfqn"
         model.save(path)
         again = crfqn.load(path)
-    found = hashlib.sha256(model.coef_.data.tobytes())
+    digest = hashlib.sha256(model.coef_.data.tobytes())
     for each in (model, again):
-        found.update(repr([list(np.atleast_1d(labels)) for labels in each.predict(X)]).encode())
-    return found.hexdigest()
+        digest.update(repr([list(np.atleast_1d(labels)) for labels in each.predict(X)]).encode())
+    return digest.hexdigest()
 
 
 def cycle(client: Any = None) -> list[str]:
@@ -70,7 +61,7 @@ def cycle(client: Any = None) -> list[str]:
     X, y = sentences(0)
     with quietly():
         if client is not None:
-            shared = ChainCRF(l1=0.3, client=client).fit([first_shard, second_shard])
+            shared = ChainCRF(l1=0.3, client=client).fit([partial(sentences, 1), partial(sentences, 2)])
             return [used(shared, X)]
         chain = ChainCRF(l1=0.3, n_threads=2).fit(X, y)
         rows, labels = np.concatenate(X), np.concatenate(y)
@@ -93,8 +84,8 @@ def cluster() -> Iterator[Any]:
 def one_round(kinds: dict[str, Executor], client: Any) -> dict[str, list[list[str]]]:
     """Do the same work everywhere at once; return the hashes by kind."""
     running = {name: [pool.submit(cycle) for _ in range(PER_KIND)] for name, pool in kinds.items()}
-    found = {"cluster": [cycle(client)]} if client is not None else {}
-    return found | {name: [each.result() for each in futures] for name, futures in running.items()}
+    of_cluster = {"cluster": [cycle(client)]} if client is not None else {}
+    return of_cluster | {name: [each.result() for each in futures] for name, futures in running.items()}
 
 
 def soak(seconds: float, work: Callable[[], Any], kinds: dict[str, list[int]]) -> None:
@@ -103,11 +94,9 @@ def soak(seconds: float, work: Callable[[], Any], kinds: dict[str, list[int]]) -
     for quarter in range(4):
         before, first_round = [resident_memory(pids) / 1e6 for pids in kinds.values()], n_rounds
         while time.monotonic() < started + (quarter + 1) * seconds / 4:
-            found = work()
-            if found != expected:
-                raise SystemExit(
-                    f"round {n_rounds}: other results than in the first one: {found}, {expected}"
-                )
+            results = work()
+            if results != expected:
+                raise SystemExit(f"round {n_rounds}: {results} instead of the first round's {expected}")
             n_rounds += 1
         after = [resident_memory(pids) / 1e6 for pids in kinds.values()]
         cells = (f"{name} {a:.1f} -> {b:.1f} MB" for name, a, b in zip(kinds, before, after, strict=True))

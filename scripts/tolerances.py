@@ -21,10 +21,10 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from defaults import take
 from harness.default_sets import MANY_OR_FEW, MULTILABEL, QUICK, SETS, TunedSet
 from harness.measuring import say
 from harness.options import command, some_of
+from harness.problems import take
 from harness.report import Table
 from sklearn.exceptions import ConvergenceWarning
 

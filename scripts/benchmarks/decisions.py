@@ -259,13 +259,13 @@ def fit_classes(path: str, method: str) -> Record:
     """Train on one core, and predict the test items all at once and one by one."""
     on_one_core()
     source: TunedSet = read_stored(path)
-    problem, tree = source.items, source.items.taxonomy
+    problem, tree = source.items, source.settings.get("taxonomy")
     names, codes = np.unique(problem.y_train, return_inverse=True)
     y: Any = problem.y_train
     if method == "cyanure":
         y = codes
     elif method == "hiclass":
-        rows = [[tree.names[node] for node in tree.path(node)] for node in tree.nodes_of(y.tolist())]
+        rows = [[str(tree.names[node]) for node in tree.path(node)] for node in tree.nodes_of(y.tolist())]
         depth = max(map(len, rows))
         y = np.array([row + [""] * (depth - len(row)) for row in rows])
     with quietly():
@@ -295,7 +295,7 @@ def fit_classes(path: str, method: str) -> Record:
 def measure_classes(name: str, methods: Sequence[str], turns: int, limit: float | None) -> Record:
     """Fits of a set by turns, of the methods whose libraries are here."""
     source = (SETS | QUICK)[name]()
-    problem, tree = source.items, source.items.taxonomy
+    problem, tree = source.items, source.settings.get("taxonomy")
     with stored(source) as path:
         n_weights = source.n_labels * problem.X_train.shape[1]
         chosen = [each for each in methods if n_weights <= MOST_WEIGHTS or each not in DENSE]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from crfqn.datasets import dataset
 from crfqn.errors import DataUnavailableError, InputError
 from crfqn.readers.conll import read_conll
-from harness.problems import Problem, narrow
+from harness.problems import Problem, narrow, take
 
 Words = list[list[str]]
 TEST_SHARE = 0.2
@@ -65,12 +65,8 @@ def parts_of(documents: Any) -> Problem:
 def drawn(X: Any, y: NDArray, n_test: int, seed: int) -> Problem:
     """Items of which so many are drawn at random for testing."""
     order = np.random.default_rng(seed).permutation(len(y))
-
-    def take(rows: NDArray[np.int64]) -> Any:
-        return X[rows] if hasattr(X, "shape") else [X[i] for i in rows]
-
     test, train = order[:n_test], order[n_test:]
-    return Problem(take(train), y[train], take(test), y[test])
+    return Problem(take(X, train), y[train], take(X, test), y[test])
 
 
 def vectorised(texts: Problem, vectorizer: Any) -> Problem:

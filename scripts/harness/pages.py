@@ -1,6 +1,7 @@
 """The command of a study, and the folder of its results: whole files or none, and one page over all there is.
 
-`page.md` says what each command has found; a command replaces its own sections and leaves the others.
+`page.md` says what each command has found; a command replaces its own sections and leaves the others. Called again, it
+does not measure the sections that the folder has of the same commit and options.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from crfqn.plot.canvas import check_matplotlib
 from harness.drawing import draw
 from harness.measuring import say
 from harness.options import as_options
-from harness.report import Record, Table, machine, write_json
+from harness.report import Record, Table, commit, machine, write_json
 
 PAGE, SECTIONS, OPTIMA = "page.md", "sections.json", "optima.json"
 LIBRARIES = ("crfqn", "numba", "numpy", "scipy", "scikit-learn", "matplotlib")
@@ -74,13 +75,14 @@ def better(first: Optimum, second: Optimum) -> Optimum:
 
 @dataclass(frozen=True)
 class Section:
-    """A figure or table on the page: `order` sorts, `command` has made it on `machine`."""
+    """A figure or table on the page: `order` sorts, `command` has made it on `machine`; `key`: commit and options."""
 
     order: int
     title: str
     command: str
     machine: str
     text: str
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -98,10 +100,15 @@ class Page:
 
 
 class Folder:
-    """Where a study's results go, made if it is not there; `options` of the command are told on the page."""
+    """Where a study's results go, made if it is not there; `options` of the command are told on the page.
 
-    def __init__(self, path: Path, page: Page, options: str = "") -> None:
+    more : other options on which sections depend
+    """
+
+    def __init__(self, path: Path, page: Page, options: str = "", more: str = "") -> None:
         self.path, self.page, self.options = path, page, options
+        version = commit()
+        self.key = f"{version}{options}{more}" if version and not version.endswith("+") else ""
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -117,6 +124,10 @@ class Folder:
         if not isinstance(content, dict):
             raise InputError(f"{path}: expected JSON that this program has written; move it away")
         return content
+
+    def has(self, name: str) -> bool:
+        """Whether a section was made by this commit with these options."""
+        return bool(self.key) and self._read(SECTIONS).get(name, {}).get("key") == self.key
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[Path]:
@@ -158,7 +169,7 @@ class Folder:
             text += [table.markdown(3) for table in tables] + ["\n".join(f"- {note}" for note in notes)]
             order, whole = self.page.order.index(name), "\n\n".join(text).rstrip()
             title = f"{label}: {title}" if "-" in name else title
-            self.add(name, Section(order, title, command, facts(), whole), stage)
+            self.add(name, Section(order, title, command, facts(), whole, self.key), stage)
         say(f"  {self.path / PAGE}: {title}")
 
     def add(self, name: str, section: Section, stage: Path) -> None:
@@ -176,10 +187,10 @@ class Publisher:
 
     page: ClassVar[Page]
 
-    def open(self, path: Path, **options: Any) -> None:
+    def open(self, path: Path, more: str = "", **options: Any) -> None:
         """Make the folder; options as the page tells them."""
         check_matplotlib()
-        self.folder = Folder(path, self.page, as_options(**options))
+        self.folder = Folder(path, self.page, as_options(**options), more)
 
     def make(
         self, figures: Sequence[str] | None, tables: Sequence[str] | None, *more: str, left_out: str = ""
@@ -193,6 +204,9 @@ class Publisher:
         for name in self.page.order:
             if name in chosen or not (chosen or name == left_out):
                 say(name.capitalize().replace("-", " "))
+                if self.folder.has(name):
+                    say(f"  {self.folder.path / PAGE} has it")
+                    continue
                 kind, *number = name.split("-", 1)
                 getattr(self, kind)(*number)
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse
 import scipy.stats
+from harness import pages
 from harness.data import leukemia
 from harness.judging import LOSSES, judge, weights_of
-from harness.pages import Folder, Page, Section
+from harness.pages import Folder, Page, Publisher, Section
 from harness.problems import Problem
 from reproduce_bcd import OBJECTIVES, Task
 from reproduce_least_squares import PER_MASK, SIZE, Convolutions, patches_of, spectrum, striped
@@ -85,6 +86,30 @@ def test_sections_of_other_commands_stay(tmp_path):
     page = (tmp_path / "page.md").read_text()
     assert page.count("## second") == page.count("## first") == 1
     assert page.index("text of first") < page.index("text of second")
+
+
+def test_a_study_goes_on_where_it_stopped(tmp_path, monkeypatch):
+    measured = []
+
+    class Paper(Publisher):
+        page = Page(order=("figure-1", "figure-2"))
+
+        def figure(self, number):
+            measured.append(number)
+            self.folder.publish(f"figure-{number}", "title", [])
+
+    for commit, more, seconds in (
+        ("abc", "", 1),
+        ("abc", "", 1),
+        ("abc", " --splits 2", 1),
+        ("abc", "", 2),
+        ("", "", 2),
+    ):
+        monkeypatch.setattr(pages, "commit", lambda commit=commit: commit)
+        paper = Paper()
+        paper.open(tmp_path, more, seconds=seconds)
+        paper.make(["1"] if not measured else None, None)
+    assert "".join(measured) == "12" + 3 * "12"
 
 
 def test_expression_levels_are_logarithms_within_the_scanner_s_range(tmp_path):
