@@ -259,7 +259,8 @@ def fit_classes(path: str, method: str) -> Record:
     """Train on one core, and predict the test items all at once and one by one."""
     on_one_core()
     source: TunedSet = read_stored(path)
-    problem, tree = source.items, source.settings.get("taxonomy")
+    problem = source.items
+    tree: Any = source.settings.get("taxonomy")
     names, codes = np.unique(problem.y_train, return_inverse=True)
     y: Any = problem.y_train
     if method == "cyanure":

@@ -7,16 +7,21 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks import flat
 from harness import comparing
 from harness.comparing import Comparison, Results, Section
+from harness.data import made_up
+from harness.problems import Problem
 from typer.main import get_command
 from typer.testing import CliRunner
 
 from crfqn.errors import DataUnavailableError, InputError
+from crfqn.taxonomy.tree import LabelTree
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "scripts"
@@ -194,3 +199,33 @@ def test_comparisons_run_on_the_smallest_sets(words, name, tmp_path):
     result = CliRunner().invoke(apps()["benchmark"], [*words.split(), "--output", str(tmp_path)])
     assert result.exit_code == 0, (result.output, result.exception)
     assert f" {name} " in result.stdout
+
+
+def digits_in_a_tree():
+    """Digits below two nodes, those that are even and those that are odd."""
+    problem = flat.digits()
+    edges = [("even" if int(digit) % 2 == 0 else "odd", digit) for digit in problem.classes]
+    return replace(problem, taxonomy=LabelTree.from_edges(edges))
+
+
+@pytest.mark.filterwarnings("ignore:.*seems not to be NE tag")
+@pytest.mark.parametrize(
+    ("words", "rows"),
+    [
+        ("conll2000 --penalty l1 --repeats 1", ["crfqn", "CRFsuite"]),
+        ("ocr --l1 3 --repeats 1", ["crfqn", "CRFsuite"]),
+        ("taxonomy --problem imageclef --l1 1 --repeats 1", ["1"]),
+        ("flat --problem mnist --repeats 1", ["crfqn", "saga"]),
+    ],
+)
+def test_comparisons_on_one_objective(words, rows, tmp_path, monkeypatch):
+    """On made-up and built-in data in the place of those that take files."""
+    pytest.importorskip("pycrfsuite")
+    pytest.importorskip("seqeval")
+    make = digits_in_a_tree if words.startswith("taxonomy") else made_up().problem
+    monkeypatch.setattr(Problem, "of_recipe", lambda name: make())
+    monkeypatch.setitem(flat.TASKS, "mnist", ("Digits", flat.digits, 3.0, "-", np.nan, ()))
+    result = CliRunner().invoke(apps()["benchmark"], [*words.split(), "--output", str(tmp_path)])
+    assert result.exit_code == 0, (result.output, result.exception)
+    cells = [line.split("|")[1].strip() for line in result.stdout.splitlines() if line.startswith("| ")]
+    assert {*rows} <= {*cells}
