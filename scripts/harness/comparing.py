@@ -204,8 +204,9 @@ def libraries_table(title: str, records: Iterable[Record], notes: Sequence[str] 
         columns[f"s to {target}"] = lambda record, target=target: median(seconds_to(record, target))  # type: ignore[misc]
     columns |= {
         "whole fit, s": lambda record: median(record["seconds"]),
-        "iterations": cell("iterations", ".0f"), "passes": cell("passes", ".1f"), "objective": cell("objective", ",.3f"),
-        "certified gap": cell("gap", ".1e"), "non-zeros": cell("n_nonzero", ",.0f"),
+        "iterations": cell("iterations", ".0f"), "passes": cell("passes", ".1f"),
+        "objective": cell("objective", ",.3f"), "certified gap": cell("gap", ".1e"),
+        "non-zeros": cell("n_nonzero", ",.0f"),
         "test accuracy": cell("accuracy", ".4f"), "F1": cell("f1", ".4f"),
         "file, kB": cell("bytes", ",.0f", 1e3), "words labelled a second": cell("rate", ",.0f"),
         "peak memory, MB": cell("peak_bytes", ",.0f", 1e6),
