@@ -45,6 +45,10 @@ def keys_in(cls: type, kind: str | None = None) -> dict[str, Key]:
     return {name: key for name, key in declared.items() if kind is None or not key.of or kind in key.of}
 
 
+def _is_class_weight(value: Any) -> bool:
+    return isinstance(value, Mapping) or value in ("none", "balanced")
+
+
 # fmt: off
 @dataclass(frozen=True)
 class SplitSection:
@@ -187,7 +191,8 @@ class ObjectiveSection:
     all_possible_transitions: bool = parameter("all_possible_transitions", True, of="chain")
     fit_intercept: bool = parameter("fit_intercept", False, of=OF_ITEMS)
     penalize_intercept: bool = parameter("penalize_intercept", False, of=OF_ITEMS)
-    class_weight: str = parameter("class_weight", "none", of=OF_ITEMS, kind=str, choices=("none", "balanced"))
+    class_weight: str | Mapping[str, float] = parameter("class_weight", "none", accepts=_is_class_weight,
+        expects='"none", "balanced" or a section of labels and weights')
 
 
 @dataclass(frozen=True)

@@ -134,6 +134,20 @@ def _is_flag(value: Any) -> bool:
     return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")  # numpy's
 
 
+def read_class_weight(text: str) -> str | dict[str, float]:
+    """Return "balanced", or weights by label, of `label=weight,label=weight`; InputError for anything else."""
+    if text == "balanced":
+        return text
+    weights = {}
+    for part in text.split(","):
+        label, _, weight = part.rpartition("=")
+        with suppress(ValueError):
+            weights[label] = float(weight)
+        if label not in weights:
+            raise InputError(f"class_weight: expected 'balanced' or label=weight,label=weight, got {text!r}")
+    return weights
+
+
 def read_factors(text: str) -> dict[str, float]:
     """Return factors by name, of `name=factor`, or of a file of lines with a name and its factor, separated by blanks;
     InputError for anything else."""
@@ -267,9 +281,11 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType({
     "class_weight": Parameter("weights of the labels; balanced: rare labels count as much as frequent ones",
         expects="None, 'balanced' or a dict label -> weight",
         accepts=lambda value: value is None or isinstance(value, Mapping) or (
-            isinstance(value, str) and value == "balanced"),
+            isinstance(value, str) and value == "balanced"), reader=read_class_weight,
         details="Factors of `sample_weight`; labels that a dict leaves out have 1. Change it "
-        "where errors on rare labels cost as much as others."),
+        "where errors on rare labels cost as much as others. A chain's positions have the weights of their labels "
+        "(docs/imbalance.md): its loss is then not convex, its gap is not proved, and solvers that learn item by item "
+        "do not take it."),
     "threshold": Parameter("how the thresholds of label sets depend on items and labels", str, ("item", "label")),
     "cv": Parameter("cross-validation folds from whose scores the thresholds are learnt", **_OPTIONAL,
         expects="an integer or a splitter"),
@@ -380,7 +396,6 @@ NAMES_ELSEWHERE: Mapping[str, tuple[str, str]] = MappingProxyType({
     "possible_transitions": ("all_possible_transitions", "all_possible_transitions"),
     **dict.fromkeys(("min_freq", "minfreq"),
         ("constraints", "Templates(..., min_count=) for features that are made of columns")),
-    "class_weight": ("constraints", "fit(sample_weight=), how often each item counts"),
     "fit_intercept": ("constraints", "a feature that every position has"),
     **dict.fromkeys(("early_stopping", "validation_fraction", "n_iter_no_change"),
         ("patience", "fit(validation=(X, y)), with scoring and patience")),

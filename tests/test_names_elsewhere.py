@@ -30,7 +30,6 @@ ESTIMATORS = [
         (ChainCRF, {"delta": 1e-3}, "'delta'; expected tol"),
         (ChainCRF, {"algorithm": "lbfgs"}, "'algorithm'; expected solver"),
         (ChainCRF, {"min_freq": 2}, r"'min_freq'; expected Templates\(\.\.\., min_count=\)"),
-        (ChainCRF, {"class_weight": "balanced"}, r"'class_weight'; expected fit\(sample_weight=\)"),
         (ChainCRF, {"n_jobs": -1}, "'n_jobs'; expected n_threads"),
         (ChainCRF, {"seed": 0}, "'seed'; expected random_state"),
         (ChainCRF, {"model_filename": "m"}, r"'model_filename'; expected save\(path\)"),

@@ -40,6 +40,7 @@ MORE = {  # what the help says of a parameter besides what the table does
     f"{' and '.join(name for name, form in STRUCTURED.items() if form.solvers)} of these needs L2 only (--l1 0)",
     "penalty": ", of flat and ranking recipes; strengths of the recipe that it does not have are left out",
     "penalty_factors": ': name=factor, of a pattern "w[0]=*=2", or a FILE of lines `name factor`; again for others',
+    "class_weight": ", or label=weight,label=weight",
     "tol": "; auto: what predictions need",
     "scheme": ": IOB2, IOBES and others",
     "once": ", as City,State; with a scheme types of spans",

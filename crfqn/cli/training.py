@@ -262,7 +262,7 @@ def _fit_and_save(
     if is_interrupted:
         say(f"Interrupted; the best model so far is saved in {output}.")
         code = interrupts.code
-    elif model.result_.status.is_regular:
+    elif model.result_.status.is_regular or _is_stationary(model):
         code = ExitCode.OK
     else:
         say(f"Not converged ({model.result_.message}); the model is saved and usable.")
@@ -277,6 +277,11 @@ def _fit_and_save(
     summary = _json_summary if as_json else _summary
     print(summary(model, output, scores, is_interrupted), flush=True)
     return code
+
+
+def _is_stationary(model: Any) -> bool:
+    """Return whether the training ended at a stationary point of a loss that is not convex: there is no better end."""
+    return model.result_.status is Status.STATIONARY and bool(getattr(model, "class_weight", None))
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from numbers import Real
 from typing import Any
 
@@ -206,7 +207,12 @@ def check_item_weights(sample_weight: Any, n_items: int) -> NDArray[np.float64] 
         return None
     if isinstance(sample_weight, Real):
         sample_weight = np.full(n_items, sample_weight)
-    weights = np.asarray(sample_weight)
+    try:
+        weights = np.asarray(sample_weight)
+    except ValueError:  # rows of several lengths
+        raise InputError(
+            f"sample_weight: expected {n_items} numbers, one an item, got arrays of several lengths"
+        ) from None
     if weights.shape != (n_items,) or weights.dtype.kind not in "biuf":
         raise InputError(
             f"sample_weight: expected {n_items} numbers, one an item, "
@@ -221,6 +227,44 @@ def check_item_weights(sample_weight: Any, n_items: int) -> NDArray[np.float64] 
     if not weights.any():
         raise InputError("sample_weight: expected at least one positive weight, got only zeros")
     return weights
+
+
+def check_position_weights(
+    sample_weight: Any, offsets: NDArray[np.int64]
+) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+    """Return the weights of items, float64 (I,), and of positions, (N,), of sequences: None where each counts once.
+
+    `sample_weight` has a number or an array of numbers, one a position, for each item. Items whose positions all have
+    the weight 0 get it themselves. InputError as of `check_item_weights`.
+    """
+    n_items = offsets.size - 1
+    is_list = isinstance(sample_weight, (list, tuple)) or (
+        isinstance(sample_weight, np.ndarray) and sample_weight.dtype.kind == "O"
+    )
+    if not is_list or not any(
+        hasattr(item, "__len__") and not isinstance(item, str) for item in sample_weight
+    ):
+        return check_item_weights(sample_weight, n_items), None
+    if len(sample_weight) != n_items:
+        raise InputError(f"sample_weight: expected weights of {n_items} items, got {len(sample_weight)}")
+    weights = np.empty(offsets[-1])
+    for i, (start, stop) in enumerate(pairwise(offsets.tolist())):
+        item = np.asarray(sample_weight[i])
+        if item.dtype.kind not in "biuf" or item.shape not in ((), (stop - start,)):
+            raise InputError(
+                f"sample_weight: item {i}: expected a number or {stop - start} numbers, one a position, "
+                f"got shape {item.shape} and dtype {item.dtype}"
+            )
+        weights[start:stop] = item
+    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if wrong.size:
+        raise InputError(
+            f"sample_weight: expected finite numbers >= 0, got {weights[wrong[0]]} for {locate(offsets, wrong[0])}"
+        )
+    if not weights.any():
+        raise InputError("sample_weight: expected at least one positive weight, got only zeros")
+    item_of = np.repeat(np.arange(n_items), np.diff(offsets))
+    return (np.bincount(item_of, weights, n_items) > 0).astype(np.float64), weights
 
 
 def item_weights(

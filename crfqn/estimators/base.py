@@ -325,6 +325,8 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
             settings["penalty_factors"] = {str(name): float(factor) for name, factor in factors.items()}
         elif factors is not None:
             settings["penalty_factors"] = np.asarray(factors, np.float64).tolist()
+        if isinstance(settings.get("class_weight"), Mapping):  # JSON's keys are strings, labels any
+            settings["class_weight"] = [list(pair) for pair in settings["class_weight"].items()]
         return settings
 
     @classmethod
@@ -336,6 +338,8 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
     def _from_settings(cls, settings: dict[str, Any]) -> Self:
         """Return an estimator with these parameters; the default takes the place of a solver object."""
         known = {name: settings[name] for name in (*cls._saved(), "solver") if name in settings}
+        if isinstance(known.get("class_weight"), list):
+            known["class_weight"] = dict(known["class_weight"])
         solver = known.pop("solver")
         if isinstance(solver, str) and solver not in cls.SOLVERS:
             solver = RENAMED.get(solver)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from crfqn.data.items import check_item_weights
+from crfqn.data.items import check_position_weights
 from crfqn.data.labels import check_any_known, encode_labels
 from crfqn.data.schemes import LabelSpan
 from crfqn.errors import InputError
@@ -119,8 +119,9 @@ class ChainCRF(ChainModel):
             None is an unknown label, or an item without known labels; a set of labels means one of them. The loss is
             then -log of the probability of all labellings that agree with y. It is not convex (`result_.status` is
             STATIONARY at best), and not all solvers can minimise it.
-        sample_weight : array-like, shape (n_items,), optional
-            Weight of each sequence in the loss; 0 leaves it out.
+        sample_weight : array-like, shape (n_items,), or list of numbers and arrays of shape (positions,), optional
+            Weight of each sequence in the loss; 0 leaves it out. An array has the weights of a sequence's positions,
+            which are multiplied by `class_weight`.
         start : fitted ChainCRF, optional
             Start from the weights of this model, for the labels and features (by name where both have names) that both
             have; other weights start from zero. It is used instead of `warm_start`. With `verbose` the number of
@@ -241,7 +242,7 @@ class ChainCRF(ChainModel):
         return self.predict_marginals(X, known)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy, the fraction of correctly labelled positions, with items weighted by `sample_weight`.
+        """Return the accuracy, the fraction of correctly labelled positions, weighted by `sample_weight`.
 
         X, y and errors as in `fit`; labels may be new ones, which count as wrong. InputError without any position, and
         where the model knows none of the labels.
@@ -250,12 +251,12 @@ class ChainCRF(ChainModel):
         if not states.size:
             raise InputError("expected at least one position to score, got none")
         known, codes = encode_labels(y, offsets)
-        weights = check_item_weights(sample_weight, offsets.size - 1)
+        weights, emphasis = check_position_weights(sample_weight, offsets)
+        if emphasis is None and weights is not None:
+            emphasis = np.repeat(weights, np.diff(offsets))
         check_any_known(known, self.classes_)
         hits = self.classes_[states] == known[codes]
-        return float(
-            np.average(hits, weights=None if weights is None else np.repeat(weights, np.diff(offsets)))
-        )
+        return float(np.average(hits, weights=emphasis))
 
     @available_if(has_probabilities)
     def log_likelihood(self, X: Any, y: Any) -> NDArray[np.float64]:

@@ -6,10 +6,10 @@ those of B bigram features (B, K, K).
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse
@@ -21,7 +21,7 @@ from crfqn.blas import single_threaded_blas
 from crfqn.data.encoding import encode_sequences, in_columns_of
 from crfqn.data.features import FeatureStore
 from crfqn.data.hybrid import Features, check_dense, sparse_of
-from crfqn.data.items import Handover, check_item_weights
+from crfqn.data.items import Handover, check_item_weights, check_position_weights, class_factors
 from crfqn.data.labels import (
     PartialLabels,
     encode_known_labels,
@@ -57,13 +57,13 @@ from crfqn.model.weights import Axes, AxisMatch, FittedMatrix, WeightMatrix, sor
 from crfqn.objectives.linear.dense_map import DenseMap, Joined
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.likelihood import PartialLikelihood
+from crfqn.objectives.losses.position_likelihood import PositionLikelihood
 from crfqn.objectives.losses.score_loss import ScoreLoss
 from crfqn.objectives.support import Support, observed_support
 from crfqn.solvers.validation import ValidationSet
 from crfqn.structures.chain import Chain
 from crfqn.structures.contexts import Contexts
 from crfqn.structures.edge_layout import EdgeLayout
-from crfqn.structures.structure import Structure
 from crfqn.structures.transition_rules import TransitionRules
 from crfqn.threads import Pool
 
@@ -78,6 +78,7 @@ class ChainModel(StructuredEstimator):
     scheme: str | None = None
     constraints: Transitions | str | None = None
     once: Collection[Any] | None = None
+    class_weight: Mapping | str | None = None
     constrain: str = "both"
     on_violation: str = "error"
     client: Any = None
@@ -130,11 +131,15 @@ class ChainModel(StructuredEstimator):
         encoded, vocabulary = encode_sequences(sparse_of(X))
         sequences: Any = X.beside(encoded) if isinstance(X, Features) else encoded
         del X  # so that a caller who does not keep it gets its memory back once the store is built
-        weights = check_item_weights(sample_weight, len(sequences))
-        transitions = self._transitions
-        sequences, labels, weights, rules = training_data(
-            sequences, y, weights, transitions, self.constrain == "both", self.on_violation
+        sequences, labels, weights, emphasis, rules = training_data(
+            sequences,
+            y,
+            *check_position_weights(sample_weight, sequences.offsets),
+            self._transitions,
+            self.constrain == "both",
+            self.on_violation,
         )
+        weights, emphasis = self._emphasis(labels, sequences.offsets, weights, emphasis)
         model = self._with_data(labels.classes, sparse_of(sequences).n_features, vocabulary, rules)
         model.n_dense_ = sequences.n_dense if isinstance(sequences, Features) else 0
         begin = self._start(model, start)
@@ -160,9 +165,43 @@ class ChainModel(StructuredEstimator):
                     )
                 targets = labels.allowed
             support = model._support(store, targets, chain)
+            if emphasis is not None:
+                targets = WeightedLabels(targets, emphasis)
             objective = model._objective(features, chain, targets, weights, support)
             begin = start_within(support, begin)
             return model._posed(objective, features, targets, weights, begin, validation=held)
+
+    def _emphasis(
+        self,
+        labels: PartialLabels,
+        offsets: NDArray[np.int64],
+        weights: NDArray[np.float64] | None,
+        emphasis: NDArray[np.float64] | None,
+    ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+        """Return the weights of items, (I,), and of positions, (N,), with those of their labels; None for the latter
+        where all positions of an item count alike: the item has that weight then."""
+        if self.class_weight is None and emphasis is None:
+            return weights, None
+        if labels.allowed is not None:
+            raise InputError(
+                "class_weight, or sample_weight by position: expected known labels, but some are None or sets"
+            )
+        every = np.ones(labels.targets.size) if emphasis is None else emphasis
+        if self.class_weight is not None:
+            by_position = every if weights is None else every * np.repeat(weights, np.diff(offsets))
+            totals = np.bincount(labels.targets, by_position, len(labels.classes))
+            every = every * class_factors(self.class_weight, labels.classes, totals)[labels.targets]
+        if not every.any():
+            raise InputError("class_weight: expected at least one position of positive weight, got none")
+        first = every[offsets[:-1]]
+        if np.array_equal(every, np.repeat(first, np.diff(offsets))):
+            return first if weights is None else first * weights, None
+        if not self._loss_form.loss_class.has_marginals:
+            raise InputError(
+                f"loss={self.loss!r}: expected positions that count alike; class_weight and sample_weight by position "
+                "need loss='logistic'"
+            )
+        return weights, every
 
     def _prepare_blocks(self, blocks: Blocks, start: Any) -> Problem:
         """Return the training on blocks."""
@@ -233,6 +272,10 @@ class ChainModel(StructuredEstimator):
         for name in ("all_possible_states", "all_possible_transitions"):
             if not getattr(self, name):
                 raise InputError(f"{name}: {reason}, got False")
+        if self.class_weight is not None:
+            raise InputError(
+                "class_weight: expected None for batches and blocks, which never have all labels"
+            )
         if self._transitions.seen:
             raise InputError(
                 'constraints: "seen" needs all data at once, which batches and blocks never have'
@@ -325,7 +368,9 @@ class ChainModel(StructuredEstimator):
         super()._check_parameters()
         as_transitions(self.constraints, self.scheme, self.once)
 
-    def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
+    def _loss(self, structure: Any, targets: Any) -> ScoreLoss:
+        if isinstance(targets, WeightedLabels):
+            return PositionLikelihood(structure, *targets)
         if targets.ndim == 2:
             return PartialLikelihood(structure, targets)
         return super()._loss(structure, targets)
@@ -422,6 +467,13 @@ class ChainModel(StructuredEstimator):
         if model.bigrams is not None:
             named = NO_COLUMNS if self.vocabulary_ is None else self.vocabulary_.bigram_columns
             self.bigram_columns_ = np.union1d(named, model.bigrams.columns).astype(np.int64)  # type: ignore[misc]
+
+
+class WeightedLabels(NamedTuple):
+    """The labels of positions that count differently, int32 (N,), and what each counts, float64 (N,)."""
+
+    targets: NDArray[np.int32]
+    emphasis: NDArray[np.float64]
 
 
 def without_columns(matrix: Any, columns: NDArray[np.int64]) -> Any:

@@ -81,7 +81,6 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
 
     TAKES_SETS: ClassVar[bool] = False
     IS_LINEAR: ClassVar[bool] = True
-    NOT_SAVED: ClassVar[tuple[str, ...]] = (*SparseLinearModel.NOT_SAVED, "class_weight")
 
     def __sklearn_tags__(self) -> Tags:
         """Return scikit-learn's tags: sparse input is accepted, and without intercept a poor score is possible."""
@@ -409,18 +408,6 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
     def _centred(self, space: LabelSpace, intercepts: Vector) -> Vector:
         """Return one of the unpenalised intercepts with the same loss, always the same one whatever the start."""
         return space.centred(intercepts)
-
-    def _settings(self) -> dict[str, Any]:
-        """Return the parameters as JSON values; `class_weight` as pairs, as JSON's keys are strings, labels any."""
-        settings, weights = super()._settings(), self.class_weight
-        pairs = [list(pair) for pair in weights.items()] if isinstance(weights, Mapping) else weights
-        return settings | {"class_weight": pairs}
-
-    @classmethod
-    def _from_settings(cls, settings: dict[str, Any]) -> Self:
-        model, saved = super()._from_settings(settings), settings["class_weight"]
-        model.class_weight = dict(saved) if isinstance(saved, list) else saved
-        return model
 
     def _content(self) -> ModelContent:
         content = super()._content()

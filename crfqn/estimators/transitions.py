@@ -211,15 +211,27 @@ class BrokenRules(NamedTuple):
     first: str
 
 
+class TrainingData(NamedTuple):
+    """Items with their labels; weights of items and of their positions, (I,) and (N,), None where each counts once; and
+    the rules, None without any."""
+
+    sequences: Sequences
+    labels: PartialLabels
+    weights: NDArray[np.float64] | None
+    emphasis: NDArray[np.float64] | None
+    rules: TransitionRules | None
+
+
 def training_data(
     sequences: Sequences,
     y: Any,
     weights: NDArray[np.float64] | None,
+    emphasis: NDArray[np.float64] | None,
     transitions: Transitions,
     is_trained: bool,
     on_violation: str,
-) -> tuple[Sequences, PartialLabels, NDArray[np.float64] | None, TransitionRules | None]:
-    """Return the items to train on, their labels, weights (None where each counts once) and rules (None without any).
+) -> TrainingData:
+    """Return the items to train on; `emphasis` are weights of positions beside those of items, or None.
 
     Items without positions or weight are left out. Labels have to keep the rules if `is_trained`; `on_violation`
     ("error", "drop") says what becomes of items that break one. InputError names item, position and labels.
@@ -232,18 +244,20 @@ def training_data(
     if not stays.any():
         raise InputError("sample_weight: expected a positive weight of an item with positions, got none")
     if not stays.all():
+        emphasis = None if emphasis is None else emphasis[np.repeat(stays, sequences.lengths)]
         sequences, flat, weights = take_items(sequences, flat, weights, stays)
         labels = encode_partial_labels(flat, sequences.offsets)
     if transitions.is_empty:
-        return sequences, labels, weights, None
+        return TrainingData(sequences, labels, weights, emphasis, None)
     rules = transitions.rules(labels.classes, labels.targets, sequences.offsets)
     broken = find_broken(rules, labels, sequences.offsets) if is_trained else None
     if broken is not None:
         stays = items_that_stay(broken, len(sequences), on_violation)
+        emphasis = None if emphasis is None else emphasis[np.repeat(stays, sequences.lengths)]
         sequences, flat, weights = take_items(sequences, flat, weights, stays)
         labels = encode_partial_labels(flat, sequences.offsets)
         rules = transitions.rules(labels.classes, labels.targets, sequences.offsets)
-    return sequences, labels, weights, rules
+    return TrainingData(sequences, labels, weights, emphasis, rules)
 
 
 def items_that_stay(broken: BrokenRules, n_items: int, on_violation: str) -> NDArray[np.bool_]:

@@ -55,7 +55,7 @@ class Marginals:
     def residual(self) -> Vector:
         """Weighted marginals less the observed labels, (K, N)."""
         owner = self.objective
-        return self.loss.marginal_residual(self.point.evaluation.residual, owner.position_weights)
+        return self.loss.marginal_residual(self.point.evaluation, owner.position_weights)
 
     def at(self, states: NDArray[np.integer], positions: NDArray[np.integer]) -> Vector:
         """Return P(state) of some states (ascending) at some positions, (states, positions); 0 at weight 0."""

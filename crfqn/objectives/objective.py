@@ -364,8 +364,8 @@ class Objective(BaseObjective):
 
     @cached_property
     def position_weights(self) -> Vector:
-        """The weight of each position's item, (N,)."""
-        return np.repeat(self.weights, np.diff(self.map.offsets))
+        """The weight of each position, (N,): that of its item, times its own where positions have some."""
+        return np.repeat(self.weights, np.diff(self.map.offsets)) * self.loss.position_factors
 
     @cached_property
     def inverse_weights(self) -> Vector:

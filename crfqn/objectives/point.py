@@ -203,7 +203,9 @@ class Point(BasePoint):
         owner, nodes, evaluation = self.objective, self.objective.split(coords), self.evaluation
         if not owner.loss.has_marginals:
             return np.tile(owner.map.squares(nodes, self.score_curvature), (2, 1))
-        table = owner.map.residual_squares(nodes, evaluation.residual, owner.inverse_weights)
+        # Of weighted positions the residual has what is expected given other labels, too.
+        residual = Marginals(self).residual if owner.loss.has_position_weights else evaluation.residual
+        table = owner.map.residual_squares(nodes, residual, owner.inverse_weights)
         if nodes.edges.size == 0:
             return table
         edges = [edge_curvature(Marginals(self), nodes.edges), np.abs(evaluation.edge_residual)[nodes.edges]]

@@ -66,10 +66,17 @@ def build_estimator(recipe: Recipe, **overrides: Any) -> "SparseLinearModel":
     inferred: `taxonomy=prepared.given_taxonomy`. RecipeError for unknown settings of the solver section, InputError for
     overrides that the structure does not have."""
     overrides = {name: value for name, value in overrides.items() if value is not None}
-    if isinstance(overrides.get("penalty_factors"), list):  # of an option that was given several times
-        overrides["penalty_factors"] = {
-            name: by for part in overrides["penalty_factors"] for name, by in part.items()
-        }
+    for name in ("penalty_factors", "class_weight"):
+        values = overrides.get(name)
+        if isinstance(values, list):  # of an option that was given several times
+            is_mixed = any(isinstance(value, str) for value in values[:-1])
+            if is_mixed or (isinstance(values[-1], str) and len(values) > 1):
+                raise InputError(f"{name}: expected either weights of labels or 'balanced', got {values}")
+            overrides[name] = (
+                values[0]
+                if isinstance(values[0], str)
+                else {key: by for part in values for key, by in part.items()}
+            )
     loss = overrides.get("loss", recipe.objective.loss)
     structure, objective = recipe.structure.kind, keys_in(ObjectiveSection, recipe.structure.kind)
     kind = _class_of(structure, loss)

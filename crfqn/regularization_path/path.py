@@ -329,7 +329,8 @@ def crf_path(
         if not np.isnan(path.score).all():
             path = with_best_refined(prepared, path, score)
     statuses = [model.result_.status for model in path.models]
-    good = {Status.INTERRUPTED} | ({Status.STATIONARY} if prepared.problem.has_free_features else set())
+    is_unproved = prepared.problem.has_free_features or not prepared.problem.objective.is_convex
+    good = {Status.INTERRUPTED} | ({Status.STATIONARY} if is_unproved else set())
     is_good = [status.is_success or status in good for status in statuses]
     stopped = [model for model, is_fine in zip(path.models, is_good, strict=True) if not is_fine]
     if stopped:
@@ -448,7 +449,7 @@ def make_folds(
     except ValueError as error:  # more folds than items, or than items of any label
         raise InputError(f"cv: {error}") from error
     for train, test in parts:
-        weights = None if sample_weight is None else np.asarray(sample_weight)[train]
+        weights = None if sample_weight is None else take(sample_weight, train)
         yield Fold(take(X, train), take(y, train), weights, take(X, test), take(y, test))
 
 

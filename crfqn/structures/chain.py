@@ -28,6 +28,7 @@ from crfqn.kernels.bigrams import add_outer_products, forward_backward_tables, i
 from crfqn.kernels.forward_backward import CHUNK, forward_backward, subtract_all_observed
 from crfqn.kernels.item_lanes import forward_backward_lanes, lanes_workspace
 from crfqn.kernels.logarithms import NO_TABLES
+from crfqn.kernels.position_losses import position_log_losses
 from crfqn.kernels.rows import LANES, aligned_rows
 from crfqn.kernels.viterbi import viterbi
 from crfqn.structures.contexts import Contexts, Occurrences, padded_width
@@ -259,6 +260,28 @@ class Chain(Structure):
             target_score = self._label_scores(targets, scores, tables)
         return Inference(sums[:, 0], target_score, expected, residual, contexts.weighted(counts))
 
+    def infer_given_labels(
+        self, scores: Vector, edges: Vector, targets: Labels, emphasis: Vector, weights: Vector, pool: Pool
+    ) -> PositionInference:
+        """Compare with the labels of the positions one at a time; emphasis : float64 (N,), what each counts, others as
+        of `infer`. O(N K^2)."""
+        scores, tables = self.ruled(scores, edges)
+        losses, expected = np.zeros(self.n_items), np.empty_like(scores)
+        cuts = self._cuts
+        counts = np.zeros((cuts.size - 1, *tables.shape))
+        largest = tables.max(axis=(-2, -1), initial=0.0, where=tables > -np.inf, keepdims=True)
+        factors = np.exp(tables - largest)
+        spread = float(np.ptp(tables[tables > -np.inf])) if (tables > -np.inf).any() else 0.0
+        items = self.offsets, scores, tables, factors, spread, self.table_of, targets, emphasis, weights
+
+        def run(part: int) -> None:
+            position_log_losses(cuts[part], cuts[part + 1], *items, losses, expected, counts[part])
+
+        pool.each(cuts.size - 1, run, PASS * expected.size * self.n_states)
+        sums = counts.sum(axis=0)
+        transitions = sums.reshape(-1) if self.contexts is None else self.contexts.weighted(sums)
+        return PositionInference(losses, expected, transitions)
+
     @cached_property
     def _by_context(self) -> Occurrences:
         """The positions of each context, those of first positions left out."""
@@ -380,6 +403,18 @@ class Chain(Structure):
             return np.flatnonzero(~self.rules.possible_lengths(int(lengths.max(initial=0)))[lengths])
         best = self.decode(np.where(allowed, 0.0, -np.inf), np.zeros(self.n_edges), pool)
         return np.flatnonzero(best.score == -np.inf)
+
+
+class PositionInference(NamedTuple):
+    """What a chain expects given the label of one position at a time, summed over the positions times their weights.
+
+    losses : float64 (I,): - sum_t emphasis_t log P(y_t | x), unweighted
+    expected : float64 (K, N), states; counts : float64 (E,), of edge weights; both times the items' weights
+    """
+
+    losses: Vector
+    expected: Vector
+    counts: Vector
 
 
 def count_parts(n_items: int, n_states: int, n_lanes: int) -> int:

@@ -47,7 +47,7 @@ def test_every_parameter_of_a_recipes_estimator_is_an_option():
         ("l1=2", 2.0), ("l1=auto", "auto"), ("l2=0.5", 0.5), ("group_l1=auto", "auto"), ("group_norm=linf", "linf"),
         ("dense_l2=2", 2.0), ("loss=stagewise-regression", "stagewise-regression"), ("penalty=l1/linf", "l1/linf"),
         ("feature_groups=3", 3), ("feature_groups=0,0,1", (0, 0, 1)), ("constraint=7", 7.0), ("margin=0.5", 0.5),
-        ("link=softmax", "softmax"), ("class_weight=balanced", "balanced"), ("threshold=label", "label"), ("cv=3", 3),
+        ("link=softmax", "softmax"), ("class_weight=balanced", ["balanced"]), ("threshold=label", "label"), ("cv=3", 3),
         ("scheme=IOB2", "IOB2"), ("constraints=seen", "seen"), ("constrain=decoding", "decoding"),
         ("on_violation=drop", "drop"), ("solver=owl-qn", "owl-qn"), ("tol=auto", "auto"), ("tol=1e-5", 1e-5),
         ("stop=certificate", "certificate"), ("max_iter=9", 9), ("max_seconds=2.5", 2.5), ("n_threads=2", 2),
@@ -85,7 +85,7 @@ def test_flags_are_on_and_off_and_else_as_the_recipe_says(settings_of, name):
         ("--random-state", "1.5", "an integer or a RandomState, got '1.5'"),
         ("--random-state", "-1", "an integer or a RandomState, got '-1'"),
         ("--checkpoint-every", "0s0", 'an integer >= 1 or seconds such as "30s", got'),
-        ("--class-weight", "much", "None, 'balanced' or a dict label -> weight, got 'much'"),
+        ("--class-weight", "much", "'balanced' or label=weight,label=weight, got 'much'"),
         ("--early-stopping", "perhaps", "'auto' or True or False, got 'perhaps'"),
     ],
 )  # fmt: skip

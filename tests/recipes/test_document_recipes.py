@@ -100,7 +100,7 @@ BAD = [
     (TEXTS.replace("[structure]", 'weighting = "bm25"\n[structure]'), 'weighting = "bm25": expected one of "tf-idf"'),
     (
         NUMBERS + '[objective]\nclass_weight = "heavy"',
-        r'\[objective\] class_weight = "heavy": expected one of "none", "balanced"',
+        r'\[objective\] class_weight = "heavy": expected "none", "balanced" or a section',
     ),
     (
         NUMBERS.replace('"given"', '"attributes"').replace('"taxonomy"', '"chain"')

@@ -201,8 +201,9 @@ class PartialLikelihood(LogPartition):
     def observed_at(self, positions: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
         return self.targets[positions], np.arange(positions.size)
 
-    def marginal_residual(self, residual: Vector, weights: Vector) -> Vector:
+    def marginal_residual(self, evaluation: Evaluation, weights: Vector) -> Vector:
         """Return residuals whose marginals are, where several labels are allowed, what is expected beyond those."""
+        residual = evaluation.residual
         unknown = np.flatnonzero(self.allowed.sum(axis=0) > 1)
         beyond = np.maximum(residual[:, unknown], 0.0)
         beyond[self.targets[unknown], np.arange(unknown.size)] -= weights[unknown]

@@ -94,6 +94,7 @@ class ScoreLoss:
         `score_bounds`, `constants`
     has_marginals : whether it is a likelihood, whose residual is expected less observed (`targets`, `observed_at`), or
         can be told as one (`marginal_residual`)
+    has_position_weights : whether positions of an item may count differently (`position_factors`)
     has_label_duals : whether the dual of an item is a polytope of one variable a label, as that of the multiclass hinge
     has_pair_duals : whether it is a variable >= 0 for each pair of the label and another, as that of its squares
     has_violations : whether it finds the labellings that violate their margins most: `loss_augmented_decode`
@@ -105,6 +106,7 @@ class ScoreLoss:
     has_curvature: ClassVar[bool] = False
     has_margins: ClassVar[bool] = False
     has_marginals: ClassVar[bool] = False
+    has_position_weights: ClassVar[bool] = False
     has_label_duals: ClassVar[bool] = False
     has_pair_duals: ClassVar[bool] = False
     has_violations: ClassVar[bool] = False
@@ -186,9 +188,14 @@ class ScoreLoss:
         """Return the states that the labels at some positions make true, and which of the positions each is at."""
         raise NotImplementedError
 
-    def marginal_residual(self, residual: Vector, weights: Vector) -> Vector:
+    @property
+    def position_factors(self) -> Vector | float:
+        """What the weight of a position's item is multiplied by, (N,), or 1."""
+        return 1.0
+
+    def marginal_residual(self, evaluation: Any, weights: Vector) -> Vector:
         """Return weight_t (p_t - [observed]) of the marginals p of the token-wise model, (K, N); weights : (N,)."""
-        return residual
+        return evaluation.residual
 
     def margins(self, scores: Vector) -> Vector:
         """Return the margins that the kernels keep up to date, (N, K)."""

@@ -88,6 +88,8 @@ class LearnedRows(MethodState):
                 f"{cls.method} needs a likelihood{' of known labels' * cls.needs_labels}; "
                 f"the loss is {type(loss).__name__}"
             )
+        if loss.has_position_weights:
+            raise ViewError(f"{cls.method} expects one weight for all positions of an item, not one for each")
         cls.check_structure(loss.structure)
 
     @classmethod

@@ -1,0 +1,120 @@
+"""The likelihood of chains whose positions count differently: the joint likelihood, and marginal ones beside it.
+
+    loss_i = -m_i log P(y_i | x_i) - sum_t (w_t - m_i) log P(y_t | x_i),    m_i = min over the item of w_t
+
+log P(y | x) is no sum over positions, so that it cannot be weighted by position. Marginal likelihoods can (Kakade, Teh
+and Roweis 2002, "An alternate objective function for Markovian fields", whose w_t are all 1; Gross, Russakovsky, Do and
+Batzoglou 2006 for linear chains). What all positions of an item have in common weighs the joint likelihood: an item
+whose weights are all c has c times its usual loss, and a position of weight 0 is as one whose label is unknown to the
+marginal part. As a weighted sum of log-likelihoods of events it is a composite likelihood (Lindsay 1988).
+
+A marginal log-likelihood is a difference of two convex functions: unless the weights are constant within each item
+there is no dual, hence no certificate, and a small gradient shows a stationary point. The curvature is that of the
+token-wise model, which has position t with the weight w_t. Shapes as in `score_loss.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.arrays import Vector
+from crfqn.errors import InputError
+from crfqn.objectives.losses.likelihood import LogPartition
+from crfqn.objectives.losses.score_loss import NO_DUAL, DualValue, Evaluation
+from crfqn.objectives.losses.structured import StructuredLoss
+from crfqn.structures.chain import Chain
+from crfqn.structures.structure import NO_TARGETS
+from crfqn.threads import Pool
+
+
+@dataclass(frozen=True, eq=False)
+class PositionEvaluation(Evaluation):
+    """A loss with the residual of the token-wise model, w_t (p_t - [observed]), float64 (K, N)."""
+
+    marginal_residual: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class PositionLikelihood(StructuredLoss, LogPartition):
+    """See above; emphasis : float64 (N,), the weights w_t >= 0, beside which items have weights as of any loss."""
+
+    structure: Chain
+    emphasis: Vector
+
+    is_convex = has_dual = False
+    has_curvature = has_marginals = has_position_weights = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.emphasis.shape != self.targets.shape or not (self.emphasis >= 0).all():
+            raise InputError(f"expected {self.targets.size} weights >= 0, got shape {self.emphasis.shape}")
+
+    @property
+    def position_factors(self) -> Vector:
+        return self.emphasis
+
+    @cached_property
+    def joint(self) -> Vector:
+        """The weight of each item's joint likelihood, m_i, (I,)."""
+        starts = self.structure.offsets[:-1]
+        filled = np.diff(self.structure.offsets) > 0
+        least = np.zeros(self.n_items)
+        least[filled] = np.minimum.reduceat(self.emphasis, starts[filled])
+        return least
+
+    @cached_property
+    def beyond(self) -> Vector:
+        """The weight of each position's marginal likelihood, w_t - m_i, (N,)."""
+        return self.emphasis - np.repeat(self.joint, np.diff(self.structure.offsets))
+
+    @cached_property
+    def totals(self) -> Vector:
+        """The summed weights of each item's log partition functions, (I,)."""
+        sums = np.concatenate([[0.0], np.cumsum(self.beyond)])
+        return self.joint + np.diff(sums[self.structure.offsets])
+
+    def hessian_bounds(self, weights: Vector) -> tuple[Vector, float]:
+        """Return those of the joint likelihood, once for each log partition function: the Hessian of a marginal
+        likelihood is the difference of two covariances, no eigenvalue of which is larger in size."""
+        return super().hessian_bounds(weights * self.totals)
+
+    def take(
+        self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]
+    ) -> Self:
+        structure = self.structure.over(offsets, positions)
+        return type(self)(structure, self.targets[positions], self.emphasis[positions])
+
+    def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> PositionEvaluation:
+        lengths, every = np.diff(self.structure.offsets), np.arange(self.n_positions)
+        given = self.structure.infer_given_labels(scores, edges, self.targets, self.beyond, weights, pool)
+        free = self.structure.infer(scores, edges, NO_TARGETS, weights * self.totals, pool)
+        joint = weights * self.joint
+        observed = self.structure.label_scores(self.targets, scores, edges)
+        by_position = np.repeat(weights * self.totals, lengths)
+        share = np.divide(
+            np.repeat(weights, lengths) * self.emphasis,
+            by_position,
+            out=np.zeros(every.size),
+            where=by_position > 0,
+        )
+        marginal_residual = free.residual * share
+        marginal_residual[self.targets, every] -= np.repeat(weights, lengths) * self.emphasis
+        residual = free.residual - given.expected
+        residual[self.targets, every] -= np.repeat(joint, lengths)
+        return PositionEvaluation(
+            self.joint * (free.log_partition - observed) + given.losses,
+            residual,
+            free.edge_residual - given.counts - self.observed_edges(joint),
+            marginal_residual,
+        )
+
+    def marginal_residual(self, evaluation: PositionEvaluation, weights: Vector) -> Vector:
+        return evaluation.marginal_residual
+
+    def dual(self, evaluation: Evaluation, weights: Vector) -> DualValue:
+        return NO_DUAL
