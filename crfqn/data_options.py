@@ -129,7 +129,8 @@ class FeaturesSection:
     transitions: bool = key(False, "whether pairs of neighbouring labels have weights even if the pattern file has "
         "no `B`",
         of="templates")
-    min_count: int = key(1, "leave out features that occur at fewer positions than this", low=1, of="templates words")
+    min_count: int = key(1, "leave out features that occur at fewer positions than this", low=1,
+        of="attributes templates words")
     n_hashed: int | None = key(None, "number of columns that the features are hashed into; they have no names "
         "then", int, low=1,
         of="templates words")

@@ -241,6 +241,10 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType({
         "equation 20). The margins of the other losses are 1. `predict_proba` has no margin, and so overstates the "
         "probability of its labels."),
     "link": Parameter("link function from scores to probabilities", expects="a name, 'auto' or a Potential"),
+    "min_count": Parameter("leave out features that occur at fewer positions than this", **_COUNT,
+        details="Of the training items; columns of matrices without names keep their place. `Templates` have a "
+        "min_count of their own. CRFsuite's feature.minfreq counts pairs of feature and label instead. Set it to "
+        "2 or 3 for smaller models of large texts."),
     "all_possible_states": Parameter("have weights also for pairs of feature and label that never occur", bool,
         details="With False models are smaller and train faster, but know nothing against labels that a feature never "
         "had. CRFsuite's option of this name is off by default."),
@@ -395,7 +399,7 @@ NAMES_ELSEWHERE: Mapping[str, tuple[str, str]] = MappingProxyType({
     "possible_states": ("all_possible_states", "all_possible_states"),
     "possible_transitions": ("all_possible_transitions", "all_possible_transitions"),
     **dict.fromkeys(("min_freq", "minfreq"),
-        ("constraints", "Templates(..., min_count=) for features that are made of columns")),
+        ("min_count", "min_count")),
     "fit_intercept": ("constraints", "a feature that every position has"),
     **dict.fromkeys(("early_stopping", "validation_fraction", "n_iter_no_change"),
         ("patience", "fit(validation=(X, y)), with scoring and patience")),

@@ -183,6 +183,10 @@ class ChainCRF(ChainModel):
         matrices and of `Templates` stay those of the first call. Pickles keep all that the next call goes on from.
         """
         self._check_no_dense(X, "partial_fit")
+        if self.min_count != 1:
+            raise InputError(
+                "min_count: partial_fit expects 1, as features that are rare in a batch may come again"
+            )
         if not learns_online(self):
             return refit(self, *self._labelled_batch(X, y), sample_weight)
         with Pool(self.n_threads) as pool:

@@ -73,6 +73,7 @@ class ChainModel(StructuredEstimator):
     """Base class of `ChainCRF`, with all but its public methods."""
 
     l2: float | str | None = field(default=AUTO, kw_only=False)
+    min_count: int = 1
     all_possible_states: bool = True
     all_possible_transitions: bool = True
     scheme: str | None = None
@@ -128,7 +129,7 @@ class ChainModel(StructuredEstimator):
         if isinstance(X, Blocks):
             check_alone(X, y, sample_weight, validation)
             return self._prepare_blocks(X, start)
-        encoded, vocabulary = encode_sequences(sparse_of(X))
+        encoded, vocabulary = self._without_rare(*encode_sequences(sparse_of(X)))
         sequences: Any = X.beside(encoded) if isinstance(X, Features) else encoded
         del X  # so that a caller who does not keep it gets its memory back once the store is built
         sequences, labels, weights, emphasis, rules = training_data(
@@ -170,6 +171,28 @@ class ChainModel(StructuredEstimator):
             objective = model._objective(features, chain, targets, weights, support)
             begin = start_within(support, begin)
             return model._posed(objective, features, targets, weights, begin, validation=held)
+
+    def _without_rare(
+        self, sequences: Sequences, vocabulary: Vocabulary | None
+    ) -> tuple[Sequences, Vocabulary | None]:
+        """Return items without the features of fewer than `min_count` positions; columns without names stay, empty."""
+        if self.min_count == 1:
+            return sequences, vocabulary
+        if isinstance(vocabulary, TemplateVocabulary):
+            raise InputError(
+                "min_count: expected 1 for items of templates, which count features themselves: Templates(min_count=)"
+            )
+        matrix = scipy.sparse.csr_array(sequences.matrix)
+        is_frequent = (
+            np.bincount(matrix.indices[matrix.data != 0], minlength=matrix.shape[1]) >= self.min_count
+        )
+        if not is_frequent.any():
+            raise InputError(f"min_count: expected features at {self.min_count} positions, got none")
+        if vocabulary is None:
+            matrix = without_columns(matrix, np.flatnonzero(~is_frequent))
+            return Sequences.from_checked(matrix, sequences.offsets, None), None
+        names = [vocabulary.names[column] for column in np.flatnonzero(is_frequent)]
+        return sequences.with_names(names), Vocabulary(names)
 
     def _emphasis(
         self,
@@ -272,6 +295,8 @@ class ChainModel(StructuredEstimator):
         for name in ("all_possible_states", "all_possible_transitions"):
             if not getattr(self, name):
                 raise InputError(f"{name}: {reason}, got False")
+        if self.min_count != 1:
+            raise InputError("min_count: expected 1 for batches and blocks, none of which has all features")
         if self.class_weight is not None:
             raise InputError(
                 "class_weight: expected None for batches and blocks, which never have all labels"

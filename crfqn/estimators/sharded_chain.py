@@ -69,6 +69,8 @@ def prepare_sharded(model: Any, X: Any, y: Any, sample_weight: Any, start: Any, 
         )
     if model.on_violation != ERROR:
         raise InputError(f"on_violation: with a client expected {ERROR!r}, got {model.on_violation!r}")
+    if model.min_count != 1:
+        raise InputError("min_count: with a client expected 1; templates have a min_count over all shards")
     if model.class_weight is not None:
         raise InputError("class_weight: with a client expected None, as no shard has all labels")
     if model._transitions.seen:

@@ -176,6 +176,8 @@ def _settings(recipe: Recipe) -> dict[str, Any]:
     if structure.kind == "flat" and "penalty" not in settings:  # another loss on the command line keeps it
         default = _class_of("flat", objective.loss)().get_params().get("penalty")
         settings |= {} if default is None else {"penalty": default}
+    if recipe.features.kind == "attributes":
+        settings["min_count"] = recipe.features.min_count
     if structure.kind == "taxonomy":
         settings |= {"labels": structure.labels, "separator": structure.separator or "/"}
     stopping = {"tol": solver.tol, "stop": solver.stop, "max_iter": solver.max_iter}
