@@ -86,6 +86,7 @@ class ChainCRF(ChainModel):
     vocabulary_ : Vocabulary of the feature names, None for matrices without names
     l1_, l2_, group_l1_ : float, the strengths that it was trained with
     rules_ : TransitionRules over the classes, None without any
+    temperature_ : float, what `calibrate` found, else 1
     result_ : Result
         Its status, value, gap, passes and trace.
     n_iter_ : int
@@ -270,6 +271,35 @@ class ChainCRF(ChainModel):
         fit. InputError also for labels that are not among the classes.
         """
         return self._fitted.log_likelihood(X, y, self._engine)
+
+    @available_if(has_probabilities)
+    def calibrate(self, X: Any = None, y: Any = None, *, temperature: float | None = None) -> Self:
+        """Find the temperature under which held-out labels are most probable; return the estimator.
+
+        All scores are divided by `temperature_` where they become probabilities: of labellings, positions and spans.
+        Labels do not change, files keep it, and another `fit` begins at 1 again. It minimises the mean of -log P(y_t |
+        x) over the positions, between 0.01 and 100 (Guo, Pleiss, Sun, Weinberger 2017, ICML, section 4.2).
+
+        Parameters
+        ----------
+        X, y : labelled items that the model was not trained on, as in `fit`
+            Positions without a known label are left out.
+        temperature : float, optional
+            The temperature, in the place of items; 1 undoes the calibration.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+        InputError
+            As in `log_likelihood`; no items, or items and a temperature at once.
+        """
+        self.model_ = self._fitted.calibrate(X, y, self._engine, temperature=temperature)
+        return self
+
+    @property
+    def temperature_(self) -> float:
+        """What scores are divided by where they become probabilities, 1 before `calibrate`."""
+        return self._fitted.temperature
 
     @available_if(has_probabilities)
     def predict_nbest(

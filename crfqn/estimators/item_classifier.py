@@ -109,6 +109,37 @@ class ItemClassifier(ItemEstimator):
         check_consistent_length(X, names)
         return self._fitted.log_likelihood(self._new(X), names, self._engine)
 
+    @available_if(has_probabilities)
+    def calibrate(self, X: Any = None, y: Any = None, *, temperature: float | None = None) -> Self:
+        """Find the temperature under which held-out labels are most probable; return the estimator.
+
+        All scores are divided by `temperature_` where they become probabilities: of classes and nodes.
+        Labels do not change, files keep it, and another `fit` begins at 1 again. It minimises the mean of -log P(y | x)
+        over the items, between 0.01 and 100 (Guo, Pleiss, Sun, Weinberger 2017, ICML, section 4.2).
+
+        Parameters
+        ----------
+        X, y : labelled items that the model was not trained on, as in `fit`
+        temperature : float, optional
+            The temperature, in the place of items; 1 undoes the calibration.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+        InputError
+            As in `log_likelihood`; no items, or items and a temperature at once.
+        """
+        check_is_fitted(self)
+        names = None if y is None else column_or_1d(self._label_names(y)[0])
+        X = None if X is None else self._new(X)
+        self.model_ = self._fitted.calibrate(X, names, self._engine, temperature=temperature)
+        return self
+
+    @property
+    def temperature_(self) -> float:
+        """What scores are divided by where they become probabilities, 1 before `calibrate`."""
+        return self._fitted.temperature
+
     @available_if(learns_in_batches)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn a batch of items besides those of the calls before.

@@ -81,7 +81,7 @@ class MulticlassClassifier(ItemClassifier):
     dense_coef_ : ndarray, shape (n_classes, D), only where there is one
     intercept_ : ndarray, shape (n_classes,), zeros without intercept
     kept_features_ : ndarray of int, the features with a weight; prediction reads no others
-    l1_, l2_, group_l1_, n_features_in_, feature_names_in_, result_, n_iter_, extra_
+    l1_, l2_, group_l1_, temperature_, n_features_in_, feature_names_in_, result_, n_iter_, extra_
         As in `MulticlassCRF`.
 
     Notes
@@ -241,6 +241,7 @@ class MulticlassCRF(MulticlassClassifier):
     dense_coef_ : ndarray, shape (n_classes, D), only where there is one
     intercept_ : ndarray, shape (n_classes,), zeros without intercept
     l1_, l2_, group_l1_ : float, the strengths that it was trained with
+    temperature_ : float, what `calibrate` found, else 1
     n_features_in_ : int
     feature_names_in_ : ndarray of str, only if X had names
     result_ : Result

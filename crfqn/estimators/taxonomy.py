@@ -68,7 +68,7 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
     n_dense_ : int, D, the columns of a dense block, 0 without one
     dense_coef_ : ndarray, shape (K, D), only where there is one
     intercept_ : ndarray, shape (K,), zeros without intercept
-    l1_, l2_, group_l1_, n_features_in_, feature_names_in_, result_, n_iter_, extra_
+    l1_, l2_, group_l1_, temperature_, n_features_in_, feature_names_in_, result_, n_iter_, extra_
         As in `MulticlassCRF`.
 
     Notes

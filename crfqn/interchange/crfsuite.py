@@ -116,14 +116,16 @@ def named_weights(
         )
     if lost:
         warn_caller(f"{NAME}: lost: {' and '.join(lost)}", UserWarning)
-    edges = fitted.edges
+    edges, temperature = fitted.edges, fitted.temperature  # weights divided by it give the same probabilities
     is_edge = edges.values != 0
-    transitions = Entries(edges.values[is_edge], edges.rows[is_edge], edges.columns[is_edge].astype(np.int64))
+    columns = edges.columns[is_edge].astype(np.int64)
+    transitions = Entries(edges.values[is_edge] / temperature, edges.rows[is_edge], columns)
     if fitted.rules_ is not None:
-        table = np.where(fitted.rules_.transitions, edges.dense(), FORBIDDEN)
+        table = np.where(fitted.rules_.transitions, edges.dense() / temperature, FORBIDDEN)
         first, second = np.nonzero(table)
         transitions = Entries(table[first, second], first, second)
-    return [*map(str, fitted.classes_)], [*attributes], Entries(weights, rows, states), transitions
+    nodes = Entries(weights / temperature, rows, states)
+    return [*map(str, fitted.classes_)], [*attributes], nodes, transitions
 
 
 def _vocabulary(model: SequenceModel, feature_names: list[str] | None) -> Vocabulary:

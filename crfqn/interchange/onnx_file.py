@@ -114,7 +114,12 @@ def graph_of(model: Any, dtype: str = "float32", input: str = "dense") -> Any:
             scores = _path_sums(graph, scores, fitted.labels.nodes, fitted.labels.tree.parents)
         best = graph.add("ArgMax", [scores], axis=1, keepdims=0)
         if fitted.has_probabilities:
-            graph.add("Softmax", [scores], "probabilities", axis=1)
+            logits = scores
+            if fitted.temperature != 1.0:
+                logits = graph.add(
+                    "Div", [scores, graph.constant("temperature", np.array(fitted.temperature))]
+                )
+            graph.add("Softmax", [logits], "probabilities", axis=1)
             outputs.append(graph.port("probabilities", graph.dtype, table))
     graph.add("Identity", [scores], "scores")
     graph.add("Gather", [graph.constant("classes", classes), best], "label")

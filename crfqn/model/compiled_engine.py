@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -178,6 +178,12 @@ class CompiledItems:
         """First position of each item, and the number of positions: int64 (I + 1,)."""
         return self.chain.offsets
 
+    def at(self, temperature: float) -> Self:
+        """Return the same with all scores divided by a temperature."""
+        if temperature == 1.0:
+            return self
+        return replace(self, scores=self.scores / temperature, edges=self.edges / temperature)
+
     def best(self) -> tuple[Labels, Vector]:
         """Return the best label's number at each position, (N,), and the scores of the labellings, (I,)."""
         with Pool(self.n_threads) as pool:
@@ -273,6 +279,8 @@ class CompiledEngine:
         the block, K)."""
         with Pool(self.n_threads) as pool:
             for scores in self.node_scores(model, X, pool):
+                if model.temperature != 1.0:
+                    scores = scores / model.temperature
                 yield model.labels.over(scores.shape[1]).marginals(scores, pool).T
 
     def open(self, model: Any, X: Any, known: Any, warns: bool = True) -> CompiledItems:

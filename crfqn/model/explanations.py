@@ -61,14 +61,15 @@ def explanation(
     runner_up_probability: float | None = None,
     terms: Iterable[Term] | None = None,
     n: int | None = None,
+    temperature: float = 1.0,
 ) -> Explanation:
-    """Return the explanation by the n largest terms in size (None: all that are not 0), those of one position, kind and
-    name added up; without terms that of a label that has no rival."""
+    """Return the explanation by the n largest terms in size (None: all that are not 0), divided by the temperature,
+    those of one position, kind and name added up; without terms that of a label that has no rival."""
     if terms is None:
         return Explanation(label, probability, None, None, float("inf"), [], 0.0)
     sums: dict[tuple[int | None, str, Any], float] = defaultdict(float)
     for *key, value in terms:
-        sums[tuple(key)] += float(value)  # type: ignore[index]
+        sums[tuple(key)] += float(value) / temperature  # type: ignore[index]
     largest = sorted(
         (Term(*key, value) for key, value in sums.items() if value), key=lambda term: -abs(term.value)
     )

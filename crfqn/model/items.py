@@ -6,7 +6,7 @@ Shapes: I items, F features, K nodes (flat: the classes).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
@@ -41,7 +41,7 @@ from crfqn.model.explanations import CONSTANT, DENSE, Explanation, Term, explana
 from crfqn.model.explanations import FEATURE as FEATURE_TERM
 from crfqn.model.featurizers import Featurizer, Table, Words, read_featurizer
 from crfqn.model.labels import LabelSpace, descend_tree, name_array
-from crfqn.model.model import INTERCEPT, Decoding, Model, check_number, without_weights
+from crfqn.model.model import INTERCEPT, Decoding, Model, check_number, read_temperature, without_weights
 from crfqn.model.numpy_engine import NUMPY
 from crfqn.model.unknown_features import warn_of_unknown
 from crfqn.model.weights import WeightMatrix
@@ -95,6 +95,7 @@ class ItemModel(Model):
             featurizer_=read_featurizer(file),
             labels=labels,
             feature_names=read_names(file, n_features),
+            temperature=read_temperature(file),
             has_taxonomy=bool(file.metadata["has_taxonomy"]) if file.kind == TAXONOMY else False,
         )
         if model.featurizer_ is not None and model.featurizer_.n_columns != n_features:
@@ -103,6 +104,7 @@ class ItemModel(Model):
 
     def add_to(self, content: ModelContent, has_sets: bool = False) -> None:
         """Add labels, features and weights to what a model file holds."""
+        self.add_temperature(content)
         add_matrix(content, NODE, self.weights.csr, STATE, FEATURE)
         content.arrays["intercept"] = np.asarray(self.intercept)
         if self.feature_names is not None:
@@ -194,9 +196,7 @@ class ItemModel(Model):
     def log_likelihood(self, X: Any, y: Any, engine: Any = NUMPY) -> Vector:
         """Return log P(y_i | x_i) of each item, float64 (I,), in nats; InputError also for labels that are not among
         the classes."""
-        names = y if self.labels.tree is None else PathLabels.of(y, self.labels.separator).names
-        codes = encode_known_labels(names, np.arange(len(names) + 1), self.classes_)
-        parts, first = [], 0
+        codes, parts, first = self._codes(y), [], 0
         for logs in self._log_probabilities(X, engine, warns=False):
             chosen = codes[first : first + len(logs)]
             parts.append(logs[np.arange(chosen.size), chosen])
@@ -204,6 +204,20 @@ class ItemModel(Model):
         if first != codes.size:
             raise InputError(f"expected a label for each of the {first} items, got {codes.size}")
         return np.concatenate(parts)
+
+    def _codes(self, y: Any) -> NDArray[np.int32]:
+        """Return the numbers of labels among the classes; InputError for labels that are not among them."""
+        names = y if self.labels.tree is None else PathLabels.of(y, self.labels.separator).names
+        return encode_known_labels(names, np.arange(len(names) + 1), self.classes_)
+
+    def _mean_loss(self, X: Any, y: Any, engine: Any) -> Callable[[float], float]:
+        codes, scores = self._codes(y), np.concatenate([*engine.class_scores(self, X, False)])
+        if not codes.size or len(scores) != codes.size:
+            raise InputError(
+                f"expected items with a label each, at least one, got {len(scores)} items and {codes.size} labels"
+            )
+        scores = scores - scores[np.arange(codes.size), codes][:, None]
+        return lambda t: float(np.mean(np.logaddexp.reduce(scores / t, axis=1)))
 
     def strongest_features(self, X: Any, n: int = 5) -> list[list[tuple[Any, float]]]:
         """Return for each item the n features that say most for or against its best label, in a taxonomy for the nodes
@@ -236,7 +250,7 @@ class ItemModel(Model):
             best, *others = np.argsort(-row, kind="stable")[:2].tolist()
             p: Any = [None] * row.size
             if self.has_probabilities:
-                p = np.exp(row - row.max())
+                p = np.exp((row - row.max()) / self.temperature)
                 p = (p / p.sum()).tolist()
             if not others:
                 explained.append(explanation(labels[best], p[best]))
@@ -248,7 +262,8 @@ class ItemModel(Model):
             if self.intercept is not None:
                 constant = float(self.intercept[paths[0]].sum() - self.intercept[paths[1]].sum())
                 terms.append(Term(None, CONSTANT, INTERCEPT, constant))
-            explained.append(explanation(labels[best], p[best], labels[others[0]], p[others[0]], terms, n))
+            names_and_probabilities = labels[best], p[best], labels[others[0]], p[others[0]]
+            explained.append(explanation(*names_and_probabilities, terms, n, self.temperature))
         return explained
 
     def path(self, node: int) -> list[int]:
@@ -268,7 +283,7 @@ class ItemModel(Model):
         """Yield by blocks of items P(k | x) of each class, (items, n_classes)."""
         self.check_probabilities()
         for scores in engine.class_scores(self, X, False):
-            p = np.exp(scores - scores.max(axis=1, keepdims=True))
+            p = np.exp((scores - scores.max(axis=1, keepdims=True)) / self.temperature)
             p /= p.sum(axis=1, keepdims=True)
             yield p
 
@@ -276,7 +291,7 @@ class ItemModel(Model):
         """Yield by blocks of items log P(k | x) of each class, (items, n_classes)."""
         self.check_probabilities()
         for scores in engine.class_scores(self, X, warns):
-            scores = scores - scores.max(axis=1, keepdims=True)
+            scores = (scores - scores.max(axis=1, keepdims=True)) / self.temperature
             yield scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
 
     @property

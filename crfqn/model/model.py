@@ -7,10 +7,12 @@ Predictions go through an engine, which scores items and infers their labels: nu
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
+from math import exp, log
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -20,13 +22,17 @@ from crfqn.arrays import NO_WEIGHTS, Vector
 from crfqn.atomic_write import StrPath
 from crfqn.data.model_file import ModelFile, ModelSource, write_model
 from crfqn.data.token_rows import Rows
-from crfqn.errors import InputError
+from crfqn.errors import InputError, ModelFileError
+from crfqn.messages import describe
 from crfqn.model.content import ModelContent, narrow_weights
+from crfqn.model.numpy_engine import NUMPY
 from crfqn.model.results import read_result
 from crfqn.model.weights import WeightMatrix
 from crfqn.result import Result
 
 INTERCEPT = "(intercept)"
+TEMPERATURES = 1e-3, 1e3  # the least and the largest
+SEARCHED_TEMPERATURES = 0.01, 100.0
 
 
 class Decoding(NamedTuple):
@@ -68,6 +74,7 @@ class Model:
     loss : str, of the training; scores are logarithms of probabilities for "logistic" alone
     stored : ModelFile, what the model's file has besides labels and weights, or None
     feature_names : names of the features by column, or None; a vocabulary or a featurizer has names of its own
+    temperature : float, which all scores are divided by where they become probabilities (`calibrate`)
 
     Examples
     --------
@@ -93,6 +100,7 @@ class Model:
     loss: str = "logistic"
     stored: ModelFile | None = None
     feature_names: Sequence[str] | Mapping[int, str] | None = None
+    temperature: float = 1.0
 
     @staticmethod
     def open(source: ModelSource) -> Any:
@@ -177,6 +185,75 @@ class Model:
     @abstractmethod
     def add_to(self, content: ModelContent) -> None:
         """Add labels, features and weights to what a model file holds."""
+
+    def add_temperature(self, content: ModelContent) -> None:
+        """Add the temperature to what a model file holds, where it is not 1."""
+        content.metadata.pop("temperature", None)
+        if self.temperature != 1.0:
+            content.metadata["temperature"] = self.temperature
+
+    def with_temperature(self, temperature: float) -> Self:
+        """Return the model with another temperature; 1 undoes `calibrate`.
+
+        Raises
+        ------
+        AttributeError
+            The model has no probabilities.
+        InputError
+            Anything but a number from 0.001 to 1000.
+        """
+        self.check_probabilities()
+        if not is_temperature(temperature):
+            raise InputError(
+                f"temperature: expected a number from 0.001 to 1000, got {describe(temperature)}"
+            )
+        model = object.__new__(type(self))
+        model.__dict__.update({**self.__dict__, "temperature": float(temperature)})
+        return model
+
+    def calibrate(
+        self, X: Any = None, y: Any = None, engine: Any = NUMPY, *, temperature: float | None = None
+    ) -> Self:
+        """Return the model with the temperature under which held-out labels are most probable.
+
+        All scores are divided by it where they become probabilities, so that labels do not change. It is found by
+        minimising the mean of -log P(y_t | x) over positions (of single items over items) by Brent's method, between
+        0.01 and 100.
+
+        Parameters
+        ----------
+        X, y : labelled items that the model was not trained on
+        engine : what scores and infers, by default numpy alone
+        temperature : float, optional
+            The temperature, in the place of items; 1 undoes the calibration.
+
+        Raises
+        ------
+        AttributeError
+            The model has no probabilities.
+        InputError
+            No items, items and a temperature at once, labels that are not among the classes, as of `predict`.
+
+        References
+        ----------
+        Guo, Pleiss, Sun, Weinberger: On calibration of modern neural networks. ICML 2017, section 4.2.
+        """
+        self.check_probabilities()
+        if (X is None) != (y is None) or (X is None) == (temperature is None):
+            raise InputError("calibrate: expected labelled items X and y, or a temperature alone")
+        if temperature is not None:
+            return self.with_temperature(temperature)
+        from scipy.optimize import minimize_scalar  # prediction needs numpy alone
+
+        loss, bounds = self._mean_loss(X, y, engine), tuple(map(log, SEARCHED_TEMPERATURES))
+        best = minimize_scalar(
+            lambda t: loss(exp(t)), bounds=bounds, method="bounded", options={"xatol": 1e-7}
+        )
+        return self.with_temperature(exp(best.x))
+
+    @abstractmethod
+    def _mean_loss(self, X: Any, y: Any, engine: Any) -> Callable[[float], float]:
+        """Return the mean of -log P(y_t | x) over labelled positions or items as a function of the temperature."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields for pickles and copies, without what is made of them."""
@@ -296,6 +373,22 @@ def check_number(n: Any) -> int:
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
         raise InputError(f"n: expected an integer >= 1, got {n!r}")
     return int(n)
+
+
+def is_temperature(value: Any) -> bool:
+    """Return whether a value can be a temperature."""
+    least, most = TEMPERATURES
+    return isinstance(value, Real) and not isinstance(value, bool) and least <= float(value) <= most
+
+
+def read_temperature(file: ModelFile) -> float:
+    """Return the temperature of a file's model, 1 where the file names none; ModelFileError for no temperature."""
+    temperature = file.metadata.get("temperature", 1.0)
+    if not is_temperature(temperature):
+        raise ModelFileError(
+            f"{file.path}: temperature: expected a number from 0.001 to 1000, got {describe(temperature)}"
+        )
+    return float(temperature)
 
 
 def without_weights(file: ModelFile) -> ModelFile:

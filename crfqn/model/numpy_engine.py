@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,13 @@ class NumpyItems(NamedTuple):
     offsets: NDArray[np.int64]
     scores: list[Vector]
     has_known: bool
+
+    def at(self, temperature: float) -> Self:
+        """Return the same with all scores divided by a temperature."""
+        if temperature == 1.0:
+            return self
+        chain = ItemChain(self.chain.edges / temperature, self.chain.rules)
+        return self._replace(chain=chain, scores=[scores / temperature for scores in self.scores])
 
     def best(self) -> tuple[Labels, Vector]:
         """Return the best label's number at each position, (N,), and the scores of the labellings, (I,)."""
@@ -154,7 +161,7 @@ class NumpyEngine:
         """Yield by blocks of items the probability of each node of a taxonomy, and of those under it, (items, K)."""
         tree, nodes = model.labels.tree, model.labels.nodes
         for scores in self.class_scores(model, X, warns):
-            p = np.exp(scores - scores.max(axis=1, keepdims=True))
+            p = np.exp((scores - scores.max(axis=1, keepdims=True)) / model.temperature)
             whole = np.zeros((len(p), tree.n_nodes))
             whole[:, nodes] = p / p.sum(axis=1, keepdims=True)
             yield sum_up(tree, whole)

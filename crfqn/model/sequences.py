@@ -5,7 +5,7 @@ Shapes: I items, N positions, F features, K labels.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -54,7 +54,7 @@ from crfqn.model.content import (
 from crfqn.model.explanations import DENSE, Explanation, Term, explanation
 from crfqn.model.explanations import FEATURE as FEATURE_TERM
 from crfqn.model.explanations import TRANSITION as TRANSITION_TERM
-from crfqn.model.model import Decoding, Model, WeightsByName, check_number, without_weights
+from crfqn.model.model import Decoding, Model, WeightsByName, check_number, read_temperature, without_weights
 from crfqn.model.numpy_engine import NUMPY, rows_of
 from crfqn.model.weights import WeightMatrix
 from crfqn.structures.edge_layout import EdgeLayout
@@ -123,10 +123,12 @@ class SequenceModel(Model):
             else None,
             scheme=settings.get("scheme"),
             once=tuple(once or ()),
+            temperature=read_temperature(file),
         )
 
     def add_to(self, content: ModelContent) -> None:
         """Add labels, features and weights to what a model file holds; of named features those that have a weight."""
+        self.add_temperature(content)
         add_matrix(content, NODE, self.weights.csr, STATE, FEATURE)
         add_matrix(content, "edge", self.edges.csr, FROM, TO)
         add_labels(content, self.classes_)
@@ -216,7 +218,8 @@ class SequenceModel(Model):
         self.check_probabilities()
         model, items = self.with_once(once), engine.open(self, X, known)
         states, score = model._best(items)
-        return Decoding(split_by_item(self.classes_[states], items.offsets), score - items.log_partition())
+        log_probability = score / self.temperature - items.at(self.temperature).log_partition()
+        return Decoding(split_by_item(self.classes_[states], items.offsets), log_probability)
 
     def predict_marginals(
         self, X: Any, known: Any = None, pairs: bool = False, engine: Any = NUMPY
@@ -224,7 +227,7 @@ class SequenceModel(Model):
         """Return P(y_t = k | x, known) of each position: a list of float64 arrays (positions, K). With `pairs` P(y_t =
         j, y_{t+1} = k | x, known), (positions - 1, K, K)."""
         self.check_probabilities()
-        items = engine.open(self, X, known, warns=False)
+        items = engine.open(self, X, known, warns=False).at(self.temperature)
         return items.pairs() if pairs else items.marginals()
 
     def predict_nbest(
@@ -241,7 +244,7 @@ class SequenceModel(Model):
         self.check_probabilities()
         n, labels = check_number(n), self.classes_.tolist()
         model, items = self.with_once(once), engine.open(self, X, known)
-        log_partition = items.log_partition().tolist()
+        log_partition = items.at(self.temperature).log_partition().tolist()
         best, rules = items.n_best(n), model._single_runs
         for item, paths in enumerate(best):
             if rules is None:
@@ -253,7 +256,7 @@ class SequenceModel(Model):
                 best[item] = model._best_of_single_runs(items, item, set().union(*repeated.values()), n)
         return [
             [
-                ([*map(labels.__getitem__, path)], float(np.exp(min(score - total, 0.0))))
+                ([*map(labels.__getitem__, path)], float(np.exp(min(score / self.temperature - total, 0.0))))
                 for path, score in paths
             ]
             for paths, total in zip(best, log_partition, strict=True)
@@ -288,7 +291,7 @@ class SequenceModel(Model):
         model, items = self.with_once(once), engine.open(self, X, known)
         rules, types = span_rules(find_scheme(name), self.classes_.tolist())
         spans = rules.find(model._best(items)[0], items.offsets)
-        probabilities = items.span_probabilities(spans, rules)
+        probabilities = items.at(self.temperature).span_probabilities(spans, rules)
         of_items: list[list[LabelSpan]] = [[] for _ in range(items.offsets.size - 1)]
         item_of = np.searchsorted(items.offsets, spans.starts, side="right") - 1
         begins = items.offsets[item_of]
@@ -302,12 +305,29 @@ class SequenceModel(Model):
         labels it is the probability of all labellings that fit. InputError for labels that are not among the
         classes."""
         self.check_probabilities()
-        items = engine.open(self, X, None, warns=False)
+        items = engine.open(self, X, None, warns=False).at(self.temperature)
         labels = flat_partial_labels(y, items.offsets)
         if not is_partial(labels):
             return items.log_probability(encode_known_labels(labels, items.offsets, self.classes_))
         within = items.within(encode_constraints(labels, items.offsets, self.classes_))
         return np.minimum(within - items.log_partition(), 0.0)
+
+    def _mean_loss(self, X: Any, y: Any, engine: Any) -> Callable[[float], float]:
+        """Marginals count; positions without a known label are left out, and those that the rules forbid add the same
+        for all temperatures."""
+        items = engine.open(self, X, None, warns=False)
+        labels = flat_partial_labels(y, items.offsets)
+        allowed = encode_constraints(labels, items.offsets, self.classes_).T
+        is_known = ~allowed.all(axis=1) if len(self._labels) > 1 else np.ones(len(allowed), bool)
+        if not is_known.any():
+            raise InputError("expected at least one labelled position, got none")
+
+        def loss(temperature: float) -> float:
+            marginals = np.concatenate([*items.at(temperature).marginals()])[is_known]
+            p = (marginals * allowed[is_known]).sum(axis=1)
+            return -float(np.mean(np.log(np.maximum(p, np.finfo(np.float64).tiny))))
+
+        return loss
 
     def strongest_features(
         self, X: Any, n: int = 5, known: Any = None
@@ -356,7 +376,7 @@ class SequenceModel(Model):
         encoded, items = NUMPY.encode(self, X), NUMPY.open(self, X, known, warns=False)
         rows, (states, _), labels = rows_of(encoded), model._best(items), self._labels
         dense = encoded.dense if self.n_dense_ else None
-        marginals = items.marginals() if self.has_probabilities else None
+        marginals = items.at(self.temperature).marginals() if self.has_probabilities else None
         explained: list[list[Explanation]] = []
         for item, (first, last) in enumerate(pairwise(items.offsets.tolist())):
             best, of_item = states[first:last].tolist(), []
@@ -372,7 +392,8 @@ class SequenceModel(Model):
                     of_item.append(explanation(labels[state], p[state]))
                     continue
                 terms = self._difference(rows, dense, first, best, rival)
-                of_item.append(explanation(labels[state], p[state], labels[other], p[other], terms, n))
+                names_and_probabilities = labels[state], p[state], labels[other], p[other]
+                of_item.append(explanation(*names_and_probabilities, terms, n, self.temperature))
             explained.append(of_item)
         return explained
 
