@@ -15,6 +15,7 @@ SEARCHES = [
     "class weight",
     "imbalance",
     "explain",
+    "active learning",
     "confidence",
     "feature importance",
     "gpu",

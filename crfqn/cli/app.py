@@ -227,6 +227,32 @@ def explain(
 
 
 @subcommand()
+def suggest(
+    model: ModelArgument,
+    input: Annotated[str, typer.Argument(help="A file of items without labels, or - for standard input, the default, "
+        "in the format of `crfqn predict`.")] = "-", *,
+    n: Annotated[int, typer.Option("-n", "--number", min=1, help="The number of items to write.")] = 50,
+    measure: Annotated[str, typer.Option(help="What is large where the model is not sure: confidence (1 - probability "
+        "of the label; of a sequence - its logarithm / positions), margin (1 - the difference of the two largest "
+        "probabilities) or entropy (of the labels; of a sequence of the 10 most probable labellings).")] = "confidence",
+    is_diverse: Annotated[bool, typer.Option("--diverse", help="Leave out items whose features are similar (cosine "
+        "above 0.8) to those of an item already chosen. All items of the input are held in memory.")] = False,
+    output: OutputOption = None,
+    format: shared.FormatOption = None, dense: shared.DenseOption = None, encoding: shared.EncodingOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object per line instead: the number of the "
+        "item, from 0, its uncertainty and its text.")] = False,
+) -> None:
+    """Suggest what to label next: write the items that the model is least sure of, the least sure one first.
+
+    Items are written as they stand in the input. Labels in the input are not used.
+    """
+    from crfqn.cli.suggestion import suggest
+
+    suggest(model, input, n, measure, output, is_diverse=is_diverse, format=format, dense=dense, encoding=encoding,
+        as_json=as_json)
+
+
+@subcommand()
 def report(
     model: ModelArgument,
     input: Annotated[str | None, typer.Argument(help=f"{LABELLED}, if it is at hand.")] = None, *,

@@ -390,6 +390,36 @@ class ChainCRF(ChainModel):
         """
         return self._fitted.explain(X, n, known, once=once)
 
+    @available_if(has_probabilities)
+    def uncertainty(self, X: Any, measure: str = "confidence") -> NDArray[np.float64]:
+        """Return how unsure the model is of each item, float64 (n_items,): the larger, the less sure.
+
+        The items with the largest values are those to label next (Settles and Craven 2008).
+
+        Parameters
+        ----------
+        X : as in `predict`
+        measure : {"confidence", "margin", "entropy"}, default "confidence"
+            - "confidence": -log P(most probable labelling) / positions, least confidence normalised by the length;
+            - "margin": 1 - P(most probable labelling) + P(second most probable one);
+            - "entropy": of the 10 most probable labellings, their probabilities divided by their sum (N-best sequence
+              entropy), in nats.
+
+            0 is sure; an item without positions has 0.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+        InputError
+            As in `predict`, and for another measure.
+
+        References
+        ----------
+        Settles, Craven: An analysis of active learning strategies for sequence labeling tasks. EMNLP 2008.
+        Kim, Song, Kim, Cha, Lee: MMR-based active machine learning for bio named entity recognition. HLT-NAACL 2006.
+        """
+        return self._fitted.uncertainty(X, measure, self._engine)
+
     def predict_single(self, x: Any) -> list:
         """Return the labels of one item; x is an item as in `predict`, whose errors it has."""
         return self.predict([x])[0]

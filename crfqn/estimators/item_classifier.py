@@ -66,6 +66,25 @@ class ItemClassifier(ItemEstimator):
         """The k most probable labels of each item, the most probable first; ties in the order of `classes_`."""
         return self._fitted.predict_top(self._new(X), k, self._engine)
 
+    @available_if(has_probabilities)
+    def uncertainty(self, X: Any, measure: str = "confidence") -> Vector:
+        """Return how unsure the model is of each item, float64 (n_items,): the larger, the less sure.
+
+        Parameters
+        ----------
+        X : as in `predict`
+        measure : {"confidence", "margin", "entropy"}, default "confidence"
+            "confidence": 1 - P(most probable label); "margin": the same plus P(second most probable label); "entropy":
+            that of the labels' probabilities, in nats. 0 is sure.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+        InputError
+            As in `predict`, and for another measure.
+        """
+        return self._fitted.uncertainty(self._new(X), measure, self._engine)
+
     def explain(self, X: Any, n: int | None = 5) -> list[Explanation]:
         """Return for each item what decided between its label and the runner-up, the label with the next best score.
 

@@ -43,6 +43,7 @@ from crfqn.model.featurizers import Featurizer, Table, Words, read_featurizer
 from crfqn.model.labels import LabelSpace, descend_tree, name_array
 from crfqn.model.model import INTERCEPT, Decoding, Model, check_number, read_temperature, without_weights
 from crfqn.model.numpy_engine import NUMPY
+from crfqn.model.uncertainty import find_measure
 from crfqn.model.unknown_features import warn_of_unknown
 from crfqn.model.weights import WeightMatrix
 from crfqn.taxonomy.labels import PathLabels
@@ -218,6 +219,12 @@ class ItemModel(Model):
             )
         scores = scores - scores[np.arange(codes.size), codes][:, None]
         return lambda t: float(np.mean(np.logaddexp.reduce(scores / t, axis=1)))
+
+    def uncertainty(self, X: Any, measure: str = "confidence", engine: Any = NUMPY) -> Vector:
+        """Return how unsure the model is of each item, as `MulticlassCRF.uncertainty`."""
+        _, value = find_measure(measure)
+        logs = self._log_probabilities(X, engine)
+        return np.concatenate([value(-np.sort(-part, axis=1), None) for part in logs])
 
     def strongest_features(self, X: Any, n: int = 5) -> list[list[tuple[Any, float]]]:
         """Return for each item the n features that say most for or against its best label, in a taxonomy for the nodes

@@ -56,6 +56,7 @@ from crfqn.model.explanations import FEATURE as FEATURE_TERM
 from crfqn.model.explanations import TRANSITION as TRANSITION_TERM
 from crfqn.model.model import Decoding, Model, WeightsByName, check_number, read_temperature, without_weights
 from crfqn.model.numpy_engine import NUMPY, rows_of
+from crfqn.model.uncertainty import find_measure
 from crfqn.model.weights import WeightMatrix
 from crfqn.structures.edge_layout import EdgeLayout
 from crfqn.structures.item_chain import BestPath, ItemChain
@@ -243,9 +244,15 @@ class SequenceModel(Model):
         `ChainCRF.predict_nbest`."""
         self.check_probabilities()
         n, labels = check_number(n), self.classes_.tolist()
-        model, items = self.with_once(once), engine.open(self, X, known)
+        best = self.with_once(once)._best_logs(engine.open(self, X, known), n)
+        return [
+            [([*map(labels.__getitem__, path)], float(np.exp(log))) for path, log in paths] for paths in best
+        ]
+
+    def _best_logs(self, items: Any, n: int) -> list[list[BestPath]]:
+        """Return the n most probable labellings of each item that keep the rule of single runs, with log P."""
         log_partition = items.at(self.temperature).log_partition().tolist()
-        best, rules = items.n_best(n), model._single_runs
+        best, rules = items.n_best(n), self._single_runs
         for item, paths in enumerate(best):
             if rules is None:
                 break
@@ -253,14 +260,25 @@ class SequenceModel(Model):
             ends = np.cumsum([0, *(len(path[0]) for path in paths)], dtype=np.int64)
             repeated = repeats(states, ends, rules)
             if repeated:
-                best[item] = model._best_of_single_runs(items, item, set().union(*repeated.values()), n)
+                best[item] = self._best_of_single_runs(items, item, set().union(*repeated.values()), n)
         return [
-            [
-                ([*map(labels.__getitem__, path)], float(np.exp(min(score / self.temperature - total, 0.0))))
-                for path, score in paths
-            ]
+            [BestPath(path, min(score / self.temperature - total, 0.0)) for path, score in paths]
             for paths, total in zip(best, log_partition, strict=True)
         ]
+
+    def uncertainty(self, X: Any, measure: str = "confidence", engine: Any = NUMPY) -> Vector:
+        """Return how unsure the model is of each item, as `ChainCRF.uncertainty`."""
+        n_best, value = find_measure(measure)
+        self.check_probabilities()
+        items = engine.open(self, X, None)
+        if n_best == 1:
+            scores = self._best(items)[1] / self.temperature
+            logs = np.minimum(scores - items.at(self.temperature).log_partition(), 0.0)[:, None]
+        else:
+            logs = np.full((items.offsets.size - 1, n_best), -np.inf)
+            for row, paths in zip(logs, self._best_logs(items, n_best), strict=True):
+                row[: len(paths)] = [log for _, log in paths]
+        return value(logs, np.diff(items.offsets))
 
     def _best_of_single_runs(self, items: Any, item: int, groups: set[int], n: int) -> list[BestPath]:
         """Return an item's n best labellings in which labels form at most one run; InputError with its place."""

@@ -1,0 +1,150 @@
+"""`crfqn suggest`: the items that a model is least sure of, to be labelled next."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crfqn.cli.loading import Input, Labeller, input_with_dense, open_input
+from crfqn.cli.output import write_text
+from crfqn.data.files import BYTES, Part, is_blank, strict_json
+from crfqn.data.hybrid import check_dense, sparse_of
+from crfqn.errors import InputError
+from crfqn.model.answers import gives_probabilities
+from crfqn.model.numpy_engine import NUMPY, rows_of
+from crfqn.model.uncertainty import find_measure
+from crfqn.readers.format import by_blank_lines
+from crfqn.readers.registry import FORMATS, can_be_rewritten, find_format, written_batches
+from crfqn.report.facts import fitted_model
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+SIMILAR = 0.8  # cosine of the counts of features
+
+
+def suggest(
+    path: Path,
+    source: str,
+    n: int,
+    measure: str,
+    output: Path | None,
+    *,
+    is_diverse: bool,
+    format: str | None,
+    dense: Path | None,
+    encoding: str | None,
+    as_json: bool,
+) -> None:
+    """Write the n items of a file that the model is least sure of, as they stand in the file, or as JSON lines."""
+    find_measure(measure)
+    labeller = Labeller(path)
+    model, light = labeller.model, fitted_model(labeller.model)
+    if light is None or not gives_probabilities(model):
+        raise InputError(f"{path}: items are chosen by probabilities, and this model has none")
+    input = open_input(model, path, source, format=format, encoding=encoding)
+    input = input_with_dense(input, model, path, dense)
+
+    def measured(seen: Any) -> tuple[Any, Any]:
+        values = labeller.model_for(seen.X).uncertainty(seen.X, measure)
+        return values, _feature_counts(light, seen.X) if is_diverse else None
+
+    head, n_items, counts = "", 0, []
+    items: list[tuple[float, int, Any]] = []  # -value, number, and lines or data and the number in it
+    for part, data, result in input.parts(measured):
+        if result is None:
+            continue
+        values, of_features = result
+        contents: Any = ((data, i) for i in range(data.n_items))
+        if part is not None and (can_be_rewritten(data) or input.format == "raw"):
+            contents = _lines(input, part, data)
+            if not n_items and input.cut is not None:  # the titles of a table
+                lines = part.text.splitlines(keepends=True)
+                head = part.mark + "".join(lines[: input.cut(lines)[0]])
+        items += zip((-values).tolist(), range(n_items, n_items + data.n_items), contents, strict=True)
+        n_items += data.n_items
+        items.sort(key=lambda item: item[:2])
+        if is_diverse:
+            counts.append(of_features)
+        else:
+            del items[n:]
+    if is_diverse:
+        items = _different(items, counts, n)
+    is_utf8 = as_json or "utf-8" in input.encoding.lower()
+    write_text(output, _written(input, head, items, as_json), BYTES if is_utf8 else input.encoding)
+
+
+def _lines(input: Input, part: Part, data: Any) -> Iterator[str]:
+    """Yield the lines of each item, those before its first position included where blank lines part the items."""
+    lines = part.text.split("\n")
+    starts = [data.places.line(i) - part.first for i in range(data.n_items)]
+    has_blank_lines = FORMATS[input.format or ""].cut is by_blank_lines
+    for start, stop in pairwise([*starts, len(lines)]):
+        if has_blank_lines:
+            while start and not is_blank(lines[start - 1]):
+                start -= 1
+            stop = next((i for i in range(start, stop) if is_blank(lines[i])), stop)
+        while stop > start + 1 and is_blank(lines[stop - 1]):
+            stop -= 1
+        yield "\n".join([*lines[start:stop], "\n" if has_blank_lines else ""])
+
+
+def _written(
+    input: Input, head: str, items: list[tuple[float, int, Any]], as_json: bool
+) -> Iterator[str | bytes]:
+    """Yield the items as text, or a JSON object each; data that was not read by lines in the input's format."""
+    if as_json:
+        for value, number, content in items:
+            answer: dict[str, Any] = {"item": number, "uncertainty": round(-value, 6)}
+            if isinstance(content, str):
+                answer["text"] = content.rstrip("\r\n")
+            yield strict_json(answer, ensure_ascii=False) + "\n"
+    elif items and isinstance(items[0][2], str):
+        yield from (head, *(content for _, _, content in items))
+    else:
+        if input.format is None:
+            raise InputError(f"{input.source}: images cannot be written; --json gives their numbers")
+        batches = (
+            (replace(data, inputs=data.inputs[i : i + 1], labels=data.labels[i : i + 1]), None)
+            for _, _, (data, i) in items
+        )
+        yield from written_batches(batches, find_format(input.format))
+
+
+def _feature_counts(model: Any, X: Any) -> "csr_array":
+    """Return the sums of the features of each item that the model knows, as rows of length 1."""
+    from scipy.sparse import csr_array, diags_array
+
+    if model.LABELS_SEQUENCES:
+        encoded = NUMPY.encode(model, X)
+        rows, ends = rows_of(encoded), encoded.offsets
+    else:
+        rows = model.rows(sparse_of(check_dense(X, model.n_dense_)), warns=False)
+        ends = np.arange(rows.row_ends.size)
+    is_known = rows.columns >= 0
+    values = rows.values if rows.values.size else np.ones(rows.columns.size)
+    entries = np.where(is_known, values, 0.0), np.where(is_known, rows.columns, 0), rows.row_ends[ends]
+    sums = csr_array(entries, shape=(ends.size - 1, model.n_features_in_))
+    sums.sum_duplicates()
+    lengths = np.sqrt(sums.power(2).sum(axis=1))
+    return (diags_array(1.0 / np.where(lengths > 0, lengths, 1.0)) @ sums).tocsr()
+
+
+def _different(
+    items: list[tuple[float, int, Any]], counts: list["csr_array"], n: int
+) -> list[tuple[float, int, Any]]:
+    """Return the first n items, without those that are too similar to one before."""
+    from scipy.sparse import vstack
+
+    matrix = vstack(counts, format="csr")
+    nearest, chosen = np.zeros(matrix.shape[0]), []
+    for item in items:
+        if nearest[item[1]] <= SIMILAR:
+            chosen.append(item)
+            if len(chosen) == n:
+                break
+            nearest = np.maximum(nearest, matrix @ matrix[[item[1]]].toarray()[0])
+    return chosen
