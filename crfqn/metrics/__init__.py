@@ -1,10 +1,11 @@
-"""Metrics over taxonomies and of spans in sequences, and scorers made of them for scikit-learn."""
+"""Metrics over taxonomies, of spans in sequences and of probabilities, and scorers made of them for scikit-learn."""
 
 import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
+        "calibration": ["expected_calibration_error"],
         "hierarchy": [
             "hierarchical_f1_score", "hierarchical_precision_recall_f1", "hierarchical_precision_score",
             "hierarchical_recall_score", "lca_f1_score", "lca_precision_recall_f1", "lca_precision_score",

@@ -23,6 +23,7 @@ from crfqn.model.sequences import SequenceModel
 from crfqn.parameters import Parameter
 from crfqn.plot.curves import ConvergenceDisplay, PathDisplay
 from crfqn.plot.matrices import TransitionsDisplay
+from crfqn.report.calibration import Reliability
 from crfqn.report.evaluation import MOST_LABELS, Errors, EvaluationSection, has_marginals
 from crfqn.report.facts import (
     Fact,
@@ -223,19 +224,22 @@ def _data(
 ) -> dict[str, Any]:
     """Return scores, confusion and worst errors."""
     if evaluation is None:
-        return {"mistakes": []}
+        return {"mistakes": [], "reliability": None}
     texts = wanted.texts
     if texts is not None and len(texts) != len(evaluation.given):
         raise InputError(f"texts: expected one for each of {len(evaluation.given)} items, got {len(texts)}")
     display, chunks = evaluation.confusion(), evaluation.scores.chunks
     about = "Confusion: the share of each given label (row) that was predicted as each label (column)"
-    errors = Errors(model, weights, evaluation, texts, pixels)
+    errors, reliability = Errors(model, weights, evaluation, texts, pixels), Reliability.of(model, evaluation)
+    about_reliability = "Reliability: the share of right labels against their mean probability"
     return {
         "span_scores": [] if chunks is None else [chunks.every, *chunks.types],
         "confusion_labels": [] if display is None else display.display_labels,
         "mistakes": [] if evaluation.has_sets else evaluation.mistakes(),
         "confusion_pictures": [] if display is None else Pictures("c").panels(display, about, SQUARE),
         "errors": errors.worst(wanted.n_errors),
+        "reliability": reliability,
+        "reliability_pictures": Pictures("r").panels(reliability, about_reliability) if reliability else [],
     }
 
 

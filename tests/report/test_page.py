@@ -17,7 +17,7 @@ from sklearn.exceptions import NotFittedError
 import crfqn
 from crfqn import ChainCRF, MulticlassSVC, MultilabelRanker, StagewiseRegression
 from crfqn.errors import InputError, ModelFileError
-from crfqn.metrics import SpanCounts
+from crfqn.metrics import SpanCounts, expected_calibration_error
 from crfqn.report import make_report, write_report
 from crfqn.report.evaluation import MOST_LABELS, MOST_POSITIONS, Errors, EvaluationSection
 from crfqn.report.facts import ending, parameters
@@ -379,3 +379,23 @@ class TestSpans:
     def test_none_for_other_labels(self, cases):
         case = cases["chain"]
         assert "span-table" not in make_report(case.model, (case.X, case.y))
+
+
+@pytest.mark.parametrize("name", ["chain", "taxonomy", "flat"])
+def test_reliability_before_and_after_the_temperature(cases, name):
+    case = cases[name]
+    model = copy(case.model)
+    plain = "".join(Outline(make_report(model, (case.X, case.y))).data)
+    (before,) = re.findall(r"calibration error[^:]*: (\d\.\d{4})\.", plain)
+    calibrated = "".join(Outline(make_report(model.calibrate(temperature=3), (case.X, case.y))).data)
+    ((after, again),) = re.findall(
+        r"calibration error[^:]*: (\d\.\d{4}) at the temperature 3, (\d\.\d{4}) before\.", calibrated
+    )
+    assert again == before != after
+    true, predicted = EvaluationSection.of(model, (case.X, case.y)).flat
+    p = np.concatenate([np.atleast_2d(row) for row in model.predict_proba(case.X)])
+    numbers = [[*map(str, model.classes_)].index(label) for label in predicted]
+    is_right = np.array(true) == np.array(predicted)
+    error = expected_calibration_error(is_right, p[np.arange(len(p)), numbers])
+    assert float(after) == pytest.approx(error, abs=5e-5)
+    assert case.model.temperature_ == 1.0

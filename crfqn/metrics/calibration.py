@@ -1,0 +1,84 @@
+"""How far the probabilities of predicted labels are from the shares of them that are right.
+
+Naeini, Cooper, Hauskrecht: Obtaining well calibrated probabilities using Bayesian binning. AAAI 2015.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.errors import InputError
+from crfqn.messages import describe
+
+
+class ReliabilityBins(NamedTuple):
+    """Predicted labels by confidence, in bins of equal width that are not empty: how many, int64 (B,), their mean
+    confidence and the share of them that is right, float64 (B,)."""
+
+    counts: NDArray[np.int64]
+    confidence: NDArray[np.float64]
+    accuracy: NDArray[np.float64]
+
+    @property
+    def error(self) -> float:
+        """The expected calibration error."""
+        return float(np.average(np.abs(self.accuracy - self.confidence), weights=self.counts))
+
+
+def reliability_bins(is_right: Any, confidence: Any, n_bins: int = 10) -> ReliabilityBins:
+    """Return the bins; parameters and errors as of `expected_calibration_error`."""
+    if isinstance(n_bins, bool) or not isinstance(n_bins, Integral) or n_bins < 1:
+        raise InputError(f"n_bins: expected an integer >= 1, got {describe(n_bins)}")
+    hits, p = np.asarray(is_right, np.float64), np.asarray(confidence, np.float64)
+    if hits.ndim != 1 or hits.shape != p.shape or not p.size:
+        raise InputError(
+            f"expected two arrays (n,) of one length n >= 1, got the shapes {hits.shape} and {p.shape}"
+        )
+    if not np.isin(hits, (0.0, 1.0)).all():
+        raise InputError("is_right: expected booleans")
+    if not ((p >= 0) & (p <= 1 + 1e-9)).all():
+        raise InputError("confidence: expected probabilities, from 0 to 1")
+    bins = np.minimum((p * n_bins).astype(np.int64), n_bins - 1)
+    counts = np.bincount(bins, minlength=n_bins)
+    sums = (np.bincount(bins, values, n_bins) for values in (p, hits))
+    filled = counts > 0
+    return ReliabilityBins(counts[filled], *(part[filled] / counts[filled] for part in sums))
+
+
+def expected_calibration_error(is_right: Any, confidence: Any, n_bins: int = 10) -> float:
+    """Return the expected calibration error: the mean distance between the confidence and the accuracy of a bin.
+
+    Labels are put into bins of equal width by their probability; bins count by their labels.
+
+    Parameters
+    ----------
+    is_right : array-like of bool, shape (n,)
+        Whether each predicted label is right.
+    confidence : array-like of float, shape (n,)
+        The probability that the model gives to it.
+    n_bins : int >= 1, default 10
+
+    Returns
+    -------
+    float from 0 to 1
+
+    Raises
+    ------
+    InputError
+        Arrays of other shapes or values, another n_bins.
+
+    References
+    ----------
+    Naeini, Cooper, Hauskrecht: Obtaining well calibrated probabilities using Bayesian binning. AAAI 2015.
+
+    Examples
+    --------
+    >>> from crfqn.metrics import expected_calibration_error
+    >>> round(expected_calibration_error([True, False, True, True], [0.9, 0.9, 0.6, 0.6]), 3)
+    0.4
+    """
+    return reliability_bins(is_right, confidence, n_bins).error

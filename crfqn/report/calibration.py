@@ -1,0 +1,66 @@
+"""Reliability of a model's probabilities on labelled data, before and after its temperature."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from crfqn.data.labels import label_text
+from crfqn.metrics.calibration import ReliabilityBins, reliability_bins
+from crfqn.plot.curves import CERTIFIED, ESTIMATED
+from crfqn.report.evaluation import EvaluationSection, has_marginals
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Bins of the predicted labels' probabilities, and those without the temperature; None where it is 1."""
+
+    bins: ReliabilityBins
+    before: ReliabilityBins | None
+    temperature: float
+
+    SHAPE: ClassVar = (1, 1)
+
+    @classmethod
+    def of(cls, model: Any, evaluation: EvaluationSection) -> Self | None:
+        """Return the reliability of an estimator on evaluated data; None without probabilities of single labels."""
+        if evaluation.has_sets or not has_marginals(model):
+            return None
+        temperature, before = getattr(model, "temperature_", 1.0), None
+        if temperature != 1.0:
+            raw = copy(model)
+            raw.calibrate(temperature=1)
+            before = _bins(raw, evaluation)
+        return cls(_bins(model, evaluation), before, temperature)
+
+    def plot(self, ax: Any) -> None:
+        """Draw the share of right labels against the confidence, bin by bin."""
+        (axes,) = ax
+        axes.plot([0, 1], [0, 1], color="gray", linewidth=0.8, linestyle=":")
+        curves = [(self.bins, CERTIFIED, "-", f"T = {self.temperature:.3g}")]
+        if self.before is not None:
+            curves.append((self.before, ESTIMATED, "--", "T = 1, before"))
+        for bins, colour, line, name in curves:
+            axes.plot(
+                bins.confidence, bins.accuracy, line, color=colour, marker="o", markersize=3, label=name
+            )
+        axes.set(title="Reliability", xlabel="mean probability", ylabel="share of right labels")
+        axes.set(xlim=(0, 1), ylim=(0, 1.02))
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize="small")
+
+
+def _bins(model: Any, evaluation: EvaluationSection) -> ReliabilityBins:
+    """Return the bins of the labels that an estimator predicts, by the probability of each."""
+    if model.LABELS_SEQUENCES:
+        tables = np.concatenate([*model.predict_marginals(evaluation.X)])
+    else:
+        tables = model.predict_proba(evaluation.X)
+    true, predicted = evaluation.flat
+    numbers = {label_text(label): k for k, label in enumerate(model.classes_)}
+    codes = np.array([numbers[label] for label in predicted])
+    is_right = [a == b for a, b in zip(true, predicted, strict=True)]
+    return reliability_bins(is_right, tables[np.arange(codes.size), codes])
