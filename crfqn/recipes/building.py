@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Names of `crfqn`, which imports them when they are asked for.
 CLASS_OF_STRUCTURE = {"chain": "ChainCRF", "taxonomy": "TaxonomyCRF", "ranking": "MultilabelRanker"}
 # Parameters that other sections set, or the data.
-ELSEWHERE = {"solver", "callback", "taxonomy", "labels", "separator", *keys_in(ObjectiveSection)}
+ELSEWHERE = {"solver", "callback", "taxonomy", "labels", "separator", "min_count", *keys_in(ObjectiveSection)}
 
 
 def prepare(recipe: Recipe) -> Prepared:

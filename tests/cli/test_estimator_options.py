@@ -15,7 +15,17 @@ TRAINED_BY_RECIPES = [
     crfqn.GeneralizedLeastSquares, crfqn.CalibratedLeastSquares, crfqn.StagewiseRegression,
 ]  # fmt: skip
 # Python's alone, or options by another name: --metric, --scheduler, --start, --quiet and those of the data.
-NO_OPTIONS = {"callback", "client", "scoring", "verbose", "warm_start", "taxonomy", "labels", "separator"}
+NO_OPTIONS = {
+    "min_count",
+    "callback",
+    "client",
+    "scoring",
+    "verbose",
+    "warm_start",
+    "taxonomy",
+    "labels",
+    "separator",
+}
 OPTION = {name for names in OPTIONS.values() for name in names}
 SPANS = "John B-PER\nSmith I-PER\nsleeps O\n\nMary B-PER\nruns O\n\nLee B-PER\nKing I-PER\neats O\n\n"
 
