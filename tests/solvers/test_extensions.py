@@ -327,7 +327,7 @@ def test_a_smooth_coordinate_with_l1_is_refused():
 
 def test_the_pages_format_refuses_columns_that_it_would_lose():
     data = SimpleNamespace(inputs=[[{"w": "John", "pos": "NNP"}]], labels=[["B-PER"]])
-    with pytest.raises(InputError, match="item 0: expected the column w alone, got pos besides"):
+    with pytest.raises(InputError, match="item 0: expected column w only, got pos"):
         list(page().inline_lines(data))
     data.inputs[0][0].pop("pos")
     assert list(page().inline_lines(data)) == ["John/B-PER\n"]
