@@ -218,11 +218,15 @@ def check_item_weights(sample_weight: Any, n_items: int) -> NDArray[np.float64] 
             f"sample_weight: expected {n_items} numbers, one an item, "
             f"got shape {weights.shape} and dtype {weights.dtype}"
         )
-    weights = weights.astype(np.float64)
+    return _check_sizes(weights.astype(np.float64), "item {}".format)
+
+
+def _check_sizes(weights: NDArray[np.float64], place: Callable[[int], str]) -> NDArray[np.float64]:
+    """Return weights; InputError, with the `place` of the first wrong one, unless finite, >= 0 and not all zero."""
     wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if wrong.size:
         raise InputError(
-            f"sample_weight: expected finite numbers >= 0, got {weights[wrong[0]]} for item {wrong[0]}"
+            f"sample_weight: expected finite numbers >= 0, got {weights[wrong[0]]} for {place(int(wrong[0]))}"
         )
     if not weights.any():
         raise InputError("sample_weight: expected at least one positive weight, got only zeros")
@@ -256,13 +260,7 @@ def check_position_weights(
                 f"got shape {item.shape} and dtype {item.dtype}"
             )
         weights[start:stop] = item
-    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
-    if wrong.size:
-        raise InputError(
-            f"sample_weight: expected finite numbers >= 0, got {weights[wrong[0]]} for {locate(offsets, wrong[0])}"
-        )
-    if not weights.any():
-        raise InputError("sample_weight: expected at least one positive weight, got only zeros")
+    _check_sizes(weights, lambda position: locate(offsets, position))
     item_of = np.repeat(np.arange(n_items), np.diff(offsets))
     return (np.bincount(item_of, weights, n_items) > 0).astype(np.float64), weights
 

@@ -256,12 +256,12 @@ class ChainCRF(ChainModel):
         if not states.size:
             raise InputError("expected at least one position to score, got none")
         known, codes = encode_labels(y, offsets)
-        weights, emphasis = check_position_weights(sample_weight, offsets)
-        if emphasis is None and weights is not None:
-            emphasis = np.repeat(weights, np.diff(offsets))
+        weights, position_weights = check_position_weights(sample_weight, offsets)
+        if position_weights is None and weights is not None:
+            position_weights = np.repeat(weights, np.diff(offsets))
         check_any_known(known, self.classes_)
         hits = self.classes_[states] == known[codes]
-        return float(np.average(hits, weights=emphasis))
+        return float(np.average(hits, weights=position_weights))
 
     @available_if(has_probabilities)
     def log_likelihood(self, X: Any, y: Any) -> NDArray[np.float64]:

@@ -132,7 +132,7 @@ class ChainModel(StructuredEstimator):
         encoded, vocabulary = self._without_rare(*encode_sequences(sparse_of(X)))
         sequences: Any = X.beside(encoded) if isinstance(X, Features) else encoded
         del X  # so that a caller who does not keep it gets its memory back once the store is built
-        sequences, labels, weights, emphasis, rules = training_data(
+        sequences, labels, weights, position_weights, rules = training_data(
             sequences,
             y,
             *check_position_weights(sample_weight, sequences.offsets),
@@ -140,7 +140,9 @@ class ChainModel(StructuredEstimator):
             self.constrain == "both",
             self.on_violation,
         )
-        weights, emphasis = self._emphasis(labels, sequences.offsets, weights, emphasis)
+        weights, position_weights = self._position_weights(
+            labels, sequences.offsets, weights, position_weights
+        )
         model = self._with_data(labels.classes, sparse_of(sequences).n_features, vocabulary, rules)
         model.n_dense_ = sequences.n_dense if isinstance(sequences, Features) else 0
         begin = self._start(model, start)
@@ -166,8 +168,8 @@ class ChainModel(StructuredEstimator):
                     )
                 targets = labels.allowed
             support = model._support(store, targets, chain)
-            if emphasis is not None:
-                targets = WeightedLabels(targets, emphasis)
+            if position_weights is not None:
+                targets = WeightedLabels(targets, position_weights)
             objective = model._objective(features, chain, targets, weights, support)
             begin = start_within(support, begin)
             return model._posed(objective, features, targets, weights, begin, validation=held)
@@ -194,37 +196,37 @@ class ChainModel(StructuredEstimator):
         names = [vocabulary.names[column] for column in np.flatnonzero(is_frequent)]
         return sequences.with_names(names), Vocabulary(names)
 
-    def _emphasis(
+    def _position_weights(
         self,
         labels: PartialLabels,
         offsets: NDArray[np.int64],
         weights: NDArray[np.float64] | None,
-        emphasis: NDArray[np.float64] | None,
+        position_weights: NDArray[np.float64] | None,
     ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
         """Return the weights of items, (I,), and of positions, (N,), with those of their labels; None for the latter
         where all positions of an item count alike: the item has that weight then."""
-        if self.class_weight is None and emphasis is None:
+        if self.class_weight is None and position_weights is None:
             return weights, None
         if labels.allowed is not None:
             raise InputError(
                 "class_weight, or sample_weight by position: expected known labels, but some are None or sets"
             )
-        every = np.ones(labels.targets.size) if emphasis is None else emphasis
+        combined = np.ones(labels.targets.size) if position_weights is None else position_weights
         if self.class_weight is not None:
-            by_position = every if weights is None else every * np.repeat(weights, np.diff(offsets))
+            by_position = combined if weights is None else combined * np.repeat(weights, np.diff(offsets))
             totals = np.bincount(labels.targets, by_position, len(labels.classes))
-            every = every * class_factors(self.class_weight, labels.classes, totals)[labels.targets]
-        if not every.any():
+            combined = combined * class_factors(self.class_weight, labels.classes, totals)[labels.targets]
+        if not combined.any():
             raise InputError("class_weight: expected at least one position of positive weight, got none")
-        first = every[offsets[:-1]]
-        if np.array_equal(every, np.repeat(first, np.diff(offsets))):
+        first = combined[offsets[:-1]]
+        if np.array_equal(combined, np.repeat(first, np.diff(offsets))):
             return first if weights is None else first * weights, None
         if not self._loss_form.loss_class.has_marginals:
             raise InputError(
                 f"loss={self.loss!r}: expected positions that count alike; class_weight and sample_weight by position "
                 "need loss='logistic'"
             )
-        return weights, every
+        return weights, combined
 
     def _prepare_blocks(self, blocks: Blocks, start: Any) -> Problem:
         """Return the training on blocks."""
@@ -498,7 +500,7 @@ class WeightedLabels(NamedTuple):
     """The labels of positions that count differently, int32 (N,), and what each counts, float64 (N,)."""
 
     targets: NDArray[np.int32]
-    emphasis: NDArray[np.float64]
+    position_weights: NDArray[np.float64]
 
 
 def without_columns(matrix: Any, columns: NDArray[np.int64]) -> Any:

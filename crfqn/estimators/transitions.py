@@ -218,7 +218,7 @@ class TrainingData(NamedTuple):
     sequences: Sequences
     labels: PartialLabels
     weights: NDArray[np.float64] | None
-    emphasis: NDArray[np.float64] | None
+    position_weights: NDArray[np.float64] | None
     rules: TransitionRules | None
 
 
@@ -226,12 +226,12 @@ def training_data(
     sequences: Sequences,
     y: Any,
     weights: NDArray[np.float64] | None,
-    emphasis: NDArray[np.float64] | None,
+    position_weights: NDArray[np.float64] | None,
     transitions: Transitions,
     is_trained: bool,
     on_violation: str,
 ) -> TrainingData:
-    """Return the items to train on; `emphasis` are weights of positions beside those of items, or None.
+    """Return the items to train on; `position_weights` are weights of positions beside those of items, or None.
 
     Items without positions or weight are left out. Labels have to keep the rules if `is_trained`; `on_violation`
     ("error", "drop") says what becomes of items that break one. InputError names item, position and labels.
@@ -244,20 +244,24 @@ def training_data(
     if not stays.any():
         raise InputError("sample_weight: expected a positive weight of an item with positions, got none")
     if not stays.all():
-        emphasis = None if emphasis is None else emphasis[np.repeat(stays, sequences.lengths)]
+        position_weights = (
+            None if position_weights is None else position_weights[np.repeat(stays, sequences.lengths)]
+        )
         sequences, flat, weights = take_items(sequences, flat, weights, stays)
         labels = encode_partial_labels(flat, sequences.offsets)
     if transitions.is_empty:
-        return TrainingData(sequences, labels, weights, emphasis, None)
+        return TrainingData(sequences, labels, weights, position_weights, None)
     rules = transitions.rules(labels.classes, labels.targets, sequences.offsets)
     broken = find_broken(rules, labels, sequences.offsets) if is_trained else None
     if broken is not None:
         stays = items_that_stay(broken, len(sequences), on_violation)
-        emphasis = None if emphasis is None else emphasis[np.repeat(stays, sequences.lengths)]
+        position_weights = (
+            None if position_weights is None else position_weights[np.repeat(stays, sequences.lengths)]
+        )
         sequences, flat, weights = take_items(sequences, flat, weights, stays)
         labels = encode_partial_labels(flat, sequences.offsets)
         rules = transitions.rules(labels.classes, labels.targets, sequences.offsets)
-    return TrainingData(sequences, labels, weights, emphasis, rules)
+    return TrainingData(sequences, labels, weights, position_weights, rules)
 
 
 def items_that_stay(broken: BrokenRules, n_items: int, on_violation: str) -> NDArray[np.bool_]:

@@ -143,7 +143,7 @@ def scaled_item(
     table_of,
     start,
     targets,
-    emphasis,
+    position_weights,
     weight,
     psi,
     alpha,
@@ -166,48 +166,60 @@ def scaled_item(
         probability = alpha[t, label] * beta[t, label]
         if not (total > TINY and probability > TINY):
             return np.nan
-        if emphasis[start + t] > 0.0:
-            loss -= emphasis[start + t] * np.log(probability / total)
+        if position_weights[start + t] > 0.0:
+            loss -= position_weights[start + t] * np.log(probability / total)
         for k in range(n_states):
             mixture[t, k] = 0.0
             psi[t, k] *= beta[t, k]
-        mixture[t, label] = weight * emphasis[start + t]
+        mixture[t, label] = weight * position_weights[start + t]
     for t in range(length - 1):
         at = start + t + 1
         table, sums = table_at(factors, table_of, at), table_at(counts, table_of, at)
         pass_onwards(table, psi[t + 1], mixture[t], mixture[t + 1], sums)
-    move_mixture(start, targets, emphasis, weight, mixture, expected)
+    move_mixture(start, targets, position_weights, weight, mixture, expected)
     for t in range(length - 1, 0, -1):
         table, sums = table_at(factors, table_of, start + t), table_at(counts, table_of, start + t)
         pass_back(table, alpha[t - 1], mixture[t], mixture[t - 1], sums, work)
-    add_mixture(start, targets, emphasis, weight, mixture, expected)
+    add_mixture(start, targets, position_weights, weight, mixture, expected)
     return loss
 
 
 @subkernel
-def move_mixture(start, targets, emphasis, weight, mixture, expected):
+def move_mixture(start, targets, position_weights, weight, mixture, expected):
     """Write the mixtures from before into `expected`, and begin those from behind."""
     length, n_states = mixture.shape
     for t in range(length):
         for k in range(n_states):
             expected[k, start + t] = mixture[t, k]
             mixture[t, k] = 0.0
-        mixture[t, targets[start + t]] = weight * emphasis[start + t]
+        mixture[t, targets[start + t]] = weight * position_weights[start + t]
 
 
 @subkernel
-def add_mixture(start, targets, emphasis, weight, mixture, expected):
+def add_mixture(start, targets, position_weights, weight, mixture, expected):
     """Add the mixtures from behind to `expected`, each position's own label counting once."""
     length, n_states = mixture.shape
     for t in range(length):
         for k in range(n_states):
             expected[k, start + t] += mixture[t, k]
-        expected[targets[start + t], start + t] -= weight * emphasis[start + t]
+        expected[targets[start + t], start + t] -= weight * position_weights[start + t]
 
 
 @subkernel
 def log_position_item(
-    scores, edges, table_of, start, targets, emphasis, weight, alpha, beta, mixture, expected, counts, work
+    scores,
+    edges,
+    table_of,
+    start,
+    targets,
+    position_weights,
+    weight,
+    alpha,
+    beta,
+    mixture,
+    expected,
+    counts,
+    work,
 ):
     """Do in logarithms what `scaled_item` does; returns the loss."""
     n_states, length = scores.shape[0], alpha.shape[0]
@@ -219,30 +231,30 @@ def log_position_item(
         for k in range(n_states):
             work[k] = alpha[t, k] + beta[t, k]
             mixture[t, k] = 0.0
-        if emphasis[start + t] > 0.0:
-            loss += emphasis[start + t] * (log_sum_exp(work, n_states) - work[label])
-        mixture[t, label] = weight * emphasis[start + t]
+        if position_weights[start + t] > 0.0:
+            loss += position_weights[start + t] * (log_sum_exp(work, n_states) - work[label])
+        mixture[t, label] = weight * position_weights[start + t]
     for t in range(length - 1):
         at = start + t + 1
         table, sums = table_at(edges, table_of, at), table_at(counts, table_of, at)
         expect_onwards(scores, table, at, beta[t + 1], mixture[t], mixture[t + 1], sums, work)
-    move_mixture(start, targets, emphasis, weight, mixture, expected)
+    move_mixture(start, targets, position_weights, weight, mixture, expected)
     for t in range(length - 1, 0, -1):
         table, sums = table_at(edges, table_of, start + t), table_at(counts, table_of, start + t)
         expect_back(table, alpha[t - 1], mixture[t], mixture[t - 1], sums, work)
-    add_mixture(start, targets, emphasis, weight, mixture, expected)
+    add_mixture(start, targets, position_weights, weight, mixture, expected)
     return loss
 
 
 @kernel
 def position_log_losses(
-    first, last, offsets, scores, edges, factors, range_of_edges, table_of, targets, emphasis, weights,
+    first, last, offsets, scores, edges, factors, range_of_edges, table_of, targets, position_weights, weights,
     losses, expected, counts,
 ):  # fmt: skip
     """Compare the items first ... last - 1 with the labels of their positions, one at a time.
 
     factors : float64 of the shape of `edges`, M; range_of_edges : the largest difference of two edge scores above -inf
-    emphasis : float64 (N,), a_t; weights : float64 (I,), of the items
+    position_weights : float64 (N,), a_t; weights : float64 (I,), of the items
     losses : float64 (I,), out: -sum_t a_t log P(y_t | x), unweighted
     expected : float64 (K, N), out: sum_s a_s P(y_t = k | y_s, x), times the item's weight
     counts : float64 of the shape of `edges`, in and out: the transitions expected likewise are added
@@ -264,11 +276,11 @@ def position_log_losses(
             spread = max(spread, largest - smallest)
         if spread + 2.0 * range_of_edges < LARGEST_RANGE:
             losses[i] = scaled_item(
-                scores, factors, table_of, start, targets, emphasis, weights[i],
+                scores, factors, table_of, start, targets, position_weights, weights[i],
                 psi, alpha, beta, mixture, expected, counts, work,
             )  # fmt: skip
         if np.isnan(losses[i]):
             losses[i] = log_position_item(
-                scores, edges, table_of, start, targets, emphasis, weights[i],
+                scores, edges, table_of, start, targets, position_weights, weights[i],
                 alpha, beta, mixture, expected, counts, work,
             )  # fmt: skip

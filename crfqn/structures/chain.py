@@ -261,18 +261,35 @@ class Chain(Structure):
         return Inference(sums[:, 0], target_score, expected, residual, contexts.weighted(counts))
 
     def infer_given_labels(
-        self, scores: Vector, edges: Vector, targets: Labels, emphasis: Vector, weights: Vector, pool: Pool
+        self,
+        scores: Vector,
+        edges: Vector,
+        targets: Labels,
+        position_weights: Vector,
+        weights: Vector,
+        pool: Pool,
     ) -> PositionInference:
-        """Compare with the labels of the positions one at a time; emphasis : float64 (N,), what each counts, others as
-        of `infer`. O(N K^2)."""
+        """Compare with the labels of the positions one at a time, in O(N K^2); position_weights : float64 (N,), others
+        as of `infer`."""
         scores, tables = self.ruled(scores, edges)
         losses, expected = np.zeros(self.n_items), np.empty_like(scores)
-        cuts = self._cuts
+        # Every part has counts of all tables, of which contexts may make thousands.
+        cuts = self._cuts if self.contexts is None else np.array([0, self.n_items])
         counts = np.zeros((cuts.size - 1, *tables.shape))
         largest = tables.max(axis=(-2, -1), initial=0.0, where=tables > -np.inf, keepdims=True)
         factors = np.exp(tables - largest)
         spread = float(np.ptp(tables[tables > -np.inf])) if (tables > -np.inf).any() else 0.0
-        items = self.offsets, scores, tables, factors, spread, self.table_of, targets, emphasis, weights
+        items = (
+            self.offsets,
+            scores,
+            tables,
+            factors,
+            spread,
+            self.table_of,
+            targets,
+            position_weights,
+            weights,
+        )
 
         def run(part: int) -> None:
             position_log_losses(cuts[part], cuts[part + 1], *items, losses, expected, counts[part])
@@ -408,7 +425,7 @@ class Chain(Structure):
 class PositionInference(NamedTuple):
     """What a chain expects given the label of one position at a time, summed over the positions times their weights.
 
-    losses : float64 (I,): - sum_t emphasis_t log P(y_t | x), unweighted
+    losses : float64 (I,): - sum_t position_weights_t log P(y_t | x), unweighted
     expected : float64 (K, N), states; counts : float64 (E,), of edge weights; both times the items' weights
     """
 

@@ -35,11 +35,11 @@ def draw(kind, scale=1.0):
     targets = np.full(N, 2, np.int32) if kind == "rules" else random.integers(0, K, N).astype(np.int32)
     tables = random.normal(size=(1 + 2 * (kind == "bigrams"), K, K))
     features = np.column_stack([np.ones(N), x])[:, : len(tables)]
-    emphasis = random.choice([0.0, 0.3, 1.0, 4.0], N)
-    return chain, targets, scale * random.normal(size=(K, N)), scale * tables, features, emphasis
+    position_weights = random.choice([0.0, 0.3, 1.0, 4.0], N)
+    return chain, targets, scale * random.normal(size=(K, N)), scale * tables, features, position_weights
 
 
-def enumerated_losses(chain, targets, scores, tables, features, emphasis):
+def enumerated_losses(chain, targets, scores, tables, features, position_weights):
     losses = np.zeros(OFFSETS.size - 1)
     for i, (start, stop) in enumerate(pairwise(OFFSETS)):
         if start == stop:
@@ -54,7 +54,7 @@ def enumerated_losses(chain, targets, scores, tables, features, emphasis):
             labellings.append(y)
             totals.append(-np.inf if chain.rules is not None and y[-1] == 1 else total)
         log_p, y = np.array(totals) - np.logaddexp.reduce(totals), np.array(labellings)
-        observed, weights = targets[start:stop], emphasis[start:stop]
+        observed, weights = targets[start:stop], position_weights[start:stop]
         least = weights.min()
         losses[i] = -least * log_p[(y == observed).all(axis=1)].item()
         losses[i] -= sum(
@@ -67,12 +67,12 @@ def enumerated_losses(chain, targets, scores, tables, features, emphasis):
 @pytest.mark.parametrize("kind", ["plain", "rules", "bigrams"])
 @pytest.mark.parametrize("is_scaled", [True, False])
 def test_loss_and_gradient(kind, is_scaled):
-    chain, targets, scores, tables, features, emphasis = draw(kind)
+    chain, targets, scores, tables, features, position_weights = draw(kind)
     if not is_scaled:  # a position before all whose scores span more than scaled messages can
         scores[:, OFFSETS[:-1][np.diff(OFFSETS) > 0]] += np.array([[0.0], [-800.0], [0.0]])
-    loss, pool = PositionLikelihood(chain, targets, emphasis), Pool(2)
+    loss, pool = PositionLikelihood(chain, targets, position_weights), Pool(2)
     evaluation = loss.evaluate(scores, tables.ravel(), ITEM_WEIGHTS, pool)
-    expected = enumerated_losses(chain, targets, scores, tables, features, emphasis)
+    expected = enumerated_losses(chain, targets, scores, tables, features, position_weights)
     np.testing.assert_allclose(evaluation.item_losses, expected, rtol=1e-10, atol=1e-12)
 
     def value(x):
@@ -87,8 +87,8 @@ def test_loss_and_gradient(kind, is_scaled):
 @pytest.mark.parametrize("scale", [1.0, 300.0])
 def test_equal_weights_are_weights_of_items(scale):
     chain, targets, scores, tables, _, _ = draw("plain", scale)
-    emphasis = np.repeat([2.0, 1.0, 0.0, 0.5, 3.0], np.diff(OFFSETS))
-    by_position = PositionLikelihood(chain, targets, emphasis)
+    position_weights = np.repeat([2.0, 1.0, 0.0, 0.5, 3.0], np.diff(OFFSETS))
+    by_position = PositionLikelihood(chain, targets, position_weights)
     every = np.array([2.0, 1.0, 1.0, 0.5, 3.0])
     plain = Likelihood(chain, targets).evaluate(scores, tables.ravel(), ITEM_WEIGHTS * every, Pool(1))
     evaluation = by_position.evaluate(scores, tables.ravel(), ITEM_WEIGHTS, Pool(1))
@@ -99,8 +99,8 @@ def test_equal_weights_are_weights_of_items(scale):
 
 
 def test_scores_of_any_size_leave_a_finite_loss_and_gradient():
-    chain, targets, scores, tables, _, emphasis = draw("plain", 1000.0)
-    evaluation = PositionLikelihood(chain, targets, emphasis).evaluate(
+    chain, targets, scores, tables, _, position_weights = draw("plain", 1000.0)
+    evaluation = PositionLikelihood(chain, targets, position_weights).evaluate(
         scores, tables.ravel(), ITEM_WEIGHTS, Pool(1)
     )
     for array in (evaluation.item_losses, evaluation.residual, evaluation.edge_residual):
@@ -109,8 +109,8 @@ def test_scores_of_any_size_leave_a_finite_loss_and_gradient():
 
 
 def test_some_items_are_those_items():
-    chain, targets, scores, tables, _, emphasis = draw("bigrams")
-    loss, pool = PositionLikelihood(chain, targets, emphasis), Pool(1)
+    chain, targets, scores, tables, _, position_weights = draw("bigrams")
+    loss, pool = PositionLikelihood(chain, targets, position_weights), Pool(1)
     items, positions, offsets = np.array([1, 4]), np.r_[1:5, 8:13], np.array([0, 4, 9])
     part = loss.take(items, positions, offsets)
     some = part.evaluate(scores[:, positions], tables.ravel(), ITEM_WEIGHTS[items], pool)

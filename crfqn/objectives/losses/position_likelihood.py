@@ -41,73 +41,77 @@ class PositionEvaluation(Evaluation):
 
 @dataclass(frozen=True, eq=False)
 class PositionLikelihood(StructuredLoss, LogPartition):
-    """See above; emphasis : float64 (N,), the weights w_t >= 0, beside which items have weights as of any loss."""
+    """See above; position_weights : float64 (N,), w_t >= 0, by which weights of items are multiplied."""
 
     structure: Chain
-    emphasis: Vector
+    position_weights: Vector
 
     is_convex = has_dual = False
     has_curvature = has_marginals = has_position_weights = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.emphasis.shape != self.targets.shape or not (self.emphasis >= 0).all():
-            raise InputError(f"expected {self.targets.size} weights >= 0, got shape {self.emphasis.shape}")
+        if self.position_weights.shape != self.targets.shape or not (self.position_weights >= 0).all():
+            raise InputError(
+                f"expected {self.targets.size} weights >= 0, got shape {self.position_weights.shape}"
+            )
 
     @property
     def position_factors(self) -> Vector:
-        return self.emphasis
+        return self.position_weights
 
     @cached_property
-    def joint(self) -> Vector:
+    def joint_weights(self) -> Vector:
         """The weight of each item's joint likelihood, m_i, (I,)."""
         starts = self.structure.offsets[:-1]
         filled = np.diff(self.structure.offsets) > 0
         least = np.zeros(self.n_items)
-        least[filled] = np.minimum.reduceat(self.emphasis, starts[filled])
+        least[filled] = np.minimum.reduceat(self.position_weights, starts[filled])
         return least
 
     @cached_property
-    def beyond(self) -> Vector:
+    def marginal_weights(self) -> Vector:
         """The weight of each position's marginal likelihood, w_t - m_i, (N,)."""
-        return self.emphasis - np.repeat(self.joint, np.diff(self.structure.offsets))
+        return self.position_weights - np.repeat(self.joint_weights, np.diff(self.structure.offsets))
 
     @cached_property
-    def totals(self) -> Vector:
+    def total_weights(self) -> Vector:
         """The summed weights of each item's log partition functions, (I,)."""
-        sums = np.concatenate([[0.0], np.cumsum(self.beyond)])
-        return self.joint + np.diff(sums[self.structure.offsets])
+        sums = np.concatenate([[0.0], np.cumsum(self.marginal_weights)])
+        return self.joint_weights + np.diff(sums[self.structure.offsets])
 
     def hessian_bounds(self, weights: Vector) -> tuple[Vector, float]:
         """Return those of the joint likelihood, once for each log partition function: the Hessian of a marginal
         likelihood is the difference of two covariances, no eigenvalue of which is larger in size."""
-        return super().hessian_bounds(weights * self.totals)
+        return super().hessian_bounds(weights * self.total_weights)
 
     def take(
         self, items: NDArray[np.integer], positions: NDArray[np.int64], offsets: NDArray[np.int64]
     ) -> Self:
         structure = self.structure.over(offsets, positions)
-        return type(self)(structure, self.targets[positions], self.emphasis[positions])
+        return type(self)(structure, self.targets[positions], self.position_weights[positions])
 
     def evaluate(self, scores: Vector, edges: Vector, weights: Vector, pool: Pool) -> PositionEvaluation:
         lengths, every = np.diff(self.structure.offsets), np.arange(self.n_positions)
-        given = self.structure.infer_given_labels(scores, edges, self.targets, self.beyond, weights, pool)
-        free = self.structure.infer(scores, edges, NO_TARGETS, weights * self.totals, pool)
-        joint = weights * self.joint
+        given = self.structure.infer_given_labels(
+            scores, edges, self.targets, self.marginal_weights, weights, pool
+        )
+        free = self.structure.infer(scores, edges, NO_TARGETS, weights * self.total_weights, pool)
+        joint = weights * self.joint_weights
         observed = self.structure.label_scores(self.targets, scores, edges)
-        by_position = np.repeat(weights * self.totals, lengths)
+        by_position = np.repeat(weights * self.total_weights, lengths)
         share = np.divide(
-            np.repeat(weights, lengths) * self.emphasis,
+            np.repeat(weights, lengths) * self.position_weights,
             by_position,
             out=np.zeros(every.size),
             where=by_position > 0,
         )
         marginal_residual = free.residual * share
-        marginal_residual[self.targets, every] -= np.repeat(weights, lengths) * self.emphasis
+        marginal_residual[self.targets, every] -= np.repeat(weights, lengths) * self.position_weights
         residual = free.residual - given.expected
         residual[self.targets, every] -= np.repeat(joint, lengths)
         return PositionEvaluation(
-            self.joint * (free.log_partition - observed) + given.losses,
+            self.joint_weights * (free.log_partition - observed) + given.losses,
             residual,
             free.edge_residual - given.counts - self.observed_edges(joint),
             marginal_residual,
