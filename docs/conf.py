@@ -26,6 +26,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "crfqn"
 html_static_path = ["style"]
 html_css_files = ["names.css"]
+html_show_sourcelink = False
 html_theme_options = {
     "show_prev_next": True,
     "navigation_with_keys": True,
