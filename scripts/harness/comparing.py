@@ -7,6 +7,7 @@ libraries, and a fingerprint of the data. Called again, a comparison does not me
 from __future__ import annotations
 
 import json
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.errors import DataUnavailableError, InputError
+from crfqn.errors import CrfqnError, DataUnavailableError, InputError
 from harness.drawing import Panel
 from harness.judging import Judged
 from harness.measuring import run_within, say
@@ -82,7 +83,7 @@ class Results:
     """The lines of a comparison, kept in a file of a folder where one is given."""
 
     def __init__(self, comparison: Comparison, folder: Path | None) -> None:
-        self.comparison, self.lines = comparison, list[Record]()
+        self.comparison, self.lines, self.failed = comparison, list[Record](), list[str]()
         self.file = None if folder is None else folder / f"{comparison.name}.jsonl"
         self.facts, self.known = provenance(comparison.libraries), dict[str, Record]()
         version = self.facts["commit"]
@@ -93,7 +94,8 @@ class Results:
                 self.known = {key_of(line): line for line in lines}
 
     def case(self, case: Record, measure: Callable[[], Record]) -> Record | None:
-        """Return a case with what was measured, now or before; None: its data or a library are not on this machine.
+        """Return a case with what was measured, now or before; None: its data or a library are not on this machine,
+        or it failed, which `finish` reports.
 
         What `measure` returns under "data" is the fingerprint of the data.
         """
@@ -109,6 +111,10 @@ class Results:
             except (DataUnavailableError, ImportError) as error:
                 say(f"left out: {error}")
                 return None
+            except Exception:  # a library's; the other cases are measured all the same
+                say(traceback.format_exc())
+                self.failed.append(words)
+                return None
             line |= plain({"data": measured.pop("data", ""), "facts": self.facts, "measured": measured})
             if self.file is not None:
                 with self.file.open("a", encoding="utf-8") as lines:
@@ -118,9 +124,12 @@ class Results:
 
     def finish(self) -> None:
         """Print the section that the cases make."""
-        if not self.lines:
+        if self.lines:
+            print(self.comparison.markdown(self.lines))
+        elif not self.failed:
             raise InputError(f"{self.comparison.name}: nothing was measured")
-        print(self.comparison.markdown(self.lines))
+        if self.failed:
+            raise CrfqnError(f"{self.comparison.name}: not measured: {'; '.join(self.failed)}")
 
 
 def key_of(line: Record) -> str:

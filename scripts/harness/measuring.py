@@ -4,12 +4,13 @@
 """
 
 import os
+import signal
 import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import ProcessPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from statistics import median
@@ -18,6 +19,7 @@ from typing import Any, ParamSpec, TypeVar
 
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
+POLL_SECONDS = 0.5  # between two looks at the seconds of a process
 
 
 def run_alone(
@@ -34,14 +36,29 @@ def run_within(
     *arguments: Arguments.args,
     **options: Arguments.kwargs,
 ) -> Answer | None:
-    """As `run_alone`, but for so many seconds at the most: then the process ends, and the answer is None."""
+    """As `run_alone`, but for so many processor seconds at the most, those of started processes included: then all of
+    these end, and the answer is None (Linux; elsewhere there is no limit).
+    """
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        try:
-            return pool.submit(task, *arguments, **options).result(limit)
-        except TimeoutError:
-            for process in active_children():
-                process.kill()
-            return None
+        answer = pool.submit(task, *arguments, **options)
+        while limit is not None and Path("/proc/self/stat").exists() and not wait([answer], POLL_SECONDS).done:
+            parents = [process.pid for process in active_children() if process.pid]
+            running = {*parents}.union(*map(processes_below, parents))
+            if sum(map(processor_seconds, running)) > limit:
+                for pid in running:
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                return None
+        return answer.result()
+
+
+def processor_seconds(pid: int) -> float:
+    """What a process has taken, with those of its children that have ended; 0 of one that has gone (Linux)."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def peak_memory() -> int:
@@ -68,9 +85,10 @@ def resident_memory(pids: Iterable[int] = ()) -> int:
 def processes_below(pid: int | None = None) -> set[int]:
     """The processes that this one has started, and those that they have (Linux)."""
     processes: set[int] = set()
-    for task in Path(f"/proc/{pid or os.getpid()}/task").iterdir():
-        children = {int(child) for child in (task / "children").read_text().split()}
-        processes |= children.union(*map(processes_below, children))
+    with suppress(FileNotFoundError, ProcessLookupError):  # one that has ended meanwhile
+        for task in Path(f"/proc/{pid or os.getpid()}/task").iterdir():
+            children = {int(child) for child in (task / "children").read_text().split()}
+            processes |= children.union(*map(processes_below, children))
     return processes
 
 

@@ -148,9 +148,13 @@ def machine(libraries: Sequence[str]) -> dict[str, str]:
 
 
 def commit() -> str:
-    """The commit of the scripts, with a plus where files have changed since; empty outside of a checkout."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=40", "--dirty=+"]
-    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    """The commit, with a plus where code or data have changed since; empty outside of a checkout."""
+    git = ["git", "-C", str(Path(__file__).parents[2])]
+    settings: dict[str, Any] = {"capture_output": True, "text": True}
+    number = subprocess.run([*git, "rev-parse", "HEAD"], **settings).stdout.strip()
+    code = ["crfqn", "scripts", "models", "data", "pyproject.toml"]  # not the results and pages that are made of it
+    changed = subprocess.run([*git, "status", "--porcelain", "--untracked-files=no", "--", *code], **settings)
+    return number + "+" * bool(changed.stdout)
 
 
 def provenance(libraries: Sequence[str]) -> dict[str, str]:
