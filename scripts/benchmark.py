@@ -4,7 +4,7 @@
     pip install '.[benchmark,plot]'
     python scripts/benchmark.py sequences --data company
     python scripts/benchmark.py flat --problem newsgroups
-    python scripts/benchmark.py all --output docs/results/     # every comparison: under two hours on two cores
+    python scripts/benchmark.py all --output docs/results/     # every comparison: under two hours on one core
     python scripts/benchmark.py page docs/results/             # docs/benchmarks.md, its pictures, the README's table
 
 A subcommand a comparison (`--help` lists them); each prints a section of the page, and with --output keeps its cases as
@@ -38,7 +38,7 @@ from benchmarks import (
     taxonomy,
     text,
 )
-from harness.comparing import Comparison, Section, read_lines
+from harness.comparing import LONG_TURN, Comparison, Section, read_lines
 from harness.drawing import draw
 from harness.measuring import say
 from harness.options import Full, some_of
@@ -49,19 +49,28 @@ from crfqn.errors import CrfqnError, InputError
 ROOT = Path(__file__).resolve().parents[1]
 ONE_CORE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 BEGIN, END = "<!-- benchmarks -->", "<!-- end of benchmarks -->"  # around the README's table
-INTRODUCTION = """\
+INTRODUCTION = f"""\
 # Benchmarks
 
 How long training takes, what it finds, and what other libraries need for the same. Every figure is made by
 `scripts/benchmark.py` and stands in the JSON lines of a folder, with the commit, the processor, the threads, the
 versions of the libraries and fingerprints of the data; this page is made of them. Seconds are the processor's on one
-core unless a table says otherwise, peers take turns in the same run, and figures are medians of the turns. Ratios come
-first: seconds will be different elsewhere, ratios less so. Studies of papers have [pages of their own](studies.md).
-Where the data come from: [data sets](formats.md#data-sets).
+core unless a table says otherwise, peers take turns in the same run, and figures are medians of three turns; a run of
+more than {LONG_TURN:g} seconds is made once. Ratios come first: seconds will be different elsewhere, ratios less so.
+Studies of papers have [pages of their own](studies.md). Where the data come from: [data sets](formats.md#data-sets).
 
-    pip install '.[benchmark,plot]'
+    pip install '.[benchmark,plot,serve]' cyanure tqdm
+    crfqn compile    # so that no measured run does
     python scripts/benchmark.py all --output docs/results/    # every comparison; goes on where it stopped
     python scripts/benchmark.py page docs/results/            # this page, its pictures and the README's table
+
+Wapiti and CRF++ take part where `wapiti`, `crf_learn` and `crf_test` are on the path. They are built from source (the
+package `wapiti` of Debian is another program):
+
+    git clone https://github.com/Jekub/Wapiti && make -C Wapiti
+    git clone https://github.com/taku910/crfpp && cd crfpp
+    sed -i /winmain.h/d crf_test.cpp crf_learn.cpp    # a file that is missing there
+    CXXFLAGS='-O3 -std=gnu++98' ./configure && make
 """
 app = typer.Typer(
     help="Benchmarks of crfqn, side by side with other libraries.",
@@ -73,14 +82,16 @@ COMPARISONS: dict[str, tuple[Comparison, Any]] = {
     comparison.name: (comparison, measure)
     for comparison, measure in (
         (decisions.SEQUENCES_BY_USERS, decisions.sequences), (decisions.CLASSES_BY_USERS, decisions.classes),
-        (swap.SWAP, swap.swap), (text.TEXT, text.text), (chains.CONLL2000, chains.conll2000),
-        (chains.OCR, chains.ocr), (flat.FLAT, flat.flat), (rows.ROWS, rows.rows),
-        (taxonomy.TAXONOMY, taxonomy.taxonomy), (hinge.MAX_MARGIN, hinge.max_margin), (hinge.HINGE, hinge.hinge),
-        (hybrid.HYBRID, hybrid.hybrid), (spans.SPANS, spans.spans), (tagging.TAGGING, tagging.tagging),
-        (service.SERVICE, service.service), (heuristics.HEURISTICS, heuristics.heuristics),
+        (tagging.TAGGING, tagging.tagging), (service.SERVICE, service.service), (text.TEXT, text.text),
+        (swap.SWAP, swap.swap), (flat.FLAT, flat.flat), (taxonomy.TAXONOMY, taxonomy.taxonomy),
+        (chains.OCR, chains.ocr), (chains.CONLL2000, chains.conll2000), (rows.ROWS, rows.rows),
+        (hinge.HINGE, hinge.hinge), (spans.SPANS, spans.spans), (hinge.MAX_MARGIN, hinge.max_margin), (hybrid.HYBRID, hybrid.hybrid),
+        (heuristics.HEURISTICS, heuristics.heuristics),
     )
 }  # fmt: skip
-FOR_HOURS = ("heuristics", "max-margin", "hybrid")  # which `all` measures with --full
+LABELS = {"scores": "Held-out scores against seconds", "costs": "Size and speed of the models"}  # of pictures
+PANEL = (3.6, 2.9)  # inches: three stand side by side on a page
+FOR_HOURS = ("heuristics", "hybrid")  # which `all` measures with --full
 for name, (_, measure) in COMPARISONS.items():
     app.command(name)(measure)
 
@@ -121,20 +132,22 @@ def page(
             parts.append(comparison.markdown(lines, draw_all(name, section, pictures)))
             for ratio in section.ratios:
                 if ratio.command:
-                    command = f"`python scripts/benchmark.py {ratio.command}`"
-                    rows.append([f"{ratio.value:.2g}", ratio.what, ratio.ours, ratio.peer, command])
+                    rows.append(
+                        [f"{ratio.value:.2g}", ratio.what, ratio.ours, ratio.peer, f"`{ratio.command}`"]
+                    )
     if len(parts) == 1:
         raise InputError(f"{folder}: expected JSON lines that `all` or --output has written")
     (manual / "benchmarks.md").write_text("\n".join(parts), encoding="utf-8")
-    table = Table("", ["ratio", "", "crfqn", "peer", "command"], rows).text()
+    head = ["times as fast", "", "crfqn", "peer", "`python scripts/benchmark.py ...`"]
+    table = Table("", head, rows).text()
     words = readme.read_text(encoding="utf-8")
     before, _, others = words.partition(BEGIN)
     if END not in others:
         raise InputError(f"{readme}: expected lines {BEGIN} and {END} around the table")
     after = others.partition(END)[2]
     image = ""
-    if (pictures / "sequences-scores.svg").exists():
-        path = "docs/benchmarks/sequences-scores"
+    if (pictures / "sequences-summary.svg").exists():
+        path = "docs/benchmarks/sequences-summary"
         image = (
             f'<picture><source media="(prefers-color-scheme: dark)" srcset="{path}-dark.svg">'
             f'<img src="{path}.svg" alt="Held-out scores against seconds of a fit"></picture>\n\n'
@@ -148,9 +161,13 @@ def draw_all(name: str, section: Section, folder: Path) -> dict[str, str]:
     for kind, panels in section.panels.items():
         folder.mkdir(parents=True, exist_ok=True)
         for suffix, is_dark in (("", False), ("-dark", True)):
-            draw(panels, folder / f"{name}-{kind}{suffix}.svg", bold="crfqn", columns=3, is_dark=is_dark)
-        label = {"scores": "Held-out scores against seconds", "costs": "Size and speed of the models"}[kind]
-        links[kind] = f"![{label}](benchmarks/{name}-{kind}.svg)"
+            file = folder / f"{name}-{kind}{suffix}.svg"
+            draw(panels, file, bold="crfqn", columns=3, is_dark=is_dark, size=PANEL)
+        if kind in LABELS:
+            links[kind] = "\n".join(
+                f"![{LABELS[kind]}](benchmarks/{name}-{kind}{suffix}.svg){{.only-{theme}}}"
+                for suffix, theme in (("", "light"), ("-dark", "dark"))
+            )
     return links
 
 

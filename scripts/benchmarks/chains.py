@@ -85,7 +85,8 @@ def ocr_section(records: list[Record]) -> Section:
         title = f"l1 = {record['l1']:g}"
         tables.append(libraries_table(title, record["libraries"], notes))
         if len(record["libraries"]) > 1:
-            ratios += ratios_to(f"handwritten letters, {title}", *record["libraries"])
+            commands = {"1e-3": "ocr --repeats 1"} if record["l1"] == 100.0 else {}
+            ratios += ratios_to(f"handwritten letters, {title}", *record["libraries"], commands)
     return Section(tables, ratios)
 
 

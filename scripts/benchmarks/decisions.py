@@ -7,12 +7,11 @@ where `wapiti`, and `crf_learn` with `crf_test`, are on the path, with their def
 files, whose reading counts; a sentence at a time is not measured of them. Items of one label go from a matrix.
 
 Each fit has a process of its own on one core, all libraries by turns; seconds are the processor's, those of children
-included, after a fit of a few items. A method that is not ready within the limit has no figures on that set.
+included, after a fit of a part of the items. A method whose process takes longer than the limit has no figures on that set.
 """
 
 from __future__ import annotations
 
-import resource
 import shutil
 import subprocess
 import tempfile
@@ -32,12 +31,17 @@ from harness.comparing import Comparison, Ratio, Results, Section, by_turns
 from harness.data import MADE_UP, SOURCES, UserItems, user_items
 from harness.default_sets import QUICK, SETS, TunedSet
 from harness.drawing import Panel
-from harness.measuring import microseconds, on_one_core, processor_times, quietly
+from harness.measuring import microseconds, on_one_core, processor_times, quietly, seconds_of_children
 from harness.options import Full, Output, some_of
 from harness.problems import Problem, read_stored, stored
 from harness.report import Record, Table
 
-FEW, N_SINGLE = 60, 200  # items of the warm-up; items labelled one at a time
+from benchmarks.crfqn_fits import WARM_UP
+
+FEW, N_SINGLE = (
+    60,
+    200,
+)  # items of the warm-up, where they are more than WARM_UP of all; items labelled one at a time
 OBSERVED = {"all_possible_states": False, "all_possible_transitions": False}
 USUAL = ("crfqn", "CRFsuite, c1 = c2 = .1")
 ONLINE = ("crfqn, averaged perceptron", "CRFsuite, averaged perceptron")
@@ -52,8 +56,9 @@ SEQUENCES: Mapping[str, tuple[str, dict[str, Any]]] = {  # library, settings
     "CRF++": ("crf_learn", {}),
 }
 SEQUENCE_SETS = (*SOURCES, "entities", "units", "ocr")
-LONG = ("ocr", "dutch-xpos", "conll2000")  # some libraries take many minutes
+LONG = ("ocr", "dutch-xpos", "conll2000", "btc")  # some libraries take many minutes
 FAST_SETS = ("company", "person", "conll2000-500")  # of the ratio that readers can make anew in minutes
+SUMMARY = (*FAST_SETS, "dutch-upos", "units", "entities")  # of the README's picture
 FLAT = (
     "crfqn",
     "crfqn, L2",
@@ -92,13 +97,13 @@ def fit_sequences(path: str, method: str) -> Record:
     with tempfile.TemporaryDirectory() as folder, quietly():
         file = Path(folder) / "model"
         if library in ("crfqn", "pycrfsuite"):
-            train(items.X[:FEW], items.y[:FEW], file, **settings)[0](items.X_test[:1])
-        begin = seconds_so_far()
+            few = max(FEW, int(WARM_UP * len(items.X)))
+            train(items.X[:few], items.y[:few], file, **settings)[0](items.X_test[:1])
+        begin = process_time() + seconds_of_children()
         predict, tag = train(items.X, items.y, file, **settings)
-        seconds = seconds_so_far() - begin
-        begin = seconds_so_far()
+        trained = process_time() + seconds_of_children()
         predicted = [list(labels) for labels in predict(items.X_test)]
-        labelling = seconds_so_far() - begin
+        seconds, labelling = trained - begin, process_time() + seconds_of_children() - trained
         if tag is not None:
             labelling = min(processor_times(lambda: predict(items.X_test), 3))
         n_bytes = file.stat().st_size
@@ -107,12 +112,6 @@ def fit_sequences(path: str, method: str) -> Record:
     one = microseconds(tag, items.X_test[:N_SINGLE]) if tag else None
     rate = is_right.size / labelling
     return {"seconds": seconds, "score": float(score), "bytes": n_bytes, "rate": rate, "one": one}
-
-
-def seconds_so_far() -> float:
-    """Processor seconds of this process and of its children that have ended."""
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return process_time() + children.ru_utime + children.ru_stime
 
 
 Labelling = tuple[Callable[[Any], Iterable[Any]], Callable[[Any], Any] | None]  # of many items, and of one
@@ -270,7 +269,7 @@ def fit_classes(path: str, method: str) -> Record:
         depth = max(map(len, rows))
         y = np.array([row + [""] * (depth - len(row)) for row in rows])
     with quietly():
-        few = np.linspace(0, len(y) - 1, min(len(y), 5 * FEW)).astype(int)
+        few = np.linspace(0, len(y) - 1, min(len(y), max(5 * FEW, int(WARM_UP * len(y))))).astype(int)
         if method != "hiclass":  # it knows no paths but those of all items
             model_of(method, source).fit(problem.X_train[few], y[few])
         model = model_of(method, source)
@@ -320,31 +319,40 @@ def middle(fits: Sequence[Record], what: str) -> float:
     return median(values) if values else np.nan
 
 
+def ratio_of(
+    records: list[Record], peer: str, what: str, words: str, sets: Sequence[str] = (), command: str = ""
+) -> list[Ratio]:
+    """The median ratio over the sets (default: all) that both were ready on; none of no set."""
+    chosen = [
+        (each["fits"]["crfqn"], each["fits"][peer])
+        for each in records
+        if (each["set"] in sets or not sets) and each["fits"].get("crfqn") and each["fits"].get(peer)
+    ]
+    if not chosen:
+        return []
+    values = [middle(theirs, what) / middle(ours, what) for ours, theirs in chosen]
+    value = float(np.median(values)) if what != "rate" else float(np.median(np.reciprocal(values)))
+    ours, theirs = "defaults", peer
+    if sets:
+        ours, theirs = (in_words(fits, what) for fits in zip(*chosen, strict=True))
+        theirs = f"{peer}: {theirs}"
+    return [Ratio(f"{words}, median of {len(values)} sets", value, ours, theirs, command)]
+
+
+def in_words(several: Sequence[Sequence[Record]], what: str) -> str:
+    """Seconds and scores of some sets."""
+    seconds = " / ".join(f"{middle(fits, what):.2f}" for fits in several)
+    return f"{seconds} s, scores " + " / ".join(f"{middle(fits, 'score'):.3f}" for fits in several)
+
+
 def section_of(records: list[Record], peer: str, fast: Sequence[str], command: str, item: str) -> Section:
     """Ratios against the peer, a table, and the panels: scores against seconds by set, and what models cost."""
-
-    def ratio(sets: Sequence[str], what: str, words: str, command: str = "") -> list[Ratio]:
-        pairs = [
-            (middle(each["fits"]["crfqn"], what), middle(each["fits"][peer], what))
-            for each in records
-            if each["set"] in sets and each["fits"].get("crfqn") and each["fits"].get(peer)
-        ]
-        values = [mine / other if what == "rate" else other / mine for mine, other in pairs]
-        if not values:
-            return []
-        return [
-            Ratio(
-                f"{words}, median of {len(values)} sets", float(np.median(values)), "defaults", peer, command
-            )
-        ]
-
-    everywhere = [each["set"] for each in records]
-    ratios = ratio(fast, "seconds", f"seconds of a fit ({', '.join(fast)})", command)
-    ratios += ratio(everywhere, "seconds", "seconds of a fit") + ratio(
-        everywhere, "bytes", "bytes of the model file"
-    )
-    ratios += ratio(everywhere, "rate", f"{item}s labelled a second, crfqn's over the peer's")
-    ratios += ratio(everywhere, "one", "one at a time, microseconds")
+    ratios = ratio_of(records, peer, "seconds", f"{', '.join(fast)}: seconds of a fit", fast, command)
+    for what, words in (
+        ("seconds", "seconds of a fit"), ("bytes", "bytes of the model file"),
+        ("rate", f"{item}s labelled a second, crfqn's over the peer's"), ("one", "one at a time, microseconds"),
+    ):  # fmt: skip
+        ratios += ratio_of(records, peer, what, words)
     rows = []
     methods = dict.fromkeys(method for each in records for method in each["fits"])
     for each in records:
@@ -352,7 +360,7 @@ def section_of(records: list[Record], peer: str, fast: Sequence[str], command: s
             cells = [
                 f"{middle(fits, 'seconds'):.2f}", f"{middle(fits, 'score'):.4f}", f"{middle(fits, 'bytes') / 1e3:,.0f}",
                 f"{middle(fits, 'rate'):,.0f}", "" if np.isnan(middle(fits, "one")) else f"{middle(fits, 'one'):.0f}",
-            ] if fits else ["not ready", *[""] * 4]  # fmt: skip
+            ] if fits else [f"> {each['limit']:g}", *[""] * 4]  # fmt: skip
             rows.append([each["set"], method, *cells, each["measure"]])
     head = [
         "data",
@@ -365,20 +373,35 @@ def section_of(records: list[Record], peer: str, fast: Sequence[str], command: s
         "score is",
     ]
     notes = [f"{each['set']}: {each['about']}" for each in records]
-    scores = []
-    for each in records:
-        points = {
-            method: ([middle(fits, "seconds")], [middle(fits, "score")])
-            for method, fits in each["fits"].items()
-            if fits
-        }
-        title = f"{each['set']}: {each['measure']}"
-        scores.append(Panel(title, points, "processor seconds of a fit", "", "x", is_dotted=True))
-    costs = []
-    labels = {
+    if any(not fits for each in records for fits in each["fits"].values()):
+        notes.append(
+            '"> 120": the process of a run, which reads the data, warms up, fits and labels, was ended after so many '
+            "processor seconds."
+        )
+    scores = {each["set"]: scores_panel(each) for each in records}
+    panels = {"scores": [*scores.values()], "costs": costs_panels(records, [*methods], item)}
+    summary = [panel for name, panel in scores.items() if name in SUMMARY]
+    panels |= {"summary": summary} if summary else {}
+    return Section([Table("What each library's users get", head, rows, notes)], ratios, panels=panels)
+
+
+def scores_panel(record: Record) -> Panel:
+    """A point a method: the score against the seconds of a fit."""
+    points = {
+        method: ([middle(fits, "seconds")], [middle(fits, "score")])
+        for method, fits in record["fits"].items()
+        if fits
+    }
+    title = f"{record['set']}: {record['measure']}"
+    return Panel(title, points, "processor seconds of a fit", "", "x", is_dotted=True)
+
+
+def costs_panels(records: list[Record], methods: list[str], item: str) -> list[Panel]:
+    """A set a line: model size, speed of labelling, and one item at a time."""
+    sets, panels = [each["set"] for each in records], []
+    for what, label in {
         "bytes": "model file, bytes", "rate": f"{item}s labelled a second", "one": "one at a time, microseconds",
-    }  # fmt: skip
-    for what, label in labels.items():
+    }.items():  # fmt: skip
         lines: dict[str, tuple[list[float], list[int]]] = {}
         for (n, each), method in product(enumerate(records), methods):
             value = middle(each["fits"].get(method, []), what)
@@ -386,9 +409,8 @@ def section_of(records: list[Record], peer: str, fast: Sequence[str], command: s
                 x, y = lines.setdefault(method, ([], []))
                 x.append(value)
                 y.append(n)
-        costs.append(Panel("", lines, label, "", "x", ticks=everywhere, is_dotted=True))
-    panels = {"scores": scores, "costs": costs}
-    return Section([Table("What each library's users get", head, rows, notes)], ratios, panels=panels)
+        panels.append(Panel("", lines, label, "", "x", ticks=sets, is_dotted=True))
+    return panels
 
 
 def sequences_section(records: list[Record]) -> Section:
@@ -415,9 +437,11 @@ CLASSES_BY_USERS = Comparison(
     "scikit-learn's `LogisticRegression()`, `LinearSVC()` and saga with L1, skglm (one class against the rest) and "
     "cyanure with C = 1 as well, hiclass with a logistic regression a parent node. Processor seconds of one core, "
     "by turns, medians.",
-    ["crfqn", "scikit-learn", "skglm", "cyanure-mkl", "cyanure", "hiclass", "numba", "numpy"], classes_section,
+    ["crfqn", "scikit-learn", "skglm", "cyanure", "hiclass", "numba", "numpy"], classes_section,
 )  # fmt: skip
-TimeLimit = Annotated[float, typer.Option(min=1, help="Seconds for a single fit.")]
+TimeLimit = Annotated[
+    float, typer.Option(min=1, help="Processor seconds of a run: reading, warm-up, fit, labelling.")
+]
 Turns = Annotated[int, typer.Option(min=1, help="Turns.")]
 
 

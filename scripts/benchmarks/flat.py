@@ -72,13 +72,12 @@ def measure(name: str, threads: int | None, turns: int, limit: float) -> Record:
 def section(records: list[Record]) -> Section:
     tables, ratios = [], []
     for record in records:
-        title, problem = TASKS[record["problem"]][0], record["problem"]
+        title = TASKS[record["problem"]][0]
         notes = [f"{record['about']}, l1 = {record['l1']:g}; reference optimum {record['optimum']:,.3f}."]
         tables.append(libraries_table(title, record["libraries"], notes))
         if len(record["libraries"]) > 1:
-            command = f"flat --problem {problem}" if problem == "mnist" else ""
             ours, peer = record["libraries"]
-            ratios += ratios_to(title, ours, peer, command=command)
+            ratios += ratios_to(title, ours, peer)
     return Section(tables, ratios)
 
 

@@ -1,24 +1,19 @@
-"""Row-sparse multiclass models: crfqn on one and two cores, lightning's CDClassifier and cyanure beside it.
+"""Row-sparse multiclass models: crfqn beside lightning's CDClassifier and cyanure.
 
 The multiclass squared hinge (equation 2 of Blondel et al. 2013) and the multinomial logistic loss (12) with L1/L2 rows,
-means over the items, no intercept. Every library has a process of its own; in crfqn's, fits on one core, on two and on
-the other one take turns, and between them it is measured what the cores have to give, whatever runs on them: those of a
-virtual machine may be two halves of one core for seconds, so that two threads get no more done than one, or differ in
-speed. lightning needs older libraries than crfqn, and so an interpreter of its own; cyanure runs here.
+means over the items, no intercept, one thread. Every library has a process of its own. lightning needs older libraries
+than crfqn, and so an interpreter of its own; cyanure runs here.
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from time import perf_counter, process_time
+from time import process_time
 from typing import Annotated, Any
 
 import numpy as np
@@ -31,11 +26,9 @@ from harness.options import Output, some_of
 from harness.problems import Problem, Run, read_stored, stored
 from harness.report import Record, Table, median, number, shown
 from scipy.sparse import csr_array, save_npz
-from threadpoolctl import threadpool_limits
 
 from benchmarks.crfqn_fits import timed_fit
 from crfqn.errors import InputError
-from crfqn.threads import Pool
 
 LEVEL = 1e-3  # relative distance from the optimum
 STRONGER = 5.0  # times the strength, for the warm-up
@@ -45,12 +38,6 @@ LIGHTNINGS = {"squared-hinge": "squared_hinge", "logistic": "log"}
 PEERS = {"squared-hinge": "lightning", "logistic": "cyanure"}
 PROBLEMS = {"newsgroups": data.newsgroups, "mnist": data.mnist}
 SPLITS = {"newsgroups": "8def1dca4e7ea7db", "mnist": "8a0b04fe44083ef8"}
-SIZE, PRODUCTS, TRIES = (
-    160,
-    60,
-    4,
-)  # of matrices that stay in a core's own cache; of a measurement; the best counts
-REAL = 1.5  # times one core's work: two cores, not halves of one
 
 
 @dataclass(frozen=True)
@@ -78,30 +65,22 @@ TASKS = [
     Task("mnist", "logistic", 1e-3, 0.47495686),
 ]
 NOTES = [
-    "A fit on two cores is compared with the mean of one on each, before and after, by the wall clock: those of a "
-    "virtual machine may differ in speed.",
-    "On real cores: the gains of those fits, so many of all, around which two threads always got at least "
-    f"{REAL} times as many matrix products done as one. A virtual machine's cores may be halves of one for seconds.",
-    "Objective, rows and accuracy are those of the model at this point, recomputed from its weights.",
+    "Objective, rows and accuracy are those of crfqn's model at this point, recomputed from its weights.",
     "lightning: CDClassifier(penalty='l1/l2', multiclass=True), the paper's author's, its weights judged after every "
     "epoch. cyanure: its default solver, a fit for each of a growing number of epochs; the seconds are those of the "
-    "first that is near enough. Both have one thread. 'not in': the limit for a single fit.",
+    "first that is near enough.",
 ]
 
 
 def measure(task: Task, repeats: int, limit: float, lightning: Path | None) -> Record:
-    """Train with both libraries: processor seconds to the level by run; None: not reached within the limit.
-
-    Of the record: `one` and `walls` have two entries for each of `two`, one on each core; `gains` and `capacity`, for
-    each of `two`, the least that the cores had to give around it, in those of one.
-    """
+    """Train with both libraries: processor seconds to the level; of the peer None: not reached within the limit."""
     problem = PROBLEMS[task.problem]()
     if not problem.fingerprint.startswith(SPLITS[task.problem]):
         raise InputError(f"{task.problem}: the items come in another order than the reference's")
     with stored(problem) as path:
-        on_one, on_two, capacities = run_alone(take_turns, path, task, repeats, limit)
-        verdict = task.verdict(problem, on_one[0].weights)
-        last = max(float(run.values[-1]) for run in on_one + on_two) / problem.y_train.size
+        runs = run_alone(fits, path, task, repeats, limit)
+        verdict = task.verdict(problem, runs[0].weights)
+        last = max(float(run.values[-1]) for run in runs) / problem.y_train.size
         if max(last, verdict.objective) > task.optimum * (1.0 + 1.01 * LEVEL):
             raise InputError(f"{task}: not in {limit:g} s, but {last} (--limit)")
         peer, name = None, PEERS[task.loss]
@@ -109,13 +88,10 @@ def measure(task: Task, repeats: int, limit: float, lightning: Path | None) -> R
         if name == "lightning" and lightning:
             peer = lightning_seconds(lightning, path, task, limit)
         elif name == "cyanure" and has_peer:
-            peer = run_within(20 * limit, cyanure_seconds, path, task, limit)
-    walls, two = ([float(run.facts["wall_seconds"][-1]) for run in runs] for runs in (on_one, on_two))
-    gains = np.reshape(walls, (-1, 2)).mean(axis=1) / two
+            peer = run_within(8 * limit, cyanure_seconds, path, task, limit)
     return {
-        "data": problem.fingerprint, "one": [float(run.seconds[-1]) for run in on_one], "walls": walls, "two": two,
-        "gains": gains, "capacity": capacities, "peer": peer, "has_peer": has_peer, "objective": verdict.objective,
-        "rows": verdict.n_rows, "accuracy": verdict.accuracy,
+        "data": problem.fingerprint, "one": [float(run.seconds[-1]) for run in runs], "peer": peer,
+        "has_peer": has_peer, "objective": verdict.objective, "rows": verdict.n_rows, "accuracy": verdict.accuracy,
     }  # fmt: skip
 
 
@@ -123,41 +99,23 @@ def section(records: list[Record]) -> Section:
     rows, ratios = [], []
     for each in records:
         title = f"{each['problem']}, {each['loss']}, lambda = {shown(each['strength'])}"
-        real = np.array(each["gains"])[np.array(each["capacity"]) >= REAL]
-        missing = f"not in {each['limit']:g}" if each["has_peer"] else "not measured"
-        on_real = f"{np.median(real):.2f} ({real.size} of {len(each['two'])})" if real.size else "none"
-        cells = [
-            median(each["one"]),
-            median(each["two"]),
-            median(each["gains"]),
-            on_real,
-            PEERS[each["loss"]],
-        ]
-        cells += [number(each["peer"], ".2f", missing), f"{each['objective']:.6f}", f"{each['rows']:,}"]
-        rows.append([title, *cells, f"{each['accuracy']:.4f}"])
+        missing = f"> {each['limit']:g}" if each["has_peer"] else "not measured"
+        cells = [median(each["one"]), PEERS[each["loss"]], number(each["peer"], ".2f", missing)]
+        rows.append(
+            [title, *cells, f"{each['objective']:.6f}", f"{each['rows']:,}", f"{each['accuracy']:.4f}"]
+        )
         if each["peer"]:
             ratio, seconds = each["peer"] / float(np.median(each["one"])), f"{median(each['one'])} s"
             ratios.append(Ratio(title, ratio, seconds, f"{PEERS[each['loss']]}: {each['peer']:.2f} s"))
-    head = [
-        "",
-        "one core, processor s",
-        "two cores, s",
-        "gain",
-        "on real cores",
-        "peer",
-        "its s",
-        "objective",
-        "rows",
-    ]
-    title = f"Seconds to {shown(LEVEL)} above the optimum"
-    return Section([Table(title, [*head, "test accuracy"], rows, NOTES)], ratios)
+    head = ["", "crfqn, s", "peer", "its s", "objective", "rows", "test accuracy"]
+    return Section([Table(f"Seconds to {shown(LEVEL)} above the optimum", head, rows, NOTES)], ratios)
 
 
 ROWS = Comparison(
     "rows", "Row-sparse models, against lightning and cyanure",
-    "`MulticlassClassifier(loss=..., group_l1=lambda * items, fit_intercept=False)`, seconds from the call of fit "
-    "with the matrix in memory, after warm-up fits in the same process; medians. lightning takes an interpreter of "
-    "its own (`pip "
+    "`MulticlassClassifier(loss=..., group_l1=lambda * items, fit_intercept=False)`, processor seconds of one core "
+    "from the call of fit with the matrix in memory, after a warm-up in the same process; medians. lightning takes an "
+    "interpreter of its own (`pip "
     'install "setuptools<74" wheel "cython<3" "numpy<2" "scipy<1.14" "scikit-learn<1.5"`, then `pip install '
     "--no-build-isolation sklearn-contrib-lightning`).",
     ["crfqn", "cyanure", "scikit-learn", "numba", "numpy"], section, ["--lightning ../lightning/bin/python"],
@@ -167,7 +125,7 @@ ROWS = Comparison(
 def rows(
     problem: Annotated[list[str] | None, some_of([*PROBLEMS])] = None,
     loss: Annotated[list[str] | None, some_of([*PEERS])] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Runs of crfqn on one core and on two.")] = 3,
+    repeats: Annotated[int, typer.Option(min=1, help="Runs of crfqn.")] = 3,
     limit: Annotated[float, typer.Option(min=1, help="Seconds for a single fit.")] = 60.0,
     lightning: Annotated[
         Path | None,
@@ -175,7 +133,7 @@ def rows(
     ] = None,
     output: Output = None,
 ) -> None:
-    """Multiclass models with L1/L2 rows: crfqn on one and two cores against lightning and cyanure."""
+    """Multiclass models with L1/L2 rows: crfqn against lightning and cyanure."""
     results = Results(ROWS, output)
     for task in TASKS:
         if task.problem in (problem or PROBLEMS) and task.loss in (loss or PEERS):
@@ -185,65 +143,19 @@ def rows(
     results.finish()
 
 
-def take_turns(path: str, task: Task, repeats: int, limit: float) -> tuple[list[Run], list[Run], list[float]]:
-    """Fits by turns after a warm-up: on one core, on two, on the other one; and what both had to give meanwhile."""
+def fits(path: str, task: Task, repeats: int, limit: float) -> list[Run]:
+    """crfqn's fits to the level on one thread, after a warm-up."""
     from crfqn import MulticlassClassifier
 
     problem: Problem = read_stored(path)
-    strength = task.strength * problem.y_train.size
-    make = partial(MulticlassClassifier, loss=task.loss, fit_intercept=False)
-    one, two, capacities = list[Run](), list[Run](), list[float]()
-    for n_threads in (1, 2):
-        with quietly():  # that it is stopped early
-            rough = {"group_l1": STRONGER * strength, "max_seconds": WARM_UP_SECONDS}
-            make(n_threads=n_threads, **rough).fit(problem.X_train, problem.y_train)
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [None]
-    target = task.optimum * (1.0 + LEVEL) * problem.y_train.size
-    with Pool(2) as pool:
-        for _ in range(repeats):
-            around = [capacity(pool)]
-            for core, n_threads, runs in ((cores[0], 1, one), (None, 2, two), (cores[:2][-1], 1, one)):
-                with on_core(core):
-                    model = make(n_threads=n_threads, group_l1=strength, tol=1e-9, max_seconds=limit)
-                    runs.append(timed_fit(model, problem, target))
-                around.append(capacity(pool))
-            capacities.append(min(around))
-            say(f"  capacity {min(around):.2f}")
-    return one, two, capacities
-
-
-@contextmanager
-def on_core(core: int | None) -> Iterator[None]:
-    """This thread, and those that it makes, stay on a core; None: anywhere."""
-    if core is None:
-        yield
-        return
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {core})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
-
-
-def capacity(pool: Pool) -> float:
-    """How many times as many matrix products two threads get done as one: 2 on two cores alike, 1 on halves of one."""
-    matrix = np.random.default_rng(0).random((SIZE, SIZE))
-
-    def work(_: int) -> None:
-        for _ in range(PRODUCTS):
-            matrix @ matrix
-
-    def least_seconds(run: Callable[[], object]) -> float:
-        seconds = []
-        for _ in range(TRIES):
-            begin = perf_counter()
-            run()
-            seconds.append(perf_counter() - begin)
-        return min(seconds)
-
-    with threadpool_limits(1):
-        return 2.0 * least_seconds(lambda: work(0)) / least_seconds(lambda: pool.each(2, work))
+    n = problem.y_train.size
+    make = partial(MulticlassClassifier, loss=task.loss, fit_intercept=False, n_threads=1)
+    with quietly():  # that it is stopped early
+        rough = {"group_l1": STRONGER * task.strength * n, "max_seconds": WARM_UP_SECONDS}
+        make(**rough).fit(problem.X_train, problem.y_train)
+    settings = {"group_l1": task.strength * n, "tol": 1e-9, "max_seconds": limit}
+    target = task.optimum * (1.0 + LEVEL) * n
+    return [timed_fit(make(**settings), problem, target) for _ in range(repeats)]
 
 
 def lightning_seconds(interpreter: Path, path: str, task: Task, limit: float) -> float | None:

@@ -10,6 +10,7 @@ import json
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ import numpy as np
 from crfqn.errors import CrfqnError, DataUnavailableError, InputError
 from harness.drawing import Panel
 from harness.judging import Judged
-from harness.measuring import run_within, say
+from harness.measuring import run_within, say, seconds_of_children
 from harness.problems import Run
 from harness.report import Record, Table, median, plain, provenance
+
+LONG_TURN = 30.0  # processor seconds; a run that takes more is made once
 
 
 @dataclass(frozen=True)
@@ -147,15 +150,23 @@ def by_turns(
 ) -> dict[str, list[Any]]:
     """Return what the tasks return, each in a process of its own, one after the other, so many turns.
 
-    A task that is not ready within the limit of seconds has an empty list, and gets no other turn.
+    A task that is not ready within the limit of processor seconds has an empty list; it and one that takes more than
+    LONG_TURN get no other turn.
     """
     answers: dict[str, list[Any]] = {name: [] for name in tasks}
-    for turn in range(turns):
-        for name, task in tasks.items():
-            if turn == 0 or answers[name]:
-                answer = run_within(limit, task)
-                say(f"  {name}, turn {turn + 1} of {turns}" + (": not ready" if answer is None else ""))
-                answers[name] = [] if answer is None else [*answers[name], answer]
+    again = set(tasks)
+    for turn, (name, task) in product(range(turns), tasks.items()):
+        if name in again:
+            begin = seconds_of_children()
+            answer = run_within(limit, task)
+            seconds = seconds_of_children() - begin
+            say(
+                f"  {name}, turn {turn + 1} of {turns}: "
+                + ("not ready" if answer is None else f"{seconds:.1f} s")
+            )
+            answers[name] += [] if answer is None else [answer]
+            if answer is None or seconds > LONG_TURN:
+                again.discard(name)
     return answers
 
 
@@ -185,18 +196,20 @@ def seconds_to(record: Record, target: str) -> list[float]:
 def ratio_to(ours: Record, peer: Record, target: str) -> float | None:
     """The peer's seconds to a target over ours: the median of the turns; None: not reached."""
     mine, other = seconds_to(ours, target), seconds_to(peer, target)
-    return float(np.median(np.divide(other, mine))) if mine and len(mine) == len(other) else None
+    return float(np.median(np.divide(other, mine))) if mine and other else None
 
 
-def ratios_to(what: str, ours: Record, peer: Record, *, command: str = "") -> list[Ratio]:
-    """A ratio for each target that both reached; only the first has the command."""
+def ratios_to(
+    what: str, ours: Record, peer: Record, commands: Mapping[str, str] | None = None
+) -> list[Ratio]:
+    """A ratio for each target that both reached; commands : of the README, by target."""
     ratios: list[Ratio] = []
     for target in ours["seconds_to"]:
         value = ratio_to(ours, peer, target)
         if value is not None:
             mine, other = (f"{median(seconds_to(each, target))} s" for each in (ours, peer))
             words = f"{what}, seconds to {target}", value, mine, f"{peer['name']}: {other}"
-            ratios.append(Ratio(*words, command="" if ratios else command))
+            ratios.append(Ratio(*words, command=(commands or {}).get(target, "")))
     return ratios
 
 

@@ -63,9 +63,9 @@ class Panel(NamedTuple):
 
 def draw(
     panels: Sequence[Panel], file: Path, heading: str = "", styles: Mapping[str, Style] | None = None,
-    bold: str = "", columns: int = 2, is_dark: bool = False,
+    bold: str = "", columns: int = 2, is_dark: bool = False, size: tuple[float, float] = (5.0, 3.6),
 ) -> None:  # fmt: skip
-    """All panels in so many columns, and a legend below; the line `bold` is thicker, and on top."""
+    """All panels in so many columns, of this size in inches, and a legend below; the line `bold` is thicker, on top."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure as Picture
 
@@ -77,7 +77,8 @@ def draw(
         }
     n_rows, n_columns = ceil(len(panels) / columns), min(columns, len(panels))
     with rc_context(DARK if is_dark else {}):
-        picture = Picture(figsize=(1.0 + 5.0 * n_columns, 1.2 + 3.6 * n_rows), layout="constrained")
+        width, height = 0.2 * size[0] + size[0] * n_columns, size[1] / 3 + size[1] * n_rows
+        picture = Picture(figsize=(width, height), layout="constrained")
         all_axes = picture.subplots(n_rows, n_columns, squeeze=False).ravel()
         for axes in all_axes[len(panels) :]:
             axes.remove()

@@ -4,6 +4,7 @@
 """
 
 import os
+import resource
 import signal
 import sys
 import tempfile
@@ -41,7 +42,9 @@ def run_within(
     """
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         answer = pool.submit(task, *arguments, **options)
-        while limit is not None and Path("/proc/self/stat").exists() and not wait([answer], POLL_SECONDS).done:
+        while (
+            limit is not None and Path("/proc/self/stat").exists() and not wait([answer], POLL_SECONDS).done
+        ):
             parents = [process.pid for process in active_children() if process.pid]
             running = {*parents}.union(*map(processes_below, parents))
             if sum(map(processor_seconds, running)) > limit:
@@ -61,6 +64,12 @@ def processor_seconds(pid: int) -> float:
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
+def seconds_of_children() -> float:
+    """Processor seconds of this process's children that have ended, and of theirs."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return children.ru_utime + children.ru_stime
+
+
 def peak_memory() -> int:
     """The largest resident size that this process has had, in bytes.
 
@@ -70,8 +79,6 @@ def peak_memory() -> int:
     if status.exists():
         fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
         return int(fields["VmHWM"].split()[0]) * 1024
-    import resource
-
     largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return largest if sys.platform == "darwin" else largest * 1024
 

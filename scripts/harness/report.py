@@ -152,7 +152,13 @@ def commit() -> str:
     git = ["git", "-C", str(Path(__file__).parents[2])]
     settings: dict[str, Any] = {"capture_output": True, "text": True}
     number = subprocess.run([*git, "rev-parse", "HEAD"], **settings).stdout.strip()
-    code = ["crfqn", "scripts", "models", "data", "pyproject.toml"]  # not the results and pages that are made of it
+    code = [
+        "crfqn",
+        "scripts",
+        "models",
+        "data",
+        "pyproject.toml",
+    ]  # not the results and pages that are made of it
     changed = subprocess.run([*git, "status", "--porcelain", "--untracked-files=no", "--", *code], **settings)
     return number + "+" * bool(changed.stdout)
 
