@@ -85,8 +85,8 @@ COMPARISONS: dict[str, tuple[Comparison, Any]] = {
         (tagging.TAGGING, tagging.tagging), (service.SERVICE, service.service), (text.TEXT, text.text),
         (swap.SWAP, swap.swap), (flat.FLAT, flat.flat), (taxonomy.TAXONOMY, taxonomy.taxonomy),
         (chains.OCR, chains.ocr), (chains.CONLL2000, chains.conll2000), (rows.ROWS, rows.rows),
-        (hinge.HINGE, hinge.hinge), (spans.SPANS, spans.spans), (hinge.MAX_MARGIN, hinge.max_margin), (hybrid.HYBRID, hybrid.hybrid),
-        (heuristics.HEURISTICS, heuristics.heuristics),
+        (hinge.HINGE, hinge.hinge), (spans.SPANS, spans.spans), (hinge.MAX_MARGIN, hinge.max_margin),
+        (hybrid.HYBRID, hybrid.hybrid), (heuristics.HEURISTICS, heuristics.heuristics),
     )
 }  # fmt: skip
 LABELS = {"scores": "Held-out scores against seconds", "costs": "Size and speed of the models"}  # of pictures

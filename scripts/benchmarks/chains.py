@@ -86,7 +86,8 @@ def ocr_section(records: list[Record]) -> Section:
         tables.append(libraries_table(title, record["libraries"], notes))
         if len(record["libraries"]) > 1:
             commands = {"1e-3": "ocr --repeats 1"} if record["l1"] == 100.0 else {}
-            ratios += ratios_to(f"handwritten letters, {title}", *record["libraries"], commands)
+            ours, peer = record["libraries"]
+            ratios += ratios_to(f"handwritten letters, {title}", ours, peer, commands)
     return Section(tables, ratios)
 
 

@@ -7,7 +7,8 @@ where `wapiti`, and `crf_learn` with `crf_test`, are on the path, with their def
 files, whose reading counts; a sentence at a time is not measured of them. Items of one label go from a matrix.
 
 Each fit has a process of its own on one core, all libraries by turns; seconds are the processor's, those of children
-included, after a fit of a part of the items. A method whose process takes longer than the limit has no figures on that set.
+included, after a fit of a part of the items. A method whose process takes longer than the limit has no figures on that
+set.
 """
 
 from __future__ import annotations

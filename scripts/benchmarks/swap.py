@@ -100,7 +100,7 @@ def swap(
     full: Full = False,
     output: Output = None,
 ) -> None:
-    """One import changed, from dicts: sklearn-crfsuite against crfqn.compat, one core; --full: long sets and 50 iterations."""
+    """One import changed, from dicts: sklearn-crfsuite against crfqn.compat, one core; --full: more sets."""
     results = Results(SWAP, output)
     for name in data or [each for each in SETS if full or each not in LONG]:
         for n_iterations in limit or LIMITS[: None if full else 1]:

@@ -7,7 +7,9 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +18,12 @@ from benchmarks import flat
 from harness import comparing
 from harness.comparing import Comparison, Results, Section
 from harness.data import made_up
+from harness.measuring import run_within
 from harness.problems import Problem
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from crfqn.errors import DataUnavailableError, InputError
+from crfqn.errors import CrfqnError, DataUnavailableError, InputError
 from crfqn.taxonomy.tree import LabelTree
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -76,7 +79,7 @@ def sequences_line(name, seconds):
     facts = {"commit": "abc", "processor": "a processor", "threads": "1"}
     return {
         "comparison": "sequences",
-        "case": {"set": name},
+        "case": {"set": name, "limit": 90.0},
         "data": "0",
         "facts": facts,
         "measured": measured,
@@ -107,7 +110,7 @@ def test_a_page_is_made_of_the_lines_that_comparisons_have_written(tmp_path):
     ]
     assert ["company", "crfqn", "2.00", "0.9000", "2", "100,000", "50", "accuracy"] in rows
     assert ["company", "Wapiti", "16.00", "0.9000", "16", "100,000", "", "accuracy"] in rows
-    assert ["company", "CRF++", "not ready", "", "", "", "", "accuracy"] in rows
+    assert ["company", "CRF++", "> 90", "", "", "", "", "accuracy"] in rows
     assert [
         "person",
         "crfqn",
@@ -119,17 +122,17 @@ def test_a_page_is_made_of_the_lines_that_comparisons_have_written(tmp_path):
         "accuracy",
     ] in rows  # the latest of a case
     assert "processor a processor, threads 1" in page
-    for kind in ("scores", "costs"):
+    for kind in ("scores", "costs", "summary"):
         light, dark = (
             (tmp_path / "benchmarks" / f"sequences-{kind}{end}.svg").read_text() for end in ("", "-dark")
         )
-        assert f"](benchmarks/sequences-{kind}.svg)" in page
+        where = front if kind == "summary" else page
+        assert (f"benchmarks/sequences-{kind}.svg" in where, f"{kind}-dark.svg" in where) == (True, True)
         assert ("CRFsuite" in light, "CRFsuite" in dark, light != dark) == (True, True, True)
     assert "old" not in front
-    (row,) = [
-        line for line in front.splitlines() if "python scripts/benchmark.py sequences --data company" in line
-    ]
-    assert row.split("|")[1].strip() == "4"
+    (row,) = [line for line in front.splitlines() if "`sequences --data company" in line]
+    cells = [cell.strip() for cell in row.split("|")[1:-1]]
+    assert (cells[0], cells[2]) == ("4", "1.00 / 2.00 s, scores 0.900 / 0.900")
     assert (front.startswith("before"), front.endswith("after\n")) == (True, True)
 
 
@@ -143,6 +146,39 @@ def test_the_page_is_that_of_the_results(tmp_path):
     made = (tmp_path / "benchmarks.md").read_text(encoding="utf-8")
     assert made == (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     assert readme.read_text(encoding="utf-8") == (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_case_that_fails_leaves_the_others(tmp_path):
+    def fail():
+        raise ValueError("of a library")
+
+    results = Results(Comparison("some", "Title", "About.", [], lambda records: Section([])), tmp_path)
+    assert results.case({"set": "bad"}, fail) is None
+    assert results.case({"set": "good"}, lambda: {"seconds": 1.0}) is not None
+    with pytest.raises(CrfqnError, match="not measured: bad"):
+        results.finish()
+    assert [line["case"]["set"] for line in comparing.read_lines(tmp_path / "some.jsonl")] == ["good"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_limit_ends_a_run_and_what_it_has_started(tmp_path):
+    """In processor seconds: what sleeps does not count; a process that it has started counts, and ends too."""
+    assert run_within(5.0, time.sleep, 0.1) is None  # its answer
+    file = tmp_path / "pid"
+    script = f"import os; open({str(file)!r}, 'w').write(str(os.getpid()))\nwhile True: pass"
+    begin = time.monotonic()
+    assert run_within(1.0, subprocess.run, [sys.executable, "-c", script]) is None
+    assert time.monotonic() - begin < 60
+    stat, end = Path(f"/proc/{file.read_text()}/stat"), time.monotonic() + 20
+    while stat.exists() and stat.read_text().rsplit(") ", 1)[1][0] != "Z":
+        assert time.monotonic() < end
+
+
+def test_long_runs_are_made_once(monkeypatch):
+    monkeypatch.setattr(comparing, "LONG_TURN", -1.0)
+    assert comparing.by_turns({"some": partial(int, 3)}, 2) == {"some": [3]}
+    monkeypatch.setattr(comparing, "LONG_TURN", 1e9)
+    assert comparing.by_turns({"some": partial(int, 3)}, 2) == {"some": [3, 3]}
 
 
 @pytest.mark.parametrize(("commit", "n_measured"), [("abc", 2), ("abc+", 3)])
