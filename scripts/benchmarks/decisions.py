@@ -337,7 +337,8 @@ def ratio_of(
     if sets:
         ours, theirs = (in_words(fits, what) for fits in zip(*chosen, strict=True))
         theirs = f"{peer}: {theirs}"
-    return [Ratio(f"{words}, median of {len(values)} sets", value, ours, theirs, command)]
+    words += f", median of {len(values)} sets" * (len(values) > 1)
+    return [Ratio(words, value, ours, theirs, command)]
 
 
 def in_words(several: Sequence[Sequence[Record]], what: str) -> str:
@@ -401,11 +402,11 @@ def costs_panels(records: list[Record], methods: list[str], item: str) -> list[P
     """A set a line: model size, speed of labelling, and one item at a time."""
     sets, panels = [each["set"] for each in records], []
     for what, label in {
-        "bytes": "model file, bytes", "rate": f"{item}s labelled a second", "one": "one at a time, microseconds",
+        "bytes": "model file, kB", "rate": f"{item}s labelled a second", "one": "one at a time, microseconds",
     }.items():  # fmt: skip
         lines: dict[str, tuple[list[float], list[int]]] = {}
         for (n, each), method in product(enumerate(records), methods):
-            value = middle(each["fits"].get(method, []), what)
+            value = middle(each["fits"].get(method, []), what) / (1e3 if what == "bytes" else 1.0)
             if not np.isnan(value):
                 x, y = lines.setdefault(method, ([], []))
                 x.append(value)

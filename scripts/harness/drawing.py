@@ -26,6 +26,7 @@ DARK: Any = {
         DARK_INK,
     ),
     "legend.labelcolor": DARK_INK,
+    "legend.framealpha": 0.0,
 }
 
 

@@ -138,7 +138,9 @@ def machine(libraries: Sequence[str]) -> dict[str, str]:
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     processor = next(names, platform.processor() or platform.machine())
-    facts = {"processor": processor, "cores": str(os.cpu_count()), "Python": platform.python_version()}
+    n_cores = os.cpu_count() if not hasattr(os, "sched_getaffinity") else len(os.sched_getaffinity(0))
+    cores = f"{n_cores} of {os.cpu_count()}"  # that this process may use
+    facts = {"processor": processor, "cores": cores, "Python": platform.python_version()}
     for library in libraries:
         try:
             facts[library] = version(library)
