@@ -216,7 +216,8 @@ def text(
     data: Annotated[list[str] | None, some_of([*SOURCES])] = None,
     penalty: Annotated[list[str] | None, some_of([*PENALTIES])] = None,
     part: Annotated[
-        list[str] | None, some_of(PARTS, f"{SEVERAL[:-1]}; default: training, memory of btc, and flat.")
+        list[str] | None,
+        some_of(PARTS, f"{SEVERAL[:-1]}; default: training and flat; --full: memory of btc, too."),
     ] = None,
     flat_data: Annotated[
         list[str] | None,
@@ -232,7 +233,7 @@ def text(
     output: Output = None,
 ) -> None:
     """Names, tags, entities and chunks against CRFsuite, flat texts against scikit-learn, one core."""
-    parts, results = part or ["training", "memory", "flat"], Results(TEXT, output)
+    parts, results = part or ["training", *["memory"] * full, "flat"], Results(TEXT, output)
     repeats = 1 if quick else repeats
     sets = [MADE_UP] if quick else data or [each for each in SOURCES if full or each not in LONG]
     if not find_spec("pycrfsuite"):
