@@ -329,19 +329,17 @@ def ratio_of(
     records: list[Record], peer: str, what: str, words: str, sets: Sequence[str] = (), command: str = ""
 ) -> list[Ratio]:
     """The median ratio over the sets (default: all) that both were ready on; none of no set."""
-    chosen = [
-        (each["fits"]["crfqn"], each["fits"][peer])
-        for each in records
-        if (each["set"] in sets or not sets) and each["fits"].get("crfqn") and each["fits"].get(peer)
-    ]
-    if not chosen:
+    ready = [each for each in records if each["fits"].get("crfqn") and each["fits"].get(peer)]
+    ready = [each for each in ready if not sets or each["set"] in sets]
+    if not ready:
         return []
+    chosen = [(each["fits"]["crfqn"], each["fits"][peer]) for each in ready]
     values = [middle(theirs, what) / middle(ours, what) for ours, theirs in chosen]
     value = float(np.median(values)) if what != "rate" else float(np.median(np.reciprocal(values)))
     ours, theirs = "defaults", peer
     if sets:
         ours, theirs = (in_words(fits, what) for fits in zip(*chosen, strict=True))
-        theirs = f"{peer}: {theirs}"
+        words, theirs = f"{', '.join(each['set'] for each in ready)}: {words}", f"{peer}: {theirs}"
     words += f", median of {len(values)} sets" * (len(values) > 1)
     return [Ratio(words, value, ours, theirs, command)]
 
@@ -355,7 +353,7 @@ def in_words(several: Sequence[Sequence[Record]], what: str) -> str:
 def section_of(records: list[Record], peer: str, fast: Sequence[str], name: str, item: str) -> Section:
     """Ratios against the peer, a table, and the panels: scores against seconds by set, and what models cost."""
     command = f"{name} {' '.join(f'--data {each}' for each in fast)} --method crfqn --method '{peer}'"
-    ratios = ratio_of(records, peer, "seconds", f"{', '.join(fast)}: seconds of a fit", fast, command)
+    ratios = ratio_of(records, peer, "seconds", "seconds of a fit", fast, command)
     for what, words in (
         ("seconds", "seconds of a fit"), ("bytes", "bytes of the model file"),
         ("rate", f"{item}s labelled a second, crfqn's over the peer's"), ("one", "one at a time, microseconds"),

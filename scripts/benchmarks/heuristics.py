@@ -347,12 +347,12 @@ def section(records: list[dict[str, Any]]) -> Section:
     names = list(dict.fromkeys(name for each in records for name in each["without"]))
     rows = []
     for name in names:
-        own = [each["without"][name] for each in records if name in each["without"]]
-        cells = [name, str(len(own))]
+        cases = [each["without"][name] for each in records if name in each["without"]]
+        cells = [name, str(len(cases))]
         for what in WHAT:
-            values = sorted(ratio[what] for ratio in own)
-            cells += [f"{values[-2] if len(values) > 1 else values[0]:.2f}", f"{values[0]:.2f}"]
-        rows.append([*cells, f"{min(ratio['score'] for ratio in own):+.1f}"])
+            values = sorted(ratio[what] for ratio in cases if ratio[what] is not None)  # None: not reached
+            cells += [f"{values[-2:][0]:.2f}", f"{values[0]:.2f}"] if values else ["-", "-"]
+        rows.append([*cells, f"{min(ratio['score'] for ratio in cases):+.1f}"])
     head = ["without", "cases", *(cell for title in WHAT.values() for cell in (title, "least")), "score"]
     note = "Each figure is the second largest ratio to the default, the median of three cases; least: of all."
     tables = [Table("Switched off alone, in units of the default's", head, rows, [note])]
