@@ -194,6 +194,25 @@ def evaluate(
 
 
 @subcommand()
+def calibrate(
+    model: ModelArgument,
+    input: Annotated[str, typer.Argument(help="A labelled file that the model was not trained on, or - for standard "
+        "input, in the format of `crfqn predict`.")], *,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")],
+    format: shared.FormatOption = None, dense: shared.DenseOption = None, encoding: shared.EncodingOption = None,
+    as_json: shared.JsonOption = False, is_quiet: shared.QuietOption = False,
+) -> None:
+    """Calibrate a model's probabilities: divide its scores by the temperature under which held-out labels are most
+    probable.
+
+    Labels do not change. The model itself is not trained again.
+    """
+    from crfqn.cli.evaluation import calibrate
+
+    calibrate(model, input, output, format=format, encoding=encoding, dense=dense, as_json=as_json, is_quiet=is_quiet)
+
+
+@subcommand()
 def inspect(
     model: ModelArgument,
     top: Annotated[int, typer.Option(min=1, help="The number of weights to show per label, the largest first.")] = 5,

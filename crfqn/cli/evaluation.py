@@ -1,16 +1,18 @@
-"""`crfqn evaluate`: scores of a model on labelled items, as a table or as JSON."""
+"""`crfqn evaluate`: scores of a model on labelled items, as a table or as JSON; `crfqn calibrate`: its temperature."""
 
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crfqn.cli.loading import KnownItems, Labeller, check_labelled, input_with_dense, open_input
-from crfqn.cli.output import to_json
+from crfqn.atomic_write import check_writable
+from crfqn.cli.loading import KnownItems, Labeller, check_labelled, input_with_dense, open_input, restored
+from crfqn.cli.output import say, to_json
 from crfqn.data.files import shown_name
 from crfqn.errors import InputError
 from crfqn.messages import printable
 from crfqn.model.answers import gives_probabilities
+from crfqn.model.opening import read_any
 from crfqn.recipes import Observed
 
 if TYPE_CHECKING:
@@ -62,6 +64,44 @@ def evaluate(
         print(to_json({**scores.as_json(), "log_likelihood": total}))
     else:
         print(*_table(scores, total), sep="\n")
+
+
+def calibrate(
+    path: Path,
+    source: str,
+    output: Path,
+    *,
+    format: str | None,
+    encoding: str | None,
+    dense: Path | None,
+    as_json: bool,
+    is_quiet: bool,
+) -> None:
+    """Write the model with the temperature under which the labels of a file are most probable."""
+    file = read_any(path)
+    model = restored(file)
+    if not gives_probabilities(model):
+        raise InputError(f"{path}: a temperature calibrates probabilities, and this model has none")
+    check_writable(output)
+    input = open_input(model, path, source, format=format, encoding=encoding, is_labeled=True)
+    observed = input_with_dense(input, model, path, dense).observe(source)
+    name = shown_name(source)
+    check_labelled(observed, name)
+    known = KnownItems(model, path, name, input.format)
+    with known.counted(observed):
+        model.predict(observed.X)
+    known.check()
+    try:
+        model.calibrate(observed.X, observed.y)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
+    is_float32 = any(array.dtype == "float32" for array in file.arrays.values())
+    model.save(output, getattr(model, "extra_", None), "float32" if is_float32 else "float64")
+    n_items = len(observed.y or ())
+    if as_json:
+        print(to_json({"path": str(output), "temperature": model.temperature_, "n_items": n_items}))
+    elif not is_quiet:
+        say(f"wrote {output}: temperature {model.temperature_:.4g}, of {n_items:,} items")
 
 
 def _table(scores: "Scores", likelihood: float | None) -> list[str]:

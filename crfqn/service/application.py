@@ -27,7 +27,7 @@ from crfqn.arrays import Vector
 from crfqn.data.files import strict_json
 from crfqn.errors import InputError
 from crfqn.service.description import describe_api
-from crfqn.service.labelling import Answer, LabelRequest, LabelService, Overdue
+from crfqn.service.labelling import TOGETHER, Answer, LabelRequest, LabelService, Overdue
 
 SMALL = 16_384  # bytes of a request: up to some 2,000 words, 20 ms
 STATUSES = 200, 400, 408, 413, 422, 500, 503
@@ -125,7 +125,7 @@ class Labelling:
                 answer: asyncio.Future[Answer] = loop.create_future()
                 request_to_label = LabelRequest.read(body)
                 if not self.waiting:
-                    loop.call_soon(self._answer_all)
+                    loop.call_soon(self._answer_all, 1)
                 self.waiting.append((request_to_label, deadline, answer))
                 return await answer
             async with asyncio.timeout(deadline - monotonic()):
@@ -140,7 +140,11 @@ class Labelling:
             message = f"expected a request that is answered in {self.limits.timeout:g} seconds"
             raise Refused(503, f"{message}: send fewer or shorter items, or later") from None
 
-    def _answer_all(self) -> None:
+    def _answer_all(self, n_before: int) -> None:
+        """Answer the requests that wait, once no others have come in beside the `n_before` of the last turn."""
+        if n_before < len(self.waiting) < TOGETHER:
+            asyncio.get_running_loop().call_soon(self._answer_all, len(self.waiting))
+            return
         waiting, self.waiting = self.waiting, []
         try:
             results: list[Answer | Exception] = self.service.answer_each([one[:2] for one in waiting])

@@ -16,12 +16,12 @@ import tempfile
 import time
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
 from harness.comparing import Comparison, Ratio, Results, Section
-from harness.measuring import quietly, run_alone
+from harness.measuring import quietly
 from harness.options import Output
 from harness.report import Record, Table, matching, median
 
@@ -29,7 +29,7 @@ from benchmarks.tagging import ONE_THREAD, sentences
 
 N_LABELS, N_WORDS, N_CLIENTS = 13, 15, (1, 8, 64)
 OURS, AROUND = "crfqn serve", "around python-crfsuite"
-ROUNDS = 3  # of each, by turns
+ROUNDS = 9  # of each, by turns: short ones, so that what else the machine does falls on both
 # What differs is the object that labels: the server, its reading of requests and its writing of answers are the same.
 PEER = """
 import pycrfsuite
@@ -92,10 +92,10 @@ def start(script: str) -> tuple[subprocess.Popen[str], int]:
 
 
 def processor_seconds(parent: int) -> float:
-    """Return what the processes of a service have taken, those forked."""
+    """Return what the threads of the processes that a service has forked have taken so far."""
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    ticks = [Path(f"/proc/{child}/stat").read_text().rsplit(") ", 1)[1].split()[11:13] for child in children]
-    return sum(int(n) for pair in ticks for n in pair) / os.sysconf("SC_CLK_TCK")
+    threads = [thread for child in children for thread in Path(f"/proc/{child}/task").iterdir()]
+    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
 
 
 def measure(seconds: float) -> Record:
@@ -122,7 +122,7 @@ def measure(seconds: float) -> Record:
                     for name, (process, port) in services.items():
                         rates, times, costs = by_name[name]
                         before = processor_seconds(process.pid)
-                        rate, seconds_each = run_alone(asyncio_run, port, bodies, n_clients, seconds)
+                        rate, seconds_each = asyncio.run(load(port, bodies, n_clients, seconds))
                         rates.append(rate)
                         times += seconds_each
                         n_requests = len(seconds_each) + 5 * n_clients
@@ -143,10 +143,6 @@ def measure(seconds: float) -> Record:
                 process.terminate()
                 process.wait()
     return {"loads": loads}
-
-
-def asyncio_run(*measurement: Any) -> tuple[float, list[float]]:
-    return asyncio.run(load(*measurement))
 
 
 def section(records: list[Record]) -> Section:
@@ -176,7 +172,7 @@ SERVICE = Comparison(
 
 
 def service(
-    seconds: Annotated[float, typer.Option(min=1, help="Of each measurement.")] = 5.0, output: Output = None
+    seconds: Annotated[float, typer.Option(min=0.1, help="Of each measurement.")] = 1.0, output: Output = None
 ) -> None:
     """`crfqn serve` under load, beside the same server around python-crfsuite."""
     results = Results(SERVICE, output)

@@ -1,5 +1,6 @@
 """The service: answers against the estimator's, refusals, counts; and its processes, with another model meanwhile."""
 
+import asyncio
 import json
 import math
 import os
@@ -15,12 +16,13 @@ import numpy as np
 import pytest
 from command_line import run_here
 from served import Process, saved
+from starlette.requests import Request
 
 from crfqn import MulticlassCRF, TaxonomyCRF, Templates
 from crfqn.data.model_file import write_model
 from crfqn.errors import InputError, ModelFileError
 from crfqn.model.content import Entries, chain_file
-from crfqn.service.application import COUNTS, Counters, RequestLimits, create_app
+from crfqn.service.application import COUNTS, Counters, Labelling, RequestLimits, create_app
 from crfqn.service.description import describe_api
 from crfqn.service.labelling import LabelRequest, LabelService, Overdue
 
@@ -136,6 +138,36 @@ def test_requests_that_wait_together_have_each_its_own_answer(models):
     late, *others = service.answer_each([(LabelRequest(item="Ann"), 0), *requests])
     assert isinstance(late, Overdue)
     assert others == service.answer_each(requests)
+
+
+def test_requests_are_answered_together_once_no_others_come_in(models, monkeypatch):
+    service, sizes = LabelService(models[0] / "words.crfqn"), []
+    answer_each = service.answer_each
+    monkeypatch.setattr(service, "answer_each", lambda all: (sizes.append(len(all)), answer_each(all))[1])
+    labelling = Labelling(service, RequestLimits(), Counters(np.zeros((1, COUNTS))))
+
+    async def ask(n_turns, text):
+        for _ in range(n_turns):  # of the event loop, before the request comes
+            await asyncio.sleep(0)
+
+        async def receive():
+            return {"type": "http.request", "body": json.dumps({"item": text}).encode()}
+
+        return json.loads((await labelling.label(Request({"type": "http", "headers": []}, receive))).body)
+
+    async def ask_all(turns):
+        return await asyncio.gather(*(ask(*each) for each in zip(turns, WORDS * 20, strict=False)))
+
+    expected = [service.answer(LabelRequest(item=text), math.inf).content for text in WORDS * 20]
+    for turns, n_together in [
+        ([0], [1]),
+        ([0, 0, 1, 2, 3], [5]),
+        ([0, 50], [1, 1]),
+        ([k // 2 for k in range(100)], [64, 36]),
+    ]:
+        sizes.clear()
+        assert asyncio.run(ask_all(turns)) == expected[: len(turns)]
+        assert sizes == n_together
 
 
 def test_what_requests_use_is_there_before_the_first(tmp_path):
