@@ -87,7 +87,12 @@ def ocr_section(records: list[Record]) -> Section:
         if len(record["libraries"]) > 1:
             commands = {"1e-3": "ocr --repeats 1"} if record["l1"] == 100.0 else {}
             ours, peer = record["libraries"]
-            ratios += ratios_to(f"handwritten letters, {title}", ours, peer, commands)
+            how = (
+                f" (CRFsuite's reckoned from {record['iterations']} iterations)"
+                if record["iterations"]
+                else ""
+            )
+            ratios += ratios_to(f"handwritten letters, {title}{how}", ours, peer, commands)
     return Section(tables, ratios)
 
 
