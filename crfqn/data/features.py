@@ -196,6 +196,10 @@ class FeatureStore:
         """Return the entries by position, built once: indptr (N + 1,), features (nnz,) ascending, values as above."""
         return self._rows
 
+    def release_rows(self) -> None:
+        """Free the entries by position."""
+        self.__dict__.pop("_rows", None)
+
     @cached_property
     def _rows(self) -> Compressed:
         import scipy.sparse

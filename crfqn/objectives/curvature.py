@@ -270,8 +270,17 @@ def sparse_model(
     marginals: Marginals, split: Split, diagonal: Vector, n_sampled: int, block_numbers: int = BLOCK_NUMBERS
 ) -> scipy.sparse.csr_array:
     """Return the model from about `n_sampled` positions, formed in blocks of rows of about `block_numbers` pairs."""
+    nodes, beside, among, on_sample = sparse_rows(marginals, split, diagonal.size, n_sampled, block_numbers)
+    return whole(nodes, beside, among, diagonal_scale(on_sample, diagonal), diagonal)
+
+
+def sparse_rows(
+    marginals: Marginals, split: Split, n_coords: int, n_sampled: int, block_numbers: int
+) -> tuple[CompressedRows, CompressedRows, Vector, Vector]:
+    """Return the rows of a sparse model, of nodes from the diagonal on, of nodes and edges, and of edges, and its
+    diagonal; what they are made of is freed before they are put together."""
     lists, owner, n = Lists(marginals, split, n_sampled), marginals.objective, split.n_nodes
-    pairs, on_sample = np.empty(n, np.int64), np.zeros(diagonal.size)
+    pairs, on_sample = np.empty(n, np.int64), np.zeros(n_coords)
     measure_rows(lists.offsets, lists.entries, lists.stops, lists.x, lists.x_p, pairs, on_sample[:n])
     limits = np.sqrt(LEAST * on_sample)
     bounds = np.append(np.searchsorted(split.states, lists.states), n)
@@ -310,7 +319,7 @@ def sparse_model(
             )  # fmt: skip
 
         beside = written(write_beside, np.full(n, least.size), block_numbers, owner.pool)
-    return whole(nodes, beside, among, diagonal_scale(on_sample, diagonal), diagonal)
+    return nodes, beside, among, on_sample
 
 
 def written(

@@ -61,7 +61,8 @@ class Marginals:
         """Return P(state) of some states (ascending) at some positions, (states, positions); 0 at weight 0."""
         owner = self.objective
         inverse = owner.inverse_weights[positions]
-        p = self.residual[np.ix_(states, positions)] * inverse
+        p = self.residual[np.ix_(states, positions)]
+        p *= inverse
         if states.size == 0:
             return p
         observed, column = self.loss.observed_at(positions)
@@ -157,12 +158,14 @@ class EdgeModel:
         is_start = np.zeros(owner.n_positions + 1, bool)
         is_start[owner.map.offsets] = True
         self.here = marginals.at(states, sampled)
-        before = marginals.at(states, np.maximum(sampled - 1, 0)) * ~is_start[sampled]
         after = np.minimum(sampled + 1, owner.n_positions - 1)
-        self.after = marginals.at(states, after) * ~is_start[sampled + 1]
+        self.after = marginals.at(states, after)
+        self.after *= ~is_start[sampled + 1]
         structure = marginals.loss.structure
         at_next, at_sampled = structure.occurrences(after), structure.occurrences(sampled)
         self.outgoing = self._transitions(self.firsts, self.seconds, self.after, at_next)
+        before = marginals.at(states, np.maximum(sampled - 1, 0))
+        before *= ~is_start[sampled]
         self.incoming = self._transitions(self.seconds, self.firsts, before, at_sampled)
 
     def _transitions(

@@ -65,6 +65,9 @@ class BasePoint:
         """The weights, which may be kept longer than the point: it is as large as the data."""
         return SparseWeights.without_zeros(self.coords, self.weights)
 
+    def release(self) -> None:
+        """Free what is as large as the data and only gradients need, after the value: a pass makes it again."""
+
     def dual_value(self, scale: float) -> float:
         """Return the dual loss at `scale` in (0, 1] times the point's dual variables; its gradient is scale * g."""
         return self.dual.value(scale)
@@ -148,6 +151,11 @@ class Point(BasePoint):
     def value(self) -> float:
         """The loss, in nats."""
         return float(self.objective.weights @ self.item_losses)
+
+    def release(self) -> None:
+        _ = self.value
+        for name in ("evaluation", "score_curvature"):
+            self.__dict__.pop(name, None)
 
     @cached_property
     def dual(self) -> DualLoss:

@@ -118,6 +118,7 @@ def minimize(
             if verdict in (Status.CONVERGED, Status.WITHIN_BOUND, Status.DIVERGED):
                 status = verdict
         status = status or Status.STALLED
+        del states  # and the method's own arrays
         if to_rounding and status in ENDS:
             status = run.finish(status)
     except KeyboardInterrupt:

@@ -219,6 +219,7 @@ class DampedSearch:
                 model.restart()
                 continue
             is_promising = is_promising or not is_hidden(-slope, active.value, BLURRED)
+            active.point.release()  # the trial takes the memory of its residuals, which only a failed step needs
             trial = active.ray(model.d).at(1.0)
             decrease, blocks = active.decrease(model.d, trial), active.local.blocks
             if not falls_enough(decrease, slope, self.armijo):

@@ -104,6 +104,7 @@ class LBFGS(Solver):
     def search(self, here: SmoothPoint, direction: Vector) -> SmoothPoint | None:
         """Return the first trial along the direction that the strong Wolfe conditions accept."""
         trials: dict[float, SmoothPoint] = {}
+        here.point.release()  # a trial takes the memory of its residuals
 
         def at(step: float) -> tuple[float, float]:
             if step not in trials:

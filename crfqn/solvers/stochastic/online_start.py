@@ -63,4 +63,7 @@ class OnlineStart:
             online.learn(random.permutation(online.n_items), eta0)
         if plain is not objective:
             objective.n_passes += plain.n_passes
-        return objective.at(*online.weights())
+        weights = online.weights()
+        online.release()
+        del online  # its dense weights are larger than the data
+        return objective.at(*weights)

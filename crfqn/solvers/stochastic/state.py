@@ -124,6 +124,11 @@ class LearnedRows(MethodState):
         indptr, features, values = part.map.store.by_position()
         return ItemData(part.map.offsets, indptr, features, values, part.loss.targets, part.weights)
 
+    def release(self) -> None:
+        """Free the entries by position, of which later methods seldom ask again."""
+        for part in self.parts:
+            part.map.store.release_rows()
+
     def averaged_rows(self, has_mean: bool = True, variance: float = 0.0) -> AveragedRows:
         """Return weights of zeros, of which a mean is kept or not, or each with a `variance` above 0."""
         kinds, pattern_of = self.patterns(NO_COORDS)
