@@ -106,19 +106,20 @@ def row_operations(model, j):
     return DENSE_ENTRY * model.dense.shape[0]
 
 
-@kernel
-def descend(problem, l1, l2, d, base_d):
+@kernel(counts=False)
+def descend(problem, l1, l2, d, base_d, curvature, d_hat):
     """Sweep cyclically over the coordinates until the model is solved well enough; returns the number of sweeps made.
 
     Sweeps win less and less. The next one is not worth its price when the last one has won less for an operation than
     the step so far, the pass that has to follow it included: rather than that, the next step gets a new gradient.
-    l1, l2 : float64 (n,); d : float64 (n,), the direction, and base_d : float32 (n,), B0 d, in and out
+    l1, l2 : float64 (n,); d : float64 (n,), the direction, and base_d : float32 (n,), B0 d, in and out;
+    curvature, d_hat : float64 (n,) and (2m,), any numbers, overwritten
     """
     model, damping, g, w, limits = problem
     n, diagonal, q, q_hat = g.size, model.diagonal, model.q, model.q_hat
     is_matrix = model.dense.shape[0] > 0 or model.indptr.size > 0
-    curvature = np.empty(n)
-    d_hat = np.zeros(q.shape[1])
+    for i in range(d_hat.size):
+        d_hat[i] = 0.0
     for j in range(n):
         curvature[j] = own_curvature(diagonal[j], q[j], q_hat[j]) + damping[j] + l2[j]
         if d[j] != 0:

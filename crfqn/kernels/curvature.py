@@ -24,7 +24,7 @@ import numpy as np
 from crfqn.kernels import IN_ORDER, inner, kernel
 
 
-@kernel(sums=IN_ORDER)
+@kernel(sums=IN_ORDER, counts=False)
 def square_ranges(first, last, indptr, indices, values, item_of, weights, out):
     """out[f] = sum_i weights[i] (sum_{t in item i} |x_tf|)^2 for f = first ... last - 1; item_of : int64 (N,),
     positions' items."""
@@ -251,8 +251,8 @@ class TransitionCounts(NamedTuple):
     mean: np.ndarray
 
 
-@kernel
-def edge_curvatures(first, last, offsets, targets, residual, inverse_weights, out):
+@kernel(counts=False)
+def edge_curvatures(first, last, offsets, targets, residual, inverse_weights, work, out):
     """out[k, l] += weight times the variance of the edge k -> l, over the items first ... last - 1.
 
     With p the marginals of a position, v = p (1 - p), a and b those of its neighbours behind and before, that is a sum
@@ -260,11 +260,11 @@ def edge_curvatures(first, last, offsets, targets, residual, inverse_weights, ou
 
         v(k) a(l) + b(k)^2 v(l) - 2 p(k) b(k) p(l) a(l),   and 2 p(k) a(k) b(k) more where k = l.
 
-    p is read off residual, float64 (K, N), weight (p - observed); inverse_weights : float64 (N,); out : (K, K).
+    p is read off residual, float64 (K, N), weight (p - observed); inverse_weights : float64 (N,); work : (5, K), any
+    numbers; out : (K, K).
     """
     n_states = residual.shape[0]
-    before, here, after = np.zeros(n_states), np.zeros(n_states), np.zeros(n_states)
-    variance, both = np.zeros(n_states), np.zeros(n_states)
+    before, here, after, variance, both = work[0], work[1], work[2], work[3], work[4]
     for i in range(first, last):
         begin, end = offsets[i], offsets[i + 1]
         inverse = inverse_weights[begin] if end > begin else 0.0

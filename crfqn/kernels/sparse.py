@@ -34,7 +34,7 @@ def first_at(begin, end, indices, position):
     return low
 
 
-@subkernel(sums=IN_ORDER)
+@subkernel(sums=IN_ORDER, counts=False)
 def binary_dot(positions, row):
     """Return sum_t row[t] over the listed positions."""
     n = positions.size // 4
@@ -49,7 +49,7 @@ def binary_dot(positions, row):
     return (s0 + s1) + (s2 + s3)
 
 
-@subkernel(sums=IN_ORDER)
+@subkernel(sums=IN_ORDER, counts=False)
 def valued_dot(positions, values, row):
     """Return sum_t x_t row[t] over the listed positions."""
     n = positions.size // 4
@@ -64,7 +64,7 @@ def valued_dot(positions, values, row):
     return (s0 + s1) + (s2 + s3)
 
 
-@kernel(sums=IN_ORDER)
+@kernel(sums=IN_ORDER, counts=False)
 def coordinate_gradients(first, last, states, features, indptr, indices, values, residual, out):
     """out[c] = sum_t x_{t,f_c} residual[k_c, t], the gradient of the coordinates c = first ... last - 1."""
     for c in range(first, last):
@@ -76,7 +76,7 @@ def coordinate_gradients(first, last, states, features, indptr, indices, values,
             out[c] = valued_dot(indices[begin:end], values[begin:end], row)
 
 
-@kernel(sums=IN_ORDER)
+@kernel(sums=IN_ORDER, counts=False)
 def square_sums(
     first, last, states, features, indptr, indices, values, residual, inverse_weights, curvature, majorant
 ):
@@ -96,7 +96,7 @@ def square_sums(
         majorant[c], curvature[c] = rough, curved
 
 
-@kernel(sums=IN_ORDER)
+@kernel(sums=IN_ORDER, counts=False)
 def add_columns(first, last, states, features, weights, indptr, indices, values, scores):
     """scores[k_c, t] += weights[c] x_{t,f_c} for c = first ... last - 1: the image of a sparse direction."""
     for c in range(first, last):
@@ -110,7 +110,7 @@ def add_columns(first, last, states, features, weights, indptr, indices, values,
                 row[np.uint64(indices[e])] += weight * values[e]
 
 
-@kernel(sums=IN_ORDER)
+@kernel(sums=IN_ORDER, counts=False)
 def column_sums(first, last, power, indptr, indices, values, factors, out):
     """out[f] = sum_t |x_tf|^power factors[t] for f = first ... last - 1, power 1 or 2; factors : float64 (N,).
 
@@ -157,17 +157,18 @@ def transpose(source, target):
                     target[j, i] = source[i, j]
 
 
-@kernel
-def feature_gradients(features, block, slab, indptr, indices, values, residual, out):
+@kernel(counts=False)
+def feature_gradients(features, cursor, block, slab, indptr, indices, values, residual, out):
     """out[i, k] = sum_t x_tf residual[t, k] for the features f = features[i] and every state; out is zero before.
 
+    cursor : int64, indptr[features], overwritten
     residual : float64 (N, width), position-major; block, slab : features and positions at a time, to fit the caches
     """
     n_positions = residual.shape[0]
-    cursor = indptr[features]
     for start in range(0, features.size, block):
+        last = start + block if start + block < features.size else features.size
         for stop in range(slab, n_positions + slab, slab):
-            for i in range(start, min(start + block, features.size)):
+            for i in range(start, last):
                 begin, column_end = cursor[i], indptr[features[i] + 1]
                 end = begin
                 while end < column_end and indices[end] < stop:
@@ -371,7 +372,7 @@ def find(numbers, queries, place, is_there):
             high = low
             while high < n and numbers[high] < x:
                 low, high, stride = high + 1, high + stride, 2 * stride
-            high = min(high, n)
+            high = high if high < n else n
         low = first_at(low, high, numbers, x)
-        place[j] = min(low, n - 1)
+        place[j] = low if low < n else n - 1
         is_there[j] = low < n and numbers[low] == x

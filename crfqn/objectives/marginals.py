@@ -124,7 +124,7 @@ def edge_curvature(marginals: Marginals, edges: NDArray[np.int64]) -> NDArray[np
     sums = np.zeros((N_PARTS, owner.n_states, owner.n_states))
 
     def run(part: int) -> None:
-        edge_curvatures(parts[part], parts[part + 1], *arrays, sums[part])
+        edge_curvatures(parts[part], parts[part + 1], *arrays, np.empty((5, owner.n_states)), sums[part])
 
     owner.pool.each(N_PARTS, run)
     variances = sums.sum(axis=0).reshape(-1)

@@ -138,4 +138,5 @@ class LocalElasticNet:
     def descend(self, problem: Subproblem, d: Vector, base_d: NDArray[np.float32], pool: Pool) -> int:
         """Solve the quadratic model for d, by coordinate, too little work for several threads; returns the number of
         sweeps made. Parameters as in `kernels.coordinate_descent.descend`."""
-        return descend(problem, self.l1, self.l2, d, base_d)
+        work = np.empty_like(d), np.empty(problem.model.q.shape[1])
+        return descend(problem, self.l1, self.l2, d, base_d, *work)

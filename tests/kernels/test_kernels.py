@@ -246,7 +246,17 @@ def test_gradients_of_features(store, block, slab, features):
     features = np.array(features, np.int64)
     residual = np.random.default_rng(6).normal(size=(70, 8))
     out = np.zeros((features.size, 8))
-    feature_gradients(features, block, slab, store.indptr, store.indices, store.values, residual, out)
+    feature_gradients(
+        features,
+        store.indptr[features],
+        block,
+        slab,
+        store.indptr,
+        store.indices,
+        store.values,
+        residual,
+        out,
+    )
     np.testing.assert_allclose(out, (x.T @ residual)[features], atol=1e-12)
 
 

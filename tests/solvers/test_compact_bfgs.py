@@ -276,7 +276,8 @@ def solve(metric, damping, g, w, l1, l2, sweeps=5000, d=None, base_d=None, price
     d = np.zeros(g.size) if d is None else d
     base_d = np.zeros(g.size, np.float32) if base_d is None else base_d
     quadratic = QuadraticModelArrays(*metric.base_arrays, metric.diagonal, metric.q, metric.q_hat)
-    made = descend(Subproblem(quadratic, damping, g, w, Limits(sweeps, price)), l1, l2, d, base_d)
+    work = np.empty_like(d), np.empty(quadratic.q.shape[1])
+    made = descend(Subproblem(quadratic, damping, g, w, Limits(sweeps, price)), l1, l2, d, base_d, *work)
     return d, base_d, made
 
 

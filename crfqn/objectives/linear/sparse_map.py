@@ -203,7 +203,7 @@ class SparseMap(FeatureMap):
                     arrays = indptr - indptr[0], store.indices[entries], np.square(store.values[entries])
                     numbers = share - share[0]
                 block, slab = max(1, BLOCK_NUMBERS // width), max(64, SLAB_NUMBERS // width)
-                feature_gradients(numbers, block, slab, *arrays, by_position, out)
+                feature_gradients(numbers, arrays[0][numbers], block, slab, *arrays, by_position, out)
                 visit(Slab(states, share, places, out))
 
             self.pool.each(-(-chosen.size // size), run)
