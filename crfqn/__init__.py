@@ -3,13 +3,9 @@
 Public names load on first use, so that `import crfqn` costs next to nothing.
 """
 
-import logging
-
 import lazy_loader
 
 __version__ = "0.1.0"
-
-logging.getLogger(__name__).addHandler(logging.NullHandler())  # silent unless the program wants to hear
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,

@@ -8,7 +8,6 @@ the living are told from the dead, by the system that has the files, whichever m
 import errno
 import os
 import re
-import secrets
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -94,7 +93,7 @@ def _new_part(target: str) -> Iterator[BinaryIO]:
 
 
 def _open_part(target: str) -> BinaryIO:
-    part = _part_prefix(target) + secrets.token_hex(6) + ".part"
+    part = _part_prefix(target) + os.urandom(6).hex() + ".part"
     stream = open(part, "xb")  # noqa: SIM115 - closed by the caller; permissions are the usual ones
     if fcntl is not None:
         with suppress(OSError):  # file systems without locks, where the dead stay

@@ -22,9 +22,9 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import chain
-from pathlib import Path, PurePath
 from typing import IO, Any, BinaryIO, NamedTuple
 
+from crfqn.atomic_write import StrPath
 from crfqn.errors import DataError, DataUnavailableError, InputError
 from crfqn.messages import shorten
 
@@ -142,7 +142,7 @@ def unpacked_pieces(packed: BinaryIO, packing: Packing, shown: str) -> Iterator[
 def pack(content: bytes, name: str) -> bytes:
     """Return the content compressed as the extension of the file's name says, as it is for any other name."""
     for packing in PACKINGS:
-        if PurePath(name).suffix.lower() == packing.suffix:
+        if os.path.splitext(name)[1].lower() == packing.suffix:
             return packing.pack(content)
     return content
 
@@ -201,7 +201,7 @@ class Source:
             raise InputError(f"{self.encoding!r} cannot encode {wrong}, which is in the data") from None
 
 
-Readable = str | Path | IO[Any] | Source
+Readable = StrPath | IO[Any] | Source
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ def shown_name(origin: Readable) -> str:
     return "standard input" if str(origin) == STANDARD_INPUT else str(origin)
 
 
-def check_regular(path: str | Path) -> None:
+def check_regular(path: StrPath) -> None:
     """Raise DataError for a pipe or a device, which may never end; a path without a file passes."""
     try:
         mode = os.stat(path).st_mode
@@ -359,7 +359,7 @@ def decode_line(origin: Readable, number: int, line: bytes) -> str:
 
 
 @contextmanager
-def opened(origin: str | Path) -> Iterator[IO[bytes]]:
+def opened(origin: StrPath) -> Iterator[IO[bytes]]:
     """Open a file, or standard input; errors of reading as of `read_bytes`."""
     is_standard = str(origin) == STANDARD_INPUT
     if is_standard and sys.stdin is None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from crfqn.choices import load_class
 from crfqn.data.model_file import ModelFile, ModelSource, at_hand, read_model, start_of
 from crfqn.errors import CrfqnError, ModelFileError
 from crfqn.model.content import CHAIN, CLASSIFIER, FLAT, TAXONOMY
 from crfqn.model.crfsuite_model import MAGIC, read_crfsuite
-from crfqn.model.items import ItemModel
-from crfqn.model.sequences import SequenceModel
 
-MODELS = {CHAIN: SequenceModel} | dict.fromkeys((FLAT, CLASSIFIER, TAXONOMY), ItemModel)
+# Classes of the kinds, imported when a file of theirs is opened.
+MODELS = {CHAIN: "crfqn.model.sequences.SequenceModel"} | dict.fromkeys(
+    (FLAT, CLASSIFIER, TAXONOMY), "crfqn.model.items.ItemModel"
+)
 
 
 def open_model(source: ModelSource) -> Any:
@@ -33,7 +35,7 @@ def model_of(file: ModelFile) -> Any:
             f"{file.path}: expected a model of kind {known}; it is a {file.kind!r}, which crfqn.load opens if known"
         )
     try:
-        return MODELS[file.kind].of_file(file)  # type: ignore[attr-defined]
+        return load_class(MODELS[file.kind]).of_file(file)
     except (KeyError, TypeError, ValueError, OverflowError, MemoryError, CrfqnError) as error:
         if isinstance(error, ModelFileError):
             raise

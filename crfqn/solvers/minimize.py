@@ -38,6 +38,7 @@ from crfqn.solvers.stopping import DistanceEstimate, Estimated, as_tolerance
 from crfqn.solvers.validation import HeldOutLooks, ValidationSet
 
 logger = logging.getLogger("crfqn.training")
+logging.getLogger("crfqn").addHandler(logging.NullHandler())  # silent unless the program wants to hear
 Callback = Callable[[Progress], object]
 # Of these a run has converged after all where nothing is left of its objective.
 CUT_OFF = (Status.STALLED, Status.LINE_SEARCH_FAILED, Status.STATIONARY, Status.MAX_ITER, Status.MAX_SECONDS)

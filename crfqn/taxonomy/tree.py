@@ -6,7 +6,6 @@ side by side, otherwise in order of first appearance. Node k's parent is parents
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -168,6 +167,8 @@ class LabelTree:
             return np.fromiter(map(self._number_of.__getitem__, values), np.int32, len(values))
         except (KeyError, TypeError):
             unknown = dict.fromkeys(name for name in map(plain_name, values) if name not in self._number_of)
+        import difflib
+
         first = next(iter(unknown))
         text_of = {str(name): name for name in self.names}
         near = difflib.get_close_matches(str(first), text_of, n=1)
