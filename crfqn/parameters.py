@@ -345,7 +345,7 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType({
         expects="a dask.distributed.Client or the address of a scheduler", details="Set it for data beyond a machine's "
         "memory. Copies by `sklearn.base.clone` share the client, those by pickle connect to its scheduler."),
     "patience": Parameter("stop after so many scores of validation items without a better one", **_COUNT),
-    "early_stopping": Parameter("choose the number of stages by the score of held-out items", bool, words=("auto",)),
+    "early_stopping": Parameter("choose the number of stages on held-out items", bool, words=("auto",)),
     "validation_fraction": Parameter("fraction of the items that is held out", float, above=0.0, below=1.0,
         expects="a number between 0 and 1"),
     "n_iter_no_change": Parameter("stop so many stages after the best one", **_COUNT),

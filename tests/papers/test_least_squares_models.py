@@ -204,7 +204,7 @@ class TestStages:
         x, y = X[:1200], Y[:1200]
         model = CalibratedLeastSquares().fit(x, y)
         assert model.result_.status.name == "STAGES_MADE"
-        assert model.n_iter_ == max(1, model.validation_score_.argmax()) < model.validation_score_.size - 1
+        assert model.n_iter_ < model.validation_score_.size - 1
         plain = CalibratedLeastSquares(early_stopping=False, tol=0.0, max_iter=model.n_iter_)
         with pytest.warns(
             ConvergenceWarning, match=rf"the limit of iterations is reached \({model.n_iter_} stages"
@@ -213,6 +213,18 @@ class TestStages:
         assert plain.result_.status.name == "MAX_ITER"
         assert model.predict_proba(X[1200:]).tobytes() == plain.predict_proba(X[1200:]).tobytes()
         assert not hasattr(CalibratedLeastSquares(tol=0.5).fit(X[:500], Y[:500]), "validation_score_")
+
+    def test_the_number_of_calibrated_stages_is_that_of_the_least_held_out_squared_error(self):
+        validation = X[1200:], Y[1200:]
+        model = CalibratedLeastSquares().fit(X[:1200], Y[:1200], validation=validation)
+        n_tried = model.validation_score_.size - 1
+        plain = CalibratedLeastSquares(early_stopping=False, tol=0.0, max_iter=n_tried)
+        with pytest.warns(ConvergenceWarning):
+            plain.fit(X[:1200], Y[:1200], validation=validation)
+        targets = validation[1][:, None] == plain.classes_
+        errors = [np.square(targets - p).sum() for p in plain.staged_predict_proba(validation[0])]
+        assert model.n_iter_ == np.argmin(errors) + 1 == n_tried - model.n_iter_no_change
+        np.testing.assert_array_equal(model.validation_score_, plain.validation_score_)
 
     @pytest.mark.parametrize(("n_features", "n_steps"), [(40_000, 1000), (500, 1000), (500, 1)])
     def test_sparse_features_beyond_what_a_matrix_may_have(self, n_features, n_steps, monkeypatch):

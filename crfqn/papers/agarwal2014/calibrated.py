@@ -96,9 +96,10 @@ class CalibratedLeastSquares(StagedModel[Calibration]):
     tol : float, default 1e-3
         The training ends with a stage that lowers the squared error by this share of it, or less.
     early_stopping : bool or "auto", default "auto"
-        Let held-out items tell how many stages are best: they go on until `n_iter_no_change` of them have not raised
-        the score; then as many as were best are learnt from all items. "auto" does so with 1,000 items or more, or with
-        `validation` given.
+        Choose the number of stages on held-out items: training stops when `n_iter_no_change` stages in a row have not
+        lowered their squared error, and as many stages as had the lowest are then learnt from all items. The squared
+        error is what stages minimise; the accuracy of a tenth of the items changes by less than its noise from stage to
+        stage. "auto" does so with 1,000 items or more, or with `validation` given.
     validation_fraction : float, default 0.1
         Of the items, held out for `early_stopping` unless `fit` is given some.
     n_iter_no_change : int, default 5
@@ -120,8 +121,8 @@ class CalibratedLeastSquares(StagedModel[Calibration]):
     classes_ : ndarray, shape (n_labels,), sorted; of a table of 0 and 1 the numbers of its columns
     stages_ : the weights of each stage, `residual_tables` (labels x features, intercepts last) and
         `calibration_tables` (labels x functions)
-    validation_score_ : ndarray, shape (stages tried + 1,): the score before any stage and after each, where items
-        were held out
+    validation_score_ : ndarray, shape (stages tried + 1,): the accuracy before any stage and after each, where items
+        were held out; the stages kept are those with the lowest squared error, not the highest accuracy
     n_iter_ : int, the stages
     n_features_in_, feature_names_in_, result_, extra_
         As in `MulticlassCRF`; there is no certificate, as the problem is not convex.
@@ -142,6 +143,7 @@ class CalibratedLeastSquares(StagedModel[Calibration]):
 
     KIND = "calibrated-least-squares"
     TOL_ENDS_STAGES: ClassVar[bool] = True
+    STOPS_BY_LOSS: ClassVar[bool] = True
 
     max_iter: int = 100
     early_stopping: bool | str = AUTO

@@ -217,18 +217,22 @@ class HeldOut:
         codes = encode_known_labels(names, np.arange(names.size + 1), space.classes)
         return cls(X, np.eye(space.classes.size)[codes].T, True)
 
-    def score(self, stages: StageList, pool: Pool) -> float:
-        """Return the share of the items whose labels are all right, after taking predictions on to the latest stage."""
+    def score(self, stages: StageList, pool: Pool) -> tuple[float, float]:
+        """Return the share of the items whose labels are all right, and the squared error of the probabilities, both
+        after the latest stage."""
         if self._prepared is None:
             self._prepared = stages.prepare(self.rows, pool)
         for number in range(self._number, stages.n_stages):
             self._predictions = stages.advance(self._prepared, number, self._predictions)
         self._number = stages.n_stages
+        probabilities = stages.probabilities(self._predictions)
+        squared_error = float(np.square(self.targets - probabilities).sum())
         if self.is_exclusive:
             best = self._predictions.argmax(axis=0)
-            return float(np.mean(self.targets[best, np.arange(best.size)] > 0))
-        chosen = stages.probabilities(self._predictions) >= HALF
-        return float(np.mean((chosen == (self.targets > 0)).all(axis=0)))
+            is_right = self.targets[best, np.arange(best.size)] > 0
+        else:
+            is_right = ((probabilities >= HALF) == (self.targets > 0)).all(axis=0)
+        return float(np.mean(is_right)), squared_error
 
 
 def split_off(X: Any, targets: Targets, fraction: float, seed: int) -> tuple[Any, Targets, HeldOut]:
@@ -277,7 +281,7 @@ class StageRules(NamedTuple):
     """Rules by which a training of stages ends.
 
     most_stages, deadline : limits; the latter on the clock `time.perf_counter`
-    patience : stages in succession without a better held-out score, None: these decide nothing
+    patience : stages in succession without a better look at the held-out items, None: these decide nothing
     tol : relative decrease of the training loss below which a stage is the last, None for any
     """
 
@@ -287,7 +291,7 @@ class StageRules(NamedTuple):
     tol: float | None = None
 
     def best(self, trace: Trace, looks: HeldOutLooks) -> int:
-        """Return the number of stages to keep: up to the best held-out score if there is patience, else all."""
+        """Return the number of stages to keep: up to the best look if there is patience, else all."""
         if self.patience is None or looks.best is None:
             return trace.rows[-1].iteration
         return max(1, looks.iterations[looks.best_look])
@@ -336,6 +340,9 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
 
     IS_LINEAR: ClassVar[bool] = False
     TOL_ENDS_STAGES: ClassVar[bool] = False  # tol is the relative decrease of the loss of the last stage
+    STOPS_BY_LOSS: ClassVar[bool] = (
+        False  # early stopping follows the held-out squared error, not the accuracy
+    )
     SOLVERS: ClassVar[dict[str, Any]] = {}
     NOT_SAVED: ClassVar[tuple[str, ...]] = (*LeastSquaresModel.NOT_SAVED, "basis")
 
@@ -453,9 +460,13 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         rules = StageRules(self.max_iter, deadline, patience, self.tol if self.TOL_ENDS_STAGES else None)
         callback, first = Callbacks(self), stages
 
+        scores: list[float] = []
+
         def score(_: SparseWeights) -> float:
             assert held_out is not None
-            return held_out.score(first, items.pool)
+            accuracy, squared_error = held_out.score(first, items.pool)
+            scores.append(accuracy)
+            return -squared_error if self.STOPS_BY_LOSS else accuracy
 
         looks = HeldOutLooks(ValidationSet(score, 0.0, 0, "accuracy"))
 
@@ -496,9 +507,9 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
                     status = status if ended is Status.STAGES_MADE else ended
                 if status.is_regular:
                     self._improve(stages, items if whole is None else whole, trace, started)
-            self._keep_stages(checked, space, stages, trace, looks, status)
+            self._keep_stages(checked, space, stages, trace, scores, status)
         except KeyboardInterrupt:  # in whatever it was, what has been learnt is kept
-            self._keep_stages(checked, space, stages, trace, looks, Status.INTERRUPTED)
+            self._keep_stages(checked, space, stages, trace, scores, Status.INTERRUPTED)
         pass_on_interrupt(self.result_)
         if not status.is_regular:
             warn_caller(f"{self.result_.message} ({self.n_iter_} stages)", ConvergenceWarning)
@@ -528,10 +539,10 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         space: LabelSpace,
         stages: StagesT,
         trace: Trace,
-        looks: HeldOutLooks,
+        scores: list[float],
         status: Status,
     ) -> None:
-        """Set all fitted attributes."""
+        """Set all fitted attributes; `scores`: accuracy on the held-out items before any stage and after each."""
         self._adopt_labels(space)
         adopt_columns(self, checked)
         self.stages_ = stages
@@ -551,8 +562,8 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
         )
         keep_parameters(self)
         self.__dict__.pop("validation_score_", None)
-        if looks.scores:
-            self.validation_score_ = np.array(looks.scores)
+        if scores:
+            self.validation_score_ = np.array(scores)
 
     @property
     def _seed(self) -> int:
