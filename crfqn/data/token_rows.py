@@ -101,7 +101,15 @@ class TokenRows(Items):
 
 def known_rows(items: Sequence[Any], pairs: Pairs, n_features: int) -> TokenRows:
     """Return items in the columns of known names; InputError names the item, the position and what came."""
-    return _Buffers(pairs).filled(items, n_features)
+    buffers = _Buffers(pairs)
+    plain = buffers.plain_columns(items) if len(items) <= TOGETHER else None
+    if plain is None:
+        return buffers.filled(items, n_features)
+    columns, positions = plain  # of few items it is soonest done without buffers
+    row_ends, offsets = (
+        np.array([0, *accumulate(map(len, lists))], np.int64) for lists in (positions, items)
+    )
+    return TokenRows(Rows(row_ends, np.array(columns, np.int32), np.empty(0)), offsets, n_features)
 
 
 def growing_rows(items: Sequence[Any], separator: str = "=") -> tuple[TokenRows, Vocabulary]:
@@ -126,15 +134,15 @@ class _Buffers:
         # Most values are 1, so only the others are kept, with where in `columns` they belong.
         self.other_values, self.other_at = array("d"), array("q")
         self.row_ends, self.offsets = array("q", [0]), array("q", [0])
-        self._is_plain, self._add_dict = True, self._add_pairs
+        self.is_plain, self._add_dict = True, self._add_pairs
 
     def filled(self, items: Sequence[Any], n_features: int) -> TokenRows:
         """Return items as rows; InputError names the malformed position."""
         for first in range(0, len(items), TOGETHER):
             together = items[first : first + TOGETHER]
-            if self._is_plain and self._add_plain(together):
+            if self.is_plain and self._add_plain(together):
                 continue
-            self._is_plain = True  # unless this time, too, a position has values that need a look each
+            self.is_plain = True  # unless this time, too, a position has values that need a look each
             for i, item in enumerate(together, first):
                 if not isinstance(item, (list, tuple, np.ndarray)) or is_matrix(item):
                     raise InputError(f"item {i}: expected a list of positions, got {describe(item)}")
@@ -156,32 +164,36 @@ class _Buffers:
         return TokenRows(Rows(row_ends, columns, values), offsets, n_features)
 
     def _add_plain(self, items: Sequence[Any]) -> bool:
-        """Append lists of lists of strings, or of dicts to strings, booleans, 1 or 0; of others nothing: False."""
-        if not LISTS.issuperset(map(type, items)):
+        """Append what `plain_columns` takes; of other items nothing: False."""
+        plain = self.plain_columns(items)
+        if plain is None:
             return False
-        positions, before = list(chain.from_iterable(items)), len(self.columns)
+        columns, positions = plain
+        self.row_ends.extend(accumulate(map(len, positions), initial=self.row_ends.pop()))
+        self.columns.extend(array("i", columns))  # four times as fast as from an iterator
+        self.offsets.extend(accumulate(map(len, items), initial=self.offsets.pop()))
+        return True
+
+    def plain_columns(self, items: Sequence[Any]) -> tuple[list[int], list[Any]] | None:
+        """Return the columns and the positions of lists of lists of strings, or of dicts to strings, booleans, 1 or 0;
+        None for others."""
+        if not LISTS.issuperset(map(type, items)):
+            return None
+        positions = list(chain.from_iterable(items))
         names = chain.from_iterable(positions)
         try:
             if STRINGS.issuperset(map(type, positions)):
-                columns: Iterable[int] = map(self.columns_by_name.__getitem__, names)
-            elif not DICTS.issuperset(map(type, positions)):
-                return False
-            elif ONE.issuperset(positions[0].values()) and all(
+                return [*map(self.columns_by_name.__getitem__, names)], positions
+            if not DICTS.issuperset(map(type, positions)):
+                return None
+            if ONE.issuperset(positions[0].values()) and all(
                 map(ONE.issuperset, map(dict.values, positions))
             ):
-                columns = map(self.columns_by_name.__getitem__, names)
-            else:
-                values = chain.from_iterable(map(dict.values, positions))
-                columns = map(getitem, map(self.columns_by_pair.__getitem__, names), values)
-            self.columns.extend(array("i", [*columns]))  # four times as fast as from an iterator
+                return [*map(self.columns_by_name.__getitem__, names)], positions
+            values = chain.from_iterable(map(dict.values, positions))
+            return [*map(getitem, map(self.columns_by_pair.__getitem__, names), values)], positions
         except TypeError:  # of values that need a look, and of lists, sets and dicts, which cannot be keys
-            del self.columns[before:]
-            return False
-        self.row_ends.pop()
-        self.row_ends.extend(accumulate(map(len, positions), initial=before))
-        start = self.offsets.pop()
-        self.offsets.extend(accumulate(map(len, items), initial=start))
-        return True
+            return None
 
     def _add(self, position: Any) -> None:
         """Append a position; any exception means that it is malformed: `_what_is_wrong` says how."""
@@ -229,7 +241,7 @@ class _Buffers:
                     self.other_values.append(value)
                     self.other_at.append(len(self.columns))
                 append(column)
-        self._is_plain = False
+        self.is_plain = False
         self._add_dict = self._add_each if len(self.other_at) > n_others else self._add_pairs
 
 

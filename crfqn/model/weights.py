@@ -261,7 +261,8 @@ class WeightMatrix:
         else:
             return None
         padded.sort(1)
-        if ((padded[:, 1:] == padded[:, :-1]) & (padded[:, 1:] >= 0)).any():
+        entries = padded.reshape(-1)  # the last of a position may equal the next one's first, but seldom does
+        if shape[1] > 1 and np.count_nonzero((entries[1:] == entries[:-1]) & (entries[1:] >= 0)):
             return None
         terms = table.take(row_of.take(padded.T), 0)  # (entries of a position, N, K)
         if intercept is not None:

@@ -23,6 +23,7 @@ LARGEST_BYTES = 8e9  # of the lists of one item, and of the labellings of all
 BYTES = 8  # of a list's entry: the state before and its rank
 LARGEST = float(np.finfo(np.float64).max)
 TOGETHER = 1 << 16  # scores of items that are labelled together: what a processor's cache holds
+MANY, FEW_STATES = 100, 32  # from so many items of so few states on, arrays have the items last
 LARGEST_RANGE = 600.0  # exp(-600) is far from the smallest normal number, even after a product
 
 
@@ -65,10 +66,13 @@ class ItemChain:
             return [*map(self._best_alone, items)]
         paths = [BestPath([], 0.0)] * len(items)
         order = sorted((i for i, scores in enumerate(items) if len(scores)), key=lambda i: -len(items[i]))
+        has_few_states = self.n_states <= FEW_STATES
+        largest = 2 * TOGETHER if has_few_states else TOGETHER
         while order:
-            n = max(1, TOGETHER // (self.n_states * max(self.n_states, len(items[order[0]]))))
+            n = max(1, largest // (self.n_states * max(self.n_states, len(items[order[0]]))))
             together, order = order[:n], order[n:]
-            for i, path in zip(together, self._best_together([items[i] for i in together]), strict=True):
+            find = self._best_of_many if has_few_states and len(together) >= MANY else self._best_together
+            for i, path in zip(together, find([items[i] for i in together]), strict=True):
                 paths[i] = path
         return paths
 
@@ -77,21 +81,22 @@ class ItemChain:
         if not len(scores):
             return BestPath([], 0.0)
         paths = np.empty(self._to.shape)
-        came_from, take, places = paths.argmax, paths.reshape(-1).take, self._places
+        add, came_from, take, places = np.add, paths.argmax, paths.reshape(-1).take, self._places
         nodes = self._nodes(scores)
         delta, back = nodes[0], []
         for row, edges_to in zip(nodes[1:], self._edges_to(scores), strict=False):
-            np.add(edges_to, delta, paths)
+            add(edges_to, delta, paths)
             before = came_from(1)
             back.append(before)
-            delta = take(places + before)
-            delta += row
+            delta = take(add(places, before))
+            add(delta, row, delta)
         state = int(delta.argmax())
         states, score = [state], float(delta[state])
         for before in reversed(back):
-            state = int(before[state])
+            state = before.item(state)
             states.append(state)
-        return BestPath(states[::-1], score)
+        states.reverse()
+        return BestPath(states, score)
 
     def _best_together(self, items: list[Vector]) -> list[BestPath]:
         """Return the best labelling of each item, of which none is longer than the one before."""
@@ -121,6 +126,30 @@ class ItemChain:
             states[t - 1, : len(before)] = before[np.arange(len(before)), states[t, : len(before)]]
         rows_of_items = zip(states.T.tolist(), lengths, score.tolist(), strict=True)
         return [BestPath(path[:length], best) for path, length, best in rows_of_items]
+
+    def _best_of_many(self, items: list[Vector]) -> list[BestPath]:
+        """Return what `_best_together` does, in two thirds of the time for many items of few states: arrays have the
+        items last, and the states before are computed backwards, for the best labelling only."""
+        lengths = np.array([*map(len, items)])
+        n_at = np.searchsorted(-lengths, -np.arange(lengths[0])).tolist()  # items longer than t
+        delta = np.zeros((len(n_at), self.n_states, len(items)))  # (T, K, items)
+        for i, scores in enumerate(items):
+            delta[: len(scores), :, i] = scores
+        paths = np.empty((self.n_states, *delta.shape[1:]))
+        for t, n in enumerate(n_at[1:], 1):
+            paths = paths if paths.shape[2] == n else np.empty((self.n_states, self.n_states, n))
+            np.add(self._to[:, :, None], delta[t - 1, :, :n], paths)
+            delta[t, :, :n] += np.maximum.reduce(paths, 1)
+        states, score = np.zeros((len(n_at) + 1, len(items)), np.intp), np.empty(len(items))
+        n_behind = 0
+        for t in range(len(n_at) - 1, -1, -1):
+            ends = delta[t, :, : n_at[t]].T.copy()
+            score[n_behind : n_at[t]] = ends[n_behind:].max(1)
+            ends[:n_behind] += self._to[states[t + 1, :n_behind]]
+            states[t, : n_at[t]] = ends.argmax(1)
+            n_behind = n_at[t]
+        rows = zip(states.T.tolist(), lengths.tolist(), score.tolist(), strict=True)
+        return [BestPath(path[:length], best) for path, length, best in rows]
 
     def n_best(self, scores: Vector, n: int) -> list[BestPath]:
         """Return the n best labellings, fewer where there are fewer: ties as `kernels/viterbi.py`'s `best_paths`."""

@@ -5,7 +5,7 @@ import pytest
 
 from crfqn.structures.chain import Chain
 from crfqn.structures.chain_decoding import n_best
-from crfqn.structures.item_chain import ItemChain
+from crfqn.structures.item_chain import MANY, ItemChain
 from crfqn.structures.transition_rules import TransitionRules
 from crfqn.threads import Pool
 
@@ -54,6 +54,20 @@ def test_the_results_are_those_of_the_kernels(n_states, has_rules):
             np.testing.assert_allclose(log_partition, inference.log_partition[i], rtol=1e-13, atol=1e-13)
             marginals = item.marginals(ruled, messages)
             np.testing.assert_allclose(marginals, inference.residual[:, first:last].T, atol=1e-13)
+
+
+@pytest.mark.parametrize("has_rules", [False, True])
+@pytest.mark.parametrize("n_states", [1, 2, 5, 13])
+def test_many_items_have_the_labellings_of_each_alone(n_states, has_rules):
+    random = np.random.default_rng(n_states)
+    for seed in range(4):
+        _, edges, rules = cases(seed, n_states, has_rules)
+        chain = ItemChain(edges, rules)
+        items = [
+            chain.ruled(np.round(2 * random.normal(size=(random.integers(0, 9), n_states)), seed % 2))
+            for _ in range(MANY + 50)
+        ]
+        assert chain.best(items) == [chain.best([item])[0] for item in items]
 
 
 @pytest.mark.parametrize("size", [1e-3, 300.0, 1e5])
