@@ -7,7 +7,10 @@ import pytest
 from distributed import Client
 from sharded_problems import connected
 
-QUIET = {"distributed.comm.timeouts.connect": "10s"}
+QUIET = {
+    "distributed.comm.timeouts.connect": "10s",
+    "distributed.deploy.lost-worker-timeout": "1h",  # on a busy machine it takes a killed process long to come back
+}
 
 
 @pytest.fixture(scope="session")
