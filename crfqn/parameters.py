@@ -344,6 +344,9 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType({
     "client": Parameter("Dask cluster whose workers hold the data", **_OPTIONAL,
         expects="a dask.distributed.Client or the address of a scheduler", details="Set it for data beyond a machine's "
         "memory. Copies by `sklearn.base.clone` share the client, those by pickle connect to its scheduler."),
+    "wait": Parameter("seconds to wait for a worker of the cluster where none is left", float, low=0.0,
+        expects="a number >= 0", details="Raise it where lost workers are replaced by hand or by a queue; after the "
+        "wait, `fit` raises WorkersLostError."),
     "patience": Parameter("stop after so many scores of validation items without a better one", **_COUNT),
     "early_stopping": Parameter("choose the number of stages on held-out items", bool, words=("auto",)),
     "validation_fraction": Parameter("fraction of the items that is held out", float, above=0.0, below=1.0,
@@ -438,7 +441,16 @@ def check_nonnegative(name: str, value: object) -> None:
 
 
 # Parameters that a trained model does not depend on.
-OF_A_RUN = ("callback", "checkpoint", "checkpoint_every", "client", "random_state", "scoring", "verbose")
+OF_A_RUN = (
+    "callback",
+    "checkpoint",
+    "checkpoint_every",
+    "client",
+    "random_state",
+    "scoring",
+    "verbose",
+    "wait",
+)
 NOTHING: Any = None
 NO_FACTS: Any = MappingProxyType({})
 

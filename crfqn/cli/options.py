@@ -127,9 +127,9 @@ def table_option(name: str, row: Option) -> tuple[str, Any, Any]:
     )
 
 
-def parameter_option(name: str) -> Any:
+def parameter_option(name: str, panel: str | None = None) -> Any:
     """Return the option of a parameter that stands alone."""
-    return table_option(name, Option("", name, None, ""))[2].metadata["option"]
+    return table_option(name, Option("", name, panel, ""))[2].metadata["option"]
 
 
 def overrides(name: str, left_out: Collection[str] = (), **more: str) -> type:
@@ -168,6 +168,7 @@ class ClusterOptions:
         "they read the files of --data, a shard each.", rich_help_panel="Cluster")
     workers: int | None = option("Train on this number of worker processes of this machine.", min=1,
         rich_help_panel="Cluster")
+    wait: Any = field(default=None, metadata={"option": parameter_option("wait", "Cluster")})
 
 
 @dataclass(frozen=True)

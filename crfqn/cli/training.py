@@ -76,7 +76,8 @@ def train(
         prepared = read_data(recipe) if client is None else prepare_shards(recipe)
         if dense is not None:
             prepared.X_train = with_dense(dense, prepared.X_train, recipe.structure.kind == "chain")
-        settings = {**settings, "scoring": dev["metric"], "patience": dev["patience"], "client": client}
+        of_cluster = {"client": client, "wait": cluster.wait}
+        settings = {**settings, "scoring": dev["metric"], "patience": dev["patience"], **of_cluster}
         fit_options = {
             "validation": dev_items(recipe, prepared, dev["dev"]),
             "start": None if dev["start"] is None else model_to_start_from(dev["start"], prepared),
@@ -90,11 +91,16 @@ def cluster_of(options: ClusterOptions) -> Iterator[Any]:
     """Open a client of a running Dask cluster, or of new worker processes; None where no cluster is asked for.
     InputError where dask is missing or there is no scheduler."""
     if options.scheduler is None and options.workers is None:
+        if options.wait is not None:
+            raise InputError(
+                "--wait: expected beside --scheduler or --workers; there is no cluster to wait for"
+            )
         yield None
         return
     if options.scheduler is not None and options.workers is not None:
         raise InputError("--workers: they are started here; expected it or --scheduler, got both")
     try:
+        from dask import config
         from distributed import Client, LocalCluster
     except ImportError:
         raise InputError("clusters need Dask: pip install crfqn[dask]") from None
@@ -107,6 +113,9 @@ def cluster_of(options: ClusterOptions) -> Iterator[Any]:
     n_threads = max(available_cores() // (options.workers or 1), 1)
     here: dict[str, Any] = {"dashboard_address": ":0", "silence_logs": 50}
     with (
+        config.set(
+            {"distributed.deploy.lost-worker-timeout": "1h"}
+        ),  # a killed process may take long to be back
         LocalCluster(n_workers=options.workers, threads_per_worker=n_threads, **here) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):

@@ -15,7 +15,7 @@ import numpy as np
 
 from crfqn.arrays import SparseWeights
 from crfqn.distributed.shard import EVERY, Make, Question, Sample, changed, whole_matrix, without_items
-from crfqn.distributed.workers import Holder, Tally, Workers
+from crfqn.distributed.workers import PATIENCE, Holder, Tally, Workers
 from crfqn.objectives.objective import Objective
 from crfqn.objectives.sums import Executor, Sum, SumPoint
 from crfqn.threads import Pool
@@ -108,9 +108,12 @@ class DistributedObjective(Sum):
     """
 
     @classmethod
-    def of(cls, client: Any, makes: Sequence[Make]) -> DistributedObjective:  # type: ignore[override]
-        """Open shards on the workers of a client: each of `makes` is called where its items shall be."""
-        return cls(WorkerParts(Workers(client, makes)))
+    def of(  # type: ignore[override]
+        cls, client: Any, makes: Sequence[Make], wait: float = PATIENCE
+    ) -> DistributedObjective:
+        """Open shards on the workers of a client: each of `makes` is called where its items shall be. Where no worker
+        is left, wait so many seconds for one."""
+        return cls(WorkerParts(Workers(client, makes, wait)))
 
     @property
     def workers(self) -> Workers:

@@ -25,15 +25,22 @@ from crfqn.distributed.shard import Make, Question, Shard
 from crfqn.errors import CrfqnError, InputError
 
 GLANCE = 1.0  # seconds between two looks whether the worker that should answer is still there
-PATIENCE = 60.0  # seconds to wait for a worker where there is none, and for an answer of the scheduler
+PATIENCE = 60.0  # seconds to wait for a worker where there is none, by default, and for the scheduler
 CONNECTING = 10.0  # seconds to wait for the scheduler at first
 MOMENT = 0.05  # seconds between two looks whether tasks are done
 MOST_LOSSES = 3  # workers in a row that a shard may lose without answering once
 
-AGAIN = "call fit again; with checkpoint= it goes on where it was"
-NO_WORKER = "no worker is left, and none has come within {:g} seconds: start some, and " + AGAIN
+AGAIN = "call fit again; with checkpoint= (--checkpoint FOLDER) it goes on where it was"
+NO_WORKER = (
+    "no worker is left ({} lost), and none has come within {:g} seconds. Start workers, `dask worker {}`, with more "
+    f"memory each (--memory-limit) if theirs was too little, and {AGAIN}. A longer wait= (--wait SECONDS) leaves them "
+    "time to start while the training waits"
+)
 NO_ANSWER = "the scheduler of {!r} does not answer: see that it runs, connect a new client, and " + AGAIN
-KILLED = "shard {}: {} workers in a row were lost with it: too little memory? smaller shards need less"
+KILLED = (
+    "shard {}: {} workers in a row were lost with it: too little memory? smaller shards need less, or give each worker "
+    "more (`dask worker {} --memory-limit ...`); then " + AGAIN
+)
 CLOSED = "the client or its cluster was closed during the training: connect a new client, and " + AGAIN
 
 
@@ -91,22 +98,24 @@ class Workers:
 
     client : distributed.Client, connected, synchronous
     makes : how the objective of each shard is made, called on its worker; picklable
+    wait : seconds to wait for a worker where none is left
 
     Raises
     ------
     InputError
         For anything but a client, and no shards.
     WorkersLostError
-        Within `PATIENCE` seconds no worker is there.
+        Within `wait` seconds no worker is there.
     """
 
-    def __init__(self, client: Any, makes: Sequence[Make]) -> None:
+    def __init__(self, client: Any, makes: Sequence[Make], wait: float = PATIENCE) -> None:
         check_client(client)
         if not makes:
             raise InputError("expected at least one shard, got none")
-        self.client, self.token = client, uuid4().hex[:8]
+        self.client, self.wait, self.token = client, wait, uuid4().hex[:8]
         self.holders = [Holder(make, number) for number, make in enumerate(makes)]
         self.tally, self.numbers, self._names = Tally(), count(), count()
+        self._seen: dict[str, int] = {}
         self._placing = asyncio.Lock()
 
     def ask(self, questions: Sequence[tuple[Holder, Callable[[Holder], Question]]]) -> list[Any]:
@@ -158,7 +167,8 @@ class Workers:
         holder.n_losses += 1
         self.tally.n_lost += 1
         if holder.n_losses > MOST_LOSSES:
-            raise WorkersLostError(KILLED.format(holder.number, holder.n_losses)) from None
+            address = self.client.scheduler.address
+            raise WorkersLostError(KILLED.format(holder.number, holder.n_losses, address)) from None
 
     async def _open(self, holder: Holder) -> None:
         """Give a shard to the worker that has fewest, unless it has one."""
@@ -218,24 +228,33 @@ class Workers:
     async def _threads(self) -> dict[str, int]:
         """Return the workers that are there, by address, and their threads."""
         try:
-            return await asyncio.wait_for(self.client.scheduler.ncores(), PATIENCE)
+            threads: dict[str, int] = await asyncio.wait_for(self.client.scheduler.ncores(), PATIENCE)
         except (TimeoutError, OSError):
             raise WorkersLostError(NO_ANSWER.format(self.client)) from None
+        self._seen |= threads
+        return threads
 
     async def _present(self) -> dict[str, int]:
         """Return the workers as soon as there is one."""
-        for _ in range(int(PATIENCE / GLANCE)):
-            threads = await self._threads()
-            if threads:
-                return threads
-            await asyncio.sleep(GLANCE)
-        raise WorkersLostError(NO_WORKER.format(PATIENCE))
+        begun = time.monotonic()
+        while not (threads := await self._threads()):
+            remaining = begun + self.wait - time.monotonic()
+            if remaining <= 0:
+                address = self.client.scheduler.address
+                raise WorkersLostError(NO_WORKER.format(len(self._seen), self.wait, address))
+            await asyncio.sleep(min(GLANCE, remaining))
+        return threads
 
 
 def run_tasks(
-    client: Any, name: str, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
+    client: Any,
+    name: str,
+    function: Callable[..., Any],
+    arguments: Sequence[tuple[Any, ...]],
+    wait: float = PATIENCE,
 ) -> list[Any]:
-    """Return what a function gives of each tuple of arguments, computed as tasks `name-0-...`, `name-1-...`."""
+    """Return what a function gives of each tuple of arguments, computed as tasks `name-0-...`, `name-1-...`; wait :
+    as of `Workers`."""
     from distributed import KilledWorker
 
     token = uuid4().hex[:8]
@@ -245,18 +264,21 @@ def run_tasks(
             client.submit(function, *args, key=key, pure=False)
             for key, args in zip(keys, arguments, strict=True)
         ]
-        last_seen = time.monotonic()
+        seen: dict[str, int] = {}
+        last_seen, address = time.monotonic(), client.scheduler.address
         while not all(future.done() for future in futures):
             time.sleep(MOMENT)
-            if client.nthreads():
+            if threads := client.nthreads():
                 last_seen = time.monotonic()
-            elif time.monotonic() > last_seen + PATIENCE:
-                raise WorkersLostError(NO_WORKER.format(PATIENCE))
+                seen |= threads
+            elif time.monotonic() > last_seen + wait:
+                raise WorkersLostError(NO_WORKER.format(len(seen), wait, address))
         try:
             return client.gather(futures)
         except KilledWorker as error:
             n_killed = error.allowed_failures + 1
-            raise WorkersLostError(KILLED.format(keys.index(str(error.task)), n_killed)) from error
+            shard = keys.index(str(error.task))
+            raise WorkersLostError(KILLED.format(shard, n_killed, address)) from error
 
 
 @contextmanager

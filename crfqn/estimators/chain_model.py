@@ -83,8 +83,9 @@ class ChainModel(StructuredEstimator):
     constrain: str = "both"
     on_violation: str = "error"
     client: Any = None
+    wait: float = 60.0
 
-    NOT_SAVED: ClassVar[tuple[str, ...]] = (*StructuredEstimator.NOT_SAVED, "client")
+    NOT_SAVED: ClassVar[tuple[str, ...]] = (*StructuredEstimator.NOT_SAVED, "client", "wait")
 
     model_: SequenceModel = field(init=False)
     edge_coef_ = FittedMatrix("edges")

@@ -79,7 +79,8 @@ def prepare_sharded(model: Any, X: Any, y: Any, sample_weight: Any, start: Any, 
     asks_pairs = not (model.all_possible_states and model.all_possible_transitions)
     count = [(read, shards.templates, asks_pairs) for read in shards.reads]
     merged = Merged(
-        run_tasks(client, "crfqn-names", count_shard, count), getattr(shards.templates, "min_count", 1)
+        run_tasks(client, "crfqn-names", count_shard, count, model.wait),
+        getattr(shards.templates, "min_count", 1),
     )
     refuse_bigrams(merged.vocabulary, "client")
     rules = model._transitions.rules_without_data(merged.classes)
@@ -95,7 +96,7 @@ def prepare_sharded(model: Any, X: Any, y: Any, sample_weight: Any, start: Any, 
         ChainShard(number, sent, read, shards.templates, columns, support)
         for number, (read, columns) in enumerate(zip(shards.reads, merged.columns, strict=True))
     ]
-    objective = DistributedObjective.of(client, makes)
+    objective = DistributedObjective.of(client, makes, model.wait)
     if client is not model.client:
         finalize(objective, client.close)
     features = objective.first.map

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from contextlib import nullcontext
 
 import pytest
 from typer.testing import CliRunner
@@ -14,7 +15,7 @@ TRAINED_BY_RECIPES = [
     crfqn.ChainCRF, crfqn.TaxonomyCRF, crfqn.MulticlassCRF, crfqn.MulticlassClassifier, crfqn.MultilabelRanker,
     crfqn.GeneralizedLeastSquares, crfqn.CalibratedLeastSquares, crfqn.StagewiseRegression,
 ]  # fmt: skip
-# Python's alone, or options by another name: --metric, --scheduler, --start, --quiet and those of the data.
+# Python's alone, or options of other groups: --metric, --scheduler, --wait, --start, --quiet and those of the data.
 NO_OPTIONS = {
     "min_count",
     "callback",
@@ -25,6 +26,7 @@ NO_OPTIONS = {
     "taxonomy",
     "labels",
     "separator",
+    "wait",
 }
 OPTION = {name for names in OPTIONS.values() for name in names}
 SPANS = "John B-PER\nSmith I-PER\nsleeps O\n\nMary B-PER\nruns O\n\nLee B-PER\nKing I-PER\neats O\n\n"
@@ -238,3 +240,26 @@ def test_the_help_has_the_dozen_first_and_groups(monkeypatch):
     assert len(options) == 13  # --help among them
     assert {"--data", "--test", "--dev", "--output", "--l1", "--l2", "--max-time", "--quiet"} < {*options}
     assert len(set(re.findall(r"^│ (--[\w-]+)", text, re.M))) > 60
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--wait", "-1"], "'--wait': expected a number >= 0, got '-1'"),
+        (["--wait", "soon"], "'--wait': expected a number >= 0, got 'soon'"),
+        (["--wait", "nan"], "'--wait': expected a number >= 0, got 'nan'"),
+        (["--wait", "5"], "--wait: expected beside --scheduler or --workers"),
+    ],
+)
+def test_a_wait_for_workers_that_cannot_be_is_refused(options, message):
+    result = CliRunner().invoke(app, ["train", "models/digits", *options], env={"COLUMNS": "300"})
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())
+
+
+def test_the_wait_for_workers_arrives(monkeypatch):
+    settings = []
+    monkeypatch.setattr("crfqn.cli.training.cluster_of", lambda options: nullcontext())
+    monkeypatch.setattr("crfqn.cli.training._fit_and_save", lambda *args, **how: settings.append(args[3]))
+    assert CliRunner().invoke(app, ["train", "digits", "--workers", "2", "--wait", "7.5"]).exit_code == 0
+    assert settings[0]["wait"] == 7.5

@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import time
+from threading import Timer
 
 import numpy as np
 import pytest
@@ -248,7 +249,8 @@ def kill_worker(client, address):
 
 @pytest.mark.parametrize("kind", ["chain", "flat"])
 def test_a_killed_worker_changes_no_bit(processes, kind):
-    shared, here, killed = DistributedObjective.of(processes, parts_of(kind)), blocked(kind), []
+    shared = DistributedObjective.of(processes, parts_of(kind), 600.0)
+    here, killed = blocked(kind), []
 
     def kill_one(state):
         if state.iteration in (2, 4) and len(killed) < state.iteration / 2:
@@ -262,19 +264,46 @@ def test_a_killed_worker_changes_no_bit(processes, kind):
     assert shared.tally.n_lost >= 2
 
 
-def test_without_a_worker_there_is_an_error(monkeypatch):
+def end_workers(cluster, client):
+    cluster.scale(0)
+    while client.nthreads():
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("wait", [0.0, 1.5])
+def test_without_a_worker_there_is_an_error(wait):
     from distributed import Client
     from sharded_problems import connected
 
-    monkeypatch.setattr(workers, "PATIENCE", 2.0)
-    with connected(n_workers=1, processes=False) as cluster, Client(cluster) as client:
-        shared = DistributedObjective.of(client, parts_of("chain"))
+    with connected(n_workers=2, processes=False) as cluster, Client(cluster) as client:
+        shared = DistributedObjective.of(client, parts_of("chain"), wait)
         assert shared.n_items == CUTS[-1]
-        cluster.scale(0)
-        while client.nthreads():
-            time.sleep(0.01)
-        with pytest.raises(WorkersLostError, match="no worker is left, and none has come within 2 seconds"):
+        end_workers(cluster, client)
+        expected = rf"no worker is left \(2 lost\), and none has come within {wait:g} seconds\. Start workers"
+        begun = time.monotonic()
+        with pytest.raises(WorkersLostError, match=rf"{expected}, `dask worker inproc:.*--wait SECONDS"):
             assert shared.at(*weights_of(shared)).value
+        assert time.monotonic() - begun >= wait
+
+
+def test_a_worker_that_comes_during_the_wait_changes_no_bit():
+    from distributed import Client
+    from sharded_problems import connected
+
+    with connected(n_workers=1, processes=False) as cluster, Client(cluster) as client:
+        shared, lost = DistributedObjective.of(client, parts_of("chain"), 300.0), []
+
+        def replace_late(state):
+            if state.iteration == 2 and not lost:
+                lost.append(list(client.nthreads()))
+                end_workers(cluster, client)
+                Timer(1.5, cluster.scale, [2]).start()
+            return False
+
+        found = minimize(shared, ElasticNet(0.5), ProxQN(), callback=replace_late, **SMALL)
+        assert not set(*lost) & set(client.nthreads())
+    same_result(found, minimize(blocked("chain"), ElasticNet(0.5), ProxQN(), **SMALL))
+    assert shared.tally.n_lost >= 1
 
 
 @pytest.mark.parametrize("closed", ["client", "cluster"])

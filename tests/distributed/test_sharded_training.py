@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import time
-from threading import Event, Thread
+from threading import Event, Thread, Timer
 
 import dask.bag
 import numpy as np
@@ -186,6 +186,22 @@ def test_a_client_that_is_closed_while_shards_are_read_is_told(closed):
         with pytest.raises(WorkersLostError, match=r"closed during the training: connect a new client"):
             ChainCRF(client=client).fit([read_slowly] * 50)
         closing.join()
+
+
+def test_shards_are_read_when_a_worker_comes(threads):
+    expected = ChainCRF(**STRICT, client=threads).fit([labelled_arrays, labelled_arrays])
+    with connected(n_workers=0, processes=False) as cluster, Client(cluster) as client:
+        with pytest.raises(WorkersLostError, match=r"no worker is left \(0 lost\).* within 0.5 seconds"):
+            ChainCRF(client=client, wait=0.5).fit([labelled_arrays])
+        Timer(1.5, cluster.scale, [1]).start()
+        found = ChainCRF(**STRICT, client=client, wait=300).fit([labelled_arrays, labelled_arrays])
+    np.testing.assert_array_equal(found.coef_.toarray(), expected.coef_.toarray())
+
+
+@pytest.mark.parametrize("wait", [-1, "long", None, float("nan")])
+def test_a_wait_that_is_none_is_refused(threads, wait):
+    with pytest.raises(InputError, match=f"wait: expected a number >= 0, got {wait!r}"):
+        ChainCRF(client=threads, wait=wait).fit([labelled_arrays])
 
 
 def test_no_scheduler_is_an_error(monkeypatch):
