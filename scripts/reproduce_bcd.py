@@ -371,7 +371,9 @@ class Paper(Publisher):
                     with stored(problem) as path:
                         for name in missing:
                             task = path, name, strengths, source.split, self.seconds
-                            self.solutions[source, name] = self.study.alone(solve_all, *task)
+                            self.solutions[source, name] = self.folder.once(
+                                f"{source.title}, {name}", self.study.alone, solve_all, *task
+                            )
                 records = [each for name in names for each in self.solutions[source, name]]
                 solved.setdefault(sources[0], []).extend(records)
         return solved

@@ -253,7 +253,10 @@ class Paper(Publisher):
             say(f"{name}, {penalty}, {method}")
             case = {"data": name, "penalty": penalty, "per_class": 0, "seed": 0}
             solver = solver_of(method, CHANGE, are_papers=False)
-            records += [case | fit(items, penalty, method, alpha, solver, self.most) for alpha in self.alphas]
+            for alpha in self.alphas:
+                run = f"{penalty}, {method}, {alpha:g}"
+                found = self.folder.once(run, fit, items, penalty, method, alpha, solver, self.most)
+                records.append(case | found)
         groups = grouped(records, ["penalty", "method"]).values()
         best = [min(group, key=lambda each: (each["errors"], -each["zeros"])) for group in groups]
         note = "Errors, weights by class, and the alpha that has led to them."
@@ -277,7 +280,9 @@ class Paper(Publisher):
             for method, alpha in runs:
                 solver = solver_of(method, figure.change, figure.are_papers)
                 train = timed_liblinear if method == LIBLINEAR else fit
-                records.append(case | train(part, figure.penalty, method, alpha, solver, self.most))
+                run = f"figure {number}, {size}, subset {seed}, {method}, {alpha:g}"
+                found = self.folder.once(run, train, part, figure.penalty, method, alpha, solver, self.most)
+                records.append(case | found)
         panels, tables = [], []
         for size, what in product(sizes, figure.shown):
             points, title = means_of(matching(records, per_class=size), what), f"{size} items a class"

@@ -332,6 +332,10 @@ def train(name: str, model: Any, parts: Problem) -> Record:
     return {"method": name, "seconds": seconds, "error": error, "memory": peak_memory() / 1e9}
 
 
+def train_steps(name: str, make: Callable[[int], Any], steps: int, parts: Problem) -> Record:
+    return train(name, make(steps), parts)
+
+
 def compile_for(parts: Problem) -> None:
     """Train on a small part, so that nothing is compiled on the clock."""
     with quietly():
@@ -411,9 +415,10 @@ class Paper(Publisher):
     def figure(self, number: str) -> None:
         (self.updates, self.other_solvers, self.convolutions, self.spectra)[int(number) - 1]()
 
-    def alone(self, task: Callable[..., Any], *arguments: Any) -> Any:
-        """A measurement in a process of its own, unless it must be quick."""
-        return task(*arguments) if self.is_quick else run_alone(task, *arguments)
+    def alone(self, name: str, task: Callable[..., Any], *arguments: Any) -> Any:
+        """A measurement in a process of its own, unless it must be quick; once for all calls of the command."""
+        how = [] if self.is_quick else [run_alone]
+        return self.folder.once(name, *how, task, *arguments)
 
     def on_images(self) -> None:
         """Table 1: linear, logistic and calibrated on raw pixels and random features."""
@@ -422,7 +427,7 @@ class Paper(Publisher):
             name = "raw pixels" if n is None else f"{n} dims"
             say(name)
             for draw, kind in product(range(1 if n is None else self.n_draws), OURS):
-                found = self.alone(train_on, self.images, n, draw, kind)
+                found = self.alone(f"{name}, draw {draw}, {kind}", train_on, self.images, n, draw, kind)
                 records.append({"features": name, "draw": draw, **found})
         paper = {} if self.is_quick else PAPER
         groups = grouped(records, ["features", "method"]).items()
@@ -468,7 +473,8 @@ class Paper(Publisher):
         records: list[Record] = []
         for size, kind in product((64,) if self.is_quick else (512, 1024), OURS):
             setting = RandomFourier(STAGE_SCALE), kind, size, n_stages, STAGE_RIDGE
-            records += self.alone(stages, f"{kind}, {size}", images.components, *setting)
+            name = f"{kind}, {size}"
+            records += self.alone(f"stages: {name}", stages, name, images.components, *setting)
         self.publish_errors("figure-1", f"stages, {images.title}", records, STAGE_TARGETS)
 
     def other_solvers(self) -> None:
@@ -480,7 +486,9 @@ class Paper(Publisher):
             compile_for(parts)
             for name, (make, numbers) in solvers(parts, self.is_quick).items():
                 for steps in numbers:
-                    found = train(name if len(self.dims) == 1 else f"{name}, {n}", make(steps), parts)
+                    label = name if len(self.dims) == 1 else f"{name}, {n}"
+                    run = f"{n} features, {name}, {steps} steps"
+                    found = self.folder.once(run, train_steps, label, make, steps, parts)
                     records.append({"features": n, "steps": steps, **found})
                     if found["seconds"] > MOST_SECONDS:
                         break

@@ -238,14 +238,18 @@ class Paper(Publisher):
             f"figure-{number}", title, tables, notes, records=records, panels=panels, columns=1
         )
 
+    def few_passes(self, name: str, split: int, method: Method) -> list[Record]:
+        C = STRENGTHS.get(name, 1.0)
+        return run(name, self.items(name, split), C, method, PASSES[-1], split)
+
     def table(self, number: str) -> None:
         """Table II: accuracy and time after few passes, over random splits."""
         runs: list[Record] = []
         for name in self.chosen:
             for split in range(self.n_splits):
                 for method in FIVE:
-                    items = self.items(name, split)
-                    runs += run(name, items, STRENGTHS.get(name, 1.0), method, PASSES[-1], split)
+                    title = f"{name}, split {split}, {method.name}"
+                    runs += self.folder.once(title, self.few_passes, name, split, method)
         records = []
         for (name, method, n), group in grouped(runs, ["data", "method", "passes"]).items():
             if n in PASSES:

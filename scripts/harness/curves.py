@@ -322,7 +322,8 @@ class Study:
             for group in rounds:
                 optimum = self.folder.optima[str(case)].value if is_known else None
                 task = path, case, group, self.seconds, optimum
-                self.keep(case, problem.cut, *self.alone(run_case, *task))
+                name = ", ".join([str(case), *(group or ["reference"])])
+                self.keep(case, problem.cut, *self.folder.once(name, self.alone, run_case, *task))
                 is_known = True
 
     def keep(self, case: Any, cut: str, reference: Curve | None, curves: list[Curve]) -> None:

@@ -1,7 +1,8 @@
 """The command of a study, and the folder of its results: whole files or none, and one page over all there is.
 
 `page.md` says what each command has found; a command replaces its own sections and leaves the others. Called again, it
-does not measure the sections that the folder has of the same commit and options.
+does not measure the sections that the folder has of the same commit and options, and of the section in which it was
+stopped none of the runs that had ended.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 import csv
 import json
 import os
+import pickle
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
 from math import isfinite
 from pathlib import Path
 from typing import Any, ClassVar
@@ -29,7 +32,7 @@ from harness.measuring import say
 from harness.options import as_options
 from harness.report import Record, Table, commit, machine, write_json
 
-PAGE, SECTIONS, OPTIMA = "page.md", "sections.json", "optima.json"
+PAGE, SECTIONS, OPTIMA, RUNS = "page.md", "sections.json", "optima.json", "runs"
 LIBRARIES = ("crfqn", "numba", "numpy", "scipy", "scikit-learn", "matplotlib")
 BAD_INPUT, NO_DATA, INTERRUPTED = 2, 3, 130
 
@@ -129,14 +132,28 @@ class Folder:
         """Whether a section was made by this commit with these options."""
         return bool(self.key) and self._read(SECTIONS).get(name, {}).get("key") == self.key
 
+    def once(self, name: str, run: Callable[..., Any], *arguments: Any) -> Any:
+        """Return run(*arguments), or what a run of this name returned before, of this commit and options."""
+        file = sha256(f"{self.key} {name}".encode()).hexdigest()[:16] + ".pickle"
+        place = self.path / RUNS
+        if self.key and (place / file).exists():
+            say(f"  {name}: {place} has it")
+            return pickle.loads((place / file).read_bytes())
+        answer = run(*arguments)
+        if self.key:
+            place.mkdir(exist_ok=True)
+            with self.all_or_nothing(RUNS) as stage:
+                (stage / file).write_bytes(pickle.dumps(answer))
+        return answer
+
     @contextmanager
-    def all_or_nothing(self) -> Iterator[Path]:
-        """A folder for new files; they come into this one when the block ends well, else none does."""
+    def all_or_nothing(self, folder: str = "") -> Iterator[Path]:
+        """A folder for new files; they come into this one, or one in it, if the block ends well, else none does."""
         stage = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=self.path))
         try:
             yield stage
             for file in sorted(stage.iterdir()):
-                os.replace(file, self.path / file.name)
+                os.replace(file, self.path / folder / file.name)
         finally:
             shutil.rmtree(stage, ignore_errors=True)
 

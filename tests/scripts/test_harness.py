@@ -112,6 +112,29 @@ def test_a_study_goes_on_where_it_stopped(tmp_path, monkeypatch):
     assert "".join(measured) == "12" + 3 * "12"
 
 
+@pytest.mark.parametrize(("commit", "n_measured"), [("abc", 3), ("abc+", 4), ("", 4)])
+def test_of_an_interrupted_section_the_runs_that_ended_are_not_measured_again(
+    tmp_path, monkeypatch, commit, n_measured
+):
+    monkeypatch.setattr(pages, "commit", lambda: commit)
+    measured = []
+
+    def run(seed):
+        measured.append(seed)
+        if len(measured) == 2:
+            raise KeyboardInterrupt
+        return {"seed": seed, "values": np.arange(seed)}
+
+    def section():
+        folder = Folder(tmp_path, Page())
+        return [folder.once(f"seed {seed}", run, seed) for seed in (3, 4)]
+
+    with pytest.raises(KeyboardInterrupt):
+        section()
+    assert [found["values"].tolist() for found in section()] == [[0, 1, 2], [0, 1, 2, 3]]
+    assert len(measured) == n_measured
+
+
 def test_expression_levels_are_logarithms_within_the_scanner_s_range(tmp_path):
     """The Broad Institute's form: a row a gene, and beside the levels of each patient a column of calls."""
     pytest.importorskip("pandas")
