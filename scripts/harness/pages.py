@@ -32,7 +32,7 @@ from harness.measuring import say
 from harness.options import as_options
 from harness.report import Record, Table, commit, machine, write_json
 
-PAGE, SECTIONS, OPTIMA, RUNS = "page.md", "sections.json", "optima.json", "runs"
+PAGE, SECTIONS, OPTIMA = "page.md", "sections.json", "optima.json"
 LIBRARIES = ("crfqn", "numba", "numpy", "scipy", "scikit-learn", "matplotlib")
 BAD_INPUT, NO_DATA, INTERRUPTED = 2, 3, 130
 
@@ -112,6 +112,7 @@ class Folder:
         self.path, self.page, self.options = path, page, options
         version = commit()
         self.key = f"{version}{options}{more}" if version and not version.endswith("+") else ""
+        self.runs = path / f"runs-{shortened(self.key)}"  # of sections that have not come to their end
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -134,26 +135,25 @@ class Folder:
 
     def once(self, name: str, run: Callable[..., Any], *arguments: Any) -> Any:
         """Return run(*arguments), or what a run of this name returned before, of this commit and options."""
-        file = sha256(f"{self.key} {name}".encode()).hexdigest()[:16] + ".pickle"
-        place = self.path / RUNS
-        if self.key and (place / file).exists():
-            say(f"  {name}: {place} has it")
-            return pickle.loads((place / file).read_bytes())
+        file = self.runs / f"{shortened(name)}.pickle"
+        if self.key and file.exists():
+            say(f"  {name}: {self.runs} has it")
+            return pickle.loads(file.read_bytes())
         answer = run(*arguments)
         if self.key:
-            place.mkdir(exist_ok=True)
-            with self.all_or_nothing(RUNS) as stage:
-                (stage / file).write_bytes(pickle.dumps(answer))
+            self.runs.mkdir(exist_ok=True)
+            with self.all_or_nothing(self.runs) as stage:
+                (stage / file.name).write_bytes(pickle.dumps(answer))
         return answer
 
     @contextmanager
-    def all_or_nothing(self, folder: str = "") -> Iterator[Path]:
-        """A folder for new files; they come into this one, or one in it, if the block ends well, else none does."""
+    def all_or_nothing(self, folder: Path | None = None) -> Iterator[Path]:
+        """A folder for new files; they come into this one, or another, when the block ends well, else none does."""
         stage = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=self.path))
         try:
             yield stage
             for file in sorted(stage.iterdir()):
-                os.replace(file, self.path / folder / file.name)
+                os.replace(file, (folder or self.path) / file.name)
         finally:
             shutil.rmtree(stage, ignore_errors=True)
 
@@ -226,6 +226,11 @@ class Publisher:
                     continue
                 kind, *number = name.split("-", 1)
                 getattr(self, kind)(*number)
+        shutil.rmtree(self.folder.runs, ignore_errors=True)
+
+
+def shortened(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:16]
 
 
 def facts() -> str:
