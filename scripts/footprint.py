@@ -3,7 +3,7 @@
 
     python scripts/footprint.py
 
-Linux. Run it twice: the first training of a machine compiles, which takes some 170 MB more.
+Linux. Run it twice: the first training of a machine compiles, which takes some 60 MB more.
 """
 
 import random
