@@ -3,12 +3,26 @@
 import gc
 import os
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 # Idle threads of BLAS wait by spinning, on cores that the other worker of pytest needs; read once, by the libraries.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 gc.set_threshold(50_000, 20, 20)  # what stays to the end, libraries and tests, is walked over in vain
+
+# A core for each worker, and so one thread unless a test sets more: small trainings hand out parts a hundred times a
+# second, which takes a third of their time where the other core is at another worker's tests.
+if hasattr(os, "sched_setaffinity") and "PYTEST_XDIST_WORKER" in os.environ:
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[int(os.environ["PYTEST_XDIST_WORKER"][2:]) % len(cores)]})
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with the files of this folder itself: pages, processes and the manual's site, of which some take half a
+    minute, so that no worker waits for them at the end."""
+    here = Path(__file__).parent
+    items.sort(key=lambda item: item.path.parent != here)
 
 
 @pytest.fixture(scope="session")

@@ -154,13 +154,16 @@ def test_points_keep_no_more_than_they_may(whole, share):
 
 
 # Passes to a gap of 1e-4: those of one piece, and at most so many where no point of blocks keeps anything.
-CEILINGS = {"FISTA": (FISTA(), 2.3), "Prox-QN": (ProxQN(), 1.7), "L-BFGS": (LBFGS(warm_up=False), 1.2)}
+CEILINGS = {
+    "FISTA": (FISTA(), ElasticNet(0.5, 0.5), 2.3),
+    "Prox-QN": (ProxQN(), ElasticNet(0.5, 0.0), 1.7),
+    "L-BFGS": (LBFGS(warm_up=False), ElasticNet(0.0, 0.5), 1.2),
+}
 
 
 @pytest.mark.parametrize("name", CEILINGS)
 def test_solvers_need_no_more_passes_than_in_one_piece(whole, name):
-    solver, times = CEILINGS[name]
-    penalty = ElasticNet(0.0, 0.5) if name == "L-BFGS" else ElasticNet(0.5, 0.0)
+    solver, penalty, times = CEILINGS[name]
     problems = whole, Sum.of_blocks(whole, 7), Sum.of_blocks(whole, 7, most_kept=1)
     one, kept, anew = (minimize(problem, penalty, solver, tol=1e-4) for problem in problems)
     assert one.status is kept.status is anew.status is Status.CONVERGED

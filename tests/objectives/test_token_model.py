@@ -484,7 +484,7 @@ class TestWhichForm:
         items = [[{f"word {word}": 1.0} for word in row] for row in words]
         labels = random.choice(list("abcdefghijklmnopqrst"), words.shape).tolist()
         objective = ChainCRF().prepare(items, labels).objective
-        coords = np.arange(objective.n_coords)
+        coords = np.arange(objective.n_coords - 20**2)  # without the edges', which all meet at every position
         point = objective.at(coords[::3], random.normal(size=coords[::3].size))
         early, late = (point.hessian_model(coords, 1500, 10, passes=passes) for passes in (0, 20))
         assert (early is None) == is_priced

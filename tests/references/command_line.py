@@ -4,10 +4,16 @@ import io
 import os
 import subprocess
 import sys
+from functools import cache
 
 import pytest
+import typer.main
 
 from crfqn.cli import main
+
+built_command = cache(
+    typer.main.get_command
+)  # the parser of all commands, which takes longer than most of them
 
 
 def checked(run, code, error):
@@ -64,6 +70,7 @@ def run_here(monkeypatch, folder, *arguments, input="", code=None, error=None, *
         patch.setattr(sys, "stdin", stdin)
         patch.setattr(sys, "stdout", output)
         patch.setattr(sys, "stderr", messages)
+        patch.setattr(typer.main, "get_command", built_command)
         with pytest.raises(SystemExit) as info:
             main()
     run = subprocess.CompletedProcess(arguments, info.value.code, output.getvalue(), messages.getvalue())

@@ -5,6 +5,7 @@ Shapes: N items of one position each, F features, K states; W (F, K), coordinate
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ SINGLE = {
 }
 
 
+@cache
 def make_problem(
     name: str, seed: int = 0, n_items: int = 25, n_features: int = F, n_states: int = K
 ) -> MarginProblem:

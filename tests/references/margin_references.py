@@ -6,6 +6,7 @@ Shapes: N items, F features, K states; X (N, F), W (F, K), scores (N, K), label 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,6 +109,7 @@ def penalty_value(w: Vector, strengths: tuple[float, float, float], norm: str) -
     return float(l1 * np.abs(w).sum() + 0.5 * l2 * (w**2).sum() + group * norms.sum())
 
 
+@cache
 def optimum(
     problem: MarginProblem, strengths: tuple[float, float, float], norm: str, n_steps: int = 1000
 ) -> tuple[float, Vector]:

@@ -13,12 +13,12 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from references import DenseProblem, Forest, Penalised, log_sum_exp, mixture_entropy
+from references import DenseProblem, Forest, Penalised, all_labellings, mixture_entropy
 
 from crfqn import Sequences
 from crfqn.data.features import FeatureStore
@@ -107,9 +107,9 @@ class Problem(Penalised):
         weights = np.ones(self.n_items) if self.weights is None else self.weights
         result = []
         for x, y, weight in zip(self.items, self.labels, weights, strict=True):
-            paths = list(itertools.product(range(self.n_states), repeat=len(y)))
+            paths = all_labellings(self.n_states, len(y))
             phi = np.array([self._count(x, path) for path in paths])
-            result.append((phi, paths.index(tuple(y)), float(weight)))
+            result.append((phi, int((paths == y).all(axis=1).argmax()), float(weight)))
         return result
 
     def _count(self, x: NDArray[np.float64], path: tuple[int, ...]) -> NDArray[np.float64]:
@@ -123,13 +123,23 @@ class Problem(Penalised):
 
     def evaluate(self, w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """Loss and gradient at the dense weights w (d,), by enumeration."""
-        value, gradient = 0.0, np.zeros(self.n_coords)
-        for phi, observed, weight in self.counts:
-            scores = phi @ w
-            log_z = log_sum_exp(scores)
-            value += weight * (log_z - scores[observed])
-            gradient += weight * (np.exp(scores - log_z) @ phi - phi[observed])
-        return float(value), gradient
+        phi, starts, observed, weights = self.all_counts
+        scores = phi @ w
+        largest = np.maximum.reduceat(scores, starts)
+        n_labellings = np.diff([*starts, scores.size])
+        exponentials = np.exp(scores - np.repeat(largest, n_labellings))
+        sums = np.add.reduceat(exponentials, starts)
+        value = weights @ (largest + np.log(sums) - scores[observed])
+        residual = exponentials * np.repeat(weights / sums, n_labellings)
+        residual[observed] -= weights
+        return float(value), residual @ phi
+
+    @cached_property
+    def all_counts(self) -> tuple[NDArray[Any], ...]:
+        """The counts of all items in one array, where each item starts, its observed row, its weight."""
+        phi, observed, weights = zip(*self.counts, strict=True)
+        starts = np.cumsum([0, *map(len, phi[:-1])])
+        return np.concatenate(phi), starts, starts + np.array(observed), np.array(weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +236,7 @@ def labellings(problem: Problem | TreeProblem, i: int) -> tuple[NDArray, int, fl
         return phi, observed, problem.item_weights[i], (np.arange(len(phi)) != observed).astype(int)
     phi, observed, weight = problem.counts[i]
     length = len(problem.labels[i])
-    paths = np.array(list(itertools.product(range(problem.n_states), repeat=length)))
+    paths = all_labellings(problem.n_states, length)
     return phi, observed, weight, (paths != paths[observed]).sum(axis=1)
 
 
@@ -255,6 +265,7 @@ SHAPES: dict[str, tuple[NDArray[np.int32], NDArray[np.bool_]]] = {
 }
 
 
+@cache
 def make_tree_problem(
     shape: str = "forest",
     seed: int = 0,
@@ -278,6 +289,7 @@ def make_tree_problem(
     return TreeProblem(x, parents, is_label, forest.labels[which].astype(np.int32), item_weights)
 
 
+@cache
 def make_problem(
     seed: int = 0,
     n_items: int = 12,

@@ -73,7 +73,7 @@ def write_prox_qn(path):
 
 def write_fbpd(path):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reproduce_fbpd, "QUICK_MOST", 10)
+        patch.setattr(reproduce_fbpd, "QUICK_MOST", 5)
         for choice in (["--table", "1", "--alpha", "1", "--alpha", "3"], ["--figure", "3", "--alpha", "1"]):
             quickly("reproduce_fbpd", path, *choice)
 

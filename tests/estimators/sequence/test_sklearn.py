@@ -128,9 +128,7 @@ class TestTools:
         np.testing.assert_array_equal(scores, fold_scores)
 
     def test_grid_search(self, X):
-        search = GridSearchCV(
-            ChainCRF(), {"l1": [0.3, 300.0], "l2": [0.0, 0.1]}, scoring=None, cv=2, error_score="raise"
-        )
+        search = GridSearchCV(ChainCRF(), {"l1": [0.3, 300.0]}, scoring=None, cv=2, error_score="raise")
         search.fit(X, PROBLEM.labels)
         assert search.best_params_["l1"] < 300.0
         assert search.best_score_ == max(search.cv_results_["mean_test_score"])
@@ -171,13 +169,11 @@ class TestTools:
         pipeline = make_pipeline(Same(), ChainCRF(l1=0.5)).fit(X, PROBLEM.labels)
         assert pipeline.score(X, PROBLEM.labels) == model.score(PROBLEM.sequences, PROBLEM.labels)
         assert pipeline.predict(X).tolist() == model.predict(PROBLEM.sequences).tolist()
-        search = GridSearchCV(
-            Pipeline([("same", Same()), ("crf", ChainCRF())]),
-            {"crf__l1": [0.5, 50.0]},
-            cv=2,
-            error_score="raise",
-        )
-        assert search.fit(X, PROBLEM.labels).best_params_ == {"crf__l1": 0.5}
+
+    def test_grid_search_of_a_pipeline(self):
+        steps = [("same", Same()), ("crf", ChainCRF())]
+        search = GridSearchCV(Pipeline(steps), {"crf__l1": [0.5, 50.0]}, cv=2, error_score="raise")
+        assert search.fit(NAMED, PROBLEM.labels).best_params_ == {"crf__l1": 0.5}
 
     @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
     def test_copies_of_a_fitted_model(self, X, duplicate):
