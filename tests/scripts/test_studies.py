@@ -11,6 +11,7 @@ import importlib
 import json
 import re
 from dataclasses import replace
+from functools import cache
 from itertools import islice
 
 import numpy as np
@@ -115,11 +116,22 @@ def _no_data(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def study(request, tmp_path_factory):
+def written(tmp_path_factory):
+    """The folder of a quick run of a study, which is run once."""
+
+    @cache
+    def write(name):
+        path = tmp_path_factory.mktemp("study")
+        WRITERS[name](path)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def study(request, written):
     """The name of a study and the folder of a quick run."""
-    path = tmp_path_factory.mktemp("study")
-    WRITERS[request.param](path)
-    return request.param, path
+    return request.param, written(request.param)
 
 
 def of(*names):
