@@ -30,6 +30,7 @@ from crfqn.service.description import describe_api
 from crfqn.service.labelling import TOGETHER, Answer, LabelRequest, LabelService, Overdue
 
 SMALL = 16_384  # bytes of a request: up to some 2,000 words, 20 ms
+READ_ON = 8  # times the limit: what is read of a body before its client sees that it is too large
 STATUSES = 200, 400, 408, 413, 422, 500, 503
 # Upper ends of a histogram.
 SECONDS = 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
@@ -159,20 +160,31 @@ class Labelling:
                 answer.set_result(result)
 
     async def _body(self, request: Request, deadline: float) -> bytes:
-        most, parts, size = self.limits.max_bytes, [], 0
+        """Return the body. Of one that is too large some more is read: a client that still sends takes no answer."""
+        most, size = self.limits.max_bytes, 0
+        parts: list[bytes] = []
         too_large = Refused(413, f"expected a body of at most {most:,} bytes")
         declared = request.headers.get("content-length", "0")
-        if declared.isdecimal() and int(declared) > most:
+        is_refused = declared.isdecimal() and int(declared) > most
+        if is_refused and "expect" in request.headers:  # it waits for an answer before it sends
             raise too_large
         try:
             async with asyncio.timeout(deadline - monotonic()):
                 async for part in request.stream():
                     size += len(part)
-                    if size > most:
-                        raise too_large
-                    parts.append(part)
+                    is_refused = is_refused or size > most
+                    if is_refused and size > READ_ON * most:
+                        break
+                    if is_refused:
+                        parts.clear()
+                    else:
+                        parts.append(part)
         except TimeoutError:
-            raise Refused(408, f"expected the whole body within {self.limits.timeout:g} seconds") from None
+            if not is_refused:
+                message = f"expected the whole body within {self.limits.timeout:g} seconds"
+                raise Refused(408, message) from None
+        if is_refused:
+            raise too_large
         return b"".join(parts)
 
 

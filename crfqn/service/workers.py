@@ -57,6 +57,7 @@ class Server(uvicorn.Server):
     parent: int
     timeout: float
     drained_since: float | None = None
+    ends_in: int | None = None  # ticks
     warned_at = -SILENCE
 
     def __init__(self, config: uvicorn.Config) -> None:
@@ -102,13 +103,18 @@ class Server(uvicorn.Server):
         """Let signals in, which have been blocked since before the fork; Ctrl-C is for the parent to answer."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.signal(signal.SIGTERM, self.handle_exit)
+        signal.signal(signal.SIGTERM, self._end)
         signal.signal(signal.SIGHUP, self._drain)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         yield
 
     def _drain(self, number: int, frame: object) -> None:
         self.drained_since = self.drained_since or monotonic()
+
+    def _end(self, number: int, frame: object) -> None:
+        """Read what has come, and announce with each answer that its connection closes; then end."""
+        self._drain(number, frame)
+        self.ends_in = 2
 
     async def on_tick(self, counter: int) -> bool:
         """Return, ten times a second, whether to end: also where the parent is gone."""
@@ -122,6 +128,9 @@ class Server(uvicorn.Server):
             closing = (b"connection", b"close")
             self.config.encoded_headers.append(closing)
             self.server_state.default_headers = [*self.server_state.default_headers, closing]
+        if self.ends_in is not None:
+            self.ends_in -= 1
+            self.should_exit |= self.ends_in < 0
         seconds = monotonic() - self.drained_since
         limit = IDLE + (self.config.timeout_graceful_shutdown or 0)
         # A second for connections that were accepted when the signal came.

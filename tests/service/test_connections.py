@@ -4,6 +4,8 @@ import asyncio
 import json
 import os
 import socket
+import threading
+import time
 from contextlib import ExitStack, closing
 
 import pytest
@@ -81,6 +83,56 @@ def test_slow_senders(model):
         assert answer.startswith(b"HTTP/1.1 408 ")
         connection.settimeout(60)
         assert b"expected the whole body within 1 seconds" in answer + ended(connection)
+
+
+def test_a_body_that_is_too_large_is_answered(model):
+    """Also where its client sends all of it before it reads, as most do; `curl` asks first."""
+    with Process(model, "--max-bytes", "1000000") as service, ExitStack() as stack:
+        connection = stack.enter_context(closing(service.connect()))
+        connection.request("POST", "/label", b" " * 7_000_000)
+        response = connection.getresponse()
+        assert response.status == 413
+        assert json.loads(response.read()) == {"error": "expected a body of at most 1,000,000 bytes"}
+        asking = opened(service, stack)
+        asking.sendall(HEAD.replace(b"1000000", b"1000001") + b"Expect: 100-continue\r\n\r\n")
+        assert ended(asking).startswith(b"HTTP/1.1 413 ")
+
+
+def test_no_request_is_lost_at_the_end(model):
+    """Clients send the next request as soon as they have an answer, until one says that the connection closes."""
+    ends, answered = [], []
+
+    def ask(connection):
+        try:
+            while True:
+                connection.request("POST", "/label", json.dumps({"item": "Ann sees"}))
+                response = connection.getresponse()
+                assert json.loads(response.read()) == {
+                    "tokens": ["Ann", "sees"],
+                    "start": [0, 4],
+                    "end": [3, 8],
+                    "labels": ["N", "V"],
+                }
+                answered.append(connection)
+                if response.getheader("Connection") == "close":
+                    ends.append("announced")
+                    return
+        except Exception as error:
+            ends.append(repr(error))
+
+    with Process(model) as service, ExitStack() as stack:
+        connections = [stack.enter_context(closing(service.connect())) for _ in range(40)]
+        threads = [threading.Thread(target=ask, args=(connection,)) for connection in connections]
+        for thread in threads:
+            thread.start()
+        while len({*answered}) < len(connections):
+            assert not ends
+            time.sleep(0.01)
+        service.terminate()
+        for thread in threads:
+            thread.join()
+        assert service.wait(30) == 0
+    assert ends == ["announced"] * len(connections)
 
 
 class Transport:
