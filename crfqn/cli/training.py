@@ -100,7 +100,6 @@ def cluster_of(options: ClusterOptions) -> Iterator[Any]:
     if options.scheduler is not None and options.workers is not None:
         raise InputError("--workers: they are started here; expected it or --scheduler, got both")
     try:
-        from dask import config
         from distributed import Client, LocalCluster
     except ImportError:
         raise InputError("clusters need Dask: pip install crfqn[dask]") from None
@@ -113,9 +112,6 @@ def cluster_of(options: ClusterOptions) -> Iterator[Any]:
     n_threads = max(available_cores() // (options.workers or 1), 1)
     here: dict[str, Any] = {"dashboard_address": ":0", "silence_logs": 50}
     with (
-        config.set(
-            {"distributed.deploy.lost-worker-timeout": "1h"}
-        ),  # a killed process may take long to be back
         LocalCluster(n_workers=options.workers, threads_per_worker=n_threads, **here) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
