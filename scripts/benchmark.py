@@ -132,9 +132,7 @@ def page(
             parts.append(comparison.markdown(lines, draw_all(name, section, pictures)))
             for ratio in section.ratios:
                 if ratio.command:
-                    rows.append(
-                        [f"{ratio.value:.2g}", ratio.what, ratio.ours, ratio.peer, f"`{ratio.command}`"]
-                    )
+                    rows.append([ratio.figure, ratio.what, ratio.ours, ratio.peer, f"`{ratio.command}`"])
     if len(parts) == 1:
         raise InputError(f"{folder}: expected JSON lines that `all` or --output has written")
     (manual / "benchmarks.md").write_text("\n".join(parts), encoding="utf-8")

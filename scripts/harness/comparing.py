@@ -36,6 +36,11 @@ class Ratio:
     peer: str
     command: str = ""
 
+    @property
+    def figure(self) -> str:
+        """The value in two digits, as 0.96, 2.4 or 150."""
+        return np.format_float_positional(self.value, 2, fractional=False, trim="-")
+
 
 @dataclass(frozen=True)
 class Section:
@@ -70,7 +75,7 @@ class Comparison:
         ]
         parts = [f"## {self.title}", "\n".join(commands), self.about]
         if section.ratios:
-            rows = [[f"{each.value:.2g}", each.what, each.ours, each.peer] for each in section.ratios]
+            rows = [[each.figure, each.what, each.ours, each.peer] for each in section.ratios]
             parts.append(Table("", ["ratio", "", "crfqn", "peer"], rows).text())
         parts += [links[name] for name in section.panels if links and name in links]
         parts += [table.markdown(3) for table in section.tables]

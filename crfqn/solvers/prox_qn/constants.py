@@ -1,4 +1,4 @@
-"""The constants of Prox-QN, each with its purpose; docs/benchmarks.md has a table of what they gain."""
+"""The constants of Prox-QN, each with its purpose; docs/mechanisms.md has a table of what they gain."""
 
 from __future__ import annotations
 
