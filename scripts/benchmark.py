@@ -61,9 +61,10 @@ Studies of papers have [pages of their own](studies.md). Where the data come fro
 
     pip install '.[benchmark,plot,serve]' cyanure tqdm
     crfqn compile    # so that no measured run does
-    python scripts/benchmark.py all --output docs/results/    # every comparison; goes on where it stopped
-    python scripts/benchmark.py page docs/results/            # this page, its pictures and the README's table
+    python scripts/benchmark.py all --output docs/results/
+    python scripts/benchmark.py page docs/results/
 
+`all` makes every comparison and goes on where it stopped; `page` makes this page, its pictures and the README's table.
 Wapiti and CRF++ take part where `wapiti`, `crf_learn` and `crf_test` are on the path. They are built from source (the
 package `wapiti` of Debian is another program):
 

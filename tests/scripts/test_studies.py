@@ -69,7 +69,7 @@ def write_bcd(path):
 def write_prox_qn(path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(FIGURES, "digits", replace(FIGURES["digits"], solvers=SHOWN["prox-qn"]))
-        reproduce_prox_qn.Paper(path, is_quick=True, seconds=SECONDS).figure("digits")
+        reproduce_prox_qn.Paper(path, is_quick=True, seconds=SECONDS).make(["digits"], None)
 
 
 def write_fbpd(path):
