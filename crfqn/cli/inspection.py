@@ -153,6 +153,8 @@ def _facts(model: Any, weights: Model, path: Path, recipe: Recipe | None) -> dic
         facts |= {"n_nonzero": n_of_features + n_others, name: n_others}
     else:
         facts["n_nonzero"] = n_of_features
+    if (temperature := getattr(weights, "temperature", 1.0)) != 1.0:
+        facts["temperature"] = temperature
     facts |= {"settings": settings, "status": message}
     for key, name in (("objective", "value"), ("gap", "gap"), ("estimated_gap", "estimated_gap")):
         value = getattr(result, name, None)
@@ -182,6 +184,7 @@ def _fact_lines(facts: dict[str, Any]) -> list[str]:
         and f"{facts['n_dense']:,} columns beside them, with {facts['n_dense_nonzero']:,} weights more",
         "non-zeros": f"{facts['n_nonzero']:,}{of_others}",
         "settings": ", ".join(f"{name} = {value}" for name, value in facts["settings"].items()),
+        "calibrated": "temperature" in facts and f"temperature {facts['temperature']:.4g}, by which scores are divided",
         "status": facts["status"],
         "objective": None if facts["objective"] is None else f"{facts['objective']:,.3f} nats",
         "gap": None if gap is None else f"{gap:.2e}{estimated}",

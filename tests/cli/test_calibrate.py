@@ -39,6 +39,11 @@ def test_the_file_has_the_temperature_of_calibrate(here, names, tmp_path):
     saved = crfqn.load(tmp_path / "calibrated.crfqn")
     assert saved.temperature_ == expected.temperature_
     assert saved.training_ == names.training_
+    shown = f"calibrated temperature {expected.temperature_:.4g}, by which scores are divided\n"
+    assert shown in here("inspect", "calibrated.crfqn").stdout
+    assert "calibrated" not in here("inspect", "names.crfqn").stdout
+    facts = json.loads(here("inspect", "calibrated.crfqn", "--json").stdout)
+    assert facts["temperature"] == expected.temperature_
     # Of three labels two are right, and the model now says so.
     text = here("predict", "calibrated.crfqn", "--text", "--marginals", input="Ann\n").stdout
     probability = float(text.split("P:")[1].split()[0])
