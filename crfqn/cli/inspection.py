@@ -184,7 +184,8 @@ def _fact_lines(facts: dict[str, Any]) -> list[str]:
         and f"{facts['n_dense']:,} columns beside them, with {facts['n_dense_nonzero']:,} weights more",
         "non-zeros": f"{facts['n_nonzero']:,}{of_others}",
         "settings": ", ".join(f"{name} = {value}" for name, value in facts["settings"].items()),
-        "calibrated": "temperature" in facts and f"temperature {facts['temperature']:.4g}, by which scores are divided",
+        "calibrated": "temperature" in facts
+        and f"temperature {facts['temperature']:.4g}, by which scores are divided",
         "status": facts["status"],
         "objective": None if facts["objective"] is None else f"{facts['objective']:,.3f} nats",
         "gap": None if gap is None else f"{gap:.2e}{estimated}",
