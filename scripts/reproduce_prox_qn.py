@@ -212,14 +212,18 @@ class Case:
 
 
 def some_items(problem: Problem, n_items: int) -> Problem:
-    """A part of the training items.
+    """A part of the training items, and as large a part of the test items.
 
     Sequences come in random order: the first ones. Documents come in the order of their labels: some of all labels, and
     without the words that do not occur in them, whose weights are zero.
     """
+    n_documents, n_test = len(problem.y_train), len(problem.y_test)
+    tests = np.linspace(0, n_test - 1, max(1, n_items * n_test // n_documents)).astype(int)
     if problem.is_chain:
+        last = tests.size
+        problem = replace(problem, X_test=problem.X_test[:last], y_test=problem.y_test[:last])
         return problem.part(n_items)
-    n_documents = len(problem.y_train)
+    problem = replace(problem, X_test=problem.X_test[tests], y_test=problem.y_test[tests])
     rows = np.arange(n_items) * n_documents // n_items
     return replace(problem, X_train=problem.X_train[rows], y_train=problem.y_train[rows]).without_unused()
 

@@ -281,18 +281,20 @@ class Study:
     seconds: float
     is_quick: bool
     curves: dict[tuple[Any, str], Curve] = field(default_factory=dict)
-    latest: tuple[Any, Any] | None = None
+    problems: dict[Any, Problem] = field(default_factory=dict)
 
     def alone(self, task: Callable[..., Any], *arguments: Any) -> Any:
         """Run in a process of its own unless the study is quick."""
         return task(*arguments) if self.is_quick else run_alone(task, *arguments)
 
     def problem(self, case: Any) -> Problem:
-        """The items of a case; those of the latest are kept."""
-        if self.latest is None or self.latest[0] != case.source:
+        """The items of a case; those of the latest are kept, of small parts all."""
+        if case.source not in self.problems:
+            if not self.is_quick:
+                self.problems.clear()
             say(f"{case.data.title}: preparing")
-            self.latest = case.source, case.load()
-        return self.latest[1]
+            self.problems[case.source] = case.load()
+        return self.problems[case.source]
 
     def measure(self, figure: CurveFigure) -> Measured:
         """The reference optimum of each problem, and the curves of the figure's methods."""

@@ -152,7 +152,7 @@ class SparseMap(FeatureMap):
         work = np.zeros(nodes.n_nodes + 1, np.int64)
         np.cumsum(self.store.sizes[nodes.features], out=work[1:])
         parts = cut_into_parts(work)
-        self.pool.each(N_PARTS, lambda part: run(parts[part], parts[part + 1]))
+        self.pool.each(N_PARTS, lambda part: run(parts[part], parts[part + 1]), work[-1])
 
     def each_slab(
         self,
@@ -206,7 +206,7 @@ class SparseMap(FeatureMap):
                 feature_gradients(numbers, arrays[0][numbers], block, slab, *arrays, by_position, out)
                 visit(Slab(states, share, places, out))
 
-            self.pool.each(-(-chosen.size // size), run)
+            self.pool.each(-(-chosen.size // size), run, store.indices.size * width)
 
     def possible_rows(self, residual: Vector, order: int, bound: float) -> Coords:
         """Return the features that ||g_f|| <= sum_t |x_tf| ||r_t|| lets above the bound."""
@@ -226,7 +226,8 @@ class SparseMap(FeatureMap):
         item_of = np.repeat(np.arange(store.n_items), np.diff(store.offsets))
         parts = cut_into_parts(store.indptr)
         arrays = store.indptr, store.indices, store.values, item_of, weights, squares
-        self.pool.each(N_PARTS, lambda part: square_ranges(parts[part], parts[part + 1], *arrays))
+        n_entries = store.indices.size
+        self.pool.each(N_PARTS, lambda part: square_ranges(parts[part], parts[part + 1], *arrays), n_entries)
         return squares
 
     def weighted_squares(self, weights: Vector) -> Vector:
@@ -313,7 +314,9 @@ def add_node_image(store: FeatureStore, nodes: Split, weights: Vector, scores: V
     bounds = np.searchsorted(nodes.states, np.arange(scores.shape[0] + 1))
     present = np.flatnonzero(bounds[1:] > bounds[:-1])
     pool.each(
-        present.size, lambda part: add_columns(bounds[present[part]], bounds[present[part] + 1], *arrays)
+        present.size,
+        lambda part: add_columns(bounds[present[part]], bounds[present[part] + 1], *arrays),
+        store.sizes[nodes.features].sum(),
     )
 
 
@@ -382,5 +385,5 @@ def possible_features(
         first, last = part * size, min((part + 1) * size, store.n_features)
         column_sums(first, last, 1, store.indptr, store.indices, store.values, largest, ceilings)
 
-    pool.each(-(-store.n_features // size), run)
+    pool.each(-(-store.n_features // size), run, store.indices.size)
     return np.flatnonzero(ceilings * (1.0 + 1e-9) > threshold)  # rounding must not hide a coordinate
