@@ -432,7 +432,9 @@ SEQUENCES_BY_USERS = Comparison(
     "From dicts of features in memory to a model file, each library as its users call it: `ChainCRF()` with nothing "
     "but its defaults, CRFsuite by its defaults, with c1 = c2 = .1 and 100 iterations, and its averaged perceptron; "
     "Wapiti and CRF++ where they are installed, from text files, whose reading counts. Processor seconds of one "
-    "core, by turns, medians. One at a time: `crfqn.Tagger` and CRFsuite's `Tagger`.",
+    "core, by turns, medians. One at a time: `crfqn.Tagger` and CRFsuite's `Tagger`. Wapiti's defaults end a run "
+    "whose training error has not moved for five iterations: that of `entities` after the first five, when every "
+    "position still gets the commonest label.",
     ["crfqn", "python-crfsuite", "numba", "numpy"], sequences_section, ["", "--full"],
 )  # fmt: skip
 CLASSES_BY_USERS = Comparison(
@@ -440,7 +442,8 @@ CLASSES_BY_USERS = Comparison(
     "From a matrix in memory: `MulticlassCRF()` (`TaxonomyCRF()` over trees), the same with an L2 penalty alone, "
     "scikit-learn's `LogisticRegression()`, `LinearSVC()` and saga with L1, skglm (one class against the rest) and "
     "cyanure with C = 1 as well, hiclass with a logistic regression a parent node. Processor seconds of one core, "
-    "by turns, medians.",
+    "by turns, medians. cyanure's default solver warns of numerical instability at so small a penalty, and can end "
+    "far above the optimum; with `solver=\"fista\"` it is right on .877 of banking-tf-idf and .809 of imageclef.",
     ["crfqn", "scikit-learn", "skglm", "cyanure", "hiclass", "numba", "numpy"], classes_section,
 )  # fmt: skip
 TimeLimit = Annotated[
