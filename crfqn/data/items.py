@@ -181,7 +181,8 @@ def check_values(matrix: Any, place: Callable[[int], str], names: Any = None, ki
     if values.dtype.kind == "f" and (values.flags.c_contiguous or values.flags.f_contiguous):
         flat = values.ravel("K")
         with np.errstate(over="ignore", invalid="ignore"):
-            if np.dot(flat, flat) <= LARGEST_VALUE**2:  # one pass, and most often enough
+            # One pass, and most often enough; a product of BLAS would wake its threads.
+            if np.einsum("i,i", flat, flat) <= LARGEST_VALUE**2:
                 return
     if values.min(initial=0) >= -LARGEST_VALUE and values.max(initial=0) <= LARGEST_VALUE:
         return

@@ -1,8 +1,8 @@
 """The engine of compiled code, for many items: scores by feature, inference in lanes and threads.
 
-Items given by name and small matrices are scored entry by entry, without matrix, store of features or threads; dense
-data by matrix products where most weights are not zero; all else feature by feature through a store, which says what is
-wrong with it.
+Items given by name and small matrices are scored entry by entry, without matrix, store of features or threads; arrays
+and CSR matrices by matrix products where many weights are not zero; all else feature by feature through a store, which
+says what is wrong with it.
 
 Shapes: I items, N positions, F features, K nodes of the structure (flat: the classes; a chain: its labels).
 """
@@ -104,16 +104,18 @@ class Scorer(NamedTuple):
         """Yield the scores of the rows of a checked matrix, CSR, CSC or array, in blocks of at most `n_block`, reading
         the columns of features with a weight only."""
         n_items, places = X.shape[0], self.coef.places
-        if is_plain_array(X) and places.is_dense and (places.is_table or n_items >= FEW):
-            table = self.coef.table()
-            for first in range(0, n_items, n_block):
-                yield self._products(X[first : first + n_block], table, places.columns)
-            return
-        if n_items <= n_block and (scores := self.by_entry(X)) is not None:
+        is_array = is_plain_array(X)
+        is_quick = is_array and places.is_dense and (places.is_table or n_items >= FEW)
+        if not is_quick and n_items <= n_block and (scores := self.by_entry(X)) is not None:
             yield scores
             return
         if n_items > n_block and hasattr(X, "tocsr"):
             X = X.tocsr()
+        if is_quick or (not is_array and X.format == "csr" and self._fits_table(X)):
+            table = self.coef.table()
+            for first in range(0, n_items, n_block):
+                yield self._products(_stretch(X, first, first + n_block), table, places.columns)
+            return
         features = places.kept
         narrow = self._replace(coef=WeightMatrix.of_sparse(self.coef.csr[:, features]))
         for first in range(0, n_items, n_block):
@@ -123,18 +125,30 @@ class Scorer(NamedTuple):
                 FeatureStore.from_matrix(part, np.arange(part.shape[0] + 1), allow_empty=True)
             )
 
-    def _products(self, rows: Vector, table: Vector, columns: Any) -> Vector:
-        """Return the scores of an array's rows by matrix products; table: the weights of some `columns`."""
-        n_items = rows.shape[0]
+    def _fits_table(self, rows: Any) -> bool:
+        """Return whether rows of a CSR matrix are sooner multiplied by a table of the weights than taken feature by
+        feature: where the table is full enough, and making it takes no longer than the products."""
+        places = self.coef.places
+        return places.is_dense and (places.is_table or self.coef.shape[1] <= rows.indices.size)
+
+    def _products(self, rows: Any, table: Vector, columns: Any) -> Vector:
+        """Return the scores of the rows of an array or a CSR matrix by matrix products; table: the weights of some
+        `columns`."""
+        n_items, is_sparse = rows.shape[0], hasattr(rows, "tocsr")
         scores = np.empty((table.shape[0], n_items))
+        by_feature = np.ascontiguousarray(table.T) if is_sparse else table.T
 
         def run(part: int) -> None:
             stretch = slice(part * POSITIONS, min((part + 1) * POSITIONS, n_items))
-            tile = rows[stretch] if isinstance(columns, slice) else rows[stretch, columns]
-            np.matmul(table, np.asarray(tile, np.float64).T, out=scores[:, stretch])
+            tile = _stretch(rows, stretch.start, stretch.stop)
+            tile = tile if isinstance(columns, slice) else tile[:, columns]
+            if is_sparse:
+                scores[:, stretch] = (tile @ by_feature).T
+            else:
+                np.matmul(table, np.asarray(tile, np.float64).T, out=scores[:, stretch])
             scores[:, stretch] += self.intercept[:, None]
 
-        n_operations = table.size * float(n_items)
+        n_operations = table.shape[0] * float(rows.indices.size if is_sparse else rows.size)
         with single_threaded_blas() if n_operations >= FEWEST_OPERATIONS else nullcontext():
             self.pool.each(-(-n_items // POSITIONS), run, n_operations)
         return scores
@@ -327,6 +341,16 @@ def edge_scores(model: Any, columns: NDArray[np.int64]) -> Vector:
     if not columns.size:
         return edges
     return np.vstack([edges.reshape(1, -1), model.bigrams.csr[:, columns].toarray().T])
+
+
+def _stretch(matrix: Any, first: int, last: int) -> Any:
+    """Return rows of an array or of a CSR matrix, without a copy."""
+    if not hasattr(matrix, "tocsr"):
+        return matrix[first:last]
+    ends = matrix.indptr[first : last + 1]
+    entries = slice(ends[0], ends[-1])
+    parts = matrix.data[entries], matrix.indices[entries], ends - ends[0]
+    return scipy.sparse.csr_array(parts, shape=(ends.size - 1, matrix.shape[1]))
 
 
 def _rows(matrix: Any, coef: Any) -> Rows | None:
