@@ -23,6 +23,7 @@ from crfqn.solvers.quasi_newton.secant_pairs import has_curvature
 from crfqn.solvers.screened_point import ScreenedPoint
 
 NO_MATRIX = np.empty((0, 0), np.float32)
+FEW_ROWS = 16
 NO_INDICES, NO_DATA = np.empty(0, np.int32), np.empty(0, np.float32)
 
 
@@ -115,7 +116,7 @@ class CompactBFGS:
         the whole vectors, so B stays positive definite, and nothing is lost."""
         places = np.flatnonzero(keep)
         if isinstance(self.base, np.ndarray):
-            base = self.base.take(places, axis=0).take(places, axis=1) if self.has_matrix else self.base
+            base = submatrix(self.base, places) if self.has_matrix else self.base
         else:
             base = self.base[places][:, places].tocsr()
         self.diagonal, self.base = self.diagonal[places], base
@@ -153,6 +154,15 @@ class CompactBFGS:
         scale = 1.0 / np.sqrt(np.abs(np.diag(middle)))
         inverse = np.linalg.inv(middle * scale[:, None] * scale) * scale[:, None] * scale
         self.q_hat = self.q @ np.ascontiguousarray(inverse.T)
+
+
+def submatrix(matrix: NDArray[np.float32], places: NDArray[np.intp]) -> NDArray[np.float32]:
+    """Return some rows and the same columns of a square matrix, a few rows at a time, which stay in the cache."""
+    part = np.empty((places.size, places.size), matrix.dtype)
+    for first in range(0, places.size, FEW_ROWS):
+        rows = slice(first, first + FEW_ROWS)
+        matrix[places[rows]].take(places, axis=1, out=part[rows], mode="clip")  # without a copy of `out`
+    return part
 
 
 class Metric:
