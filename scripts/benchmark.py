@@ -127,6 +127,9 @@ def page(
 ) -> None:
     """Make the page, its pictures and the README's table of the results of a folder."""
     parts, rows, pictures = [INTRODUCTION], [], manual / "benchmarks"
+    before, _, others = readme.read_text(encoding="utf-8").partition(BEGIN)
+    if END not in others:
+        raise InputError(f"{readme}: expected lines {BEGIN} and {END} around the table")
     for name, (comparison, _) in COMPARISONS.items():
         lines = read_lines(folder / f"{name}.jsonl")
         if lines:
@@ -140,10 +143,6 @@ def page(
     (manual / "benchmarks.md").write_text("\n".join(parts), encoding="utf-8")
     head = ["times as fast", "", "crfqn", "peer", "`python scripts/benchmark.py ...`"]
     table = Table("", head, rows).text()
-    words = readme.read_text(encoding="utf-8")
-    before, _, others = words.partition(BEGIN)
-    if END not in others:
-        raise InputError(f"{readme}: expected lines {BEGIN} and {END} around the table")
     after = others.partition(END)[2]
     image = ""
     if (pictures / "sequences-summary.svg").exists():

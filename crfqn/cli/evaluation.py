@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from crfqn.atomic_write import check_writable
 from crfqn.cli.loading import KnownItems, Labeller, check_labelled, input_with_dense, open_input, restored
-from crfqn.cli.output import say, to_json
+from crfqn.cli.output import check_output, say, to_json
 from crfqn.data.files import shown_name
 from crfqn.errors import InputError
 from crfqn.messages import printable
@@ -78,6 +78,7 @@ def calibrate(
     is_quiet: bool,
 ) -> None:
     """Write the model with the temperature under which the labels of a file are most probable."""
+    check_output(output, source, dense)
     file = read_any(path)
     model = restored(file)
     if not gives_probabilities(model):

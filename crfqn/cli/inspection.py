@@ -11,7 +11,7 @@ import numpy as np
 import crfqn
 from crfqn.atomic_write import check_writable
 from crfqn.cli.loading import KnownItems, check_labelled, feature_names, open_input, recipe_of, restored
-from crfqn.cli.output import say, to_json
+from crfqn.cli.output import check_output, say, to_json
 from crfqn.data.files import shown_name
 from crfqn.data.labels import label_text
 from crfqn.data.model_file import ModelFile
@@ -215,7 +215,11 @@ def _card(model: Any, file: ModelFile, facts: dict[str, Any], recipe: Recipe | N
     labels += [f"- {n_others:,} more"] if n_others else []
     sizes = [f"- {name}: {rows[name]}" for name in ("features", "dense", "non-zeros") if name in rows]
     training = [f"- {_code(name)}: {_code(value)}" for name, value in facts["settings"].items()]
-    training += [f"- {name}: {_text(rows[name])}" for name in ("status", "objective", "gap") if name in rows]
+    training += [
+        f"- {name}: {_text(rows[name])}"
+        for name in ("status", "objective", "gap", "calibrated")
+        if name in rows
+    ]
     held_out = getattr(getattr(model, "result_", None), "held_out", None)
     scores = [] if held_out is None else [f"- validation items: {_text(held_out)}"]
     rows_of_path = model.training_.get("regularization_path")
@@ -265,6 +269,7 @@ def report(
     """Write the page to `output`, and print where it is. `contents` are fields of `crfqn.report.page.Contents`."""
     from crfqn.report import write_report
 
+    check_output(output, path, source)
     model = restored(read_any(path))
     check_writable(output)
     observed, name, n_items, data = None, "", None, None

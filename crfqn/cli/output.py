@@ -41,6 +41,18 @@ def say(message: str = "") -> None:
         print(printable_lines(message), file=sys.stderr, flush=True)
 
 
+def check_output(output: Path | None, *inputs: str | Path | None) -> None:
+    """Raise InputError where the file to write is one of those that are read, or lies in a folder of them, and would be
+    lost."""
+    places = {os.path.realpath(each) for each in inputs if each is not None and str(each) != STANDARD_INPUT}
+    if (
+        output is not None
+        and output.is_file()
+        and not places.isdisjoint(map(os.path.realpath, (output, output.parent)))
+    ):
+        raise InputError(f"{output}: expected a new file for the output, got an input, which would be lost")
+
+
 def write_text(output: Path | None, parts: str | Iterable[str | bytes], encoding: str = BYTES) -> None:
     """Write text in an encoding to a file, compressed as its name says, or part by part to standard output (None and
     `-`); a terminal has an encoding of its own."""

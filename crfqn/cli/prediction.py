@@ -18,7 +18,7 @@ import numpy as np
 
 from crfqn.cli.loading import Input, Labeller, input_with_dense, open_input, tree_of
 from crfqn.cli.options import PredictOptions
-from crfqn.cli.output import say, write_text
+from crfqn.cli.output import check_output, say, write_text
 from crfqn.data.files import BYTES, STANDARD_INPUT, Part, is_blank, strict_json
 from crfqn.data.labels import label_text
 from crfqn.data.token_columns import TokenColumns
@@ -41,6 +41,7 @@ def predict(
     the file of its name in `output_dir`."""
     if len(sources) > 1 or output_dir is not None:
         _check_sources(sources, output, output_dir, options)
+    check_output(output, path, options.dense, *sources)
     targets = [] if output_dir is None else _targets(path, sources, output_dir)
     labeller = Labeller(path, None if options.once is None else [*filter(None, options.once.split(","))])
     model = labeller.model

@@ -5,6 +5,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from glob import glob
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from crfqn.atomic_write import check_writable
 from crfqn.cli.exits import ExitCode, Interrupts
 from crfqn.cli.loading import check_labelled, feature_names, say_share, tree_of, with_dense
 from crfqn.cli.options import ClusterOptions
-from crfqn.cli.output import say, to_json
+from crfqn.cli.output import check_output, say, to_json
 from crfqn.data.hybrid import sparse_of
 from crfqn.data.items import Handover
 from crfqn.data.labels import labels_like
@@ -71,6 +72,7 @@ def train(
         )
     recipe = chosen_recipe(name_or_path, data)
     output = output or recipe.output_path
+    check_output(output, dense, *files_of(recipe), *dev["dev"] or ())
     check_writable(output)
     with Interrupts() as interrupts, cluster_of(cluster) as client:
         prepared = read_data(recipe) if client is None else prepare_shards(recipe)
@@ -131,6 +133,15 @@ def chosen_recipe(name_or_path: str | None, options: Mapping[str, Any]) -> Recip
             f"--{option}: a recipe says so itself; give a recipe or --data FILE (of several files each by --data)"
         )
     return load_recipe(name_or_path)
+
+
+def files_of(recipe: Recipe) -> list[str | Path]:
+    """Return the files and folders that a recipe reads, and its own."""
+    names = [name for part in ("train", "test", "dev") for name in recipe.data.names(part)]
+    return [
+        recipe.source,
+        *(match for name in names for match in (name, *glob(str(recipe.source.parent / name)))),
+    ]
 
 
 def read_data(recipe: Recipe) -> Prepared:

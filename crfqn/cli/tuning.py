@@ -13,10 +13,11 @@ import numpy as np
 from crfqn.atomic_write import check_writable
 from crfqn.cli.exits import ExitCode, Interrupts
 from crfqn.cli.options import PathOptions
-from crfqn.cli.output import say, to_json
+from crfqn.cli.output import check_output, say, to_json
 from crfqn.cli.training import (
     chosen_recipe,
     describe_accuracy,
+    files_of,
     keep_facts,
     quiet_training,
     read_data,
@@ -52,6 +53,7 @@ def path(
         check_picture(options.plot)
     for file in (output, options.csv, options.plot):
         if file is not None:
+            check_output(file, *files_of(recipe))
             check_writable(file)
     with Interrupts() as interrupts:
         prepared = read_data(recipe)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from crfqn.data.labels import label_text
+from crfqn.model.answers import plain_label
 
 FEATURE, TRANSITION, DENSE, CONSTANT = "feature", "transition", "dense", "constant"  # kinds of terms
 
@@ -51,7 +52,9 @@ class Explanation(NamedTuple):
     def to_json(self) -> dict[str, Any]:
         """Return the explanation as JSON values."""
         difference = self.difference if np.isfinite(self.difference) else None
-        return self._asdict() | {"difference": difference, "terms": [term._asdict() for term in self.terms]}
+        labels = {"label": plain_label(self.label), "runner_up": plain_label(self.runner_up)}
+        terms = [term._asdict() for term in self.terms]
+        return self._asdict() | labels | {"difference": difference, "terms": terms}
 
 
 def explanation(

@@ -21,6 +21,7 @@ from crfqn.model.answers import add_tokens, answer_parts, scheme_of
 from crfqn.model.opening import open_model
 from crfqn.model.texts import tokenizer_of
 
+NUMBER = re.compile("0|[1-9][0-9]{0,17}")  # of a column
 TOGETHER = 64  # items that are labelled at a time; the clock is looked at between
 MOST_BEST, MOST_FEATURES = 100, 100
 # What the items of a model are, for programs and messages.
@@ -188,7 +189,7 @@ class LabelService:
             if len(places) > 1:
                 items, known = ([getattr(waiting[k][0], name) for k in places] for name in ("item", "known"))
                 whole = replace(waiting[places[0]][0], item=None, items=items, known=known)
-                with suppress(InputError, Overdue):  # of one of them; it is told below
+                with suppress(Exception):  # of one of them, which is raised below
                     answers = self.answer(whole, min(waiting[k][1] for k in places)).content["items"]
                     for k, content in zip(places, answers, strict=True):
                         results[k] = Answer(content, 1, self._n_positions(content))
@@ -196,7 +197,7 @@ class LabelService:
                 if k not in results:
                     try:
                         results[k] = self.answer(*waiting[k])
-                    except (InputError, Overdue) as error:
+                    except Exception as error:  # of this request alone
                         results[k] = error
         return [results[k] for k in range(len(waiting))]
 
@@ -260,7 +261,7 @@ class LabelService:
                 raise InputError(f"item {i}: expected {TAKES[self.takes]} ({columns}), got {describe(item)}")
             return item
         if isinstance(item, dict) and self.takes == "row" and self.model.names is None:
-            return {int(name) if name.isdecimal() else name: value for name, value in item.items()}
+            return {column_of(name): value for name, value in item.items()}
         if self.takes != "matrix" and (self.takes != "row" or isinstance(item, dict)):
             return item
         rows, n = item if self.takes == "matrix" else [item], self.model.n_features_in_
@@ -272,6 +273,11 @@ class LabelService:
         except OverflowError:
             raise InputError(f"item {i}: expected numbers that fit 64 bits") from None
         return matrix if self.takes == "matrix" else matrix[0]
+
+
+def column_of(name: str) -> int | str:
+    """Return the number that a name is, as JSON writes it; any other name as it is, which the model refuses."""
+    return int(name) if NUMBER.fullmatch(name) else name
 
 
 def _refuse_number(name: str) -> NoReturn:

@@ -147,7 +147,14 @@ def key_of(line: Record) -> str:
 def read_lines(file: Path) -> list[Record]:
     """The lines of a file, the latest of each case; none where there is no file."""
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    return [*{key_of(line): line for line in map(json.loads, lines)}.values()]
+    records = {}
+    for number, text in enumerate(lines, 1):
+        try:
+            line = json.loads(text)
+            records[key_of(line)] = line
+        except (ValueError, TypeError, KeyError) as error:
+            raise InputError(f"{file}, line {number}: expected a case in JSON, got {text[:60]!r}") from error
+    return [*records.values()]
 
 
 def by_turns(

@@ -162,3 +162,54 @@ class TestControlCodes:
         model.save(tmp_path / "m")
         assert crfqn.load(tmp_path / "m").classes_.tolist() == ["b c", "größe 犬"]
         assert "größe 犬: the" in self.run(here, "inspect", "m").stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "train --data train.conll -o train.conll",
+        "train --data train.* -o train.conll",
+        "train --data folder -o folder/one.conll",
+        "train --data train.conll --test test.conll -o test.conll",
+        "train --data train.conll --dev test.conll -o test.conll",
+        "train recipe.toml -o recipe.toml",
+        "train recipe.toml -o train.conll",
+        "path --data train.conll -o train.conll",
+        "path --data train.conll --csv ./train.conll",
+        "calibrate m.crfqn test.conll -o test.conll",
+        "predict m.crfqn test.conll -o test.conll",
+        "predict m.crfqn test.conll -o link",
+        "predict m.crfqn test.conll -o m.crfqn",
+        "suggest m.crfqn test.conll -o test.conll",
+        "report m.crfqn test.conll -o test.conll",
+        "report m.crfqn test.conll -o m.crfqn",
+        "convert m.crfqn m.crfqn --to json",
+    ],
+)
+def test_no_output_replaces_an_input(here, tmp_path, words):
+    items = "Ann\tP\nsees\tO\n\nBob\tP\nruns\tO\n\n" * 3
+    (tmp_path / "folder").mkdir()
+    for name in ("train.conll", "test.conll", "folder/one.conll"):
+        (tmp_path / name).write_text(items)
+    (tmp_path / "recipe.toml").write_text(
+        RECIPE.replace("train.txt", "train.conll").replace("test.txt", "test.conll")
+    )
+    (tmp_path / "link").symlink_to("test.conll")
+    X = [[{"word": "Ann"}, {"word": "sees"}]] * 4
+    ChainCRF(l1=0.1, n_threads=1).fit(X, [["P", "O"]] * 4).save(tmp_path / "m.crfqn")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    run = here(*words.split())
+    assert run.returncode == 2
+    assert "expected a new file for the output, got an input, which would be lost" in run.stderr
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_model_is_calibrated_and_trained_on_in_its_place(here, tmp_path):
+    (tmp_path / "train.conll").write_text("Ann\tP\nsees\tO\n\nBob\tP\nruns\tO\n\n" * 3)
+    for words in (
+        "train --data train.conll -o m.crfqn -q",
+        "train --data train.conll --start m.crfqn -o m.crfqn -q",
+        "calibrate m.crfqn train.conll -o m.crfqn",
+    ):
+        assert here(*words.split()).returncode == 0
+    assert "- calibrated: temperature" in here("inspect", "m.crfqn", "--card").stdout

@@ -59,6 +59,14 @@ def test_documents(here, tmp_path):
     ]
 
 
+def test_labels_that_are_numbers(here, tmp_path):
+    (tmp_path / "texts.csv").write_text(TEXTS.replace("sport", "1").replace("food", "2"), encoding="utf-8")
+    options = "--structure", "flat", "--l1", "0.01", "-o", "texts.crfqn", "-q"
+    assert here("train", "--data", "texts.csv", *options).returncode == 0
+    (item,) = json.loads(here("explain", "texts.crfqn", "soup and a goal", "--json").stdout)
+    assert {item["explanation"]["label"], item["explanation"]["runner_up"]} == {1, 2}
+
+
 def test_wrong_input(here, names, tmp_path):
     for arguments, message in [
         ((), "expected either a text or --input FILE"), (("Ann", "-i", "names.conll"), "expected either a text"),

@@ -160,6 +160,12 @@ def test_a_case_that_fails_leaves_the_others(tmp_path):
     assert [line["case"]["set"] for line in comparing.read_lines(tmp_path / "some.jsonl")] == ["good"]
 
 
+def test_a_damaged_line_is_named(tmp_path):
+    (tmp_path / "some.jsonl").write_text('{"case": {}}\n{"case": {"se\n')
+    with pytest.raises(InputError, match=r"some\.jsonl, line 2: expected a case in JSON, got .*se"):
+        comparing.read_lines(tmp_path / "some.jsonl")
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_limit_ends_a_run_and_what_it_has_started(tmp_path):
     """In processor seconds: what sleeps does not count; a process that it has started counts, and ends too."""

@@ -140,6 +140,33 @@ def test_requests_that_wait_together_have_each_its_own_answer(models):
     assert others == service.answer_each(requests)
 
 
+@pytest.mark.parametrize("name", ["9" * 5000, "01", "\u0663", "-1"])
+def test_names_that_are_no_number_of_a_column(models, name):
+    service = LabelService(models[0] / "rows.crfqn")
+    good, bad = LabelRequest(item={"1": 0.5}), LabelRequest(item={name: 1.0})
+    with pytest.raises(InputError):
+        service.answer(bad, math.inf)
+    first, refused, last = service.answer_each([(one, math.inf) for one in (good, bad, good)])
+    assert isinstance(refused, InputError)
+    assert first == last == service.answer(good, math.inf)
+
+
+def test_a_failure_is_of_its_request_alone(models, monkeypatch):
+    service = LabelService(models[0] / "words.crfqn")
+    prepared = service._prepared
+
+    def fails(i, item, answer):
+        if item == "Bob":
+            raise ZeroDivisionError
+        return prepared(i, item, answer)
+
+    monkeypatch.setattr(service, "_prepared", fails)
+    requests = [(LabelRequest(item=item), math.inf) for item in ("Ann", "Bob", "York")]
+    first, failed, last = service.answer_each(requests)
+    assert isinstance(failed, ZeroDivisionError)
+    assert [first, last] == [service.answer(*requests[0]), service.answer(*requests[2])]
+
+
 def test_requests_are_answered_together_once_no_others_come_in(models, monkeypatch):
     service, sizes = LabelService(models[0] / "words.crfqn"), []
     answer_each = service.answer_each
