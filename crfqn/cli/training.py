@@ -72,7 +72,9 @@ def train(
         )
     recipe = chosen_recipe(name_or_path, data)
     output = output or recipe.output_path
-    check_output(output, dense, *files_of(recipe), *dev["dev"] or ())
+    check_output(
+        output, dense, *files_of(recipe), *(file for name in dev["dev"] or () for file in (name, *glob(name)))
+    )
     check_writable(output)
     with Interrupts() as interrupts, cluster_of(cluster) as client:
         prepared = read_data(recipe) if client is None else prepare_shards(recipe)
@@ -138,6 +140,7 @@ def chosen_recipe(name_or_path: str | None, options: Mapping[str, Any]) -> Recip
 def files_of(recipe: Recipe) -> list[str | Path]:
     """Return the files and folders that a recipe reads, and its own."""
     names = [name for part in ("train", "test", "dev") for name in recipe.data.names(part)]
+    names += filter(None, (recipe.features.templates, recipe.structure.taxonomy))
     return [
         recipe.source,
         *(match for name in names for match in (name, *glob(str(recipe.source.parent / name)))),

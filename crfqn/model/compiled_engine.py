@@ -44,6 +44,9 @@ from crfqn.threads import FEWEST_OPERATIONS, N_PARTS, Pool, cut_into_parts
 
 SORTING = 4  # operations for an entry whose feature has no weight
 FEW = 16  # items: making a table of the weights takes about as long as the products of that many
+# Entries of CSR rows are put into a store one by one, which takes as long as products with so many states; with more of
+# them, a table that is not half full has more products than weights to make up for.
+FEW_STATES, HALF_FULL = 64, 0.5
 POSITIONS = 4096  # items of a product: a thread's share, whatever their number
 UNSIGNED = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}  # by the size of the bytes of indices
 
@@ -128,8 +131,10 @@ class Scorer(NamedTuple):
     def _fits_table(self, rows: Any) -> bool:
         """Return whether rows of a CSR matrix are sooner multiplied by a table of the weights than taken feature by
         feature: where the table is full enough, and making it takes no longer than the products."""
-        places = self.coef.places
-        return places.is_dense and (places.is_table or self.coef.shape[1] <= rows.indices.size)
+        places, (n_states, n_features) = self.coef.places, self.coef.shape
+        least = 0.0 if n_states <= FEW_STATES else HALF_FULL * places.kept.size * n_states
+        is_full = places.is_dense and self.coef.values.size >= least
+        return is_full and (places.is_table or n_features <= rows.indices.size)
 
     def _products(self, rows: Any, table: Vector, columns: Any) -> Vector:
         """Return the scores of the rows of an array or a CSR matrix by matrix products; table: the weights of some

@@ -172,6 +172,8 @@ class TestControlCodes:
         "train --data folder -o folder/one.conll",
         "train --data train.conll --test test.conll -o test.conll",
         "train --data train.conll --dev test.conll -o test.conll",
+        "train --data train.conll --dev test.* -o test.conll",
+        "train --data train.conll --templates patterns -o patterns",
         "train recipe.toml -o recipe.toml",
         "train recipe.toml -o train.conll",
         "path --data train.conll -o train.conll",
@@ -195,6 +197,7 @@ def test_no_output_replaces_an_input(here, tmp_path, words):
         RECIPE.replace("train.txt", "train.conll").replace("test.txt", "test.conll")
     )
     (tmp_path / "link").symlink_to("test.conll")
+    (tmp_path / "patterns").write_text("U00:%x[0,0]\nB\n")
     X = [[{"word": "Ann"}, {"word": "sees"}]] * 4
     ChainCRF(l1=0.1, n_threads=1).fit(X, [["P", "O"]] * 4).save(tmp_path / "m.crfqn")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}

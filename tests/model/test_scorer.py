@@ -62,6 +62,23 @@ def test_csr_rows_are_multiplied_by_the_table_of_weights(monkeypatch):
     assert ways == ["_products", "by_feature"]
 
 
+@pytest.mark.parametrize(
+    ("n_states", "share", "expected"),
+    [(60, 0.2, "_products"), (146, 0.2, "by_feature"), (146, 0.7, "_products"), (600, 0.3, "by_feature")],
+)
+def test_a_table_of_many_states_must_be_half_full(n_states, share, expected, monkeypatch):
+    """Of 146 states with a fifth of the weights it took three times as long as the store."""
+    ways = []
+    for name in ("_products", "by_feature"):
+        way = getattr(Scorer, name)
+        monkeypatch.setattr(Scorer, name, lambda *a, way=way, name=name: ways.append(name) or way(*a))
+    table = np.where(RNG.random((n_states, F)) < share, 1.5, 0.0)
+    with Pool(1) as pool:
+        (scores,) = Scorer(WeightMatrix.of_sparse(sp.csr_array(table)), np.zeros(n_states), pool).blocks(X, N)
+    assert ways == [expected]
+    np.testing.assert_allclose(scores.T, X @ table.T, atol=1e-12)
+
+
 def test_rows_without_entries():
     coef = WeightMatrix.of_sparse(sp.csr_array(WEIGHTS["full"]()))
     rows = sp.csr_array((20_000, F))
