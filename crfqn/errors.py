@@ -54,10 +54,6 @@ class ViewError(InputError):
     """An objective lacks what a solver needs of it (`objectives/objective.py`)."""
 
 
-class EarlierNameWarning(FutureWarning):
-    """A name of an earlier version, which still works."""
-
-
 class EmptyModelWarning(UserWarning):
     """A model all of whose penalised weights are zero: its penalty is too strong for the data."""
 

@@ -22,7 +22,6 @@ from crfqn.data_options import DATA_OPTIONS, SOURCE
 from crfqn.errors import (
     CrfqnError,
     DataUnavailableError,
-    EarlierNameWarning,
     EmptyModelWarning,
     RepeatedFileWarning,
     TextColumnWarning,
@@ -31,7 +30,7 @@ from crfqn.errors import (
 )
 
 # as they come
-SHOWN = (EarlierNameWarning, EmptyModelWarning, RepeatedFileWarning, TextColumnWarning, TokenWarning)
+SHOWN = (EmptyModelWarning, RepeatedFileWarning, TextColumnWarning, TokenWarning)
 KEY = re.compile(
     r'\[(features|structure|data|objective|solver)\](?: (?!lacks|needs|has|with)(\w+))?(?: = "?([^":;\s]+)"?)?'
 )

@@ -326,9 +326,6 @@ def _fill(answers: list[dict[str, Any]], model: Any, X: Any, options: PredictOpt
     with without_warnings():
         for add in parts:
             add(answers, X, {})
-    for answer in answers:
-        if "nbest" in answer:
-            answer["n_best"] = answer["nbest"]  # its earlier name
 
 
 def _fill_documents(answers: list[dict[str, Any]], model: Any, X: Any, options: PredictOptions) -> None:
@@ -347,7 +344,6 @@ def _fill_documents(answers: list[dict[str, Any]], model: Any, X: Any, options: 
         if "marginals" in answer:
             ranked = sorted(answer["marginals"].items(), key=lambda pair: -pair[1])
             answer["marginals"] = dict(ranked[: options.top or MOST_LABELS])
-            answer["probabilities"] = answer["marginals"]  # their earlier name
 
 
 def _rounded(content: Any) -> Any:

@@ -33,7 +33,7 @@ from sklearn.utils import check_random_state
 
 from crfqn.arrays import NO_COORDS, Coords
 from crfqn.choices import PENALTIES, PenaltyRow, load_class
-from crfqn.errors import EarlierNameWarning, InputError, warn_caller
+from crfqn.errors import InputError
 from crfqn.objectives.gradient_noise import gradient_noise, unit_information
 from crfqn.objectives.objective import has_state
 from crfqn.parameters import PARAMETERS
@@ -192,10 +192,6 @@ LINEAR_SOLVERS: SolverTable = {
     "l-bfgs": partial(LBFGS, warm_up=False),
     "gls": f"{PAPERS}.agarwal2014.gls.GLS",
 }
-RENAMED = {
-    "bcd": "feature-bcd",
-    "bcd-single": "feature-bcd",
-}  # where a table has another solver of a name, that one
 # Solvers of penalties whose strengths differ between features: `penalty_factors`.
 TAKES_FACTORS = (
     AUTO, "prox-qn", "prox-qn-paper", "owl-qn", "prox-gd", "fista", "spa-rsa", "l-bfgs", "feature-bcd", "fbpd", "gls",
@@ -209,9 +205,6 @@ def named_solver(solver: Any, known: SolverTable, random_state: Any) -> Any:
     """Return the solver that one of the `known` names stands for, or a solver object; InputError for anything else."""
     if hasattr(solver, "steps"):
         return solver
-    if isinstance(solver, str) and solver not in known and RENAMED.get(solver) in known:
-        warn_caller(f"solver: {solver!r} is an earlier name of {RENAMED[solver]!r}", EarlierNameWarning)
-        solver = RENAMED[solver]
     if not isinstance(solver, str) or solver not in known:
         raise InputError(f"solver: expected one of {sorted(known)} or a solver object, got {solver!r}")
     row = known[solver]
@@ -368,11 +361,8 @@ def check_takes_factors(solver: Any, known: SolverTable, alone: Iterable[str] = 
     that can train the loss, if not all can. Other solver objects say so themselves when they see the penalty."""
     able = [name for name in known if name in TAKES_FACTORS and (not alone or name in (AUTO, *alone))]
     is_named = isinstance(solver, str)
-    current = solver if not is_named or solver in known else RENAMED.get(solver, solver)
     can = (
-        current in (*able, *({current} - {*known}))
-        if is_named
-        else not isinstance(solver, AveragedPerceptron)
+        solver in (*able, *({solver} - {*known})) if is_named else not isinstance(solver, AveragedPerceptron)
     )
     if not can or able == [AUTO]:
         name = repr(solver) if is_named else type(solver).__name__

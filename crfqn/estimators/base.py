@@ -28,7 +28,6 @@ from crfqn.data.model_file import ModelFile
 from crfqn.errors import EmptyModelWarning, InputError, ModelFileError, is_called_from, warn_caller
 from crfqn.estimators.automatic import (
     AUTO,
-    RENAMED,
     SOLVERS,
     STRENGTHS,
     SolverTable,
@@ -341,8 +340,6 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         if isinstance(known.get("class_weight"), list):
             known["class_weight"] = dict(known["class_weight"])
         solver = known.pop("solver")
-        if isinstance(solver, str) and solver not in cls.SOLVERS:
-            solver = RENAMED.get(solver)
         if solver in cls.SOLVERS:
             known["solver"] = solver
         return cls(**known)

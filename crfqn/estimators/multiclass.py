@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -265,15 +265,3 @@ class MulticlassCRF(MulticlassClassifier):
     def predict_marginals(self, X: Any) -> Vector:
         """Return the same as `predict_proba`."""
         return self.predict_proba(X)
-
-    @classmethod
-    def _from_settings(cls, settings: dict[str, Any]) -> Self:
-        """Return an estimator with these parameters; earlier files hold strengths and a norm, no penalty's name."""
-        if "penalty" not in settings:
-            rows = {"l2": "l1/l2", "linf": "l1/linf"}[settings["group_norm"]]
-            settings = {**settings, "penalty": "l1"}
-            if settings["group_l1"] and settings["l1"]:
-                settings["penalty"] = "sparse-group"
-            elif settings["group_l1"]:
-                settings["penalty"] = rows
-        return super()._from_settings(settings)

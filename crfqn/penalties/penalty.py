@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import NO_COORDS, Coords, Screening, Vector
-from crfqn.errors import EarlierNameWarning, InputError, warn_caller
+from crfqn.errors import InputError
 from crfqn.kernels.row_norm import RowStrengths
 from crfqn.kernels.sparse import found_in, places, union
 from crfqn.projections import project_halfspace
@@ -42,29 +42,6 @@ class Ridge(NamedTuple):
 
 
 NO_RIDGE = Ridge(NO_COORDS, 0.0)
-
-
-# Methods and properties of penalties by the names that classes outside of crfqn may still have.
-EARLIER_NAMES = {
-    "dual_radius": "least_threshold",
-    "is_rowwise": "is_row_separable",
-    "is_smooth": "is_differentiable",
-    "of_strengths": "from_strengths",
-}
-
-
-class EarlierName:
-    """An attribute by its earlier name, which gives that of the new name with a warning."""
-
-    def __init__(self, earlier: str, name: str) -> None:
-        self.earlier, self.name = earlier, name
-
-    def __get__(self, penalty: Any, owner: type) -> Any:
-        warn_caller(f"{owner.__name__}.{self.earlier} is called {self.name} now", EarlierNameWarning)
-        holder: Any = owner if penalty is None else penalty
-        overriding = [each for each in owner.__mro__ if self.earlier in vars(each)][:-1]
-        # Where a class still has it by the earlier name, this is what that class asks of its base.
-        return getattr(super(overriding[-1], holder) if overriding else holder, self.name)
 
 
 class PenalisedRows(NamedTuple):
@@ -105,18 +82,6 @@ class Penalty:
     l2: float
     unpenalised: Coords
     ridge: Ridge = NO_RIDGE
-
-    dual_radius = EarlierName("dual_radius", "least_threshold")
-    is_rowwise = EarlierName("is_rowwise", "is_row_separable")
-    is_smooth = EarlierName("is_smooth", "is_differentiable")
-    of_strengths = EarlierName("of_strengths", "from_strengths")
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        for earlier, name in EARLIER_NAMES.items():
-            if earlier in vars(cls):
-                warn_caller(f"{cls.__name__}.{earlier} is called {name} now", EarlierNameWarning)
-                setattr(cls, name, vars(cls)[earlier])
 
     @classmethod
     def from_strengths(cls, strengths: Mapping[str, float], layout: Layout) -> Penalty:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,12 +19,11 @@ from crfqn.objectives.objective import MethodState
 from crfqn.objectives.point import BasePoint as Point
 from crfqn.objectives.point import Matrix, Ray
 from crfqn.penalties.blocks import Partition
-from crfqn.penalties.penalty import EARLIER_NAMES, Penalty
+from crfqn.penalties.penalty import Penalty
 
 __all__ = [
     "Coords",
     "Matrix",
-    "Memory",
     "Objective",
     "Partition",
     "Penalty",
@@ -39,9 +38,6 @@ __all__ = [
     "check_requirements",
     "requirements",
 ]  # fmt: skip
-
-
-Memory: TypeAlias = dict[str, Any]  # of solvers for earlier versions
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +71,6 @@ class State:
     excess: float | None = None
     certify: Callable[[], State] | None = None
     least_gap: float = 0.0
-    memory: Any = None  # of earlier versions, not used
 
     @property
     def has_value(self) -> bool:
@@ -138,7 +133,7 @@ def check_requirements(solver: Solver, objective: Objective, penalty: Penalty) -
             objective.check_state(state)
     except ViewError as error:
         raise ViewError(f"{type(solver).__name__} cannot train this: {error}") from None
-    for name in (EARLIER_NAMES.get(name, name) for name in required.penalty):
+    for name in required.penalty:
         if not getattr(penalty, name):
             raise InputError(
                 f"{type(solver).__name__} needs a penalty {FORMS[name]} ({name}), "

@@ -162,13 +162,6 @@ def test_factors_of_recipes_and_options_are_trained_with(tmp_path, run):
     assert 3 not in first.kept_features_
 
 
-def test_an_earlier_name_of_a_solver_is_told_as_a_message(tmp_path, run):
-    (tmp_path / "names.conll").write_text(SPANS)
-    done = run("train", "--data", "names.conll", "--solver", "bcd", "--l1", 0.5, "-q", code=0)
-    (line,) = [line for line in done.stderr.splitlines() if "earlier name" in line]
-    assert line == "Warning: solver: 'bcd' is an earlier name of 'feature-bcd'"
-
-
 def test_parameters_of_a_taxonomy_are_those_of_the_recipe(tmp_path, run):
     (tmp_path / "shop.txt").write_text("a\tred\na.b\tgreen\na.c\tblue\nd\tred green\n")
     flat = ("train", "--data", "shop.txt", "--format", "text")

@@ -277,7 +277,7 @@ def test_the_best_labellings(folder, in_folder):
     for options, expected in (((), plain), (("--to", "crfpp"), crfpp)):
         assert in_folder(*ask, *options, input="in\nParis\n", code=0).stdout == expected
     answer = json.loads(in_folder(*ask, "--json", input="in\nParis\n").stdout)
-    assert [entry["labels"] for entry in answer["n_best"]] == [labels for labels, _ in best]
+    assert [entry["labels"] for entry in answer["nbest"]] == [labels for labels, _ in best]
     message = "with --n-best: crfpp, wapiti, jsonl, or --json"
     in_folder(*ask, "--to", "csv", input="in\nParis\n", error=message)
 

@@ -12,7 +12,7 @@ from command_line import run_here
 
 import crfqn
 from crfqn import ChainCRF, MulticlassClassifier, MulticlassSVC, StagewiseRegression, TaxonomyCRF, interchange
-from crfqn.errors import EarlierNameWarning, InputError, ModelFileError
+from crfqn.errors import InputError, ModelFileError
 
 ROWS = np.array([[2, 0, 0, 1], [1, 0, 0, 0], [0, 2, 0, 0], [0, 1, 1, 1], [0, 0, 3, 1], [0, 0, 1, 0.1]] * 2)
 CLASSES = ["a/x", "a/x", "a/ü", "a/ü", "b", "b"] * 2
@@ -219,10 +219,3 @@ class TestCommand:
         found = run("convert", *arguments, code=2)
         assert found.stdout == ""
         assert found.stderr.startswith("crfqn: ")
-
-
-def test_the_earlier_name_of_a_format_warns():
-    with pytest.warns(EarlierNameWarning, match="ModelFormat"):
-        assert interchange.Format is interchange.ModelFormat
-    with pytest.raises(AttributeError):
-        _ = interchange.Formats

@@ -15,7 +15,7 @@ import pytest
 from linked import from_python
 from problems import curvature_at, dense_weights, make_likelihood, make_problem, make_tree_problem
 
-from crfqn import ChainCRF, MulticlassCRF
+from crfqn import ChainCRF
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
 from crfqn.objectives.objective import Objective
@@ -437,13 +437,3 @@ def test_a_move_has_to_be_tried_before_it_is_accepted():
     loss = start_of(PROBLEMS["chain"].objective(), 1.0)
     with pytest.raises(InputError, match="expected a move to be tried before it is accepted or rejected"):
         loss.accept()
-
-
-def test_earlier_names():
-    problem = PROBLEMS["ten labels"]
-    with pytest.warns(FutureWarning, match="'bcd' is an earlier name of 'feature-bcd'"):
-        ChainCRF(0.5, solver="bcd", max_iter=900).fit(problem.sequences, problem.labels)
-    with pytest.warns(FutureWarning, match="'bcd-single' is an earlier name"):
-        MulticlassCRF(0.5, solver="bcd-single").fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
-    settings = {"solver": "bcd"}  # of a file of an earlier version
-    assert ChainCRF._from_settings(settings).solver == "feature-bcd"

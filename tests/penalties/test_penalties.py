@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from crfqn.errors import EarlierNameWarning, InputError
+from crfqn.errors import InputError
 from crfqn.penalties import ElasticNet
-from crfqn.penalties.penalty import Layout
 
 COORDS = np.array([0, 1, 2, 5, 7, 8])
 STRENGTHS = [(0.0, 0.0), (1.3, 0.0), (0.0, 0.7), (1.3, 0.7)]
@@ -176,38 +175,3 @@ def test_unpenalised_coordinates_are_found_in_any_order(coords):
     is_free = np.isin(coords, penalty.unpenalised)
     np.testing.assert_array_equal(penalty.is_unpenalised(coords), is_free)
     np.testing.assert_array_equal(penalty.l2_of(coords), np.where(is_free, 0.0, 2.0))
-
-
-def test_earlier_names_of_properties_still_work_with_a_warning():
-    penalty = ElasticNet(l1=2.0)
-    with pytest.warns(EarlierNameWarning, match="ElasticNet.dual_radius is called least_threshold now"):
-        assert penalty.dual_radius == penalty.least_threshold == 2.0
-    with pytest.warns(EarlierNameWarning, match="is_rowwise is called is_row_separable now"):
-        assert penalty.is_rowwise
-    with pytest.warns(EarlierNameWarning, match="is_smooth is called is_differentiable now"):
-        assert not penalty.is_smooth(np.arange(3)).any()
-    with pytest.warns(EarlierNameWarning, match="of_strengths is called from_strengths now"):
-        made = ElasticNet.of_strengths({"l1": 1.0, "l2": 3.0}, Layout(2, 2, np.empty(0, np.int64)))
-    assert (made.l1, made.l2) == (1.0, 3.0)
-
-
-def test_classes_with_earlier_names_are_asked_by_the_new_ones():
-    with pytest.warns(EarlierNameWarning, match=r"Halved\.\w+ is called \w+ now"):
-
-        class Halved(ElasticNet):
-            @classmethod
-            def of_strengths(cls, strengths, layout):
-                return cls(strengths["l1"] / 2.0)
-
-            @property
-            def dual_radius(self):
-                return super().dual_radius / 2.0
-
-            def is_smooth(self, coords):
-                return super().is_smooth(coords) | (coords == 1)
-
-    penalty = Halved.from_strengths({"l1": 8.0}, None)
-    with pytest.warns(EarlierNameWarning, match="called least_threshold now"):
-        assert penalty.least_threshold == 2.0
-    with pytest.warns(EarlierNameWarning, match="called is_differentiable now"):
-        assert penalty.is_differentiable(np.arange(3)).tolist() == [False, True, False]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +19,10 @@ from crfqn.objectives.sums import Sum
 from crfqn.papers.zhong2014.prox_gd import FISTA, ProxGD
 from crfqn.penalties import ElasticNet
 from crfqn.result import Status
-from crfqn.solvers.memory import remembered
 from crfqn.solvers.minimize import minimize
-from crfqn.solvers.protocols import Memory
 from crfqn.solvers.prox_qn import Constants, ProxQN, Stage, TopViolators, WarmStart
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
 from crfqn.solvers.quasi_newton.owl_qn import OWLQN
-from crfqn.solvers.screened_point import screen_point
 from crfqn.solvers.sparsa import SpaRSA
 from crfqn.solvers.stochastic.perceptron import AveragedPerceptron
 from crfqn.solvers.validation import ValidationSet
@@ -196,30 +193,6 @@ def test_scores_of_validation_items_go_on_too(tmp_path):
         before = whole.held_out.scores[whole.held_out.iterations < record.iteration]
         assert again.held_out.scores[: before.size].tolist() == before.tolist()
         assert again.held_out.best >= before.max(initial=-np.inf)
-
-
-@dataclass(frozen=True)
-class OfEarlierVersions:
-    """A solver as the manual taught it before: no base class, and a memory of its own."""
-
-    resumes = True
-
-    def steps(self, objective, penalty, start, memory: Memory | None = None):
-        here = screen_point(penalty, start)
-        while True:
-            yield here.state(is_step=True, memory=dict)
-            w = penalty.prox(here.coords, here.w - here.g / 50.0, 1.0 / 50.0)
-            here = screen_point(penalty, here.way_to(w).at(1.0))
-
-
-def test_solvers_of_users_for_earlier_versions_go_on(tmp_path):
-    problem = (FLAT.objective, OfEarlierVersions(), L1)
-    whole, _ = resumed(tmp_path / "whole", *problem)
-    assert is_same_optimum(whole, minimize(FLAT.objective(), L1, ProxQN(), tol=1e-6))
-    resumed(tmp_path / "cut", *problem, max_iter=5)
-    assert is_same_optimum(resumed(tmp_path / "cut", *problem)[0], whole)
-    with pytest.warns(FutureWarning, match="remove @remembered"):
-        remembered(OfEarlierVersions)
 
 
 X, Y = np.eye(4)[[0, 1, 2, 3, 0, 1, 2, 3]], ["a", "b", "c", "a", "a", "b", "c", "b"]
