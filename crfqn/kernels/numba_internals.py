@@ -7,7 +7,6 @@
     sums of rows  a block of columns stays in registers while rows go by: 2 to 6 times as fast, screening 1.5
     hinge rows    the same for slopes and moves of margins: 1.2 to 2.3 times up to 64 states
     threads       counts that threads watch at barriers: row descent and group descent on more than one core
-    prefetching   a tenth of row descent
 
 `tests/kernels/test_numba_internals.py` tests each by itself, and names the versions that have been tried.
 """
@@ -235,7 +234,6 @@ CHOICE = ir.VectorType(INT32, LANES)  # of lanes that a shuffle takes
 ZEROS, ONES = (ir.Constant(VECTOR, [number] * LANES) for number in (0.0, 1.0))
 ALIGNMENT = 8  # bytes: rows start at any number
 CONTRACT, SUM = ("contract",), ("reassoc", "contract")
-AHEAD = 8  # entries from a prefetch to its use: the time goes into waiting for margins, not into reading them
 INDEX = types.intp
 
 
@@ -588,10 +586,6 @@ def hinge_slopes(builder, g, h, own, margins, indices, begin, end, values, strid
         targets = [vectors_at(builder, array, column, n_registers) for array in (g, h)]
         cells = [cells_at(builder, places) for places in targets]
         with cgutils.for_range_slice(builder, begin, end, INTEGER(1), INTEGER) as (e, _):
-            later = builder.add(e, INTEGER(AHEAD))
-            later = builder.select(builder.icmp_signed("<", later, end), later, e)
-            for place in rows_at(builder, margins, number_at(builder, indices, later), column, n_registers):
-                request(builder, place, is_written=False)
             i, x = number_at(builder, indices, e), number_at(builder, values, builder.mul(e, stride))
             first = builder.fmul(number_at(builder, weights, i), x)
             second = builder.fmul(first, x)
@@ -646,26 +640,7 @@ def hinge_move(builder, d, margins, indices, begin, end, values, stride, labels,
     return builder.load(total)
 
 
-# ---------------------------------------------------------------------- Prefetching, and numbers that threads watch
-
-
-def request(builder, place, is_written):
-    """Prefetch the cache line of a number that will soon be read, or also written."""
-    address = ir.IntType(8).as_pointer()
-    kind = ir.FunctionType(ir.VoidType(), [address, INT32, INT32, INT32])
-    function = builder.module.declare_intrinsic("llvm.prefetch", [address], kind)
-    to_stay, is_data = INT32(3), INT32(1)
-    builder.call(function, [builder.bitcast(place, address), INT32(int(is_written)), to_stay, is_data])
-
-
-@instruction(row=INDEX)
-def prefetch(builder, matrix, row):
-    """Prefetch a row of float64 (rows, width) that will soon be written."""
-    width = builder.extract_value(matrix.shape, 1)
-    start = builder.mul(row, width)
-    stop, line = builder.add(start, width), start.type(LANES)
-    with cgutils.for_range_slice(builder, start, stop, line, start.type) as (e, _):
-        request(builder, builder.gep(matrix.data, [e]), is_written=True)
+# ------------------------------------------------------------------------------------- Numbers that threads watch
 
 
 @instruction(types.int64, place=INDEX)

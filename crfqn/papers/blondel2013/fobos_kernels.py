@@ -28,14 +28,12 @@ from crfqn.kernels.margins import (
     entry_value,
     slopes,
 )
-from crfqn.kernels.numba_internals import prefetch
 from crfqn.kernels.row_norm import shrink_block
 from crfqn.kernels.rows import add_picked
 
 STEPS, DUE, SCALE = 0, 1, 2  # places in `counters`
 ETA0, L1, L2, GROUP = 0, 1, 2, 3  # places in `rates`
 SMALLEST_SCALE = 1e-100
-AHEAD = 6  # rows between the one in work and the one fetched
 
 
 class RowData(NamedTuple):
@@ -132,8 +130,6 @@ def learn_rows(loss, order, data, n_states, rows):
         i = order[k]
         begin, end = indptr[i], indptr[i + 1]
         for e in range(begin, end):
-            if e + AHEAD < end:
-                prefetch(table, features[e + AHEAD])
             apply_accrued(features[e], rows, workspace)
         margins[:] = 0.0
         add_picked(margins[0], table, features, begin, end, values)

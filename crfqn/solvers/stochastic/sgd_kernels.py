@@ -11,7 +11,7 @@ comes after the step only, and the weights of a rare feature are used without th
 penalty shrinks every weight in every step: it sits in the scale s: w = s v, with v, u and q in units of s.
 
 Memory: a step walks some thousand rows in no order that the processor could foresee, so weights and penalties of a row
-lie side by side, and a row is fetched while those before it are worked on.
+lie side by side.
 
 The recursions are those of `kernels/forward_backward.py` and `kernels/taxonomy.py`, for a single item: scores come
 position by position, so nothing is transposed. Edge rows belong to every item, and come after those of the features.
@@ -26,7 +26,6 @@ import numpy as np
 from crfqn.kernels import inner, kernel, subkernel
 from crfqn.kernels.forward_backward import LARGEST_RANGE, add_outer, exponentiate_edges, pass_messages
 from crfqn.kernels.logarithms import NO_TABLES, log_item
-from crfqn.kernels.numba_internals import prefetch
 from crfqn.kernels.rows import add_picked, exp_in_place
 from crfqn.kernels.taxonomy import tile_down, tile_exponentials, tile_up
 from crfqn.kernels.viterbi import add_mask, mask_ends
@@ -36,8 +35,6 @@ STEPS, DUE, SCALE = 0, 1, 2  # places in `counters`
 ETA0, ITEMS, L1, L2 = 0, 1, 2, 3  # places in `rates`
 SMALLEST_SCALE = 1e-30
 NOTHING = 1e-300  # in the place of u = 0: infinite shares times 0 would be no number
-AHEAD = 6  # rows between the one in work and the one fetched
-WIDEST_FETCH = 256  # numbers of a row worth fetching: in longer rows the processor sees what comes next
 
 
 class LazyRows(NamedTuple):
@@ -125,10 +122,7 @@ def step_row(row, share, gradient, eta, scaled_eta):
 def apply_lazy_penalty_to_rows(chosen, rows):
     """Apply the accrued penalty to the rows `chosen`; rows : LazyRows."""
     table, accrued = rows.table, max(rows.counters[DUE], NOTHING)
-    for j in range(chosen.size):
-        if j + AHEAD < chosen.size and table.shape[1] <= WIDEST_FETCH:
-            prefetch(table, chosen[j + AHEAD])
-        row = chosen[j]
+    for row in chosen:
         apply_lazy_penalty_to_row(table[row], rows.shares[rows.pattern_of[row]], accrued)
 
 
@@ -205,8 +199,6 @@ def learn_features(n, columns, residual, gradient, rows, eta, scaled_eta):
     gradient : float64 (width,), scratch."""
     table, chosen, first_of = rows.table, columns.present[:n], columns.first_of
     for j in range(n):
-        if j + AHEAD < n and table.shape[1] <= WIDEST_FETCH:
-            prefetch(table, chosen[j + AHEAD])
         for k in range(gradient.size):
             gradient[k] = 0.0
         add_picked(gradient, residual, columns.positions, first_of[j], first_of[j + 1], columns.x)
