@@ -7,15 +7,12 @@ release the GIL; a worker takes the next part when it is done with one, so unequ
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from itertools import count
 from numbers import Integral
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,63 +41,11 @@ def cut_into_parts(ends: NDArray[np.integer], n_parts: int = N_PARTS) -> NDArray
     return cuts
 
 
-def available_cores(root: Path = Path("/")) -> int:
-    """Return the number of cores that this process may use: by its affinity and by its container's quota.
+def available_cores() -> int:
+    """Return the number of cores that this process may use: by its affinity and by its container's quota."""
+    from joblib import cpu_count
 
-    From Python 3.13 on, PYTHON_CPU_COUNT takes the place of the affinity. A quota is rounded down: threads that wait
-    for each other would be stopped in turn. `root` is the folder under which /proc and /sys are found.
-    """
-    if hasattr(os, "process_cpu_count"):
-        allowed = os.process_cpu_count()
-    elif hasattr(os, "sched_getaffinity"):
-        allowed = len(os.sched_getaffinity(0))
-    else:
-        allowed = os.cpu_count()
-    return max(1, int(min(allowed or 1, core_quota(root))))
-
-
-@cache
-def core_quota(root: Path) -> float:
-    """Return how many cores the control groups of this process grant, inf without a limit; read once a process.
-
-    A group's limit holds for those below it, so the smallest counts, from the process's group up to the root. In a
-    container the path of the group may be the host's, and only the root can be found.
-    """
-    mount = root / "sys/fs/cgroup"
-    try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except (OSError, ValueError):
-        return float("inf")
-    quotas = [float("inf")]
-    for line in lines:
-        controllers, _, path = line.partition(":")[2].partition(":")
-        if not controllers:
-            quotas += [_granted(folder / "cpu.max") for folder in _with_parents(mount, path)]
-        elif "cpu" in controllers.split(","):
-            for name in {controllers, "cpu"}:
-                quotas += [
-                    _granted(folder / "cpu.cfs_quota_us", folder / "cpu.cfs_period_us")
-                    for folder in _with_parents(mount / name, path)
-                ]
-    return min(quotas)
-
-
-def _with_parents(mount: Path, group: str) -> Iterator[Path]:
-    """Yield the folder of a control group and those of the groups above it."""
-    names = [name for name in group.split("/") if name]
-    if ".." in names:  # a group outside of what is mounted
-        names = []
-    for depth in range(len(names), -1, -1):
-        yield mount.joinpath(*names[:depth])
-
-
-def _granted(*files: Path) -> float:
-    """Return the cores that a quota and a period grant, in microseconds, in one file or two; inf without a limit."""
-    try:
-        quota, period = map(int, " ".join(file.read_text() for file in files).split())
-    except (OSError, ValueError):  # "max" is no number
-        return float("inf")
-    return quota / period if quota > 0 and period > 0 else float("inf")
+    return cpu_count()
 
 
 def check_n_threads(n_threads: int | None) -> int:

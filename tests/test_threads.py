@@ -1,6 +1,5 @@
 """The pool: every part once whatever the number of threads, errors that come through, clear messages."""
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 from crfqn.errors import InputError
-from crfqn.threads import FEWEST_OPERATIONS, Pool, available_cores, check_n_threads, core_quota
+from crfqn.threads import FEWEST_OPERATIONS, Pool, available_cores, check_n_threads
 
 
 def in_a_process(script):
@@ -188,74 +187,6 @@ def test_all_cores_by_default():
     assert check_n_threads(None) == available_cores() >= 1
     with Pool() as pool:
         assert pool.n_threads == available_cores()
-
-
-class TestQuota:
-    """Control groups under a folder in place of the root."""
-
-    def tree(self, root, groups, **files):
-        (root / "proc/self").mkdir(parents=True)
-        (root / "proc/self/cgroup").write_text(groups)
-        for name, content in files.items():
-            path = root / "sys/fs/cgroup" / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content)
-        return root
-
-    @pytest.mark.parametrize(
-        ("limit", "cores"),
-        [("200000 100000", 2), ("50000 100000", 0.5), ("150000 100000", 1.5), ("max 100000", np.inf)],
-    )
-    def test_version_2(self, tmp_path, limit, cores):
-        assert core_quota(self.tree(tmp_path, "0::/\n", **{"cpu.max": limit + "\n"})) == cores
-
-    def test_the_smallest_of_a_group_and_those_above(self, tmp_path):
-        files = {"cpu.max": "max 100000", "a/cpu.max": "300000 100000", "a/b/cpu.max": "800000 100000"}
-        assert core_quota(self.tree(tmp_path, "0::/a/b/c\n", **files)) == 3
-
-    @pytest.mark.parametrize("group", ["/docker/0123", "/../other"])
-    def test_a_group_that_cannot_be_found(self, tmp_path, group):
-        files = {"cpu.max": "400000 100000", "../other/cpu.max": "100000 100000"}
-        assert core_quota(self.tree(tmp_path, f"0::{group}\n", **files)) == 4
-
-    @pytest.mark.parametrize("controllers", ["cpu", "cpu,cpuacct"])
-    @pytest.mark.parametrize("folder", ["", "slice/"])
-    def test_version_1(self, tmp_path, controllers, folder):
-        files = {
-            f"{controllers}/{folder}cpu.cfs_quota_us": "250000\n",
-            f"{controllers}/{folder}cpu.cfs_period_us": "50000\n",
-            f"{controllers}/other/cpu.cfs_quota_us": "1000\n",
-            f"{controllers}/other/cpu.cfs_period_us": "50000\n",
-        }
-        groups = f"5:memory:/slice\n4:cpuset:/slice\n3:{controllers}:/slice\n0::/\n"
-        assert core_quota(self.tree(tmp_path, groups, **files)) == 5
-
-    def test_version_1_without_a_limit(self, tmp_path):
-        files = {"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}
-        assert core_quota(self.tree(tmp_path, "1:cpu:/\n", **files)) == np.inf
-
-    @pytest.mark.parametrize("content", ["", "nonsense", "1 2 3", "100000 0", "-5 100000", "\xff"])
-    def test_what_cannot_be_understood_sets_no_limit(self, tmp_path, content):
-        assert core_quota(self.tree(tmp_path, "garbage\n0::/\n", **{"cpu.max": content})) == np.inf
-
-    def test_no_control_groups(self, tmp_path):
-        assert core_quota(tmp_path) == np.inf
-
-    def test_cores(self, tmp_path):
-        all_cores = available_cores(tmp_path / "nowhere")
-        for name, limit, cores in [
-            ("half", "50000 100000", 1),
-            ("one", "199999 100000", min(1, all_cores)),
-            ("two", "200000 100000", min(2, all_cores)),
-            ("many", "99900000 100000", all_cores),
-        ]:
-            assert available_cores(self.tree(tmp_path / name, "0::/\n", **{"cpu.max": limit})) == cores
-
-    def test_the_interpreters_own_limit(self, tmp_path, monkeypatch):
-        """From Python 3.13 on: the affinity, or PYTHON_CPU_COUNT."""
-        monkeypatch.setattr(os, "process_cpu_count", lambda: 7, raising=False)
-        assert available_cores(tmp_path) == 7
-        assert available_cores(self.tree(tmp_path / "limited", "0::/", **{"cpu.max": "300000 100000"})) == 3
 
 
 @pytest.mark.parametrize("n_threads", [0, -1, 1.5, 2.0, "2", True, False, [2]])
