@@ -5,7 +5,7 @@ Shapes as in `feature_map.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, pairwise
@@ -21,9 +21,6 @@ from crfqn.errors import InputError
 from crfqn.objectives.linear.feature_map import FeatureMap, Split, sorted_screening, sums_of
 from crfqn.threads import Pool
 
-# Times the distances of values from a centre: as far as this it costs products one digit of sixteen.
-NEAR = 10.0
-SAMPLE = 256  # positions that tell how far values lie around their centre
 SAME = 1e-12  # relative distance of a mean from a value that is rounding
 
 
@@ -114,20 +111,6 @@ class DenseMap(FeatureMap):
     def take(self, items: NDArray[np.integer]) -> tuple[DenseMap, NDArray[np.int64]]:
         positions, offsets = positions_of(self.offsets, items)
         return replace(self, matrix=self.matrix[positions], offsets=offsets), positions
-
-    @property
-    def product_tile(self) -> tuple[Callable[[Any, Any], Vector], Vector | None]:
-        """Tiles as they lie in memory, without a copy, where what is to be subtracted cancels hardly a digit."""
-        return (self.tile, None) if self._is_far else (self._uncentred, self.centre)
-
-    @cached_property
-    def _is_far(self) -> bool:
-        """Whether a feature's centre is far from it, or there is none."""
-        if self.centre is None:
-            return True
-        sample = self.tile(slice(None, None, max(1, self.n_positions // SAMPLE)), slice(None))
-        sizes = np.abs(sample).max(axis=0, initial=0.0)
-        return bool((np.abs(self.centre[: self.n_stored]) > NEAR * sizes).any())
 
     def tile(self, positions: Any, features: Any) -> Vector:
         tile = self._uncentred(positions, features)

@@ -152,11 +152,6 @@ class FeatureMap:
         """Return the map of the same positions, cut into other items."""
         return replace(cast(Any, self), offsets=offsets)
 
-    @property
-    def product_tile(self) -> tuple[Callable[[Any, Any], Vector], Vector | None]:
-        """A function that makes the tiles of products, and what has still to be subtracted from these, (F,)."""
-        return self.tile, None
-
     @cached_property
     def store(self) -> FeatureStore:
         """The entries that are not zero as index arrays, 12 bytes each; made on first use."""
@@ -185,13 +180,10 @@ class FeatureMap:
         stored = stored[:, columns]
         stretches = [*self._stretches(0, self.n_positions)]
         is_all = states.size == scores.shape[0]
-        tile, centre = self.product_tile
-        if centre is not None:
-            constant = (constant.sum(axis=1) - stored @ centre[: self.n_stored][columns])[:, None]
 
         def run(part: int) -> None:
             stretch = stretches[part]
-            image = stored @ tile(stretch, columns).T
+            image = stored @ self.tile(stretch, columns).T
             if constant.size:
                 image += constant
             scores[slice(None) if is_all else states, stretch] += image
@@ -244,19 +236,14 @@ class FeatureMap:
 
     def _sums(self, table: Vector, features: Coords, begin: int, end: int, power: int) -> Vector:
         """Return sum_t x_tf^power table[k, t] over begin <= t < end for some features, (K, features)."""
-        tile, centre = self.product_tile
         columns: Any = features
         if features[-1] - features[0] == features.size - 1:
             is_all = features.size == self.n_stored
             columns = slice(None) if is_all else slice(int(features[0]), int(features[-1]) + 1)
         sums = np.zeros((table.shape[0], features.size))
         for stretch in self._stretches(begin, end, features.size):
-            values = tile(stretch, columns)
-            if power == 2:
-                values = np.square(values if centre is None else values - centre[features])
-            sums += table[:, stretch] @ values
-        if centre is not None and power == 1:
-            sums -= table[:, begin:end].sum(axis=1, keepdims=True) * centre[features]
+            values = self.tile(stretch, columns)
+            sums += table[:, stretch] @ (values if power == 1 else np.square(values))
         return sums
 
     def row_sums(self, table: Vector, features: Coords | None = None, power: int = 1) -> Vector:
@@ -390,8 +377,6 @@ class FeatureMap:
         """
         total, roots = GramSum(self.n_features, self.pool), np.sqrt(weights)
         dtype: Any = np.float32 if is_rounded and self.is_roundable else np.float64
-        tile, centre = self.product_tile
-        centre = None if centre is None else centre.astype(dtype)
         for begin in range(0, self.n_positions, total.n_rows):
             stretch = slice(begin, min(begin + total.n_rows, self.n_positions))
             factors = roots[stretch, None].astype(dtype)
@@ -402,9 +387,7 @@ class FeatureMap:
             ) -> None:
                 block = total.blocks[number]
                 stored = slice(block.start, min(block.stop, self.n_stored))
-                rows[:, stored] = tile(stretch, stored)
-                if centre is not None:
-                    rows[:, stored] -= centre[stored]
+                rows[:, stored] = self.tile(stretch, stored)
                 rows[:, block] *= factors
 
             self.pool.each(len(total.blocks), fill, rows.size)
