@@ -101,9 +101,9 @@ def margin_model(point: Any, coords: Coords, diagonal: Vector, n_sampled: int) -
     return scale_to_diagonal(model, diagonal)
 
 
-def gram(objective: Any, is_rounded: bool) -> Vector:
+def gram(objective: Any) -> Vector:
     """Return M, float64 (F, F): at all weights Hessian <= I_K (x) M."""
-    return objective.map.gram(objective.loss.hessian_bounds(objective.weights)[0], is_rounded)
+    return objective.map.gram(objective.loss.hessian_bounds(objective.weights)[0])
 
 
 def times_gram(objective: Any, table: Vector) -> Vector:

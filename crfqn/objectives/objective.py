@@ -134,8 +134,6 @@ class BaseObjective:
     is_nonnegative : bool; whether 0 is the smallest loss
     has_curvature, has_hessian_bound : bool; whether the loss has second derivatives; whether the Hessian is bounded
     proves_zeros : bool; whether the loss is a likelihood
-    is_roundable : bool; whether a matrix of float32 products, and the proof that it will do, cost less than an exact
-        one
     operations : Operations, what a pass takes
     """
 
@@ -162,7 +160,6 @@ class BaseObjective:
     has_curvature = cached_property(attrgetter("first.loss.has_curvature"))
     has_hessian_bound = cached_property(attrgetter("first.loss.is_smooth"))
     proves_zeros = cached_property(attrgetter("first.loss.has_marginals"))
-    is_roundable = cached_property(attrgetter("first.map.is_roundable"))
 
     def of_parts(self, question: Callable[..., Any], *args: Any) -> list[Any]:
         """Return what a function that is no method answers of each part, in their order."""
@@ -211,10 +208,10 @@ class BaseObjective:
         """Return at least the largest eigenvalue of the Hessian, at all weights."""
         return sum(self.of_parts(curvature.hessian_bound))
 
-    def gram(self, is_rounded: bool = False) -> Vector:
+    def gram(self) -> Vector:
         """Return M, float64 (F, F): at all weights Hessian <= I_K (x) M."""
         check_width(self.n_features)
-        return reduce(add, self.of_parts(curvature.gram, is_rounded))
+        return reduce(add, self.of_parts(curvature.gram))
 
     def gram_product(self, table: Vector) -> Vector:
         """Return a table (k, F) times M, in float64 and without M."""

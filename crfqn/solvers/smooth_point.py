@@ -5,7 +5,6 @@ Shapes: n coordinates, all there are; F features, K right-hand sides.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,8 +20,6 @@ from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, State, Ve
 FLOOR = 1e-3  # of the curvature, in units of max x^2
 FIRST_SHIFT = 4.0  # times F roundings, of a diagonal of ones: what a sum of products may be off
 GROWTH = 100.0  # of the shift, where that was not enough
-NEAR = 0.03  # distance of a factor: its solutions' objectives are within the square, 1e-3, of the optimum
-PROBES, MOST_POWERS = 6, 6
 
 
 class SmoothPoint:
@@ -127,35 +124,6 @@ class Factor:
             except LinAlgError:
                 shift *= GROWTH
 
-    @classmethod
-    def of_rounded(
-        cls, matrix: Callable[[bool], Vector], product: Callable[[Vector], Vector], ridge: Vector | float
-    ) -> Factor:
-        """Return the factor of matrix(True), of rounded products, + diag(ridge), if it is near enough to that of
-        matrix(False), of exact ones, and else the latter. `product` multiplies tables by the exact matrix."""
-        factor = cls.of(matrix(True), ridge)
-        if factor.distance(lambda table: product(table) + table * ridge) <= NEAR:
-            return factor
-        return cls.of(matrix(False), ridge)
-
-    def distance(self, product: Callable[[Vector], Vector]) -> float:
-        """Return a bound d with (1 - d) R R' <= A <= (1 + d) R R' for the matrix A that `product` multiplies tables by.
-
-        The true d is ||T||, T = R^-1 A R'^-1 - 1. For normal vectors g it is at most (10 sqrt(2 / pi) max
-        ||T^q g||)^(1/q), but for one case in 10^PROBES (Halko, Martinsson, Tropp: Finding structure with randomness.
-        SIAM Review 2011, lemma 4.1), and at least ||T^q g|| / ||T^(q-1) g||. With q = 1 the bound may be sqrt(F) times
-        too large; further powers are taken while `NEAR` is still between the two.
-        """
-        probes, bound = np.random.RandomState(0).normal(size=(PROBES, self.scales.size)), np.inf
-        lengths = np.linalg.norm(probes, axis=1)
-        for power in range(1, MOST_POWERS + 1):
-            probes = self.half_solve(product(self.half_solve(probes, transposed=True))) - probes
-            before, lengths = lengths, np.linalg.norm(probes, axis=1)
-            bound = min(bound, float((10.0 * np.sqrt(2.0 / np.pi) * lengths.max()) ** (1.0 / power)))
-            if bound <= NEAR or (lengths > NEAR * before).any():
-                break
-        return bound
-
     def solve(self, table: Vector) -> Vector:
         """Return the table, (K, F), with the inverse applied to each row."""
         return self.half_solve(self.half_solve(table), transposed=True)
@@ -171,12 +139,5 @@ class Factor:
 
 def metric(objective: Objective, penalty: Penalty, coords: Coords) -> tuple[Factor, int]:
     """Return the factor of M + l2, and the number of features, F."""
-    n_features = objective.n_features
-    return factor_of(objective, penalty.l2_of(coords).reshape(-1, n_features).max(axis=0)), n_features
-
-
-def factor_of(objective: Objective, ridge: Vector) -> Factor:
-    """Return the factor of M + diag(ridge), of rounded products where these are near enough."""
-    if objective.is_roundable:
-        return Factor.of_rounded(objective.gram, objective.gram_product, ridge)
-    return Factor.of(objective.gram(), ridge)
+    ridge = penalty.l2_of(coords).reshape(-1, objective.n_features).max(axis=0)
+    return Factor.of(objective.gram(), ridge), objective.n_features

@@ -9,7 +9,6 @@ import pytest
 from problems import make_problem, make_tree_problem
 
 from crfqn.errors import InputError, ViewError
-from crfqn.objectives.linear import feature_map
 from crfqn.objectives.linear.dense_map import DenseMap
 from crfqn.objectives.losses.potentials import LINKS, LogSumExp, Potential, SoftPlus, SquaredNorm, named_link
 from crfqn.objectives.objective import Objective
@@ -19,7 +18,7 @@ from crfqn.penalties import ElasticNet
 from crfqn.result import Status
 from crfqn.solvers.minimize import minimize
 from crfqn.solvers.quasi_newton.lbfgs import LBFGS
-from crfqn.solvers.smooth_point import NEAR, Factor
+from crfqn.solvers.smooth_point import Factor
 
 N, F, K = 120, 6, 3
 
@@ -250,64 +249,3 @@ class TestRefusals:
             InputError, match=r"expected finite targets, states x positions, got shape \(2, 1\)"
         ):
             Link(SquaredNorm(), np.array([[1.0], [np.nan]]))
-
-
-class TestFloat32:
-    """Gram matrices of float32 products, proved to be near enough, or made again."""
-
-    @pytest.fixture(autouse=True)
-    def narrow(self, monkeypatch):
-        monkeypatch.setattr(feature_map, "FEWEST_ROUNDED", 1)
-
-    def rows(self, kind):
-        x = np.random.default_rng(0).normal(size=(400, 30)).astype(np.float32) + np.float32(1.0)
-        labels = np.random.default_rng(1).integers(K, size=400)
-        if kind == "duplicates":
-            return np.hstack([x, np.float32(1.1) * x[:, ::-1]]), labels
-        return x * np.geomspace(1, 1e-6, 30).astype(np.float32) if kind == "units" else x, labels
-
-    def factors(self, x, labels, l2):
-        problem = objective(x, labels, SquaredNorm())
-        asked = []
-
-        def matrix(is_rounded):
-            asked.append(is_rounded)
-            return problem.gram(is_rounded)
-
-        return problem, Factor.of_rounded(matrix, problem.gram_product, l2), asked
-
-    @pytest.mark.parametrize(
-        ("kind", "l2", "is_near"),
-        [
-            ("plain", 1e-9, True),
-            ("units", 0.0, True),
-            ("duplicates", 10.0, True),
-            ("duplicates", 1e-6, False),
-            ("duplicates", 0.0, False),
-        ],
-    )
-    def test_factors_are_proved_or_exact(self, kind, l2, is_near):
-        problem, factor, asked = self.factors(*self.rows(kind), l2)
-        assert asked == ([True] if is_near else [True, False])
-        exact = problem.gram() + l2 * np.eye(problem.n_features)
-        bound = factor.distance(lambda table: table @ exact)
-        both = factor.half_solve(factor.half_solve(exact).T)
-        true = np.linalg.norm(both - np.eye(len(exact)), 2)
-        assert true <= bound
-        if is_near:
-            assert 0 < bound <= NEAR
-        elif l2:
-            assert true < 1e-3  # the exact matrix, to its own rounding
-
-    @pytest.mark.parametrize("kind", ["plain", "units", "duplicates"])
-    @pytest.mark.parametrize("l2", [1e-8, 1e-3, 10.0])
-    @pytest.mark.parametrize("link", ["identity", "softmax"])
-    def test_optima_are_those_of_float64(self, kind, l2, link):
-        x, labels = self.rows(kind)
-        penalty, tol = ElasticNet(0.0, l2), {"tol": 1e-7, "max_iter": 60}
-        found, exact = (
-            minimize(objective(x.astype(dtype), labels, LINKS[link]), penalty, GLS(), **tol)
-            for dtype in (np.float32, np.float64)
-        )
-        assert found.value <= exact.value * (1 + 1e-6)
-        assert found.n_iter <= exact.n_iter + 3

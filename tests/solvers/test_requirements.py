@@ -50,7 +50,7 @@ wrapped = pytest.mark.parametrize("wrapper", WRAPPERS)
 OBJECTIVE = [
     "at", "check_state", "feature_scale", "fingerprints", "gram", "gram_product", "has_curvature", "has_gram",
     "has_hessian_bound", "hessian_bound", "in_segments", "intercept_bound", "is_convex", "is_nonnegative",
-    "is_roundable", "mean_occurrence", "n_coords", "n_features", "n_items", "n_node_coords", "n_passes",
+    "mean_occurrence", "n_coords", "n_features", "n_items", "n_node_coords", "n_passes",
     "n_positions", "operations", "pool", "proves_zeros", "refusal", "sample", "state", "support",
     "total_weight", "without_bigrams",
 ]  # fmt: skip

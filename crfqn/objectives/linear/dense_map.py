@@ -75,7 +75,6 @@ class DenseMap(FeatureMap):
 
     def __post_init__(self) -> None:
         self.n_positions, self.n_features = self.matrix.shape[0], self.matrix.shape[1] + self.has_constant
-        self.has_float32 = self.matrix.dtype == np.float32
 
     @cached_property
     def feature_scales(self) -> Vector:
@@ -147,7 +146,6 @@ class Joined(FeatureMap):
         self.n_features = int(self.ends[-1])
         n_entries = sum(part.mean_occurrence * part.n_features for part in self.parts)
         self.mean_occurrence = n_entries / max(self.n_features, 1)
-        self.is_roundable = any(part.is_roundable for part in self.parts)
         self.centre = self._joined_centre([part.centre for part in self.parts])
 
     @property
@@ -266,11 +264,11 @@ class Joined(FeatureMap):
     def weighted_squares(self, weights: Vector) -> Vector:
         return np.concatenate([part.weighted_squares(weights) for part in self.parts])
 
-    def gram(self, weights: Vector, is_rounded: bool = False) -> Vector:
+    def gram(self, weights: Vector) -> Vector:
         n = len(self.parts)
         blocks = [[np.empty(0)] * n for _ in range(n)]
         for i, part in enumerate(self.parts):
-            blocks[i][i] = part.gram(weights, is_rounded)
+            blocks[i][i] = part.gram(weights)
         for i, j in combinations(range(n), 2):
             narrow, wide = sorted((i, j), key=lambda number: self.parts[number].n_features)
             columns = np.ones((self.parts[narrow].n_features, self.n_positions))

@@ -33,7 +33,6 @@ TILE_NUMBERS = 1 << 19  # of a tile between these: 4 MB, which stay in the cache
 FEATURES = 64  # whose sums are taken at a time, at the least
 SUMS = 1 << 17  # taken at a time: all features of a few states, so that rows are read as they lie
 GROUPS = 16  # of positions, whose sums threads share out
-FEWEST_ROUNDED = 1024  # features: with fewer, to prove that rounded products will do costs what they save
 MOSTLY = (
     0.5  # of the features: from here on all columns are multiplied as they lie, instead of a copy of some
 )
@@ -114,14 +113,11 @@ class FeatureMap:
     centre : float64 (F,) or None: what has been subtracted from each feature, so that all methods are about x - centre;
         scores are the same with other weights of the constant, the last feature (`centred_weights`)
     is_definite : whether the matrix of the features is positive semidefinite, if they are values of a kernel function
-    is_roundable : whether a Gram matrix of float32 products, and the proof that it will do, cost less than an exact one
-    has_float32 : whether tiles are made of float32, at least in part
     mean_occurrence : the number of positions that have a feature, on average over the features; all by default
     widest : the most states that `each_slab` has in a slab
     """
 
     is_definite: bool = True
-    has_float32: bool = False
     widest: ClassVar[float] = np.inf
 
     n_features: Any
@@ -136,7 +132,6 @@ class FeatureMap:
         lambda self: self.n_features - self.has_constant
     )  # the features that tiles have
     mean_occurrence = cached_property(lambda self: float(self.n_positions))
-    is_roundable = cached_property(lambda self: self.has_float32 and self.n_features >= FEWEST_ROUNDED)
     largest_value = cached_property(lambda self: float(np.sqrt(self.feature_scales.max(initial=0.0))))
 
     def tile(self, positions: Any, features: Any) -> Vector:
@@ -369,18 +364,16 @@ class FeatureMap:
             stored += weights[items][filled] @ sums**2
         return squares
 
-    def gram(self, weights: Vector, is_rounded: bool = False) -> Vector:
+    def gram(self, weights: Vector) -> Vector:
         """Return sum_t weights_t x_t x_t', weights >= 0 (N,), float64 (F, F): O(N F^2), half of it computed.
 
-        InputError for more features than such a matrix is sensible for. It is made of float32 products where it may be
-        rounded and `is_roundable`.
+        InputError for more features than such a matrix is sensible for.
         """
         total, roots = GramSum(self.n_features, self.pool), np.sqrt(weights)
-        dtype: Any = np.float32 if is_rounded and self.is_roundable else np.float64
         for begin in range(0, self.n_positions, total.n_rows):
             stretch = slice(begin, min(begin + total.n_rows, self.n_positions))
-            factors = roots[stretch, None].astype(dtype)
-            rows = np.ones((len(factors), self.n_features), dtype)
+            factors = roots[stretch, None]
+            rows = np.ones((len(factors), self.n_features))
 
             def fill(
                 number: int, stretch: slice = stretch, factors: Vector = factors, rows: NDArray = rows

@@ -235,7 +235,7 @@ class SparseMap(FeatureMap):
         column_sums(0, self.n_features, 2, store.indptr, store.indices, store.values, weights, out)
         return out
 
-    def gram(self, weights: Vector, is_rounded: bool = False) -> Vector:
+    def gram(self, weights: Vector) -> Vector:
         total, columns = GramSum(self.n_features, self.pool), self._matrix()
         rows = columns.tocsr()
         n_products = float(np.square(np.diff(rows.indptr).astype(np.float64)).sum())

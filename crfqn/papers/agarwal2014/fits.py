@@ -24,7 +24,7 @@ from crfqn.objectives.objective import Objective
 from crfqn.objectives.sums import Sum, total
 from crfqn.papers.agarwal2014.gls import GLS, Link
 from crfqn.penalties import ElasticNet
-from crfqn.solvers.smooth_point import Factor, factor_of
+from crfqn.solvers.smooth_point import Factor
 from crfqn.threads import Pool
 
 CG_STEPS = 60  # that conjugate gradients usually take
@@ -106,11 +106,11 @@ def normal_solver(objective: Objective | Sum, ridge: Vector) -> Callable[[Vector
     gradients where they take fewer operations, as with sparse features of items in memory. These work in units of the
     diagonal; where they do not end, a factor is made."""
     if not isinstance(objective, Objective):  # each step would be a pass
-        return factor_of(objective, ridge).solve
+        return Factor.of(objective.gram(), ridge).solve
     features, n_features = objective.map, objective.n_features
     n_products = 2.0 * features.count_entries(all_nodes(objective.n_states, n_features))
     if CG_STEPS * n_products * DENSE_PRODUCTS >= n_features**3 / 3:
-        return factor_of(objective, ridge).solve
+        return Factor.of(objective.gram(), ridge).solve
     diagonal = features.weighted_squares(objective.weights) + ridge
     scales = np.where(diagonal > 0, diagonal, 1.0)
     factors: list[Factor] = []  # one, once it was needed
@@ -126,7 +126,7 @@ def normal_solver(objective: Objective | Sum, ridge: Vector) -> Callable[[Vector
             solution, status = cg(system, table.ravel(), rtol=CG_TOL, maxiter=MOST_CG_STEPS, M=inverse)
             if status == 0:
                 return solution.reshape(table.shape)
-            factors.append(factor_of(objective, ridge))
+            factors.append(Factor.of(objective.gram(), ridge))
         return factors[0].solve(table)
 
     return solve
@@ -146,9 +146,7 @@ def fit_residual(objective: Objective | Sum, l2: float, is_last_free: bool) -> V
         ridge = ridge_of(objective.n_features, l2, is_last_free)
         return normal_solver(objective, ridge)(residual(objective))
     # sum_i c_i x_i x_i' and the residual below, (F + K, F): one pass over what is made anew in every pass.
-    equations = total(
-        np.concatenate([curvature.gram(part, False), residual(part)]) for part in objective.parts
-    )
+    equations = total(np.concatenate([curvature.gram(part), residual(part)]) for part in objective.parts)
     n_features = equations.shape[1]
     factor = Factor.of(equations[:n_features], ridge_of(n_features, l2, is_last_free))
     return factor.solve(equations[n_features:])

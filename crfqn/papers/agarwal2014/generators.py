@@ -417,10 +417,6 @@ class GeneratedMap(FeatureMap):
     def n_features(self) -> int:
         return self.batch.n_features + self.has_constant
 
-    @property
-    def has_float32(self) -> bool:  # type: ignore[override]
-        return result_dtype(self.rows) == np.float32
-
     def take(self, items: NDArray[np.integer]) -> tuple[GeneratedMap, NDArray[np.int64]]:
         positions, offsets = positions_of(self.offsets, items)
         rows = self.rows[positions]
