@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crfqn.atomic_write import check_writable
 from crfqn.cli.loading import KnownItems, Labeller, check_labelled, input_with_dense, open_input, restored
-from crfqn.cli.output import check_output, say, to_json
+from crfqn.cli.output import say, to_json
 from crfqn.data.files import shown_name
 from crfqn.errors import InputError
 from crfqn.messages import printable
@@ -78,12 +77,10 @@ def calibrate(
     is_quiet: bool,
 ) -> None:
     """Write the model with the temperature under which the labels of a file are most probable."""
-    check_output(output, source, dense)
     file = read_any(path)
     model = restored(file)
     if not gives_probabilities(model):
         raise InputError(f"{path}: a temperature calibrates probabilities, and this model has none")
-    check_writable(output)
     input = open_input(model, path, source, format=format, encoding=encoding, is_labeled=True)
     observed = input_with_dense(input, model, path, dense).observe(source)
     name = shown_name(source)

@@ -17,7 +17,7 @@ from enum import IntEnum
 from functools import wraps
 from typing import Any
 
-from crfqn.cli.output import say
+from crfqn.cli.output import command_files, say
 from crfqn.data_options import DATA_OPTIONS, SOURCE
 from crfqn.errors import (
     CrfqnError,
@@ -146,6 +146,7 @@ def command(function: Callable[..., int | None]) -> Callable[..., None]:
     @wraps(function)
     def run(*arguments: Any, **options: Any) -> None:
         try:
+            command_files.begin()
             with shown_warnings():
                 code = function(*arguments, **options) or ExitCode.OK
             if sys.stdout is not None:

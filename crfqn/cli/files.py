@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from crfqn.cli.exits import ExitCode
-from crfqn.cli.output import check_output, say, to_json
+from crfqn.cli.output import say, to_json
 from crfqn.errors import DataError, DataUnavailableError, InputError
 from crfqn.readers.datasets import Dataset, dataset, list_datasets
 
@@ -98,7 +98,6 @@ def convert(
     """Read a model file and write it in another format; options that are None are left to the format."""
     from crfqn import interchange
 
-    check_output(target, source)
     options = {name: value for name, value in options.items() if value is not None}
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", UserWarning)  # of what is lost, of templates that cannot be used

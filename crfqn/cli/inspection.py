@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 import crfqn
-from crfqn.atomic_write import check_writable
 from crfqn.cli.loading import KnownItems, check_labelled, feature_names, open_input, recipe_of, restored
-from crfqn.cli.output import check_output, say, to_json
+from crfqn.cli.output import LostInputError, say, to_json
 from crfqn.data.files import shown_name
 from crfqn.data.labels import label_text
 from crfqn.data.model_file import ModelFile
@@ -269,14 +268,12 @@ def report(
     """Write the page to `output`, and print where it is. `contents` are fields of `crfqn.report.page.Contents`."""
     from crfqn.report import write_report
 
-    check_output(output, path, source)
     model = restored(read_any(path))
-    check_writable(output)
     observed, name, n_items, data = None, "", None, None
     try:
         observed = open_input(model, path, source, is_labeled=True).observe(source)
     except (CrfqnError, OSError) as error:
-        if source is not None:
+        if source is not None or isinstance(error, LostInputError):
             raise
         if not is_quiet:
             say(f"Without scores and errors, as there is no data to evaluate on: {error}")

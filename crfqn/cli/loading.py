@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from crfqn.cli.output import say
+from crfqn.cli.output import command_files, say
 from crfqn.data.file_parts import Cut, read_parts
 from crfqn.data.files import STANDARD_INPUT, Part, Source, read_start, shown_name
 from crfqn.data.hybrid import Features
@@ -251,6 +251,7 @@ def _input_of_recipe(
     """Return how a file is read for a model of a recipe, or the test part of the recipe's data; see `open_input`."""
     if source is None:
         check_own_files(recipe, path)
+        command_files.read(sources.files_of(recipe))
     kind, columns, features = recipe.features.kind, None, features_of(model, recipe, path)
     if features is not None:
         columns = features.columns_read

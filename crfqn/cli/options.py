@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass, replace
 from functools import partial, wraps
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -17,6 +18,7 @@ import typer
 from typer.core import TyperCommand
 
 from crfqn.choices import LOSSES, STRUCTURED
+from crfqn.cli.output import command_files
 from crfqn.data_options import DATA_OPTIONS, DEV_OPTIONS, FORMAT, SECTIONS, Key, Option, keys_in
 from crfqn.errors import InputError
 from crfqn.parameters import NAMES_ELSEWHERE, OPTION_NAMES, OPTIONS, PARAMETERS, Parameter
@@ -34,6 +36,16 @@ ARGUMENTS = {
     },
 }
 WORDS = {"true": True, "false": False}
+# Parameters of commands that name files to read, and files to write.
+READS = (
+    *("recipe", "data", "test", "dev", "start", "dense", "templates", "taxonomy", "penalty_factors"),
+    *("model", "input", "source"),
+)
+WRITES = ("output", "csv", "plot", "target")
+UPDATES = {
+    "train": "start",
+    "calibrate": "model",
+}  # what the output of a command may replace: it is read before
 MORE = {  # what the help says of a parameter besides what the table does
     **dict.fromkeys(("l1", "group_l1"), "; auto: by the data"),
     "loss": f"; of chains and taxonomies {' or '.join(STRUCTURED)}, of ranking recipes none; "
@@ -225,14 +237,14 @@ ThreadsOption = Annotated[Any, parameter_option("n_threads")]
 
 
 class Command(TyperCommand):
-    """A command that refuses a repeated option, unless its values form a set, and suggests a known one for an
-    unknown."""
+    """A command that refuses a repeated option, unless its values form a set, suggests a known one for an unknown, and
+    notes the files that it is given."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the command line; usage error for a repeated or an unknown option. Suggestions come from the names of
         other libraries and of Python, or from similar names."""
         try:
-            _, _, occurrences = self.make_parser(ctx).parse_args([*args])
+            texts, _, occurrences = self.make_parser(ctx).parse_args([*args])
         except Exception as error:  # whose class has no public name in typer
             if not hasattr(error, "possibilities"):
                 raise
@@ -250,7 +262,12 @@ class Command(TyperCommand):
                 ctx.fail(
                     f"{'/'.join([*option.opts[:1], *option.secondary_opts])} given twice; expected it once"
                 )
-        return super().parse_args(ctx, args)
+        remaining = super().parse_args(ctx, args)
+        named = [texts.get(name) or [] for name in READS if name != UPDATES.get(str(self.name))]
+        inputs = chain.from_iterable([each] if isinstance(each, str) else each for each in named)
+        outputs = [ctx.params[name] for name in WRITES if ctx.params.get(name) is not None]
+        command_files.named = [*inputs], outputs
+        return remaining
 
 
 def with_option_groups(function: Callable[..., Any]) -> Callable[..., Any]:

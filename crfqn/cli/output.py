@@ -7,13 +7,15 @@ the cursor, retitle the window or hide lines, line ends could forge lines, marks
 import json
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
+from glob import escape, glob
 from pathlib import Path
 from typing import Any
 
-from crfqn.atomic_write import replace_file
+from crfqn.atomic_write import check_writable, replace_file
 from crfqn.data.files import BYTES, STANDARD_INPUT, Source, pack
 from crfqn.errors import InputError
 from crfqn.messages import CONTROL, written_out
@@ -41,16 +43,82 @@ def say(message: str = "") -> None:
         print(printable_lines(message), file=sys.stderr, flush=True)
 
 
-def check_output(output: Path | None, *inputs: str | Path | None) -> None:
-    """Raise InputError where the file to write is one of those that are read, or lies in a folder of them, and would be
-    lost."""
-    places = {os.path.realpath(each) for each in inputs if each is not None and str(each) != STANDARD_INPUT}
-    if (
-        output is not None
-        and output.is_file()
-        and not places.isdisjoint(map(os.path.realpath, (output, output.parent)))
-    ):
-        raise InputError(f"{output}: expected a new file for the output, got an input, which would be lost")
+class LostInputError(InputError):
+    """An output that would replace an input."""
+
+
+class CommandFiles:
+    """The files that the running command reads and writes: no output replaces an input or another output.
+
+    `begin` notes the files that the command line names, and commands note those of recipes, of models and of defaults.
+    Links and other spellings of a name are the same file.
+    """
+
+    def __init__(self) -> None:
+        self.named: tuple[list[str], list[Path]] = [], []  # inputs and outputs of the command line
+        self._inputs: set[Any] = set()
+        self._outputs: dict[Any, str] = {}
+
+    def begin(self) -> None:
+        """Forget the files of an earlier command and note those that the command line names; errors as of both."""
+        self._inputs, self._outputs = set(), {}
+        (inputs, outputs), self.named = self.named, ([], [])
+        for output in outputs:
+            self.write(output)
+        self.read(inputs)
+
+    def read(self, names: Iterable[str | Path]) -> None:
+        """Note inputs, given as names, folders, patterns or `-`; names without a file are left to whoever reads them.
+        InputError where one of them is an output."""
+        for name in map(str, names):
+            files = [name] if os.path.exists(name) or name == STANDARD_INPUT else glob(name, recursive=True)
+            if os.path.isdir(name):
+                files = glob(os.path.join(escape(name), "*"))
+            for status in filter(None, map(_status, files)):
+                identity = status.st_dev, status.st_ino
+                if identity in self._outputs:
+                    raise LostInputError(_lost(self._outputs[identity]))
+                self._inputs.add(identity)
+
+    def write(self, output: str | Path) -> None:
+        """Note an output and check that it can be written. InputError where it is an input or another output,
+        ModelFileError where it cannot be written."""
+        self.claim(output)
+        if str(output) != STANDARD_INPUT and (
+            _status(output) or os.path.isdir(output) or not os.path.exists(output)
+        ):
+            check_writable(output)
+
+    def claim(self, output: str | Path) -> None:
+        """Note an output whose folder may be made later; InputError where it is an input or another output."""
+        name, status = str(output), _status(output)
+        if name == STANDARD_INPUT or (status is None and os.path.exists(output)):  # pipes, devices, folders
+            return
+        identity = os.path.realpath(output) if status is None else (status.st_dev, status.st_ino)
+        if identity in self._inputs:
+            raise LostInputError(_lost(name))
+        if identity in self._outputs:
+            raise InputError(
+                f"{name}: expected a file for each output, got {self._outputs[identity]} for another one already"
+            )
+        self._outputs[identity] = name
+
+
+command_files = CommandFiles()
+
+
+def _lost(output: str) -> str:
+    return f"{output}: expected a new file for the output, got an input, which would be lost"
+
+
+def _status(name: str | Path) -> os.stat_result | None:
+    """Return what the system knows of a regular file, `-` for the one that standard input comes from; None for
+    others."""
+    try:
+        status = os.fstat(sys.stdin.fileno()) if str(name) == STANDARD_INPUT else os.stat(name)
+    except (OSError, ValueError, AttributeError):  # no such file, no name of a file, no standard input
+        return None
+    return status if stat.S_ISREG(status.st_mode) else None
 
 
 def write_text(output: Path | None, parts: str | Iterable[str | bytes], encoding: str = BYTES) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from crfqn.cli.loading import Input, Labeller, input_with_dense, open_input, tree_of
 from crfqn.cli.options import PredictOptions
-from crfqn.cli.output import check_output, say, write_text
+from crfqn.cli.output import command_files, say, write_text
 from crfqn.data.files import BYTES, STANDARD_INPUT, Part, is_blank, strict_json
 from crfqn.data.labels import label_text
 from crfqn.data.token_columns import TokenColumns
@@ -41,8 +41,8 @@ def predict(
     the file of its name in `output_dir`."""
     if len(sources) > 1 or output_dir is not None:
         _check_sources(sources, output, output_dir, options)
-    check_output(output, path, options.dense, *sources)
-    targets = [] if output_dir is None else _targets(path, sources, output_dir)
+    command_files.read(sources)
+    targets = [] if output_dir is None else _targets(sources, output_dir)
     labeller = Labeller(path, None if options.once is None else [*filter(None, options.once.split(","))])
     model = labeller.model
     _check(model, path, options)
@@ -101,14 +101,12 @@ def _check_sources(
         )
 
 
-def _targets(path: Path, sources: list[str], output_dir: Path) -> list[Path]:
+def _targets(sources: list[str], output_dir: Path) -> list[Path]:
     """Return the file that the labels of each source go to; InputError where one cannot be written, or would replace
-    the model, a source or the labels of another source."""
+    an input or the labels of another source."""
     if output_dir.exists() and not output_dir.is_dir():
         raise InputError(f"--output-dir {output_dir}: expected a folder, got a file")
     targets = [output_dir / Path(source).name for source in sources]
-    origins = {os.path.realpath(source): f"the input {source}" for source in sources}
-    origins[os.path.realpath(path)] = f"the model {path}"
     writers: dict[str, str] = {}
     for source, target in zip(sources, targets, strict=True):
         place = os.path.realpath(target)
@@ -117,10 +115,7 @@ def _targets(path: Path, sources: list[str], output_dir: Path) -> list[Path]:
                 f"expected inputs of different names, got {writers[place]} and {source}: both go to {target}"
             )
         writers[place] = source
-        if place in origins:
-            raise InputError(
-                f"{target}: expected another folder than that of {origins[place]}, which it would replace"
-            )
+        command_files.claim(target)
         if target.is_dir():
             raise InputError(f"{target}: expected a file or nothing there, got a folder")
     return targets

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crfqn.cli.loading import Input, Labeller, input_with_dense, open_input
-from crfqn.cli.output import check_output, write_text
+from crfqn.cli.output import command_files, write_text
 from crfqn.data.files import BYTES, Part, is_blank, strict_json
 from crfqn.data.hybrid import check_dense, sparse_of
 from crfqn.errors import InputError
@@ -41,7 +41,7 @@ def suggest(
 ) -> None:
     """Write the n items of a file that the model is least sure of, as they stand in the file, or as JSON lines."""
     find_measure(measure)
-    check_output(output, path, source, dense)
+    command_files.read([source])
     labeller = Labeller(path)
     model, light = labeller.model, fitted_model(labeller.model)
     if light is None or not gives_probabilities(model):

@@ -5,23 +5,22 @@ import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from glob import glob
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crfqn.atomic_write import check_writable
 from crfqn.cli.exits import ExitCode, Interrupts
 from crfqn.cli.loading import check_labelled, feature_names, say_share, tree_of, with_dense
 from crfqn.cli.options import ClusterOptions
-from crfqn.cli.output import check_output, say, to_json
+from crfqn.cli.output import command_files, say, to_json
 from crfqn.data.hybrid import sparse_of
 from crfqn.data.items import Handover
 from crfqn.data.labels import labels_like
 from crfqn.data.tokenizers import UNICODE
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError
+from crfqn.estimators.checkpoint import FILE as CHECKPOINT
 from crfqn.model.texts import tokenizer_of
 from crfqn.readers.datasets import dataset
 from crfqn.readers.format import by_blank_lines
@@ -38,7 +37,7 @@ from crfqn.recipes import (
 from crfqn.recipes.finding import recipe_of_options
 from crfqn.recipes.schema import Recipe
 from crfqn.recipes.sequences import prepare_shards
-from crfqn.recipes.sources import TABLES, files_named, format_of
+from crfqn.recipes.sources import TABLES, files_named, files_of, format_of
 from crfqn.result import Status
 from crfqn.threads import available_cores
 
@@ -71,11 +70,7 @@ def train(
             "--dense: expected --data FILE alone, without --test and --dev; then `crfqn evaluate`"
         )
     recipe = chosen_recipe(name_or_path, data)
-    output = output or recipe.output_path
-    check_output(
-        output, dense, *files_of(recipe), *(file for name in dev["dev"] or () for file in (name, *glob(name)))
-    )
-    check_writable(output)
+    output = noted_files(recipe, output, settings["checkpoint"])
     with Interrupts() as interrupts, cluster_of(cluster) as client:
         prepared = read_data(recipe) if client is None else prepare_shards(recipe)
         if dense is not None:
@@ -137,14 +132,16 @@ def chosen_recipe(name_or_path: str | None, options: Mapping[str, Any]) -> Recip
     return load_recipe(name_or_path)
 
 
-def files_of(recipe: Recipe) -> list[str | Path]:
-    """Return the files and folders that a recipe reads, and its own."""
-    names = [name for part in ("train", "test", "dev") for name in recipe.data.names(part)]
-    names += filter(None, (recipe.features.templates, recipe.structure.taxonomy))
-    return [
-        recipe.source,
-        *(match for name in names for match in (name, *glob(str(recipe.source.parent / name)))),
-    ]
+def noted_files(recipe: Recipe, output: Path | None, checkpoint: str | None = None) -> Path:
+    """Note the files of a recipe as inputs, and its model file, unless another one is given, and the checkpoint as
+    outputs; return the model file."""
+    command_files.read(files_of(recipe))
+    checkpoint = checkpoint or recipe.solver.settings.get("checkpoint")
+    if checkpoint is not None:
+        command_files.claim(Path(checkpoint) / CHECKPOINT)
+    if output is None:
+        command_files.write(recipe.output_path)
+    return output or recipe.output_path
 
 
 def read_data(recipe: Recipe) -> Prepared:
@@ -228,8 +225,7 @@ def quickstart(output: Path | None, *, n_threads: int | None, as_json: bool, is_
                 say(f"Training on handwritten digits, which are built in; {reason}.\n")
             recipe = load_recipe(EMBEDDED)
             prepared = prepare(recipe)
-        output = output or recipe.output_path
-        check_writable(output)
+        output = noted_files(recipe, output)
         if not is_quiet:
             say("The first run on a machine compiles for some seconds before the first line appears.")
         how: dict[str, Any] = {"as_json": as_json, "is_quiet": is_quiet}

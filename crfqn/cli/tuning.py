@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crfqn.atomic_write import check_writable
 from crfqn.cli.exits import ExitCode, Interrupts
 from crfqn.cli.options import PathOptions
-from crfqn.cli.output import check_output, say, to_json
+from crfqn.cli.output import command_files, say, to_json
 from crfqn.cli.training import (
     chosen_recipe,
     describe_accuracy,
-    files_of,
     keep_facts,
     quiet_training,
     read_data,
@@ -26,6 +24,7 @@ from crfqn.cli.training import (
 from crfqn.data.model_file import null_for_nan
 from crfqn.errors import InputError, RecipeError
 from crfqn.recipes import Prepared, build_estimator, factors_in_columns
+from crfqn.recipes.sources import files_of
 from crfqn.result import Status
 
 if TYPE_CHECKING:
@@ -51,10 +50,7 @@ def path(
         from crfqn.plot.canvas import check_picture
 
         check_picture(options.plot)
-    for file in (output, options.csv, options.plot):
-        if file is not None:
-            check_output(file, *files_of(recipe))
-            check_writable(file)
+    command_files.read(files_of(recipe))
     with Interrupts() as interrupts:
         prepared = read_data(recipe)
         if options.cv is not None:

@@ -6,13 +6,13 @@ import os
 import sys
 import threading
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import nullcontext
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from crfqn.arrays import Vector
+from crfqn.atomic_write import replace_data_file
 from crfqn.data.model_file import ModelSource
 from crfqn.errors import InputError, NotOpenError
 from crfqn.messages import describe, shorten
@@ -227,15 +227,13 @@ class Tagger:
         return self._model.explain(self._item(xseq), n, **self._known(known, once=once))[0]
 
     def dump(self, path: str | os.PathLike[str] | None = None) -> None:
-        """Write labels, features and weights as text, in the form of CRFsuite's `dump`, to a file or by default to
-        standard output."""
-        info = self.info()
-        with (
-            nullcontext(sys.stdout)
-            if path is None
-            else open(path, "w", encoding="utf-8", errors="surrogateescape") as stream
-        ):
-            stream.writelines(info.lines())
+        """Write labels, features and weights as text, in the form of CRFsuite's `dump`, to a file, atomically, or by
+        default to standard output. DataError where the file cannot be written."""
+        lines = self.info().lines()
+        if path is None:
+            sys.stdout.writelines(lines)
+        else:
+            replace_data_file(path, "".join(lines).encode("utf-8", "surrogateescape"))
 
     def info(self) -> ModelInfo:
         """Return the weights by name; features without names by their columns, those without a weight not at all."""

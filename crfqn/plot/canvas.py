@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from io import BytesIO
 from math import ceil
 from os import PathLike
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from crfqn.atomic_write import replace_data_file
 from crfqn.errors import InputError
 from crfqn.messages import printable
 
@@ -35,18 +37,23 @@ def check_picture(file: str | PathLike[str]) -> None:
     from matplotlib.figure import Figure
 
     kinds = sorted(Figure().canvas.get_supported_filetypes())
-    if Path(file).suffix.removeprefix(".").lower() not in kinds:
+    if _kind_of(file) not in kinds:
         raise InputError(f"{file}: expected a picture's file, its name ending in one of {', '.join(kinds)}")
 
 
+def _kind_of(file: str | PathLike[str]) -> str:
+    return Path(file).suffix.removeprefix(".").lower()
+
+
 def save_picture(display: Any, file: str | PathLike[str], size: tuple[float, float] | None = None) -> None:
-    """Draw a display into a file, without pyplot and its windows.
+    """Draw a display into a file, atomically, without pyplot and its windows.
 
     Parameters
     ----------
     display : a display of this package
     file : str or path-like
-        Its ending says the kind: .png, .svg, .pdf ... InputError where matplotlib does not know it, or is not there.
+        Its ending says the kind: .png, .svg, .pdf ... InputError where matplotlib does not know it, or is not there;
+        DataError where the file cannot be written.
     size : width and height in inches, optional
     """
     check_picture(file)
@@ -54,7 +61,9 @@ def save_picture(display: Any, file: str | PathLike[str], size: tuple[float, flo
 
     figure = Figure(figsize=size or size_of(*display.SHAPE), layout="constrained")
     display.plot(ax=figure.subplots(*display.SHAPE, squeeze=False).ravel())
-    figure.savefig(file, dpi=150)
+    content = BytesIO()
+    figure.savefig(content, dpi=150, format=_kind_of(file))
+    replace_data_file(file, content.getvalue())
 
 
 def size_of(n_rows: int, n_columns: int) -> tuple[float, float]:

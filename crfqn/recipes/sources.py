@@ -349,6 +349,16 @@ def files_named(names: Sequence[str], folder: Path) -> list[str | Path]:
     return [*files.values()]
 
 
+def files_of(recipe: Recipe) -> list[str | Path]:
+    """Return the names of the files, folders and patterns that a recipe reads, and its own."""
+    folder, factors = recipe.source.parent, recipe.objective.penalty_factors
+    names = [name for part in ("train", "test", "dev") for name in recipe.data.names(part)]
+    names += filter(None, (recipe.features.templates, recipe.structure.taxonomy))
+    names += [factors] if isinstance(factors, str) else []
+    files = [recipe.source, *(folder / name for name in names)]
+    return [*files, *(dataset(recipe.data.dataset).locate() if recipe.data.dataset else ())]
+
+
 def read_set(
     recipe: Recipe,
     files: Sequence[str | Path],

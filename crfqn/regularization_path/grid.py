@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 from dataclasses import dataclass
+from io import StringIO
 from itertools import product
 from numbers import Integral
 from operator import attrgetter
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from crfqn.atomic_write import replace_data_file
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import Strengths
 from crfqn.estimators.base import SparseLinearModel
@@ -328,13 +330,14 @@ class RegularizationPath:
         ]
 
     def write_csv(self, path: str | PathLike[str]) -> None:
-        """Write the rows with a heading to a CSV file; numbers that are not known (NaN) are left empty."""
-        rows = self.rows()
-        with open(path, "w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, [*rows[0]])
-            writer.writeheader()
-            for row in rows:
-                writer.writerow({name: "" if value != value else value for name, value in row.items()})
+        """Write the rows with a heading to a CSV file, atomically; numbers that are not known (NaN) are left empty.
+        DataError where it cannot be written."""
+        rows, text = self.rows(), StringIO(newline="")
+        writer = csv.DictWriter(text, [*rows[0]])
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({name: "" if value != value else value for name, value in row.items()})
+        replace_data_file(path, text.getvalue().encode())
 
     def __len__(self) -> int:
         return len(self.models)

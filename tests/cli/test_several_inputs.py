@@ -93,8 +93,8 @@ def test_an_error_in_a_file_leaves_it_as_it_was(run, folder):
     ("arguments", "message"),
     [
         (("a.conll", "other/a.conll", "--output-dir", "new"), "got a.conll and other/a.conll: both go to new/a.conll"),
-        (("b.conll", "a.conll", "--output-dir", "."), "expected another folder than that of the input b.conll"),
-        (("b.conll", "other/a.conll", "--output-dir", "link"), "than that of the input other/a.conll"),
+        (("b.conll", "a.conll", "--output-dir", "."), "b.conll: expected a new file for the output, got an input"),
+        (("b.conll", "other/a.conll", "--output-dir", "link"), "link/a.conll: expected a new file"),
         (("b.conll", "-", "--output-dir", "new"), "expected names of files with --output-dir, got - (standard input)"),
         (("-", "--output-dir", "new"), "expected names of files with --output-dir, got - (standard input)"),
         (("--output-dir", "new"), "got - (standard input) in 1 input"),
@@ -125,9 +125,7 @@ def test_mistakes_before_anything_is_written(run, folder, arguments, message):
 def test_the_model_is_not_replaced(run, folder, model):
     content = model.read_bytes()
     (folder / model.name).write_text("it\n")
-    run(
-        model.name, "--format", "conll", "--output-dir", model.parent, error=f"than that of the model {model}"
-    )
+    run(model.name, "--format", "conll", "--output-dir", model.parent, error="expected a new file")
     assert model.read_bytes() == content
 
 
