@@ -182,15 +182,16 @@ def evaluate(
         "or the files of your own recipe, if the recipe is still in its place and names the same files: "
         "a model file alone does not decide which files are opened.")] = None,
     format: shared.FormatOption = None, dense: shared.DenseOption = None, encoding: shared.EncodingOption = None,
-    as_json: shared.JsonOption = False,
+    threshold: shared.ThresholdOption = None, as_json: shared.JsonOption = False,
 ) -> None:
     """Score a model on labelled items: accuracy, log-likelihood, and precision, recall and F1 of each label.
 
-    For a taxonomy also how near the misses are: hierarchical and LCA F1, tree-induced error, accuracy by level.
+    For a taxonomy also how near the misses are: hierarchical and LCA F1, tree-induced error, accuracy by level. With
+    --threshold also the coverage, the share of the positions or items that get a label.
     """
     from crfqn.cli.evaluation import evaluate
 
-    evaluate(model, input, format=format, encoding=encoding, dense=dense, as_json=as_json)
+    evaluate(model, input, format=format, encoding=encoding, dense=dense, threshold=threshold, as_json=as_json)
 
 
 @subcommand()

@@ -5,7 +5,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crfqn.cli.loading import KnownItems, Labeller, check_labelled, input_with_dense, open_input, restored
+from crfqn.cli.loading import (
+    KnownItems,
+    Labeller,
+    check_labelled,
+    check_threshold,
+    input_with_dense,
+    open_input,
+    restored,
+)
 from crfqn.cli.output import say, to_json
 from crfqn.data.files import shown_name
 from crfqn.errors import InputError
@@ -27,6 +35,7 @@ def evaluate(
     format: str | None = None,
     encoding: str | None = None,
     dense: Path | None = None,
+    threshold: float | None = None,
     as_json: bool,
 ) -> None:
     """Print scores on a labelled file, or on the test part of the data that the model was trained on."""
@@ -34,6 +43,7 @@ def evaluate(
 
     labeller = Labeller(path)
     model = labeller.model
+    check_threshold(threshold, model, path)
     name = shown_name(source or path)
     input = open_input(model, path, source, format=format, encoding=encoding, is_labeled=True)
     input = input_with_dense(input, model, path, dense)
@@ -42,7 +52,7 @@ def evaluate(
 
     def labelled(observed: Observed) -> tuple[Any, list[Any]]:
         with known.counted(observed):
-            return observed, predict_labels(labeller.model_for(observed.X), observed.X)
+            return observed, predict_labels(labeller.model_for(observed.X), observed.X, threshold)
 
     def parts() -> Iterator[tuple[Any, list[Any]]]:
         for part, _, result in input.parts(labelled):
@@ -62,7 +72,7 @@ def evaluate(
     if as_json:
         print(to_json({**scores.as_json(), "log_likelihood": total}))
     else:
-        print(*_table(scores, total), sep="\n")
+        print(*_table(scores, total, threshold), sep="\n")
 
 
 def calibrate(
@@ -102,7 +112,7 @@ def calibrate(
         say(f"wrote {output}: temperature {model.temperature_:.4g}, of {n_items:,} items")
 
 
-def _table(scores: "Scores", likelihood: float | None) -> list[str]:
+def _table(scores: "Scores", likelihood: float | None, threshold: float | None) -> list[str]:
     if scores.n_positions is not None:
         n_cases, case, lines = (
             scores.n_positions,
@@ -131,6 +141,12 @@ def _table(scores: "Scores", likelihood: float | None) -> list[str]:
             for level, accuracy in enumerate(tree.level_accuracy, start=1)
             if accuracy is not None
         ]
+    if threshold is not None:
+        lines.append(
+            f"coverage               {scores.coverage:.4f}  with a label of probability {threshold:g} or more"
+        )
+        if scores.coverage:
+            lines.append(f"accuracy of these      {scores.accuracy / scores.coverage:.4f}")
     if likelihood is not None:
         unknown = "" if math.isfinite(likelihood) else " (a label is unknown to the model)"
         average = likelihood / n_cases

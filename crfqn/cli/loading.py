@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,6 +23,7 @@ from crfqn.data.tokenizers import Tokenizer
 from crfqn.data_options import SOURCE
 from crfqn.errors import DataError, InputError, ModelFileError, RecipeError, UnknownFeaturesWarning
 from crfqn.messages import describe, shorten
+from crfqn.model.answers import gives_probabilities
 from crfqn.model.content import CRFSUITE_NAMING
 from crfqn.model.featurizers import Featurizer
 from crfqn.model.opening import MODELS, model_of, read_any
@@ -83,6 +85,16 @@ def restored(file: ModelFile) -> Any:
     from crfqn.estimators.storage import restore
 
     return restore(file)
+
+
+def check_threshold(threshold: float | None, model: Any, path: Path) -> None:
+    """Raise InputError for a least probability of labels, and a model that labels without probabilities."""
+    if threshold is not None and "threshold" not in signature(model.predict).parameters:
+        raise InputError(
+            f"{path}: --threshold is for models of one label an item or position; this is no such one"
+        )
+    if threshold is not None and not gives_probabilities(model):
+        raise InputError(f"{path}: --threshold is for models with probabilities, and this model has none")
 
 
 def tree_of(model: Any) -> "LabelTree | None":

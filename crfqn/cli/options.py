@@ -83,6 +83,17 @@ EncodingOption = Annotated[
         "CoNLL-U.",
     ),
 ]
+ThresholdOption = Annotated[
+    float | None,
+    typer.Option(
+        "--threshold",
+        min=0,
+        max=1,
+        help="The least probability of a label, at each position of a sequence. Without one that is so probable there "
+        "is no label: a line has - for it, JSON null. In a taxonomy the label is the most specific node of at least "
+        "this probability on the way down to the most probable children.",
+    ),
+]
 
 
 def option(help: str, *names: str, default: Any = None, **limits: Any) -> Any:
@@ -215,8 +226,7 @@ class PredictOptions:
         "@probability TAB number precedes each, or the line that --to crfpp or wapiti has there.", "--n-best", min=1)
     once: str | None = option("Labels that form at most one run in a sequence each, as City,State (with a scheme: "
         "types of spans). Default: those of the training; an empty text means none.")
-    threshold: float | None = option("In a taxonomy: descend from the most probable top node while the most probable "
-        "child has at least this probability, and write the node where the descent ends.", min=0, max=1)
+    threshold: ThresholdOption = None
     with_score: bool = option("Write the log-probability of the labels in nats: in a line @log-probability TAB number "
         "before a sequence, as number TAB label for a document.", "--score", default=False)
     as_json: bool = option("Write one JSON object per line instead, with the labels and what other options ask "

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from crfqn.cli.loading import Input, Labeller, input_with_dense, open_input, tree_of
+from crfqn.cli.loading import Input, Labeller, check_threshold, input_with_dense, open_input
 from crfqn.cli.options import PredictOptions
 from crfqn.cli.output import command_files, say, write_text
 from crfqn.data.files import BYTES, STANDARD_INPUT, Part, is_blank, strict_json
@@ -32,6 +32,7 @@ from crfqn.readers.registry import FORMATS, can_be_rewritten, find_format, rewri
 BLOCK = 1000  # documents at a time
 JSON_LINES = "jsonl"
 MOST_LABELS = 10  # with their probabilities, unless the user says how many
+NO_LABEL = "-"  # where no label has the probability of --threshold
 
 
 def predict(
@@ -177,16 +178,21 @@ def _predictions(labeller: Labeller, input: Input, options: PredictOptions) -> I
 
 def _check(model: Any, path: Path, options: PredictOptions) -> None:
     """Raise InputError for options that do not fit the model, or each other."""
-    if options.threshold is not None and tree_of(model) is None:
-        raise InputError(f"{path}: --threshold is for labels in a taxonomy, and this model has none")
+    check_threshold(options.threshold, model, path)
+    names = getattr(model, "node_names", model.classes_)
+    is_text = not options.as_json and options.to is None
+    if options.threshold is not None and is_text and NO_LABEL in map(_written, names):
+        raise InputError(
+            f"{path}: --threshold writes {NO_LABEL} for no label, and {NO_LABEL!r} is one of the labels; ask for --json"
+        )
     if options.top is not None and model.LABELS_SEQUENCES:
         raise InputError(f"{path}: --top is for items with one label; this model labels sequences")
     is_json = options.as_json or options.to == JSON_LINES
     if options.n_best is not None:
         if not model.LABELS_SEQUENCES:
             raise InputError(f"{path}: --n-best is for sequences; --top K gives the labels of a document")
-        for name, is_asked in (("--marginals", options.with_marginals), ("--score", options.with_score)):
-            if is_asked and not is_json:
+        if not is_json:
+            for name in _needs(replace(options, n_best=None)):
                 raise InputError(
                     f"--n-best writes labels and their probability; leave out {name}, or ask for --json"
                 )
@@ -217,10 +223,11 @@ def _needs(options: PredictOptions) -> list[str]:
 
 def _sequences(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str]:
     """Yield the text of each sequence, blank line included."""
+    least = {} if options.threshold is None else {"threshold": options.threshold}
     if options.with_score:
-        paths, scores = model.decode(inputs)
+        paths, scores = model.decode(inputs, **least)
     else:
-        paths, scores = model.predict(inputs), None
+        paths, scores = model.predict(inputs, **least), None
     with without_warnings():
         marginals = model.predict_marginals(inputs) if options.with_marginals else None
     names = [*map(_written, model.classes_)]
@@ -255,7 +262,7 @@ def _documents(model: Any, inputs: Any, options: PredictOptions) -> Iterator[str
 
 def _written(label: Any) -> str:
     """Return a label as a line shows it."""
-    return printable(label_text(label))
+    return NO_LABEL if label is None else printable(label_text(label))
 
 
 def _json_texts(labeller: Labeller, input: Input, options: PredictOptions) -> Iterator[str | bytes]:
@@ -281,7 +288,7 @@ def _with_input(part: Part | None, data: Any, answers: list[dict[str, Any]]) -> 
     place = "label" if isinstance(data, Documents) else "labels"
     labels = [answer.pop("labels" if "labels" in answer else "label") for answer in answers]
     if part is not None:
-        texts = [[*map(label_text, one)] if isinstance(one, list) else label_text(one) for one in labels]
+        texts = [[*map(_text, one)] if isinstance(one, list) else _text(one) for one in labels]
         lines = [line for line in rewritten(part, data, texts).split("\n") if not is_blank(line)]
     else:
         lines = "".join(map(str, written_batches([(data, None)], find_format(JSON_LINES)))).split("\n")[:-1]
@@ -290,6 +297,11 @@ def _with_input(part: Part | None, data: Any, answers: list[dict[str, Any]]) -> 
         if part is None:
             item["predicted" if item.get(place) else place] = label
         yield item | answer
+
+
+def _text(label: Any) -> str:
+    """Return a label as readers have it, the empty text for none."""
+    return "" if label is None else label_text(label)
 
 
 def _answers(model: Any, data: Any, X: Any, options: PredictOptions) -> list[dict[str, Any]]:
@@ -316,6 +328,7 @@ def _fill(answers: list[dict[str, Any]], model: Any, X: Any, options: PredictOpt
         n_best=options.n_best or 0,
         scheme=scheme_of(model),
         span_probabilities=options.with_marginals or options.with_score,
+        threshold=options.threshold,
     )
     next(parts)(answers, X, {})
     with without_warnings():
@@ -330,11 +343,6 @@ def _fill_documents(answers: list[dict[str, Any]], model: Any, X: Any, options: 
             answer["labels"] = [plain_label(label) for label in labels]
         return
     _fill(answers, model, X, options)
-    if options.threshold is not None:
-        for answer, node, log in zip(answers, *_best(model, X, options), strict=True):
-            answer["label"] = plain_label(node)
-            if options.with_score:
-                answer |= {"probability": float(np.exp(log)), "log_probability": float(log)}
     for answer in answers:
         if "marginals" in answer:
             ranked = sorted(answer["marginals"].items(), key=lambda pair: -pair[1])
@@ -361,12 +369,9 @@ def without_warnings() -> Iterator[None]:
 
 
 def _best(model: Any, inputs: Any, options: PredictOptions) -> tuple[Any, Any]:
-    """Return the label of each document, or the node at which the threshold stops it; and its log-probability."""
+    """Return the label of each document, None where the threshold leaves none, and its log-probability."""
     if model.RANKS_LABELS:
         return [",".join(map(label_text, labels)) for labels in model.predict_sets(inputs)], None
-    if options.threshold is None:
-        return model.decode(inputs) if gives_probabilities(model) else (model.predict(inputs), None)
-    nodes = model.predict(inputs, threshold=options.threshold)
-    with without_warnings():
-        probabilities = model.predict_nodes(inputs)[np.arange(len(nodes)), model.tree_.nodes_of(nodes)]
-    return nodes, np.log(np.minimum(probabilities, 1.0))
+    if not gives_probabilities(model):
+        return model.predict(inputs), None
+    return model.decode(inputs, **({} if options.threshold is None else {"threshold": options.threshold}))

@@ -67,7 +67,10 @@ class Scheme:
     letters: Mapping[str, str]
 
     def parse(self, label: object) -> Tag:
-        """Return role and type of a label; InputError for one that the scheme does not have."""
+        """Return role and type of a label, those of O for None, no label; InputError for one that the scheme does not
+        have."""
+        if label is None:
+            return BORDER
         letter, hyphen, kind = str(label).partition("-")
         if letter == OUTSIDE and not hyphen:
             return BORDER

@@ -194,7 +194,12 @@ class ChainCRF(ChainModel):
             return learn_online(self, *self._prepare_batch(X, y, classes, sample_weight, pool))
 
     def predict(
-        self, X: Any, known: Any = None, *, once: Collection[Any] | None = None
+        self,
+        X: Any,
+        known: Any = None,
+        *,
+        once: Collection[Any] | None = None,
+        threshold: float | None = None,
     ) -> NDArray[np.object_]:
         """Return the most probable label sequence of each item (Viterbi).
 
@@ -208,6 +213,9 @@ class ChainCRF(ChainModel):
             Labels that may each form at most one run of neighbouring positions in an item; with a scheme, the name of a
             type stands for its spans. The result is the most probable labelling that keeps this rule. By default the
             labels of `once` or of `Transitions(once=...)` in `constraints`; an empty list lifts the rule.
+        threshold : float between 0 and 1, optional
+            The least probability of a label. Where the marginal probability of a label of the labelling is below it,
+            the position has None, no label; `fit` takes such labels as unknown ones.
 
         Returns
         -------
@@ -220,15 +228,25 @@ class ChainCRF(ChainModel):
         InputError
             Invalid items; the message names the item, position and feature. Also for an item without any labelling that
             keeps the rules.
+        AttributeError
+            A threshold for a model without probabilities.
         """
         refuse_scores_of_single_labels()
-        return self._fitted.predict(X, known, self._engine, once=once)
+        return self._fitted.predict(X, known, self._engine, once=once, threshold=threshold)
 
     @available_if(has_probabilities)
-    def decode(self, X: Any, known: Any = None, *, once: Collection[Any] | None = None) -> Decoding:
+    def decode(
+        self,
+        X: Any,
+        known: Any = None,
+        *,
+        once: Collection[Any] | None = None,
+        threshold: float | None = None,
+    ) -> Decoding:
         """Return the most probable label sequence of each item, with log P(y | x, known); others as in `predict`. With
-        `once` the probability is among all labellings, also those that break this rule."""
-        return self._fitted.decode(X, known, self._engine, once=once)
+        `once` the probability is among all labellings, also those that break this rule; with `threshold` it is that of
+        the labelling before labels are removed."""
+        return self._fitted.decode(X, known, self._engine, once=once, threshold=threshold)
 
     @available_if(has_probabilities)
     def predict_marginals(self, X: Any, known: Any = None, pairs: bool = False) -> list[NDArray[np.float64]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from crfqn.arrays import Vector
@@ -50,6 +51,33 @@ class ItemClassifier(ItemEstimator):
         if not checked.n_dense_:
             return data
         return (items.beside(data[0]), *data[1:]) if y else items.beside(data)
+
+    def predict(self, X: Any, threshold: float | None = None) -> NDArray:
+        """Return the most probable label of each item, or no label where it is not probable enough.
+
+        Parameters
+        ----------
+        X : array-like or scipy.sparse matrix, shape (n_items, n_features)
+        threshold : float between 0 and 1, optional
+            The least probability of a label; an item with no label of at least this probability has None. In a taxonomy
+            the label is a node, perhaps an inner one: the last on the way down from the most probable top node to the
+            most probable child, and so on, whose probability is at least the threshold.
+
+        Returns
+        -------
+        ndarray, shape (n_items,), of objects with a threshold
+            Or (n_items, n_levels) if the labels of the training were rows of the parts of a path; a row of "" is no
+            label.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+        InputError, or another ValueError of scikit-learn's checks
+            Another number of columns, entries that are not finite, a threshold that is no number from 0 to 1.
+        AttributeError
+            A threshold for a model without probabilities.
+        """
+        return super().predict(X) if threshold is None else self.decode(X, threshold).labels
 
     @available_if(has_probabilities)
     def predict_log_proba(self, X: Any) -> Vector:
@@ -111,9 +139,10 @@ class ItemClassifier(ItemEstimator):
         return self._fitted.explain(self._new(X), n)
 
     @available_if(has_probabilities)
-    def decode(self, X: Any) -> Decoding:
-        """Return the most probable label of each item and its log-probability; X and errors as in `predict`."""
-        decoding = self._fitted.decode(self._new(X), self._engine)
+    def decode(self, X: Any, threshold: float | None = None) -> Decoding:
+        """Return the most probable label of each item and its log-probability; parameters and errors as in `predict`.
+        Of no label it is that of the most probable one, in a taxonomy of the most probable top node."""
+        decoding = self._fitted.decode(self._new(X), self._engine, threshold=threshold)
         warn_of_empty_rows(X)
         return decoding
 

@@ -17,7 +17,6 @@ from crfqn.estimators.structured import StructuredEstimator
 from crfqn.estimators.training import available_if, has_probabilities
 from crfqn.messages import shorten
 from crfqn.model.labels import LabelSpace
-from crfqn.model.unknown_features import warn_of_empty_rows
 from crfqn.parameters import with_parameter_documentation
 from crfqn.taxonomy.labels import PathLabels, RowForm, check_separator
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy
@@ -42,7 +41,7 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
     >>> X = [[1, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 1], [1, 2, 0, 0], [2, 0, 1, 0]]
     >>> y = ["sport/golf", "sport/tennis", "art", "sport/golf", "sport/tennis"]
     >>> model = TaxonomyCRF(l1=0.1).fit(X, y)
-    >>> model.predict([[1, 2, 0, 0], [1, 0, 0, 0]], threshold=0.8).tolist()
+    >>> model.predict([[1, 2, 0, 0], [1, 0, 0, 0]], threshold=0.7).tolist()
     ['sport/golf', 'sport']
 
     Parameters
@@ -92,32 +91,6 @@ class TaxonomyCRF(StructuredEstimator, ItemClassifier):
     fit_intercept: bool = False
 
     tree_: LabelTree = field(init=False)
-
-    def predict(self, X: Any, threshold: float | None = None) -> NDArray:
-        """Return the most probable label of each item, or the deepest node on the way down that is probable enough.
-
-        Parameters
-        ----------
-        X : array-like or scipy.sparse matrix, shape (n_items, n_features)
-        threshold : float between 0 and 1, optional
-            Go down from the most probable top node to the most probable child as long as that has at least this
-            probability, and return where it ends: a node, perhaps an inner one. The top is returned in any case.
-
-        Returns
-        -------
-        ndarray, shape (n_items,), or (n_items, n_levels) if the labels of the training were rows of parts
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-        InputError, or another ValueError of scikit-learn's checks
-        """
-        if threshold is None:
-            return super().predict(X)
-        has_probabilities(self)
-        labels = self._fitted.predict(self._new(X), threshold, self._engine)
-        warn_of_empty_rows(X)
-        return labels
 
     @available_if(has_probabilities)
     def predict_nodes(self, X: Any) -> NDArray[np.float64]:

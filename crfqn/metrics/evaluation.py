@@ -65,7 +65,8 @@ class Scores:
     """Scores of predicted against true labels: of sequences, of one label an item, or of a set of labels an item.
 
     n_positions : None for items that are no sequences
-    accuracy : share of positions or items with the right label
+    accuracy : share of positions or items with the right label; none at all (None) is not right
+    coverage : share of positions or items with a predicted label; accuracy / coverage is the accuracy of these
     item_accuracy : share of items, sequences or sets, that are right as a whole
     labels : scores of every label that is true or predicted somewhere, sorted
     chunks : where the labels of sequences are of a scheme: O, B-..., I-... and the like
@@ -75,6 +76,7 @@ class Scores:
     n_items: int
     n_positions: int | None = None
     accuracy: float
+    coverage: float = 1.0
     item_accuracy: float
     labels: list[LabelMetrics]
     chunks: ChunkScores | None = None
@@ -101,14 +103,15 @@ class LabelCounts:
         self._spans: dict[str, dict[str, SpanCounts]] = {scheme.name: {} for scheme in self._schemes}
 
     def add(self, true: Sequence[Labels], predicted: Sequence[Labels]) -> None:
-        """Add items: a sequence of labels for each, equally long in both; InputError for other lengths."""
+        """Add items: a sequence of labels for each, equally long in both, predicted ones None where the model has none;
+        InputError for other lengths."""
         if [*map(len, true)] != [*map(len, predicted)]:
             raise InputError("given and predicted labels have different lengths")
         self._n_items += len(true)
         self._n_right_items += sum([*a] == [*b] for a, b in zip(true, predicted, strict=True))
         columns = [*chain.from_iterable(true)], [*chain.from_iterable(predicted)]
         self.true.update(columns[0])
-        self._predicted.update(columns[1])
+        self._predicted.update(label for label in columns[1] if label is not None)
         self._right.update(compress(columns[0], map(eq, *columns)))
         if not self._has_scheme:
             self._schemes = fitting_schemes({*self.true, *self._predicted})
@@ -137,6 +140,7 @@ class LabelCounts:
             n_items=self._n_items,
             n_positions=n_positions,
             accuracy=self._right.total() / n_positions,
+            coverage=self._predicted.total() / n_positions,
             item_accuracy=self._n_right_items / self._n_items,
             labels=_label_scores(self.true, self._predicted, self._right),
             chunks=chunks,
@@ -151,8 +155,11 @@ def _label_scores(true: Counter[str], predicted: Counter[str], right: Counter[st
     ]
 
 
-def score_documents(true: Labels, predicted: Labels, taxonomy: LabelTree | None = None) -> Scores:
-    """Compare predicted with true labels, one an item; InputError for none, or a true one that is no node."""
+def score_documents(
+    true: Labels, predicted: Sequence[str | None], taxonomy: LabelTree | None = None
+) -> Scores:
+    """Compare predicted with true labels, one an item, predicted ones None where the model has none; InputError for no
+    items, or a true label that is no node."""
     _check_items(true, predicted, "labels")
     hierarchy = None
     if taxonomy is not None:
@@ -166,8 +173,15 @@ def score_documents(true: Labels, predicted: Labels, taxonomy: LabelTree | None 
             level_accuracy=[None if np.isnan(accuracy) else accuracy for accuracy in levels],
         )
     right = Counter(compress(true, map(eq, true, predicted)))
-    share, rows = right.total() / len(true), _label_scores(Counter(true), Counter(predicted), right)
-    return Scores(n_items=len(true), accuracy=share, item_accuracy=share, labels=rows, hierarchy=hierarchy)
+    share, n_predicted = right.total() / len(true), Counter(name for name in predicted if name is not None)
+    return Scores(
+        n_items=len(true),
+        accuracy=share,
+        coverage=n_predicted.total() / len(true),
+        item_accuracy=share,
+        labels=_label_scores(Counter(true), n_predicted, right),
+        hierarchy=hierarchy,
+    )
 
 
 def score_sets(true: Sequence[Iterable[str]], predicted: Sequence[Iterable[str]]) -> Scores:
@@ -201,7 +215,9 @@ class Spelling:
             self._text_of.setdefault(number_of(text), text)
 
     def texts(self, item: Any) -> Any:
-        """Return an item's labels as text: one, or a list of them."""
+        """Return an item's labels as text: one, or a list of them; None for no label."""
+        if item is None:
+            return None
         if not isinstance(item, str) and isinstance(item, Iterable):
             return [*map(self.texts, item)]
         text = label_text(item)
@@ -238,12 +254,19 @@ def log_likelihood(model: Any, inputs: Any, labels: Sequence[Any]) -> float:
     return float(np.sum(model.log_likelihood(inputs, known)))
 
 
-def predict_labels(model: Any, inputs: Any) -> list[Any]:
-    """Return the labels of each item as text: a list of them for sequences, and where an item may have several."""
-    labels = model.predict_sets(inputs) if model.RANKS_LABELS else model.predict(inputs)
-    if model.RANKS_LABELS or model.LABELS_SEQUENCES:
-        return [list(map(label_text, item)) for item in labels]
-    return list(map(label_text, labels))
+def predict_labels(model: Any, inputs: Any, threshold: float | None = None) -> list[Any]:
+    """Return the labels of each item as text: a list of them for sequences, and where an item may have several. None is
+    a label whose probability is below the threshold."""
+    if model.RANKS_LABELS:
+        return [list(map(label_text, item)) for item in model.predict_sets(inputs)]
+    labels = model.predict(inputs, **({} if threshold is None else {"threshold": threshold}))
+    if model.LABELS_SEQUENCES:
+        return [list(map(_text, item)) for item in labels]
+    return list(map(_text, labels))
+
+
+def _text(label: Any) -> str | None:
+    return None if label is None else label_text(label)
 
 
 def score(model: Any, inputs: Any, true: Sequence[Any]) -> Scores:
@@ -266,7 +289,7 @@ def score_parts(model: Any, parts: Iterable[tuple[Sequence[Any], list[Any]]]) ->
     for part in parts:
         for column, labels in zip((true, predicted), part, strict=True):
             spelled = map(spelling.texts, labels)
-            texts = (label if isinstance(label, str) else tuple(label) for label in spelled)
+            texts = (tuple(label) if isinstance(label, list) else label for label in spelled)
             column += [names.setdefault(text, text) for text in texts]
     if model.RANKS_LABELS:
         spelling.check_known(chain.from_iterable(true))

@@ -16,7 +16,7 @@ Shapes: I items.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar
 
@@ -27,7 +27,7 @@ from crfqn.data.items import check_item_weights
 from crfqn.errors import InputError
 from crfqn.messages import describe
 from crfqn.metrics.spans import PrecisionRecallF1
-from crfqn.taxonomy.labels import PathLabels
+from crfqn.taxonomy.labels import PathLabels, is_row
 from crfqn.taxonomy.reading import find_nodes, open_taxonomy
 from crfqn.taxonomy.tree import LabelTree
 
@@ -53,7 +53,8 @@ def hierarchical_precision_recall_f1(
     ----------
     y_true, y_pred : array-like of I labels
         Names of nodes; or paths from the top: strings with `separator` between the names, a list of tuples, or
-        an array (I, levels) whose rows are filled up with "".
+        an array (I, levels) whose rows are filled up with "". A prediction that is None, or a row of "" alone, is no
+        label: the virtual root.
     taxonomy : LabelTree, or what else `crfqn.taxonomy.reading.open_taxonomy` takes, optional
         None: the nodes on the paths in `y_true` and `y_pred`, or a star if they are no paths.
     average : {"micro", "macro"}, default "micro"
@@ -84,7 +85,8 @@ def hierarchical_precision_recall_f1(
     Canadian AI 2006.
     """
     paths = compare_paths(y_true, y_pred, taxonomy, sample_weight, separator)
-    counts = [n - paths.has_root for n in (paths.n_shared, paths.n_predicted, paths.n_true)]
+    numbers = paths.n_shared, paths.n_predicted, paths.n_true
+    counts = [np.maximum(n - paths.has_root, 0) for n in numbers]  # no label is on no path
     return _averaged(counts, paths.weights, average)
 
 
@@ -218,12 +220,11 @@ def compare_paths(
     y_true: Any, y_pred: Any, taxonomy: Any, sample_weight: Any, separator: str
 ) -> ComparedPaths:
     """Find the nodes of the labels in the taxonomy and compare their paths; O(I depth) time and memory."""
+    y_pred, is_label = _without_no_label(y_pred)
     true, predicted = _of_both(lambda y: PathLabels.of(y, separator), y_true, y_pred)
-    n_items = true.names.size
-    if n_items != predicted.names.size:
-        raise InputError(
-            f"expected as many predictions as true labels, got {predicted.names.size} and {n_items}"
-        )
+    n_items, n_labels = true.names.size, predicted.names.size if is_label is None else is_label.size
+    if n_items != n_labels:
+        raise InputError(f"expected as many predictions as true labels, got {n_labels} and {n_items}")
     if not n_items:
         raise InputError("expected at least one label to score, got none")
     weights = check_item_weights(sample_weight, n_items)
@@ -233,11 +234,31 @@ def compare_paths(
     is_rows = true.is_rows or predicted.is_rows
     nodes = _of_both(lambda labels: find_nodes(tree, labels.names, taxonomy, is_rows), true, predicted)
     ancestors, lengths = tree.ancestors(), tree.depths.astype(np.int64) + 1
-    n_shared = np.asarray(ancestors[nodes[0]].multiply(ancestors[nodes[1]]).sum(axis=1), np.int64)
+    places = np.arange(n_items) if is_label is None else np.flatnonzero(is_label)
+    n_shared, n_predicted = np.zeros((2, n_items), np.int64)
+    n_shared[places] = ancestors[nodes[0][places]].multiply(ancestors[nodes[1]]).sum(axis=1)
+    n_predicted[places] = lengths[nodes[1]]
     weights = np.ones(n_items) if weights is None else weights
     # A taxonomy that is made of the labels has no root: other labels could lie under another top.
     has_root = taxonomy is not None and np.count_nonzero(tree.depths == 0) == 1
-    return ComparedPaths(tree, n_shared, lengths[nodes[1]], lengths[nodes[0]], weights, has_root)
+    return ComparedPaths(tree, n_shared, n_predicted, lengths[nodes[0]], weights, has_root)
+
+
+def _without_no_label(y_pred: Any) -> tuple[Any, NDArray[np.bool_] | None]:
+    """Return predictions without those that are no label, and which are one, (I,); None where all are."""
+    if isinstance(y_pred, (str, bytes, Mapping)) or not isinstance(y_pred, Iterable):
+        return y_pred, None  # which are no labels
+    labels = list(y_pred)
+    is_label = np.array(
+        [
+            any(part not in (None, "") for part in label) if is_row(label) else label is not None
+            for label in labels
+        ],
+        bool,
+    )
+    if is_label.all():
+        return y_pred, None
+    return [label for label, is_one in zip(labels, is_label, strict=True) if is_one], is_label
 
 
 def _of_both(function: Callable[[Any], T], true: Any, predicted: Any) -> tuple[T, T]:

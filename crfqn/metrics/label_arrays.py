@@ -61,9 +61,13 @@ def encode_pair(y_true: Any, y_pred: Any) -> LabelCodes:
 
 
 def check_label_pair(true: list[Any], predicted: list[Any], distinct: Iterable[Any]) -> None:
-    """Raise InputError for labels, a list an item, that are missing or of mixed kinds; `distinct`: all that occur."""
+    """Raise InputError for labels, a list an item, that are missing or of mixed kinds; `distinct`: all that occur. None
+    among the predicted ones is where a model has no label."""
     kinds = set(map(type, distinct))
-    if all(issubclass(kind, str) for kind in kinds) and "" not in distinct:
+    if type(None) in kinds:
+        kinds.discard(type(None))
+        predicted = [[label for label in item if label is not None] for item in predicted]
+    elif all(issubclass(kind, str) for kind in kinds) and "" not in distinct:
         return
     for name, items in (("y_true", true), ("y_pred", predicted)):
         try:

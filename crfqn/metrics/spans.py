@@ -92,7 +92,8 @@ def span_counts(
     Parameters
     ----------
     y_true, y_pred : list of I label sequences
-        Equally long, item by item. A flat list of N labels is taken as one item.
+        Equally long, item by item. A flat list of N labels is taken as one item. A predicted label may be None, no
+        label (`predict(X, threshold=...)`), which is not right and in no span.
     scheme : str or Scheme
         "IOB1", "IOB2" ("BIO"), "IOE1", "IOE2", "BIOES" ("IOBES"), "BILOU", "BMES".
     strict : bool, default True
@@ -241,7 +242,8 @@ def token_confusion(y_true: Any, y_pred: Any) -> Confusion:
     Parameters and errors as in `span_counts`; labels may be any that can be sorted.
     """
     codes = encode_pair(y_true, y_pred)
-    order = sorted(range(len(codes.labels)), key=codes.labels.__getitem__)
+    # No label (None) comes last.
+    order = sorted(range(len(codes.labels)), key=lambda n: (codes.labels[n] is None, codes.labels[n]))
     rank = np.argsort(order)
     labels = [codes.labels[n] for n in order]
     return Confusion(labels, _pair_counts(rank[codes.true], rank[codes.predicted], len(order)))

@@ -13,6 +13,7 @@ import numpy as np
 
 from crfqn.data.labels import label_text
 from crfqn.data.schemes import find_scheme, recognise_scheme, spans_of
+from crfqn.model.model import check_threshold, is_probable
 
 Answers = list[dict[str, Any]]
 AddPart = Callable[[Answers, Any, dict[str, Any]], None]  # answers, their items, and what is `known`
@@ -48,17 +49,21 @@ def answer_parts(
     span_probabilities: bool = False,
     n_features: int = 0,
     n_terms: int = 0,
+    threshold: float | None = None,
 ) -> Iterator[AddPart]:
-    """Yield what adds to answers what is asked for, the labels first; `scheme`: that of spans, None for no spans."""
+    """Yield what adds to answers what is asked for, the labels first; `scheme`: that of spans, None for no spans;
+    `threshold`: the least probability of a label and of a span."""
     labels, is_many = model.classes_.tolist(), model.LABELS_SEQUENCES
     name = "labels" if is_many else "label"
+    least: dict[str, Any] = {} if threshold is None else {"threshold": check_threshold(threshold)}
+    span_probabilities = span_probabilities or threshold is not None
 
     def add_labels(answers: Answers, X: Any, known: dict[str, Any]) -> None:
-        for answer, label in zip(answers, model.predict(X, **known), strict=True):
+        for answer, label in zip(answers, model.predict(X, **known, **least), strict=True):
             answer[name] = plain_label(label)
 
     def add_probabilities(answers: Answers, X: Any, known: dict[str, Any]) -> None:
-        best, logs = model.decode(X, **known)
+        best, logs = model.decode(X, **known, **least)
         for answer, label, log in zip(answers, best, logs.tolist(), strict=True):
             answer[name] = plain_label(label)
             answer["probability"] = min(float(np.exp(log)), 1.0)
@@ -70,8 +75,10 @@ def answer_parts(
         rows = model.predict_marginals(X, **known) if is_many else model.predict_proba(X, **known)
         for answer, p in zip(answers, rows, strict=True):
             if is_many and probabilities:
-                columns = [number[label] for label in answer["labels"]]
-                answer["probabilities"] = p[np.arange(len(p)), columns].tolist()
+                columns = [number.get(label) for label in answer["labels"]]
+                answer["probabilities"] = [
+                    None if k is None else row[k] for row, k in zip(p.tolist(), columns, strict=True)
+                ]
             if marginals:
                 by_label = [dict(zip(names, row, strict=True)) for row in np.atleast_2d(p).tolist()]
                 answer["marginals"] = by_label if is_many else by_label[0]
@@ -83,7 +90,8 @@ def answer_parts(
     def add_spans(answers: Answers, X: Any, known: dict[str, Any]) -> None:
         if span_probabilities:
             rows = model.predict_spans(X, **known, scheme=scheme)
-            spans = [[span._asdict() for span in row] for row in rows]
+            limit = 0.0 if threshold is None else threshold
+            spans = [[s._asdict() for s in row if is_probable(s.probability, limit)] for row in rows]
         else:
             rows = [spans_of(answer["labels"], str(scheme), strict=False) for answer in answers]
             spans = [[{"label": s.type, "start": s.start, "end": s.stop} for s in row] for row in rows]

@@ -40,8 +40,17 @@ from crfqn.model.content import (
 from crfqn.model.explanations import CONSTANT, DENSE, Explanation, Term, explanation
 from crfqn.model.explanations import FEATURE as FEATURE_TERM
 from crfqn.model.featurizers import Featurizer, Table, Words, read_featurizer
-from crfqn.model.labels import LabelSpace, descend_tree, name_array
-from crfqn.model.model import INTERCEPT, Decoding, Model, check_number, read_temperature, without_weights
+from crfqn.model.labels import LabelSpace, descend_tree
+from crfqn.model.model import (
+    INTERCEPT,
+    Decoding,
+    Model,
+    check_number,
+    check_threshold,
+    is_probable,
+    read_temperature,
+    without_weights,
+)
 from crfqn.model.numpy_engine import NUMPY
 from crfqn.model.uncertainty import find_measure
 from crfqn.model.unknown_features import warn_of_unknown
@@ -139,26 +148,31 @@ class ItemModel(Model):
         return self.labels.node_names
 
     def predict(self, X: Any, threshold: float | None = None, engine: Any = NUMPY) -> NDArray:
-        """Return the label with the largest score of each item; ties go to the class that comes first. In a taxonomy
-        `threshold` is that of `TaxonomyCRF.predict`."""
-        if threshold is None:
-            best = [scores.argmax(axis=1) for scores in engine.class_scores(self, X)]
-            return self.labels.as_given(self.classes_[np.concatenate(best)])
-        if (tree := self.labels.tree) is None:
-            raise InputError("threshold: expected None, as the labels are in no taxonomy")
-        if isinstance(threshold, bool) or not isinstance(threshold, Real) or not 0 <= threshold <= 1:
-            raise InputError(f"threshold: expected None or a number from 0 to 1, got {threshold!r}")
-        self.check_probabilities()
-        nodes = [
-            descend_tree(p.T, tree.parents, float(threshold)) for p in engine.node_probabilities(self, X)
-        ]
-        return self.labels.as_given(name_array(tree.names)[np.concatenate(nodes)])
+        """Return the label with the largest score of each item; ties go to the class that comes first. `threshold` is
+        that of `ItemClassifier.predict`."""
+        if threshold is not None:
+            return self.decode(X, engine, threshold=threshold).labels
+        best = [scores.argmax(axis=1) for scores in engine.class_scores(self, X)]
+        return self.labels.as_given(self.classes_[np.concatenate(best)])
 
-    def decode(self, X: Any, engine: Any = NUMPY) -> Decoding:
-        """Return the most probable label of each item and its log-probability."""
-        parts = [(logs.argmax(axis=1), logs.max(axis=1)) for logs in self._log_probabilities(X, engine)]
+    def decode(self, X: Any, engine: Any = NUMPY, *, threshold: float | None = None) -> Decoding:
+        """Return the most probable label of each item and its log-probability. With a `threshold` the labels are those
+        of `predict`, and the probability of no label is that of the most probable one (in a taxonomy: top node)."""
+        self.check_probabilities()
+        if threshold is None:
+            parts = [(logs.argmax(axis=1), logs.max(axis=1)) for logs in self._log_probabilities(X, engine)]
+            names = self.classes_
+        else:
+            least, tree = check_threshold(threshold), self.labels.tree
+            names = np.array([*self.node_names, None], object)
+            # Labels without a taxonomy are nodes without parents.
+            parents = np.full(len(names) - 1, NO_PARENT) if tree is None else tree.parents
+            blocks = (
+                self._probabilities(X, engine, True) if tree is None else engine.node_probabilities(self, X)
+            )
+            parts = [_answers(p.T, parents, least) for p in blocks]
         best, log_probability = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return Decoding(self.labels.as_given(self.classes_[best]), log_probability)
+        return Decoding(self.labels.as_given(names[best]), log_probability)
 
     def predict_log_proba(self, X: Any, engine: Any = NUMPY) -> Vector:
         """Return log P(k | x) of each class, float64 (I, n_classes), in nats."""
@@ -286,10 +300,10 @@ class ItemModel(Model):
             return super().feature_name(column)
         return self.words.words[int(np.searchsorted(self.words.columns, column))]
 
-    def _probabilities(self, X: Any, engine: Any) -> Iterator[Vector]:
+    def _probabilities(self, X: Any, engine: Any, warns: bool = False) -> Iterator[Vector]:
         """Yield by blocks of items P(k | x) of each class, (items, n_classes)."""
         self.check_probabilities()
-        for scores in engine.class_scores(self, X, False):
+        for scores in engine.class_scores(self, X, warns):
             p = np.exp((scores - scores.max(axis=1, keepdims=True)) / self.temperature)
             p /= p.sum(axis=1, keepdims=True)
             yield p
@@ -371,3 +385,12 @@ class ItemModel(Model):
             return int(name)
         expected = "a name" if self.names is not None else f"a column from 0 to {self.n_features_in_ - 1}"
         raise InputError(f"item {i}: expected {expected} as feature, got {describe(name)}")
+
+
+def _answers(p: Vector, parents: NDArray[np.int32], threshold: float) -> tuple[NDArray[np.int64], Vector]:
+    """Return of items with the probabilities (K, n) of the nodes the most specific one that is probable enough, -1 for
+    none, and its log-probability, for none that of the most probable top, (n,) each."""
+    nodes, items = descend_tree(is_probable(p, threshold), p, parents), np.arange(p.shape[1])
+    best_tops = p[: np.searchsorted(parents, 0)].max(axis=0)
+    with np.errstate(divide="ignore"):  # a probability may have been rounded to 0
+        return nodes, np.log(np.minimum(np.where(nodes == NO_PARENT, best_tops, p[nodes, items]), 1.0))

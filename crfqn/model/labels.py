@@ -149,8 +149,10 @@ class LabelSpace:
         return self.over(scores.shape[1]).path_scores(scores, pool)[self.nodes]
 
     def as_given(self, labels: NDArray) -> NDArray:
-        """Return labels in the form that the labels of the training had."""
-        return labels if self.rows is None else self.rows.rows(labels, self.separator)
+        """Return labels in the form that the labels of the training had; of no label (None) a row is empty."""
+        if self.rows is None:
+            return labels
+        return self.rows.rows(["" if label is None else label for label in labels.tolist()], self.separator)
 
     def centred(self, intercepts: Vector) -> Vector:
         """Return the intercepts (K,) of the same probabilities with mean 0 under each node that is no label: what its
@@ -195,15 +197,16 @@ def name_array(names: Sequence[Hashable]) -> NDArray:
     return array if array.tolist() == list(names) else np.fromiter(names, object, len(names))
 
 
-def descend_tree(p: NDArray[np.float64], parents: NDArray[np.int32], threshold: float) -> NDArray[np.int64]:
-    """Return the node that each item reaches from the top, int64 (n,), going on to the most probable child (`p`: (K,
-    n)) if >= threshold; ties go to the lower node, and `parents` (K,) are -1 for tops."""
+def descend_tree(is_probable: NDArray[np.bool_], p: Vector, parents: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return the node that each item reaches from above the tops, int64 (n,), by going to the most probable child (`p`:
+    (K, n)) while it `is_probable` enough, -1 for no node; ties go to the lower node, and `parents` (K,) are -1 for
+    tops."""
     reached = np.full(p.shape[1], NO_PARENT)
     for above in np.unique(parents):
         items = np.flatnonzero(reached == above)
         first, last = np.searchsorted(parents, (above, above + 1))
         best = first + p[first:last, items].argmax(axis=0)
-        goes = (p[best, items] >= threshold) | (above == NO_PARENT)
+        goes = is_probable[best, items]
         reached[items[goes]] = best[goes]
     return reached
 

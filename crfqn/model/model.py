@@ -32,6 +32,7 @@ from crfqn.result import Result
 
 INTERCEPT = "(intercept)"
 TEMPERATURES = 1e-3, 1e3  # the least and the largest
+ROUNDING = 1e-12  # of probabilities, by which the engines may differ
 SEARCHED_TEMPERATURES = 0.01, 100.0
 
 
@@ -373,6 +374,19 @@ def check_number(n: Any) -> int:
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
         raise InputError(f"n: expected an integer >= 1, got {n!r}")
     return int(n)
+
+
+def check_threshold(threshold: Any) -> float:
+    """Return the least probability of an answer; InputError for anything but a number from 0 to 1."""
+    is_number = isinstance(threshold, Real) and not isinstance(threshold, bool)
+    if not is_number or not 0 <= float(threshold) <= 1:
+        raise InputError(f"threshold: expected None or a number from 0 to 1, got {describe(threshold)}")
+    return float(threshold)
+
+
+def is_probable(p: Any, threshold: float) -> Any:
+    """Return which probabilities are at least the threshold, up to rounding: what is certain always is."""
+    return p >= threshold - ROUNDING
 
 
 def is_temperature(value: Any) -> bool:

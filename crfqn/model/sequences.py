@@ -54,7 +54,16 @@ from crfqn.model.content import (
 from crfqn.model.explanations import DENSE, Explanation, Term, explanation
 from crfqn.model.explanations import FEATURE as FEATURE_TERM
 from crfqn.model.explanations import TRANSITION as TRANSITION_TERM
-from crfqn.model.model import Decoding, Model, WeightsByName, check_number, read_temperature, without_weights
+from crfqn.model.model import (
+    Decoding,
+    Model,
+    WeightsByName,
+    check_number,
+    check_threshold,
+    is_probable,
+    read_temperature,
+    without_weights,
+)
 from crfqn.model.numpy_engine import NUMPY, rows_of
 from crfqn.model.uncertainty import find_measure
 from crfqn.model.weights import WeightMatrix
@@ -202,25 +211,59 @@ class SequenceModel(Model):
         return self._best(items)[0], items.offsets
 
     def predict(
-        self, X: Any, known: Any = None, engine: Any = NUMPY, *, once: Collection[Any] | None = None
+        self,
+        X: Any,
+        known: Any = None,
+        engine: Any = NUMPY,
+        *,
+        once: Collection[Any] | None = None,
+        threshold: float | None = None,
     ) -> NDArray[np.object_]:
-        """Return the most probable label sequence of each item (Viterbi): an array (I,) of lists."""
-        states, offsets = self.with_once(once).best_states(X, known, engine)
-        labels, cuts = [*map(self._labels.__getitem__, states.tolist())], offsets.tolist()
+        """Return the most probable label sequence of each item (Viterbi): an array (I,) of lists. `threshold` is that
+        of `ChainCRF.predict`."""
+        if threshold is None:
+            states, offsets = self.with_once(once).best_states(X, known, engine)
+            labels = [*map(self._labels.__getitem__, states.tolist())]
+        else:
+            self.check_probabilities()
+            items = engine.open(self, X, known)
+            states, offsets = self.with_once(once)._best(items)[0], items.offsets
+            labels = self._probable_labels(items, states, threshold)
+        cuts = offsets.tolist()
         lists = np.empty(len(cuts) - 1, object)
         for i, (start, stop) in enumerate(pairwise(cuts)):
             lists[i] = labels[start:stop]
         return lists
 
     def decode(
-        self, X: Any, known: Any = None, engine: Any = NUMPY, *, once: Collection[Any] | None = None
+        self,
+        X: Any,
+        known: Any = None,
+        engine: Any = NUMPY,
+        *,
+        once: Collection[Any] | None = None,
+        threshold: float | None = None,
     ) -> Decoding:
-        """Return the most probable label sequence of each item, with log P(y | x, known)."""
+        """Return the most probable label sequence of each item, with log P(y | x, known), which counts the labels that
+        the `threshold` of `predict` removes as well."""
         self.check_probabilities()
         model, items = self.with_once(once), engine.open(self, X, known)
         states, score = model._best(items)
         log_probability = score / self.temperature - items.at(self.temperature).log_partition()
-        return Decoding(split_by_item(self.classes_[states], items.offsets), log_probability)
+        labels = self.classes_[states]
+        if threshold is not None:
+            labels = np.array([*self._probable_labels(items, states, threshold), None], object)[:-1]
+        return Decoding(split_by_item(labels, items.offsets), log_probability)
+
+    def _probable_labels(self, items: Any, states: Labels, threshold: float) -> list:
+        """Return the label of each position, given its number, (N,), and None where its marginal probability is below
+        the threshold."""
+        least, marginals = check_threshold(threshold), items.at(self.temperature).marginals()
+        p = np.concatenate([np.empty((0, len(self._labels))), *marginals])[np.arange(states.size), states]
+        return [
+            self._labels[state] if is_answer else None
+            for state, is_answer in zip(states.tolist(), is_probable(p, least).tolist(), strict=True)
+        ]
 
     def predict_marginals(
         self, X: Any, known: Any = None, pairs: bool = False, engine: Any = NUMPY

@@ -137,7 +137,14 @@ class Tagger:
         self._own.item = list(xseq) if isinstance(xseq, Iterator) else xseq
         self._own.marginals = None
 
-    def tag(self, xseq: Any = None, known: Any = None, *, once: Collection[Any] | None = None) -> Any:
+    def tag(
+        self,
+        xseq: Any = None,
+        known: Any = None,
+        *,
+        once: Collection[Any] | None = None,
+        threshold: float | None = None,
+    ) -> Any:
         """Return the best labels of a sequence: a list; of a single item its label.
 
         Parameters
@@ -151,17 +158,28 @@ class Tagger:
             What is known of a sequence's labels: a label, a set of possible ones or None for each position.
         once : collection of labels, optional
             Labels that form at most one run in the sequence each, as of `ChainCRF.predict`.
+        threshold : float between 0 and 1, optional
+            The least probability of a label, as of the estimators' `predict`; None stands for no label.
 
         Raises
         ------
         InputError
             As of the estimators' `predict`.
         """
-        return _as_list(self._model.predict(self._item(xseq), **self._known(known, once=once)))[0]
+        asked = self._known(known, once=once)
+        return _as_list(self._model.predict(self._item(xseq), **asked, threshold=threshold))[0]
 
-    def tag_items(self, X: Any, known: Any = None, *, once: Collection[Any] | None = None) -> list:
+    def tag_items(
+        self,
+        X: Any,
+        known: Any = None,
+        *,
+        once: Collection[Any] | None = None,
+        threshold: float | None = None,
+    ) -> list:
         """Return the best labels of many items; parameters and errors as of the estimators' `predict`."""
-        return _as_list(self._model.predict(X, **self._known(known, is_of_one=False, once=once)))
+        asked = self._known(known, is_of_one=False, once=once)
+        return _as_list(self._model.predict(X, **asked, threshold=threshold))
 
     def probability(self, yseq: Any, xseq: Any = None) -> float:
         """Return the probability of labels of a sequence (None stands for any label, a set for one of some), or of the

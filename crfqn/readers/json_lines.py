@@ -209,7 +209,8 @@ def json_lines(data: Labeled | Documents, added: Sequence[Any] | None = None) ->
 
 
 def _relabelled(line: str, labels: Sequence[str], key: str, is_list: bool) -> str:
-    """Return an object's text with labels under a key; one label that is no list yet stands alone if it may."""
+    """Return an object's text with labels under a key, null for an empty one; one label that is no list yet stands
+    alone if it may."""
     spans, end = _values(line)
     start, stop = spans.get(key, (end, end))
     old = json.loads(line[start:stop] or "null")
@@ -220,6 +221,7 @@ def _relabelled(line: str, labels: Sequence[str], key: str, is_list: bool) -> st
         new = [label if (number := number_of(label)) is None else number for label in labels]
     elif before == {bool}:
         new = [label == "true" if label in ("true", "false") else label for label in labels]
+    new = [None if label == "" else label for label in new]
     value = json.dumps(new if is_list else new[0], ensure_ascii=False)
     return line[:start] + (value if key in spans else f', "{key}": {value}') + line[stop:]
 

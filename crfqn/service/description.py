@@ -7,6 +7,10 @@ from typing import Any
 from crfqn.service.labelling import MOST_BEST, MOST_FEATURES, TAKES
 
 LABEL = {"type": ["string", "number", "boolean", "array"]}
+ANSWER = {
+    "type": [*LABEL["type"], "null"],
+    "description": "null where none has the probability of `threshold`.",
+}
 PROBABILITY = {"type": "number", "minimum": 0, "maximum": 1}
 
 
@@ -71,6 +75,8 @@ REQUEST = _object(
         {}, "For each position of a sequence its label, a list of possible ones, or null; of items, lists."
     ),
     once=_list({}, "Labels that form at most one run in a sequence each, instead of those of the training."),
+    threshold=PROBABILITY
+    | {"description": "The least probability of a label, at each position of a sequence, and of a span."},
     probabilities=FLAG | {"description": "Of the labels together, and of each at its position."},
     marginals=FLAG | {"description": "Of all labels at each position, or of a single item."},
     spans=FLAG | {"description": "Spans of labels of a scheme, such as IOB2."},
@@ -91,11 +97,11 @@ ITEM = _object(
     tokens=_list(TEXT, "The words of an item that was a text."),
     start=_list(POSITION, "Where in the text each of them begins, in characters."),
     end=_list(POSITION, "Where each ends."),
-    labels=_list(LABEL),
-    label=LABEL,
+    labels=_list(ANSWER),
+    label=ANSWER,
     probability=PROBABILITY,
     log_probability={"type": "number", "maximum": 0, "description": "Its natural logarithm."},
-    probabilities=_list(PROBABILITY),
+    probabilities=_list(PROBABILITY | {"type": ["number", "null"]}),
     marginals={"anyOf": [MARGINALS, _list(MARGINALS)]},  # of a single item, of each position of a sequence
     nbest=_list(_object(["probability"], labels=_list(LABEL), label=LABEL, probability=PROBABILITY)),
     spans=_list(SPAN),

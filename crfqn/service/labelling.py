@@ -18,6 +18,7 @@ from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 from crfqn.model.answers import add_tokens, answer_parts, scheme_of
+from crfqn.model.model import check_threshold
 from crfqn.model.opening import open_model
 from crfqn.model.texts import tokenizer_of
 
@@ -55,6 +56,7 @@ class LabelRequest:
     nbest: int = 0
     features: int = 0
     explain: int = 0
+    threshold: float | None = None
 
     @classmethod
     def read(cls, body: bytes) -> LabelRequest:
@@ -87,13 +89,16 @@ class LabelRequest:
             value = getattr(request, name)
             if type(value) is not int or not 0 <= value <= most:
                 raise InputError(f"{name}: expected a whole number from 0 to {most}, got {describe(value)}")
+        if request.threshold is not None:
+            check_threshold(request.threshold)
         return request
 
     @property
     def options(self) -> tuple:
         """What is asked for."""
         once = None if self.once is None else json.dumps(self.once)
-        return self.probabilities, self.marginals, self.spans, self.nbest, self.features, self.explain, once
+        numbers = self.nbest, self.features, self.explain, self.threshold
+        return self.probabilities, self.marginals, self.spans, *numbers, once
 
 
 class Answer(NamedTuple):
@@ -157,8 +162,10 @@ class LabelService:
         monotonic clock) has passed, which is looked at every TOGETHER items."""
         if request.spans and self.scheme is None:
             raise InputError("spans: expected false, as the labels are of no scheme for spans such as IOB2")
-        for name in () if self.model.has_probabilities else ("probabilities", "marginals", "nbest"):
-            if getattr(request, name):
+        for name in (
+            () if self.model.has_probabilities else ("probabilities", "marginals", "nbest", "threshold")
+        ):
+            if getattr(request, name) != getattr(LabelRequest, name):
                 raise InputError(
                     f"{name}: expected none, as a model of {self.model.loss!r} has no probabilities"
                 )
@@ -240,6 +247,7 @@ class LabelService:
             span_probabilities=self.model.has_probabilities,
             n_features=request.features,
             n_terms=request.explain,
+            threshold=request.threshold,
         )
         for add in parts:
             if monotonic() > deadline:

@@ -28,16 +28,16 @@ class RowForm:
     integer_levels: tuple[int, ...] = ()
 
     def rows(self, names: Any, separator: str = "/") -> NDArray:
-        """Return names that are tree paths as rows of parts, padded with "", shape (n, n_levels): of strings, of
-        integers where all are, else of objects."""
+        """Return names that are tree paths as rows of parts, padded with "" (as is the row of an empty name), shape (n,
+        n_levels): of strings, of integers where all are, else of objects."""
         distinct, number = np.unique(np.asarray(names, dtype=str), return_inverse=True)
         rows: list[list[Any]] = [name.split(separator) for name in distinct.tolist()]
-        for row in rows:
+        for name, row in zip(distinct.tolist(), rows, strict=True):
             if len(row) > self.n_levels:
                 raise InputError(
                     f"expected paths of at most {self.n_levels} parts, got {shorten(separator.join(row))} of {len(row)}"
                 )
-            for level in self.integer_levels:
+            for level in self.integer_levels if name else ():
                 row[level : level + 1] = map(int, row[level : level + 1])
             row += [""] * (self.n_levels - len(row))
         kinds = {type(part) for row in rows for part in row} or {str}

@@ -95,13 +95,48 @@ def test_a_text_with_one_label(folder, predict, model, form):
     assert best["marginals"] == {found["label"]: found["marginals"][found["label"]]}
 
 
-def test_a_node_that_is_probable_enough(predict):
-    (found,) = predict("tree", "--json", "--threshold", 1.0, "--score", text="day\n")
-    (expected,) = predict("tree", "--json", "--threshold", 0.0, "--score", text="day\n")
-    assert found["label"] in ("x", "y")
-    assert expected["label"].startswith(found["label"])
-    assert found["probability"] == pytest.approx(math.exp(found["log_probability"]), abs=1e-5)
-    assert found["probability"] >= expected["probability"]
+def test_a_node_that_is_probable_enough(folder, predict):
+    found = [predict("tree", "--json", "--threshold", p, "--score", text="day\n")[0] for p in (0.0, 0.5, 1.0)]
+    assert found[0]["label"] in ("x/a", "x/b")
+    assert [one["label"] for one in found[1:]] == ["x", None]
+    for one, p in zip(found, (0.0, 0.5, 1.0), strict=True):
+        assert one["probability"] == pytest.approx(math.exp(one["log_probability"]), abs=1e-5)
+        assert one == rounded(served(folder, "tree", "day", probabilities=True, threshold=p))
+    assert found[0]["probability"] < found[1]["probability"] == found[2]["probability"] < 1
+
+
+@pytest.mark.parametrize("form", [("--json",), ("--to", "jsonl")])
+def test_labels_that_are_not_probable_enough(folder, predict, form):
+    """No label is null, beside probabilities that are null, and a span has the least probability as a whole."""
+    (all_of_it,) = predict("spans", *form, "--text", "--score")
+    p = sorted(all_of_it["probabilities"])[3] + 1e-5
+    (found,) = predict("spans", *form, "--text", "--score", "--threshold", p)
+    expected = [
+        (label, q) if q >= p else (None, None)
+        for label, q in zip(all_of_it["labels"], all_of_it["probabilities"], strict=True)
+    ]
+    assert 0 < sum(label is None for label, _ in expected) < len(expected)
+    assert [*zip(found["labels"], found["probabilities"], strict=True)] == expected
+    assert found["spans"] == [span for span in all_of_it["spans"] if span["probability"] >= p]
+    assert found["probability"] == all_of_it["probability"]
+    assert found == rounded(served(folder, "spans", TEXT, probabilities=True, spans=True, threshold=p)) | {
+        key: found[key] for key in ("text", "tokens") if key in found
+    }
+
+
+def test_no_label_in_json_lines(folder, predict):
+    """It replaces a label by null, which is read as an unknown one."""
+    line = json.dumps({"text": "day", "label": "x/a", "id": 7})
+    (found,) = predict("tree", "--to", "jsonl", "--format", "jsonl", "--threshold", 1.0, text=line + "\n")
+    assert found == {"text": "day", "label": None, "id": 7}
+    line = json.dumps({"tokens": WORDS, "labels": LABELS})
+    (found,) = predict("spans", "--to", "jsonl", "--format", "jsonl", "--threshold", 1.0, text=line + "\n")
+    assert found["labels"] == [None] * len(WORDS)
+
+
+def test_requests_of_thresholds(folder):
+    with pytest.raises(InputError, match="threshold: expected None or a number from 0 to 1, got"):
+        LabelRequest.read(b'{"item": "a", "threshold": 2}')
 
 
 @pytest.mark.parametrize("options", [(), EVERYTHING])

@@ -20,6 +20,7 @@ import scipy.sparse
 
 from crfqn import Features, Tagger, interchange
 from crfqn.compat import CRF
+from crfqn.model.answers import gives_probabilities
 
 FOLDER = Path(__file__).resolve().parent
 MODELS, EXPECTED, FILES = FOLDER / "models", FOLDER / "expected", FOLDER / "files"
@@ -53,7 +54,7 @@ TAGGED: dict[str, list[Any]] = {
     "version-3-words": SENTENCES,  # of before words were cut by Unicode's rules
     "version-3-texts": DOCUMENTS,
 }
-OF_CHAINS, OF_TREES = ("pairs",), ("threshold",)
+OF_CHAINS = ("pairs",)
 
 
 # ---- items and answers as JSON
@@ -96,10 +97,11 @@ def answers_of(model: Any, X: Any) -> dict[str, Any]:
     """Return all that an estimator says of items, by question."""
     found = {"classes": as_json(model.classes_)}
     for name, method, more in QUESTIONS:
-        is_for = model.LABELS_SEQUENCES if name in OF_CHAINS else hasattr(model, "tree_")
-        if not hasattr(model, method) or (name in (*OF_CHAINS, *OF_TREES) and not is_for):
+        if not hasattr(model, method) or (name in OF_CHAINS and not model.LABELS_SEQUENCES):
             continue
-        if name == "threshold" and not hasattr(model, "decode"):  # no probabilities
+        if name == "threshold" and not gives_probabilities(model):
+            continue
+        if not {*more} <= {*inspect.signature(getattr(model, method)).parameters}:
             continue
         if name == "predict_spans" and model._transitions.scheme is None:
             continue

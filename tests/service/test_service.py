@@ -354,7 +354,7 @@ def test_the_description_is_of_what_there_is(client):
         "features": 2,
         "explain": 2,
     }
-    assert schemas["Request"] == {*request, "items", "known", "once"}
+    assert schemas["Request"] == {*request, "items", "known", "once", "threshold"}
     assert ask(own, item="Ann Lee", once=[], nbest=1)["nbest"] == ask(own, item="Ann Lee", nbest=1)["nbest"]
     assert own.post("/label", json={"item": "Ann Lee", "once": ["q"]}).status_code == 422
     assert schemas["Item"] == {*ask(own, **request), "label"}

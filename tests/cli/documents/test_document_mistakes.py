@@ -13,9 +13,6 @@ from crfqn.data.model_file import read_model, write_model
 class TestMistakes:
     def test_options_of_other_models(self, here, texts, tmp_path):
         model = texts[0] / "own.crfqn"
-        assert_mistake(
-            here("predict", model, "--threshold", 0.5), 2, "--threshold is for labels in a taxonomy"
-        )
         assert_mistake(here("predict", model, "--threshold", 2), 2, "--threshold")
 
     def test_top_of_sequences(self, here, tmp_path):
@@ -26,8 +23,8 @@ class TestMistakes:
         assert here("train", ".", "-q", "--threads", 1).returncode == 0
         run = here("predict", "own.crfqn", "--top", 2, "--marginals", input="\tw=the\n")
         assert_mistake(run, 2, "--top is for items with one label; this model labels sequences")
-        run = here("predict", "own.crfqn", "--threshold", 0.5, input="\tw=the\n")
-        assert_mistake(run, 2, "--threshold is for labels in a taxonomy")
+        run = here("predict", "own.crfqn", "--threshold", 0.5, "--n-best", 2, input="\tw=the\n")
+        assert_mistake(run, 2, "--n-best writes labels and their probability; leave out --threshold")
 
     def test_input(self, here, texts, numbers, tmp_path):
         posts, points = texts[0] / "own.crfqn", numbers[0] / "own.crfqn"

@@ -38,8 +38,10 @@ class TestPredict:
             for threshold in (0, 0.5, 1)
         ]
         assert nodes[0][1].startswith("zipfile/")
-        assert nodes[1][1] == nodes[2][1] == "zipfile"  # the top node in any case
-        assert float(nodes[0][0]) < float(nodes[1][0]) <= 0
+        assert [node[1] for node in nodes[1:]] == ["zipfile", "-"]  # no node is certain
+        assert float(nodes[0][0]) < float(nodes[1][0]) == float(nodes[2][0]) < 0
+        run = here("predict", model, "--threshold", 0.9, input="xyzzy\n")
+        assert run.stdout == "-\n"
 
     def test_many_documents(self, here, numbers):
         lines = "0 2:8\n0 1:4\n" * 1001  # two blocks of them

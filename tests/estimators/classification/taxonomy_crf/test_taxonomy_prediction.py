@@ -71,6 +71,9 @@ class TestPrediction:
         p, names = either.predict_nodes(X), either.tree_.names
         for i, name in enumerate(found):
             node = int(p[i, :3].argmax())
+            if p[i, node] < threshold:
+                assert name is None
+                continue
             while True:
                 below = [k for k in range(9) if PARENTS[k] == node]
                 if not below or max(p[i, below]) < threshold:
@@ -79,7 +82,8 @@ class TestPrediction:
             assert name == names[node]
 
     def test_a_threshold_stops_higher_the_higher_it_is(self, model):
-        depths = [np.char.count(model.predict(X, threshold=t), "/") for t in (0.0, 0.5, 0.9, 1.0)]
+        found = [model.predict(X, threshold=t) for t in (0.0, 0.5, 0.9, 1.0)]
+        depths = [np.array([-1 if name is None else name.count("/") for name in names]) for names in found]
         assert all((lower >= higher).all() for lower, higher in itertools.pairwise(depths))
         assert set(model.predict(X, threshold=0.0)) <= set(LEAVES)
         assert depths[0].sum() > depths[2].sum()
@@ -87,7 +91,9 @@ class TestPrediction:
     def test_a_threshold_and_rows_of_parts(self, model):
         rows = fitted(y=PADDED).predict(X, threshold=0.7)
         assert rows.shape == (120, 3)
-        assert ["/".join(filter(None, row)) for row in rows] == model.predict(X, threshold=0.7).tolist()
+        names = ["" if name is None else name for name in model.predict(X, threshold=0.7)]
+        assert ["/".join(filter(None, row)) for row in rows] == names
+        assert "" in names
 
     def test_blocks_do_not_matter(self, any_model):
         def everything(any_model):
@@ -114,8 +120,8 @@ class TestPrediction:
 def test_descend_by_hand():
     parents = np.array([-1, -1, 0, 0, 1, 2, 2], np.int32)
     p = np.array([[0.6, 0.4, 0.35, 0.25, 0.4, 0.3, 0.05], [0.5, 0.5, 0.5, 0.0, 0.5, 0.2, 0.3]]).T
-    for threshold, expected in [(0.0, [5, 6]), (0.3, [5, 6]), (0.33, [2, 2]), (0.5, [0, 2]), (0.7, [0, 0])]:
-        assert descend_tree(p, parents, threshold).tolist() == expected
+    for threshold, expected in [(0.0, [5, 6]), (0.3, [5, 6]), (0.33, [2, 2]), (0.5, [0, 2]), (0.6, [0, -1])]:
+        assert descend_tree(p >= threshold, p, parents).tolist() == expected
 
 
 @pytest.mark.parametrize(("names", "kind"), [
