@@ -281,10 +281,8 @@ REAL_KERNELS = """
 import threading
 import numpy as np
 from crfqn import MulticlassClassifier
-from crfqn.kernels.coordinate_descent import Limits, QuadraticModelArrays, Subproblem
 from crfqn.kernels.thread_group import join, work_together
 from crfqn.solvers.coordinate import row_state as row_views
-from crfqn.penalties import GroupLasso, group_lasso
 from crfqn.threads import Pool
 
 def failing(pool, n_members, run):
@@ -296,27 +294,14 @@ def failing(pool, n_members, run):
         return run(team, rank)
     return work_together(pool, n_members, member)
 
-row_views.work_together = group_lasso.work_together = failing
+row_views.work_together = failing
 random = np.random.default_rng(0)
 
 def rows():
     x, y = random.normal(size=(2000, 30)), random.integers(0, 4, 2000)
     MulticlassClassifier(group_l1=1.0, solver="bcd", n_threads=2).fit(x, y)
 
-def quadratic_model():
-    n = 5 * 525
-    matrix = np.eye(n, dtype=np.float32)
-    local = GroupLasso(1.0, n_features=525, n_states=5).at(np.arange(n))
-    sparse = np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32)
-    metric = matrix, *sparse, np.ones(n), np.zeros((n, 2)), np.zeros((n, 2))
-    with Pool(2) as pool:
-        d, base_d = np.zeros(n), np.zeros(n, np.float32)
-        problem = Subproblem(
-            QuadraticModelArrays(*metric), np.zeros(n), random.normal(size=n), np.zeros(n), Limits(4, np.inf)
-        )
-        local.descend(problem, d, base_d, pool)
-
-for work in rows, quadratic_model:
+for work in (rows,):
     try:
         work()
         print("no failure")
@@ -328,7 +313,7 @@ for work in rows, quadratic_model:
 def test_kernels_whose_other_member_has_failed():
     """They come to an end, whatever the other one has left undone."""
     lines = in_a_process(REAL_KERNELS).splitlines()
-    assert lines[1::2] == ["came through", "came through"]
+    assert lines[1::2] == ["came through"]
     assert all(line.startswith("members") for line in lines[::2])
 
 

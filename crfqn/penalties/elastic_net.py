@@ -16,7 +16,6 @@ from crfqn.arrays import NO_COORDS, Coords, Vector
 from crfqn.kernels.coordinate_descent import Subproblem, descend
 from crfqn.penalties.blocks import Partition
 from crfqn.penalties.penalty import NO_RIDGE, Layout, Penalty, Ridge, check_strengths
-from crfqn.threads import Pool
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,8 +134,8 @@ class LocalElasticNet:
         """Return the Hessian at such weights times a direction, (n,)."""
         return self.l2 * d
 
-    def descend(self, problem: Subproblem, d: Vector, base_d: NDArray[np.float32], pool: Pool) -> int:
-        """Solve the quadratic model for d, by coordinate, too little work for several threads; returns the number of
-        sweeps made. Parameters as in `kernels.coordinate_descent.descend`."""
+    def descend(self, problem: Subproblem, d: Vector, base_d: NDArray[np.float32]) -> int:
+        """Solve the quadratic model for d, by coordinate; returns the number of sweeps made. Parameters as in
+        `kernels.coordinate_descent.descend`."""
         work = np.empty_like(d), np.empty(problem.model.q.shape[1])
         return descend(problem, self.l1, self.l2, d, base_d, *work)

@@ -26,7 +26,6 @@ from crfqn.kernels.coordinate_descent import Subproblem
 from crfqn.kernels.group_descent import BlockPenalty, descend_groups
 from crfqn.kernels.row_norm import block_distances, prox_blocks
 from crfqn.kernels.sparse import found_in, union
-from crfqn.kernels.thread_group import work_together
 from crfqn.penalties.blocks import Partition
 from crfqn.penalties.elastic_net import ElasticNet
 from crfqn.penalties.penalty import (
@@ -38,12 +37,10 @@ from crfqn.penalties.penalty import (
     are_members,
     check_strengths,
 )
-from crfqn.threads import Pool
 
 NORMS = {"l2": 2, "linf": 1}  # with the order of the dual norm
 ROUNDING = 1e-12  # relative to a bound: the rounding of a row's dual norm
 MOST_NEWTON = 100
-FEWEST_SHARED = 2000  # rows of a dense matrix that threads share: a block's are then read in microseconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -371,15 +368,9 @@ class LocalGroupLasso:
         norms = np.sqrt(self.blocks.squares(w))
         return np.divide(self.group, norms, out=np.zeros_like(norms), where=norms > 0), norms
 
-    def descend(self, problem: Subproblem, d: Vector, base_d: NDArray[np.float32], pool: Pool) -> int:
-        """Solve the quadratic model for d, row by row, threads sharing a large dense B0; returns the number of sweeps
-        made. Parameters as in `kernels.group_descent.descend_groups`."""
+    def descend(self, problem: Subproblem, d: Vector, base_d: NDArray[np.float32]) -> int:
+        """Solve the quadratic model for d, row by row; returns the number of sweeps made. Parameters as in
+        `kernels.group_descent.descend_groups`."""
         blocks = self.blocks
         penalty = BlockPenalty(blocks.order, blocks.starts, self.l1, self.group, self.l2, self.is_linf)
-        n_members = pool.n_threads if problem.model.dense.shape[0] >= FEWEST_SHARED else 1
-        n_sweeps = work_together(
-            pool,
-            n_members,
-            lambda group, rank: descend_groups(group, n_members, rank, problem, penalty, d, base_d),
-        )
-        return max(n_sweeps)
+        return descend_groups(problem, penalty, d, base_d)

@@ -131,7 +131,7 @@ class Penalty:
 
         It has `blocks`, whose weights leave zero all or none, when their `dual_norm(w, g)` exceeds `threshold`, both
         (n,) and the norm infinite where a block is not zero; `value(w)`, `violation(w, g)`, `largest_violation(w, g)`,
-        `gradient(w)`, `hessian_times(w, d)` (None: zero) and `descend(problem, d, base_d, pool)`, coordinate descent
+        `gradient(w)`, `hessian_times(w, d)` (None: zero) and `descend(problem, d, base_d)`, coordinate descent
         on a quadratic model (`kernels/coordinate_descent.py`).
         """
         raise NotImplementedError

@@ -245,7 +245,7 @@ class ProxQN(Solver):
         of_step = objective.operations.of_pass + self.constants.overhead
         limits = self.sweeps.limits(of_step, objective.n_coords, active.coords.size)
         # Lines 21 and 23-30, the inner problem; 31-35, the line search; 36-38, g, y and s.
-        model = QuadraticModel(active, metric, limits, objective.pool, objective.is_convex)
+        model = QuadraticModel(active, metric, limits, objective.is_convex)
         globalised = search.move(active, model)
         # Lines 39-41: S, Y, Q, D, L, S'S, R and Q^ on the working set.
         if globalised.step is not None:

@@ -20,7 +20,7 @@ Shapes: n active coordinates.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,9 +85,9 @@ class QuadraticModel:
     B0 d where B0 is a matrix."""
 
     def __init__(
-        self, active: ScreenedPoint, metric: CompactBFGS, limits: Limits, pool: Any, is_convex: bool = True
+        self, active: ScreenedPoint, metric: CompactBFGS, limits: Limits, is_convex: bool = True
     ) -> None:
-        self.active, self.metric, self.limits, self.pool = active, metric, limits, pool
+        self.active, self.metric, self.limits = active, metric, limits
         self.is_convex = is_convex
         self.restart()
 
@@ -101,7 +101,7 @@ class QuadraticModel:
         active, metric = self.active, self.metric
         model = Model(*metric.base_arrays, metric.diagonal, metric.q, metric.q_hat)
         problem = Subproblem(model, damping, active.g, active.w, self.limits)
-        active.local.descend(problem, self.d, self.base_d, self.pool)
+        active.local.descend(problem, self.d, self.base_d)
         slope = active.slope(self.d)
         if not self.is_fresh and not slope < 0:
             # From a far trial there are too few sweeps to come back: only from 0 does every sweep descend.
