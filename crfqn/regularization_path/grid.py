@@ -151,6 +151,9 @@ class Around:
         if not (is_number(self.factor) and 1 < self.factor < np.inf):
             raise InputError(f"factor: expected a finite number > 1, got {self.factor!r}")
 
+    def parameter(self, estimator: SparseLinearModel) -> None:
+        """Return None, as no single parameter descends."""
+
     def values(self, centre: Strengths, parameter: str) -> list[Strengths]:
         """Return the pairs around `centre`, of `parameter` and l2; InputError where both are 0."""
         names = [name for name in dict.fromkeys((parameter, "l2")) if centre[name] > 0]

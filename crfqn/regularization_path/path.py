@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -65,47 +65,41 @@ class PreparedPath:
 
 
 @contextmanager
-def prepare_around(
-    estimator: SparseLinearModel, X: Any, y: Any, sample_weight: Any = None, **changes: Any
+def prepare_path(
+    estimator: SparseLinearModel, X: Any, y: Any, sample_weight: Any = None, path_parameter: str | None = "l1"
 ) -> Iterator[PreparedPath]:
-    """Prepare trainings of an estimator, some parameters replaced; a context manager, whose threads are there as long
-    as the block runs."""
+    """Prepare trainings of an estimator: of a path, with the largest value of the parameter that descends, or for None
+    around its strengths. A context manager, whose threads are there as long as the block runs."""
     estimator._check_parameters()
     if estimator.checkpoint is not None:
         raise InputError(
             f"checkpoint: expected None, as paths and grids keep none, got {estimator.checkpoint!r}"
         )
-    solver = estimator._make_solver()
+    solver, changes = estimator._make_solver(), {}
+    if path_parameter is not None:
+        changes = {path_parameter: 1.0, "tol": estimator._tol_to(OPTIMAL)}
     quiet = {"verbose": 0, "callback": None, "warm_start": False}
     problem = clone(estimator).set_params(**quiet, **changes).prepare(X, y, sample_weight)
     del X, y
     # A clone's callback would be another object.
     problem.model.set_params(**{name: getattr(estimator, name) for name in quiet})
+    objective, penalty = problem.objective, problem.penalty
     with single_threaded_blas(), Pool(estimator.n_threads) as pool:
-        problem.objective.pool = pool
-        yield PreparedPath(problem, solver)
-
-
-@contextmanager
-def prepare_path(
-    estimator: SparseLinearModel, X: Any, y: Any, sample_weight: Any = None, path_parameter: str = "l1"
-) -> Iterator[PreparedPath]:
-    """Prepare a regularisation path as `prepare_around` does, with the largest value of what varies."""
-    changes = {path_parameter: 1.0, "tol": estimator._tol_to(OPTIMAL)}
-    with prepare_around(estimator, X, y, sample_weight, **changes) as prepared:
-        problem = prepared.problem
-        objective, penalty = problem.objective, problem.penalty
+        objective.pool = pool
+        if path_parameter is None:
+            yield PreparedPath(problem, solver)
+            return
         point = solve_unpenalised(objective.at(*problem.start), penalty.unpenalised)
         strengths = chosen_strengths(
             {path_parameter: AUTO}, objective, problem.intercepts, penalty.ridge.coords
         )
-        automatic = float(strengths[path_parameter])
         l1_max = largest_strength(path_parameter, objective, penalty, point)
         if l1_max == 0.0:
             raise InputError(
                 f"{path_parameter}: expected features that tell the labels apart, but no weight would change the loss"
             )
-        yield PreparedPath(problem, prepared.solver, path_parameter, point, l1_max, automatic)
+        automatic = float(strengths[path_parameter])
+        yield PreparedPath(problem, solver, path_parameter, point, l1_max, automatic)
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,7 +282,8 @@ def crf_path(
         X, _ = encode_sequences(X)  # once for all folds
     score, rows = score_on(scorer, validation), []
     steps: list[PathStep] = []
-    with prepare_for(estimator, X, y, sample_weight, grid) as prepared, ExitStack() as folds:
+    prepared_path = prepare_path(estimator, X, y, sample_weight, grid.parameter(estimator))
+    with prepared_path as prepared, ExitStack() as folds:
         values: Any = (
             grid.values(prepared.problem.model._fitted_strengths, estimator._path_parameter)
             if isinstance(grid, Around)
@@ -352,21 +347,14 @@ def fold_scores_of(
 ) -> Generator[float]:
     """Yield the score of a fold under each value; it ends with a training that is cut off, but for the first."""
     score, n_scores = score_on(scorer, (fold.X_test, fold.y_test)), 0
-    with prepare_for(estimator, fold.X_train, fold.y_train, fold.weights, grid) as prepared:
+    with prepare_path(
+        estimator, fold.X_train, fold.y_train, fold.weights, grid.parameter(estimator)
+    ) as prepared:
         for step in solve(prepared, values, grid, score):
             if step.is_cut_off and n_scores > 0:
                 return
             n_scores += 1
             yield step.score
-
-
-def prepare_for(
-    estimator: SparseLinearModel, X: Any, y: Any, sample_weight: Any, grid: Grid | Around
-) -> AbstractContextManager[Any]:
-    """Return the context manager that prepares the trainings under the values of a grid."""
-    if isinstance(grid, Around):
-        return prepare_around(estimator, X, y, sample_weight)
-    return prepare_path(estimator, X, y, sample_weight, grid.parameter(estimator))
 
 
 def solve(prepared: Any, values: Any, grid: Grid | Around, score: Score | None) -> Iterator[PathStep]:

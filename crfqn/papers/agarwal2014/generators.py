@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import pdist
 from sklearn.base import clone
 
 from crfqn.arrays import Vector
@@ -113,11 +114,8 @@ def sample_rows(blocks: Iterable[Any]) -> NDArray[np.float64]:
 
 def median_distance(rows: NDArray[np.float64]) -> float:
     """Return the median of the squared distances between different rows, 1 if most of them are the same."""
-    norms = np.square(rows).sum(axis=1)
-    squares = norms[:, None] + norms - 2.0 * rows @ rows.T
-    above = squares[np.triu_indices(len(rows), 1)]
-    median = float(np.median(above)) if above.size else 0.0
-    return median if median > 1e-12 * float(norms.max(initial=0.0)) else 1.0
+    median = float(np.median(pdist(rows, "sqeuclidean"))) if len(rows) > 1 else 0.0
+    return median if median > 1e-12 * float(np.square(rows).sum(axis=1).max(initial=0.0)) else 1.0
 
 
 def checked_scale(scale: float) -> float:

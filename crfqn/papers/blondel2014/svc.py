@@ -12,7 +12,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel, sigmoid_kernel
+from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -53,13 +53,7 @@ BLOCK_NUMBERS = 1 << 23  # kernel values of a block of items in prediction: 64 M
 COOLING, MAX_PASSES = 0.05, 100  # a certificate, which makes rows of the matrix, costs some twenty passes
 VECTOR, FEATURE, CLASS = "vector", "feature", "class"
 PRECOMPUTED = "precomputed"
-# The kernels by their names, and which of the parameters they have.
-NAMED: dict[str, tuple[Callable[..., NDArray], tuple[str, ...]]] = {
-    "linear": (linear_kernel, ()),
-    "poly": (polynomial_kernel, ("gamma", "degree", "coef0")),
-    "rbf": (rbf_kernel, ("gamma",)),
-    "sigmoid": (sigmoid_kernel, ("gamma", "coef0")),
-}
+NAMED = ("linear", "poly", "rbf", "sigmoid")
 
 
 @dataclass(frozen=True)
@@ -82,8 +76,8 @@ class KernelFunction:
                     f"got {values.shape}"
                 )
             return values
-        function, names = NAMED[self.kernel]
-        return function(x, others, **{name: getattr(self, name) for name in names})
+        parameters = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        return pairwise_kernels(x, others, self.kernel, filter_params=True, **parameters)
 
     @property
     def is_definite(self) -> bool:
