@@ -12,7 +12,6 @@ import os
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from types import MappingProxyType
@@ -20,6 +19,8 @@ from typing import Any, Self, TypeGuard, TypeVar
 
 from crfqn.choices import FLAT, PENALTIES
 from crfqn.errors import InputError
+from crfqn.messages import shorten
+from crfqn.numerals import BLANKS, number_in
 
 _Class = TypeVar("_Class")
 KINDS = {float: "a finite number", int: "an integer", bool: "True or False", str: "a string"}
@@ -141,20 +142,22 @@ def read_class_weight(text: str) -> str | dict[str, float]:
     weights = {}
     for part in text.split(","):
         label, _, weight = part.rpartition("=")
-        with suppress(ValueError):
-            weights[label] = float(weight)
-        if label not in weights:
-            raise InputError(f"class_weight: expected 'balanced' or label=weight,label=weight, got {text!r}")
+        if label in weights:
+            raise InputError(f"class_weight: the label {shorten(label)} comes twice in {shorten(text)}")
+        weights[label] = number_in(weight.strip(BLANKS))
+        if not label or math.isnan(weights[label]):
+            raise InputError(
+                f"class_weight: expected 'balanced' or label=weight,label=weight, got {shorten(text)}"
+            )
     return weights
 
 
 def read_factors(text: str) -> dict[str, float]:
     """Return factors by name, of `name=factor`, or of a file of lines with a name and its factor, separated by blanks;
     InputError for anything else."""
-    name, _, factor = text.rpartition("=")
-    with suppress(ValueError):
-        return {name: float(factor)} if name else read_factor_file(text)
-    return read_factor_file(text)
+    name, _, text_of_factor = text.rpartition("=")
+    factor = number_in(text_of_factor.strip(BLANKS))
+    return read_factor_file(text) if not name or math.isnan(factor) else {name: factor}
 
 
 def read_factor_file(path: str | os.PathLike[str]) -> dict[str, float]:
@@ -169,17 +172,16 @@ def read_factor_file(path: str | os.PathLike[str]) -> dict[str, float]:
         ) from None
     factors = {}
     for number, line in enumerate(lines, 1):
-        name, _, factor = line.strip().rpartition("\t" if "\t" in line else " ")
-        if not line.strip():
+        line = line.strip(f"{BLANKS}\r")
+        if not line:
             continue
-        try:
-            factors[name.strip()] = float(factor)
-        except ValueError:
-            name = ""
-        if not name:
-            raise InputError(
-                f"{os.fspath(path)}, line {number}: expected a name and its factor, got {line!r}"
-            )
+        name, _, factor = line.rpartition("\t" if "\t" in line else " ")
+        name, where = name.strip(BLANKS), f"{os.fspath(path)}, line {number}"
+        if not name or math.isnan(value := number_in(factor.strip(BLANKS))):
+            raise InputError(f"{where}: expected a name and its factor, got {shorten(line)}")
+        if name in factors:
+            raise InputError(f"{where}: the name {shorten(name)} comes twice")
+        factors[name] = value
     return factors
 
 

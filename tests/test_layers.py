@@ -33,7 +33,16 @@ LIBRARIES = {
     "data.model_file": {"numpy", "safetensors"},
     **{
         name: {"numpy"}
-        for name in ("arrays", "atomic_write", "errors", "choices", "messages", "parameters", "projections")
+        for name in (
+            "arrays",
+            "atomic_write",
+            "errors",
+            "choices",
+            "messages",
+            "numerals",
+            "parameters",
+            "projections",
+        )
     },
     "data_options": set(),
     "threads": {"numpy"},
@@ -41,7 +50,7 @@ LIBRARIES = {
 }
 OPTIONAL = {
     "pandas", "pyarrow", "matplotlib", "dask", "starlette", "uvicorn", "anyio", "typer", "click", "networkx", "pooch",
-    "jinja2", "onnx", "safetensors", "conllu", "rich", "pycrfsuite",
+    "jinja2", "onnx", "safetensors", "rich", "pycrfsuite",
 }  # fmt: skip
 TRAININGS = {
     "chain": "from crfqn import ChainCRF; ChainCRF(l1=0.1).fit([[{'w': 'a'}, {'w': 'b'}]], [['X', 'Y']])",
@@ -59,7 +68,7 @@ except SystemExit as end:
 }
 # What an import of scikit-learn, or of all of this package, would bring.
 UNUSED = (
-    "conllu", "dask", "jinja2", "matplotlib", "networkx", "onnx", "pandas", "pooch", "pyarrow", "requests",
+    "dask", "jinja2", "matplotlib", "networkx", "onnx", "pandas", "pooch", "pyarrow", "requests",
     "scipy.integrate", "scipy.interpolate", "scipy.io", "scipy.ndimage", "scipy.optimize", "scipy.spatial",
     "sklearn.feature_extraction", "sklearn.metrics", "sklearn.model_selection", "sklearn.preprocessing",
 )  # fmt: skip

@@ -19,7 +19,8 @@ import numpy as np
 from crfqn.cli.loading import Input, Labeller, check_threshold, input_with_dense, open_input
 from crfqn.cli.options import PredictOptions
 from crfqn.cli.output import command_files, say, write_text
-from crfqn.data.files import BYTES, STANDARD_INPUT, Part, is_blank, strict_json
+from crfqn.data.files import BYTES, STANDARD_INPUT, Part, is_blank
+from crfqn.data.json_text import strict_json
 from crfqn.data.labels import label_text
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError, UnknownFeaturesWarning

@@ -10,8 +10,9 @@ import numpy as np
 
 from crfqn.cli.loading import Input, Labeller, input_with_dense, open_input
 from crfqn.cli.output import command_files, write_text
-from crfqn.data.files import BYTES, Part, is_blank, strict_json
+from crfqn.data.files import BYTES, Part, is_blank
 from crfqn.data.hybrid import check_dense, sparse_of
+from crfqn.data.json_text import strict_json
 from crfqn.errors import InputError
 from crfqn.model.answers import gives_probabilities
 from crfqn.model.numpy_engine import NUMPY, rows_of

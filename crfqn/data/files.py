@@ -11,7 +11,6 @@ import bz2
 import codecs
 import gzip
 import importlib
-import json
 import lzma
 import os
 import stat
@@ -373,12 +372,3 @@ def opened(origin: StrPath) -> Iterator[IO[bytes]]:
         raise DataError(f"{shown_name(origin)}: a folder; expected a file") from error
     except (OSError, ValueError) as error:
         raise DataError(f"{shown_name(origin)}: cannot be read: {error}") from error
-
-
-def strict_json(content: Any, **how: Any) -> str:
-    """Return JSON, lone surrogates escaped; InputError for NaN and infinite numbers, which it does not have."""
-    try:
-        text = json.dumps(content, allow_nan=False, **how)
-        return text.encode("utf-8", "backslashreplace").decode()
-    except ValueError as error:
-        raise InputError(f"expected finite numbers, as JSON has no others: {error}") from None

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from crfqn.data.items import MOST_SHOWN, locate
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
+from crfqn.numerals import BLANKS
 
 NO_LABEL = "expected a label, got an empty text, which readers give where a file has none"
 
@@ -310,7 +311,7 @@ EXACT = 2**53  # whole numbers in double precision are exact up to here
 
 def number_of(text: str) -> int | float | None:
     """Return the number that a label's text is, whole ones as int; None for another text."""
-    text = text.strip()
+    text = text.strip(BLANKS)
     if not NUMBER.fullmatch(text):
         return None
     if text.lstrip("+-").isdigit():

@@ -8,15 +8,16 @@ from numpy.typing import NDArray
 
 from crfqn.data.hybrid import Features, check_dense
 from crfqn.errors import InputError
+from crfqn.numerals import BLANKS, number_in
 
 # Entries converted and checked at a time: large enough to hide Python's overhead, small beside the result.
 BLOCK = 1 << 17
 
 
 def is_numeric(cell: Any) -> bool:
-    """Return whether a cell is a finite number, or the text of one."""
+    """Return whether a cell is a finite number, or the text of one, with blanks around it or without."""
     try:
-        return math.isfinite(float(cell)) and "_" not in str(cell)
+        return math.isfinite(number_in(cell.strip(BLANKS)) if isinstance(cell, str) else float(cell))
     except (TypeError, ValueError, OverflowError):
         return False
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.atomic_write import replace_file
+from crfqn.data.json_text import parse_json
 from crfqn.data.model_file import (
     DTYPES,
     ModelFile,
@@ -74,7 +75,7 @@ def read(path: ModelSource) -> Any:
     source = at_hand(path)
     shown = shown_source(source)
     try:
-        document = json.loads(read_whole(source))
+        document = parse_json(read_whole(source), "surrogateescape")  # as BYTES has them
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"{shown}: not a JSON document: {error}") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:

@@ -40,6 +40,7 @@ from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.storage import restore
 from crfqn.messages import describe
 from crfqn.model.content import IMPORTED_FROM, Entries, chain_file
+from crfqn.numerals import number_in, whole_number_in
 from crfqn.readers.conll import usual_names
 from crfqn.structures.edge_layout import EdgeLayout
 
@@ -89,10 +90,15 @@ def read_crfpp(path: ModelSource, n_columns: int | None = None) -> Any:
             raise damage(f"expected one of {', '.join(SETTINGS)} and a value, got {line!r:.60}")
         settings[name] = value
     try:
-        version, n_weights = int(settings["version:"]), int(settings["maxid:"])
-        factor, n_least = float(settings.get("cost-factor:", "1")), int(settings.get("xsize:", "1"))
+        version, n_weights = (whole_number_in(settings[name]) for name in ("version:", "maxid:"))
+        factor, n_least = (
+            number_in(settings.get("cost-factor:", "1")),
+            whole_number_in(settings.get("xsize:", "1")),
+        )
     except (KeyError, ValueError) as error:
         raise damage(f"the settings lack a number: {error}") from None
+    if not math.isfinite(factor):
+        raise damage(f"expected a number as cost-factor:, got {settings['cost-factor:']!r:.60}")
     if version // 100 != CRFPP_VERSION // 100:
         raise damage(f"a model of version {version}, instead of {CRFPP_VERSION}")
     if not 1 <= n_least <= MOST_COLUMNS:
@@ -116,11 +122,10 @@ def read_crfpp(path: ModelSource, n_columns: int | None = None) -> Any:
         raise damage(f"{len(weight_lines)} lines of weights instead of {n_weights}")
     values = np.empty(n_weights)
     for row, line in enumerate(weight_lines):
-        try:
-            values[row] = float(line)
-        except ValueError:
+        values[row] = number_in(line)
+        if not math.isfinite(values[row]):
             n_read += row + 1
-            raise damage(f"expected a weight, got {line!r:.60}") from None
+            raise damage(f"expected a weight, got {line!r:.60}")
     kinds = np.array([BIGRAM if name.startswith("B") else UNIGRAM for name in names], "U1")
     used = np.flatnonzero(values)
     observations = Observations(names, kinds, np.array(starts, np.int64))
@@ -162,15 +167,14 @@ def read_wapiti(path: ModelSource, n_columns: int | None = None) -> Any:
 def begins_like_wapiti(start: bytes) -> bool:
     """Return whether a file begins like a model, or its first line like one of a dump."""
     fields = start.lstrip(b"\n").split(b"\n", 1)[0].split(b"\t")
-    is_dump = len(fields) == 4 and fields[0][:1] in (b"u", b"b", b"*") and _is_number(fields[3])
+    is_dump = (
+        len(fields) == 4 and fields[0][:1] in (b"u", b"b", b"*") and _is_number(fields[3].decode("latin-1"))
+    )
     return start.startswith(WAPITI_MAGIC) or is_dump
 
 
-def _is_number(text: bytes | str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
+def _is_number(text: str) -> bool:
+    return math.isfinite(number_in(text))
 
 
 def _wapiti_model(content: bytes, path: str) -> tuple[ChainWeights, list[str]]:
@@ -223,7 +227,9 @@ def _wapiti_model(content: bytes, path: str) -> tuple[ChainWeights, list[str]]:
     for row, line in enumerate(lines):
         try:
             number, text = WEIGHT.fullmatch(line.decode("ascii")).groups()  # type: ignore[union-attr]
-            numbers[row], values[row] = int(number), float.fromhex(text) if "x" in text else float(text)
+            numbers[row], values[row] = int(number), float.fromhex(text) if "x" in text else number_in(text)
+            if not math.isfinite(values[row]):
+                raise ValueError
         except (AttributeError, ValueError, OverflowError):
             raise damage(f"expected number=weight, got {line!r:.60}") from None
     observations = Observations(names, kinds, np.cumsum(sizes) - sizes)

@@ -20,6 +20,7 @@ from crfqn.data.token_columns import TokenColumns
 from crfqn.data.token_rows import Rows
 from crfqn.errors import InputError, TextColumnWarning, warn_caller
 from crfqn.messages import describe, shorten
+from crfqn.numerals import BLANKS, CHARACTERS
 
 MISSING = ("", "na", "n/a", "nan", "null", "none", "?")  # in small letters, of a column of numbers
 LARGEST = 1e150  # number of a column, whose squares can be summed
@@ -246,12 +247,14 @@ class Table:
 
 def numbers_of(name: str, cells: Sequence[Any]) -> NDArray[np.float64]:
     """Return a column's cells as finite numbers; CellError, naming the column, for one that is none."""
-    try:
-        values = np.array(cells, np.float64)
-        if values.ndim == 1 and np.isfinite(values).all():
-            return values
-    except (TypeError, ValueError, OverflowError):  # the search below says where
-        pass
+    texts = () if isinstance(cells, np.ndarray) else (cell for cell in cells if isinstance(cell, str))
+    if not "".join(texts).strip(CHARACTERS + BLANKS):
+        try:
+            values = np.array(cells, np.float64)
+            if values.ndim == 1 and np.isfinite(values).all():
+                return values
+        except (TypeError, ValueError, OverflowError):  # the search below says where
+            pass
     for item, cell in enumerate(cells):
         if not is_numeric(cell):
             got = "a missing value" if is_missing(cell) else shorten(cell)

@@ -17,7 +17,7 @@ import numpy as np
 from crfqn.data.files import blank_parted, is_blank, text_lines
 from crfqn.errors import DataError
 from crfqn.messages import shorten
-from crfqn.readers.format import number_in
+from crfqn.numerals import BLANKS, number_in
 from crfqn.readers.items import Documents
 from crfqn.taxonomy.reading import open_taxonomy
 
@@ -46,14 +46,14 @@ def read_hierarchical_arff(path: str | Path) -> Documents:
         fields = line.split(",")
         if len(fields) != len(names) + 1:
             raise DataError(f"{where}: expected {len(names) + 1} comma-separated fields, got {len(fields)}")
-        text = fields.pop(label_column).strip()
+        text = fields.pop(label_column).strip(BLANKS)
         *above, label = text.split(BETWEEN_NODES)
         if any(not f"{label}{SEPARATOR}".startswith(f"{node}{SEPARATOR}") for node in above):
             raise DataError(f"{where}: expected the nodes of one path, got {shorten(text)}")
         labels.append(_checked_path(where, label))
         if declared and label not in declared:
             raise DataError(f"{where}: the class {shorten(label)} is not one that the header declares")
-        values = [number_in(field) for field in fields]
+        values = [number_in(field.strip(BLANKS)) for field in fields]
         for field, value in zip(fields, values, strict=True):
             if not math.isfinite(value):
                 raise DataError(f"{where}: expected a finite number, got {shorten(field)}")
@@ -88,6 +88,8 @@ def _read_header(path: str | Path, lines: Iterator[tuple[str, str]]) -> tuple[li
             )
         if kind != HIERARCHICAL:
             names.append(match["name"].strip("'\""))
+            if names[-1] in names[:-1]:
+                raise DataError(f"{where}: the attribute {shorten(names[-1])} comes twice")
         elif label_column >= 0:
             raise DataError(f"{where}: a second hierarchical attribute; expected one")
         else:

@@ -1,4 +1,4 @@
-"""Reader and writer of CoNLL-U, the format of Universal Dependencies, through the package `conllu`.
+"""Reader and writer of CoNLL-U, the format of Universal Dependencies.
 
 Positions are the syntactic words; lines of multiword tokens ("3-4") and of empty nodes ("8.1") are no positions.
 Format: https://universaldependencies.org/format.html
@@ -9,14 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from crfqn.data.files import Readable, is_blank, shown_name
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError, InputError
-from crfqn.messages import describe
+from crfqn.messages import describe, shorten
 from crfqn.readers.format import SEQUENCES, Format, by_blank_lines, instead, item_lines
 from crfqn.readers.items import Labeled, Places, in_line
 
@@ -24,6 +23,7 @@ FIELDS = ("form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "m
 WITH_KEYS = ("feats", "misc")
 EMPTY = "_"
 NUMBER = re.compile(r"[0-9]+([-.][0-9]+)?\t")
+HEAD, HEAD_NUMBER = 1 + FIELDS.index("head"), re.compile(r"-?[0-9]+|_")
 
 
 def read_conllu(
@@ -42,8 +42,6 @@ def read_conllu(
             raise InputError(
                 f"expected a field out of {', '.join(FIELDS)}, feats:<key>, misc:<key>, got {describe(name)}"
             )
-    import conllu
-
     shown = shown_name(path)
     texts: dict[str, list[str]] = {name: [] for name in field_of}
     labels: list[list[str]] = []
@@ -52,16 +50,16 @@ def read_conllu(
     blanks_of_text: list[list[bool] | None] = []  # by `# text`
     has_space_after = False
     for block in item_lines(path):
-        words = _words(conllu, shown, block)
+        words = _words(shown, block)
         if not words:
             continue
         for name, column in texts.items():
-            column.extend(_text(word, field_of[name]) for _, word, _ in words)
-        labels.append(["" if (text := _text(word, label)) == EMPTY else text for _, word, _ in words])
+            column += _texts(shown, words, field_of[name])
+        labels.append(["" if text == EMPTY else text for text in _texts(shown, words, label)])
         lines.append([number for number, _, _ in words])
         blanks += [has_blank for *_, has_blank in words]
         has_space_after = has_space_after or any("SpaceAfter=No" in line for _, line in block)
-        forms = [] if has_space_after else [_text(word, "form") for _, word, _ in words]
+        forms = [] if has_space_after else _texts(shown, words, "form")
         blanks_of_text.append(None if has_space_after else _blanks_of_text(block, forms))
     if not labels:
         raise EmptyDataError(f"{shown}: no items; expected sentences in CoNLL-U, ten columns a word")
@@ -110,39 +108,32 @@ def _relabelled(line: str, labels: Sequence[str], name: str) -> str:
     return "\t".join(fields)
 
 
-def _words(conllu: Any, shown: str, block: list[tuple[int, str]]) -> list[tuple[int, Any, bool]]:
-    """Return the words of a sentence, each with its line, and whether a blank stands behind it: none does within a
-    multiword token."""
-    rows = [(number, line) for number, line in block if not line.startswith("#")]
-    for number, line in rows:
-        n_fields = line.count("\t") + 1
-        if n_fields != len(FIELDS) + 1:
-            raise DataError(
-                f"{shown}, line {number}: expected 10 columns of CoNLL-U, separated by tabs, got {n_fields}: "
-                f"{line[:60]!r}"
-            )
-        if not NUMBER.match(line):
-            raise DataError(
-                f"{shown}, line {number}: expected the number of a word, 3, 3-4 or 3.1, got "
-                f"{line.partition(chr(9))[0][:60]!r}"
-            )
-    if not rows:
-        return []
-    try:
-        text = "\n".join(line for _, line in block) + "\n"
-        (sentence,) = conllu.parse(text, fields=conllu.parser.DEFAULT_FIELDS)
-    except (conllu.exceptions.ParseException, ValueError) as error:
-        raise DataError(f"{shown}, line {block[0][0]}: the sentence is no CoNLL-U: {error}") from error
-    words: list[tuple[int, Any, bool]] = []
+def _words(shown: str, block: list[tuple[int, str]]) -> list[tuple[int, list[str], bool]]:
+    """Return the words of a sentence, each with its line and its ten fields, and whether a blank stands behind it: none
+    does within a multiword token."""
+    words: list[tuple[int, list[str], bool]] = []
     last, has_blank = 0, True  # of a multiword token
-    for (number, _), word in zip(rows, sentence, strict=True):
-        is_followed = (word.get("misc") or {}).get("SpaceAfter") != "No"
-        if not isinstance(word["id"], int):
-            last, has_blank = (word["id"][2], is_followed) if word["id"][1] == "-" else (last, has_blank)
-        elif word["id"] <= last:
-            words.append((number, word, has_blank and word["id"] == last))
-        else:
-            words.append((number, word, is_followed))
+    for number, line in block:
+        if line.startswith("#"):
+            continue
+        where, fields = f"{shown}, line {number}", line.split("\t")
+        if len(fields) != len(FIELDS) + 1:
+            raise DataError(
+                f"{where}: expected 10 columns of CoNLL-U, separated by tabs, got {len(fields)}: {line[:60]!r}"
+            )
+        id_, head, misc = fields[0], fields[HEAD], fields[-1]
+        if not NUMBER.match(line):
+            raise DataError(f"{where}: expected the number of a word, 3, 3-4 or 3.1, got {shorten(id_)}")
+        if not HEAD_NUMBER.fullmatch(head):
+            raise DataError(f"{where}: expected the number of the word's head, or _, got {shorten(head)}")
+        is_followed = "SpaceAfter=No" not in misc.split("|")
+        if "-" in id_:
+            last, has_blank = int(id_.partition("-")[2]), is_followed
+        elif "." not in id_:
+            number_of_word = int(id_)
+            if number_of_word <= last:
+                is_followed = has_blank and number_of_word == last
+            words.append((number, fields, is_followed))
     return words
 
 
@@ -161,17 +152,23 @@ def _blanks_of_text(block: list[tuple[int, str]], forms: list[str]) -> list[bool
     return blanks if at == len(text) else None
 
 
-def _text(word: Any, name: str) -> str:
-    """Return a field of a word, or one key of it, as it is written; "_" where there is nothing."""
+def _texts(shown: str, words: list[tuple[int, list[str], bool]], name: str) -> list[str]:
+    """Return a field of each word as it is written, or the value of one key of it, "_" for none; DataError for a key
+    that comes twice."""
     field, _, key = name.partition(":")
-    value = word[field]
-    if key:
-        value = (value or {}).get(key)
-    if isinstance(value, dict):
-        return "|".join(k if v is None else f"{k}={v}" for k, v in value.items()) or EMPTY
-    if isinstance(value, list):  # `deps`: pairs of relation and head
-        return "|".join(f"{head}:{relation}" for relation, head in value) or EMPTY
-    return EMPTY if value is None else str(value)
+    column = 1 + FIELDS.index(field)
+    if not key:
+        return [fields[column] or EMPTY for _, fields, _ in words]
+    texts = []
+    for number, fields, _ in words:
+        pairs = (pair.partition("=") for pair in fields[column].split("|"))
+        values = [value for own, _, value in pairs if own == key]
+        if len(values) > 1:
+            raise DataError(
+                f"{shown}, line {number}: {key} comes twice in {field}: {shorten(fields[column])}"
+            )
+        texts.append("".join(values) or EMPTY)
+    return texts
 
 
 def _begins(lines: Sequence[str]) -> bool:

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 
 from crfqn.data.files import Readable, is_blank, shown_name
 from crfqn.errors import DataError, EmptyDataError, InputError
-from crfqn.readers.format import SEQUENCES, Format, by_blank_lines, instead, item_lines, number_in
+from crfqn.numerals import number_in
+from crfqn.readers.format import SEQUENCES, Format, by_blank_lines, instead, item_lines
 from crfqn.readers.items import Labeled, Places, in_line
 
 # A name: anything but colon and backslash, or any character behind a backslash; a last backslash counts.
@@ -40,6 +41,8 @@ def read_crfsuite_text(path: Readable) -> Labeled:
             where = f"{shown}, line {number}"
             label, *fields = line.split("\t")
             if label.startswith(ITEM_WEIGHT) or (label.startswith("@") and not fields):
+                if len(inputs) in weights:
+                    raise DataError(f"{where}: a second weight of one item: {line[:60]!r}")
                 weights[len(inputs)] = _item_weight(where, line.rstrip("\t"), bool(item))
                 continue
             if not fields and " " in label.strip():
@@ -55,6 +58,10 @@ def read_crfsuite_text(path: Readable) -> Labeled:
             item.append(attributes)
             item_labels.append(ESCAPED.sub(r"\1", label))
             numbers.append(number)
+        if not item:
+            raise DataError(
+                f"{where}: {line[:60]!r} without an item; expected its first position in the next line"
+            )
         inputs.append(item)
         labels.append(item_labels)
         lines.append(numbers)

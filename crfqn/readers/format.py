@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -111,14 +110,6 @@ def relabeled(data: Data, predicted: Sequence[Any]) -> Data:
 
 
 # ---- what several readers need
-
-
-def number_in(text: str) -> float:
-    """Return the number that a text is, NaN for any other text."""
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
 
 
 def item_lines(path: Readable) -> Iterator[list[tuple[int, str]]]:

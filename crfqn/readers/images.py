@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from crfqn.data.files import read_bytes
 from crfqn.errors import DataError
+from crfqn.numerals import whole_number_in
 from crfqn.readers.items import Documents, Labeled
 
 WHITE = 255
@@ -139,7 +140,7 @@ def read_letter_table(path: str | Path, n_pixels: int = 128) -> Labeled:
     for row, number in enumerate(numbers):
         fields = lines[number - 1].split(b"\t", N_FIELDS)
         try:
-            ids[row], following[row] = int(fields[0]), int(fields[2])
+            ids[row], following[row] = (whole_number_in(fields[column].decode()) for column in (0, 2))
             letters.append(fields[1].decode())
             tails.append(fields[N_FIELDS].rstrip())
         except (ValueError, IndexError, OverflowError) as error:

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from crfqn.data.file_parts import Cut
-from crfqn.data.files import Part, Readable, is_blank, shown_name, source_of, strict_json, text_lines
+from crfqn.data.files import Part, Readable, is_blank, shown_name, source_of, text_lines
+from crfqn.data.json_text import parse_json, strict_json
 from crfqn.data.labels import label_text, number_of
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError, InputError
@@ -31,7 +32,7 @@ from crfqn.readers.items import Documents, Labeled, Places, in_line
 FIRST_COLUMN = "w"
 SEVERAL = ","  # between the labels of a document
 NUMBERS = {int, float}
-SPACE, OBJECT = re.compile(r"\s*"), re.compile(r'\s*(\[\s*)?\{\s*"')
+SPACE, OBJECT = re.compile(r"[ \t\n]*"), re.compile(r'\s*(\[\s*)?\{\s*"')
 
 
 def read_json_lines(
@@ -52,7 +53,7 @@ def read_json_lines(
     is_later = isinstance(origin, Part) and origin.first > 1  # than where an array begins
     is_array = bool(lines) and not is_later and _is_array(lines[0][1])
     numbers, records = [], []
-    for number, record in _records(shown, lines, is_array):
+    for number, record in _records(shown, lines, is_array, source_of(path).errors):
         numbers.append(number)
         records.append(record)
     where = [f"{shown}, line {number}" for number in numbers]
@@ -113,17 +114,17 @@ def _have_numbers(items: Sequence[Sequence[Any]]) -> bool:
 
 
 def _is_array(line: str) -> bool:
-    return line.lstrip().startswith("[")
+    return line.lstrip(" \t").startswith("[")
 
 
 def _records(
-    shown: str, lines: Sequence[tuple[int, str]], is_array: bool
+    shown: str, lines: Sequence[tuple[int, str]], is_array: bool, errors: str = "surrogatepass"
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the objects of numbered lines that are not blank, one a line or all in an array, each with the line on
-    which it begins."""
+    which it begins; `errors` as of `parse_json`."""
     if not is_array:
         for number, line in lines:
-            yield number, _parsed(f"{shown}, line {number}", line)
+            yield number, _parsed(f"{shown}, line {number}", line, errors)
         return
     text = "\n".join(line for _, line in lines)
     ends = [*accumulate(len(line) + 1 for _, line in lines)]
@@ -141,10 +142,12 @@ def _records(
             end = decode(text, at)[1]
         except (ValueError, RecursionError) as error:
             raise wrong(at, f"a JSON object in the array ({error})") from error
-        yield line_at(at), _parsed(f"{shown}, line {line_at(at)}", text[at:end])
+        yield line_at(at), _parsed(f"{shown}, line {line_at(at)}", text[at:end], errors)
         at = skip(end)
         if text[at : at + 1] == ",":
             at = skip(at + 1)
+            if text[at : at + 1] == "]":
+                raise wrong(at, "an object behind the comma")
         elif text[at : at + 1] != "]":
             raise wrong(at, "a comma or ] behind an object of the array")
     if skip(at + 1) < len(text):
@@ -242,9 +245,9 @@ def _values(line: str) -> tuple[dict[str, tuple[int, int]], int]:
     return spans, end
 
 
-def _parsed(where: str, line: str) -> dict[str, Any]:
+def _parsed(where: str, line: str, errors: str) -> dict[str, Any]:
     try:
-        record = json.loads(line)
+        record = parse_json(line, errors)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{where}: expected a JSON object, got {line.strip()[:60]!r}: {error}") from error
     if not isinstance(record, dict):

@@ -19,6 +19,7 @@ from crfqn.data.files import Readable, blank_parted, is_blank, shown_name, text_
 from crfqn.data.items import LARGEST_ID
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.messages import shorten
+from crfqn.numerals import number_in, whole_number_in
 from crfqn.readers.format import DOCUMENTS, Format, by_lines, instead
 from crfqn.readers.items import Documents, Places, in_line
 
@@ -57,7 +58,9 @@ def read_svmlight(
         for field in _feature_fields(fields):
             id_text, _, value_text = field.partition(":")
             try:
-                id_, value = int(id_text), float(value_text)
+                id_, value = whole_number_in(id_text), number_in(value_text)
+                if math.isnan(value):
+                    raise ValueError
             except ValueError:
                 raise DataError(f"{where}: expected a feature `id:value`, got {shorten(field)}") from None
             if not 0 <= id_ <= LARGEST_ID:

@@ -24,7 +24,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from crfqn.arrays import Vector
-from crfqn.data.files import strict_json
+from crfqn.data.json_text import strict_json
 from crfqn.errors import InputError
 from crfqn.service.description import describe_api
 from crfqn.service.labelling import TOGETHER, Answer, LabelRequest, LabelService, Overdue

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from time import monotonic
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from crfqn.data.hybrid import refuse_dense
+from crfqn.data.json_text import parse_json
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
@@ -62,7 +63,7 @@ class LabelRequest:
     def read(cls, body: bytes) -> LabelRequest:
         """Return the request in a body of JSON; InputError for anything else."""
         try:
-            content = json.loads(body, parse_constant=_refuse_number)
+            content = parse_json(body)
         except (ValueError, RecursionError) as error:
             raise InputError(
                 f"expected JSON in UTF-8, got {len(body):,} bytes that are not: {error}"
@@ -286,7 +287,3 @@ class LabelService:
 def column_of(name: str) -> int | str:
     """Return the number that a name is, as JSON writes it; any other name as it is, which the model refuses."""
     return int(name) if NUMBER.fullmatch(name) else name
-
-
-def _refuse_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")

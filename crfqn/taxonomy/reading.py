@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import accumulate, pairwise
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.data.files import blank_parted, text_lines
+from crfqn.data.json_text import parse_json
 from crfqn.errors import DataError, InputError
 from crfqn.messages import describe, shorten
 from crfqn.taxonomy.labels import PathLabels, as_row, check_separator, is_row, joined_rows
@@ -234,7 +234,7 @@ def _of_json(path: str | Path, text: str) -> LabelTree:
                 yield from edges(name, children[name])
 
     try:
-        tree = json.loads(text)
+        tree = parse_json(text)
         if not isinstance(tree, dict):
             raise DataError(f"{expected}, got {describe(tree)}")
         return LabelTree.from_edges(edges(None, tree))

@@ -203,7 +203,7 @@ def test_svmlight_agrees_with_scikit_learn(write):
         ("1 2:1 qid:4", "line 3: expected a feature `id:value`, got 'qid:4'"),
         ("1 -2:1", "line 3: expected a feature id from 0 to 2147483646, got '-2:1'"),
         ("1 2147483647:1", "line 3: expected a feature id from 0 to 2147483646"),
-        ("1 2:nan", "line 3: expected a finite value, got '2:nan'"),
+        ("1 2:nan", "line 3: expected a feature `id:value`, got '2:nan'"),
         ("1 2:1e999", "line 3: expected a finite value, got '2:1e999'"),
         ("1 2:1 3:1 2:1", "line 3: feature 2 comes twice"),
         ("2:1 3:1", "line 3: expected a label before the features, got '2:1'"),

@@ -6,8 +6,10 @@ import bz2
 import gzip
 import io
 import lzma
+import os
+import re
+from pathlib import Path
 
-import conllu
 import numpy as np
 import pandas
 import pytest
@@ -127,22 +129,30 @@ def test_conllu():
     assert again.inputs.texts["feats:Case"] == ["_", "Acc", "_"]
 
 
-def test_fields_of_conllu_are_those_of_the_package():
-    names = ["form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps"]
-    text = CONLLU.replace("root\t_", "root\t0:root|2:obj").replace("\tPRON\t_", "\tPRON\tP_q")
-    data = read(io.StringIO(text), "conllu", columns=[*names, "misc:NER"])
-    words = [word for item in conllu.parse(text) for word in item if isinstance(word["id"], int)]
-    assert len(words) == data.n_positions == 3
-    for name in ("form", "lemma", "upos", "xpos", "head", "deprel"):
-        own = ["_" if word[name] is None else str(word[name]) for word in words]
-        assert data.inputs.texts[name] == own, name
-    assert data.inputs.texts["misc:NER"] == [(word["misc"] or {}).get("NER", "_") for word in words]
-    feats = [[*(word["feats"] or {}).items()] for word in words]
-    assert [
-        [tuple(pair.split("=")) for pair in text.split("|") if text != "_"]
-        for text in data.inputs.texts["feats"]
-    ] == feats
-    assert data.inputs.texts["deps"] == ["0:root|2:obj", "_", "0:root|2:obj"]
+def test_fields_of_conllu_are_as_they_are_written():
+    names = ("form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+    word = ["http://x/?a=1&b=2", "_", "NOUN", "P_q", "A=x=y|B=1,2", "2", "nsubj:pass", "8.1:nsubj|9:conj:en"]
+    word += ["Ref=http://x/?q=1|NER=B-LOC=x|SpaceAfter=No|Plain"]
+    columns = [*names, "feats:A", "misc:Ref", "misc:NER", "misc:Plain", "misc:Re"]
+    data = read(
+        io.StringIO("\t".join(["1", *word]) + "\n8.1\te" + "\t_" * 8 + "\n"), "conllu", columns=columns
+    )
+    assert data.inputs[0] == [
+        dict(zip(columns, [*word, "x=y", "http://x/?q=1", "B-LOC=x", "_", "_"], strict=True))
+    ]
+    assert data.inputs.blanks == [False]
+
+
+@pytest.mark.skipif("CRFQN_DATA" not in os.environ, reason="CRFQN_DATA names no folder of data")
+def test_every_field_of_a_treebank_is_as_it_is_written():
+    path = Path(os.environ["CRFQN_DATA"], "ud_dutch_lassysmall", "nl_lassysmall-ud-test.conllu.gz")
+    names = ("form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+    text = gzip.decompress(path.read_bytes()).decode()
+    rows = [line.split("\t") for line in text.split("\n")]
+    words = [row[1:] for row in rows if row[0].isdigit()]
+    assert any(re.search(r"\b[0-9]+\.[0-9]+:", word[7]) for word in words)  # heads that are empty nodes
+    found = read(path, columns=names).inputs.texts
+    assert [[*row] for row in zip(*(found[name] for name in names), strict=True)] == words
 
 
 class TestConll:
@@ -196,6 +206,11 @@ class TestConll:
         ("csv", "label\na\n", "expected columns besides the label"),
         ("conllu", "1\ta\n", "line 1: expected 10 columns of CoNLL-U, separated by tabs, got 2"),
         ("conllu", "a" + "\t_" * 9, "line 1: expected the number of a word, 3, 3-4 or 3.1, got 'a'"),
+        (
+            "conllu",
+            "1\ta" + "\t_" * 4 + "\t1_0" + "\t_" * 3,
+            "line 1: expected the number of the word's head, or _, got '1_0'",
+        ),
         ("conllu", "\n", "no items; expected sentences in CoNLL-U"),
         ("parquet", "abc", "no Parquet file, or a damaged one"),
     ],

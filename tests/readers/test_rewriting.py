@@ -37,7 +37,7 @@ FILES = {
 ODD = {  # labels that are written otherwise than we would
     "blanks": ("text", "  A \tgood\n"),
     "escapes": ("jsonl", '{"tokens": ["a"], "labels": [ "\\u0041" ]}\n'),
-    "numbers": ("jsonl", '{"text": "a", "label": 1.0e0, "label": 3}\n'),
+    "numbers": ("jsonl", '{"text": "a", "label": 1.0e0, "x": 3}\n'),
     "order": ("svmlight", "3,1 2:1\n"),
     "quotes": ("csv", 'w,label\na,"A"\n'),
 }
