@@ -91,7 +91,8 @@ def _results(part: Part, cut: Cut, read: Callable[[Part], Result]) -> Iterator[t
             if n > n_head:
                 first = replace(part, text="".join(lines[len(head) : n]))
                 start = part.first + n - len(head)
-                second = Part(part.name, "".join(lines[n:]), start, "".join(lines[:n_head]))
+                text, head_of_second = "".join(lines[n:]), "".join(lines[:n_head])
+                second = Part(part.name, text, start, head_of_second, facts=part.facts)
                 yield from _results(first, cut, read)
                 yield from _results(second, cut, read)
                 return
@@ -109,6 +110,7 @@ class _Pending:
     def __init__(self, name: str, cut: Cut) -> None:
         self._name, self._cut = name, cut
         self._head: list[str] = []
+        self._facts: dict[str, Any] = {}
         self._lines: list[str] = []
         self._size, self._first, self._mark = 0, 1, ""
         self._n_tried = 1  # cuts in vain: an item longer than a part is looked through ever more rarely
@@ -134,7 +136,7 @@ class _Pending:
         if not n:
             return
         taken = self._lines[:n]
-        yield Part(self._name, "".join(taken), self._first, "".join(self._head), self._mark)
+        yield Part(self._name, "".join(taken), self._first, "".join(self._head), self._mark, self._facts)
         self._head = self._head or taken[:n_head]
         self._first, self._mark, self._n_tried = self._first + n, "", 1
         self._lines = self._lines[n:]

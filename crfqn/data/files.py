@@ -18,7 +18,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BytesIO
 from itertools import chain
 from typing import IO, Any, BinaryIO, NamedTuple
@@ -212,6 +212,8 @@ class Part:
     first: int = 1  # number of the first of them
     head: str = ""  # what readers get before: the first lines of the file, which name the columns of a table
     mark: str = ""  # a byte-order mark before the text, else empty
+    # Of all parts of a text: what its reader has seen so far, by which it reads the next ones as it would in the whole.
+    facts: dict[str, Any] = field(default_factory=dict, compare=False)
 
     def read(self) -> str:
         return self.head + self.text
@@ -220,6 +222,12 @@ class Part:
 def source_of(origin: Readable) -> Source:
     """Return a path or stream as a source with the usual settings, and a source as it is."""
     return origin if isinstance(origin, Source) else Source(origin)
+
+
+def facts_of(origin: Readable) -> dict[str, Any]:
+    """Return what a reader has noted of the parts before, for more notes; a new dict for what is read as a whole."""
+    part = source_of(origin).origin
+    return part.facts if isinstance(part, Part) else {}
 
 
 def shown_name(origin: Readable) -> str:

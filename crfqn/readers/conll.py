@@ -16,7 +16,7 @@ from functools import partial
 
 import numpy as np
 
-from crfqn.data.files import Readable, blank_parted, is_blank, shown_name, text_lines
+from crfqn.data.files import Readable, blank_parted, facts_of, is_blank, shown_name, text_lines
 from crfqn.data.labels import label_text
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError, InputError
@@ -70,13 +70,17 @@ def read_conll(
     """
     shown, numbered = shown_name(path), text_lines(path)
     first_lines = list(itertools.islice(numbered, FIRST))
-    if separator is None and splits_at_tabs([line for _, line in first_lines], None if has_more else columns):
-        separator = TAB
+    facts = facts_of(path)
+    if separator is None:
+        if "separator" not in facts:
+            is_tab = splits_at_tabs([line for _, line in first_lines], None if has_more else columns)
+            facts["separator"] = TAB if is_tab else None
+        separator = facts["separator"]
     is_given, least = columns is not None and not has_more, list(columns or ())
-    names = least if is_given else None
-    texts: list[list[str]] = [[] for _ in least]
+    names, first_number = (least, 0) if is_given else facts.get("names", (None, 0))
+    texts: list[list[str]] = [[] for _ in names or least]
     labels: list[str] = []
-    starts, lines, first_number = [0], array("q"), 0
+    starts, lines = [0], array("q")
     for number, line in itertools.chain(first_lines, numbered):
         fields = fields_of(line, separator)
         if comment is not None and line.startswith(comment):
@@ -88,6 +92,7 @@ def read_conll(
         if names is None:
             names = [*least, *usual_names(len(fields) - is_labeled)[len(least) :]]
             texts, first_number = [[] for _ in names], number
+            facts["names"] = names, number
         n = len(names)
         if not (n <= len(fields) <= n + 1 if is_given else len(fields) == n + is_labeled):
             if is_given:

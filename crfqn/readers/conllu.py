@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from crfqn.data.files import Readable, is_blank, shown_name
+from crfqn.data.files import Readable, facts_of, is_blank, shown_name
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError, InputError
 from crfqn.messages import describe, shorten
@@ -48,7 +48,8 @@ def read_conllu(
     lines: list[list[int]] = []
     blanks: list[bool] = []  # by `SpaceAfter=No`
     blanks_of_text: list[list[bool] | None] = []  # by `# text`
-    has_space_after = False
+    facts = facts_of(path)
+    has_space_after = facts.get("has_space_after", False)
     for block in item_lines(path):
         words = _words(shown, block)
         if not words:
@@ -64,6 +65,7 @@ def read_conllu(
     if not labels:
         raise EmptyDataError(f"{shown}: no items; expected sentences in CoNLL-U, ten columns a word")
     tokens = TokenColumns(texts, np.cumsum([0, *map(len, labels)], dtype=np.int64))
+    facts["has_space_after"] = has_space_after
     if has_space_after:
         tokens.blanks = blanks
     elif None not in blanks_of_text:  # a file with neither does not tell where blanks are

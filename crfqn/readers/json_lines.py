@@ -12,15 +12,15 @@ import json
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import accumulate, filterfalse
+from itertools import accumulate, chain, filterfalse
 from typing import Any
 
 import numpy as np
 
 from crfqn.data.file_parts import Cut
-from crfqn.data.files import Part, Readable, is_blank, shown_name, source_of, text_lines
+from crfqn.data.files import Part, Readable, facts_of, is_blank, shown_name, source_of, text_lines
 from crfqn.data.json_text import parse_json, strict_json
 from crfqn.data.labels import label_text, number_of
 from crfqn.data.token_columns import TokenColumns
@@ -47,7 +47,7 @@ def read_json_lines(
     """Read JSON lines, whose first object says whether items are columns, attributes or documents, by the keys of
     sequences (words, which are the column "w", attributes, labels) and documents (text, label). Labels not there are
     empty texts; DataError for no JSON object, no such key, lists of different lengths (file and line named), none."""
-    shown = shown_name(path)
+    shown, facts = shown_name(path), facts_of(path)
     lines = [(number, line) for number, line in text_lines(path) if not is_blank(line)]
     origin = source_of(path).origin
     is_later = isinstance(origin, Part) and origin.first > 1  # than where an array begins
@@ -57,7 +57,11 @@ def read_json_lines(
         numbers.append(number)
         records.append(record)
     where = [f"{shown}, line {number}" for number in numbers]
-    kind = _kind(shown, "".join(where[:1]), records, (features, tokens, text), (labels, label))
+    if "kind" not in facts:
+        facts["kind"] = _kind(shown, "".join(where[:1]), records, (features, tokens, text), (labels, label))
+    elif not records:
+        raise EmptyDataError(f"{shown}: no items")
+    kind = facts["kind"]
     item_lines = np.array(numbers, np.int64)
     if kind == text:
         for place, record in zip(where, records, strict=True):
@@ -78,13 +82,20 @@ def read_json_lines(
     offsets = np.cumsum([0, *lengths], dtype=np.int64)
     places = Places(shown, item_lines.repeat(lengths), offsets, relabel, item_lines=item_lines)
     has_numbers = {type(name) for record in records for name in record.get(labels) or ()} <= NUMBERS
-    if kind == features or _have_numbers(items):
+    first = next((i for i, item in enumerate(items) if item), None)
+    if (
+        "columns" not in facts and kind == tokens and first is not None
+    ):  # which the first item with tokens says
+        has_columns = not _have_features(items[first])
+        facts["columns"] = _names(records[first], items[first], (tokens, labels)) if has_columns else None
+        facts["are_objects"] = isinstance(items[first][0], dict)
+    columns = facts.get("columns", (FIRST_COLUMN,))
+    if kind == features or columns is None:
         return Labeled(items, known, places=places, has_numbers=has_numbers)
-    first = next(filter(None, items), [""])
-    if isinstance(first[0], dict):
-        texts = _columns_of_objects(where, items, tokens)
+    if facts.get("are_objects"):
+        texts = _columns_of_objects(where, items, columns, tokens)
     else:
-        texts = _columns(where, records, items, (tokens, labels))
+        texts = _columns(where, records, items, columns, tokens)
     return Labeled(TokenColumns(texts, offsets), known, places=places, has_numbers=has_numbers)
 
 
@@ -101,16 +112,15 @@ def kind_of_lines(shown: str, lines: Sequence[str]) -> tuple[str, bool]:
             raise
     kind = _kind(shown, f"{shown}, line 1", records, ("features", "tokens", "text"), ("labels", "label"))
     items = [item for record in records if isinstance(item := record.get(kind), list)]
-    keys = {frozenset(position) for item in items for position in item if isinstance(position, dict)}
-    return DOCUMENTS if kind == "text" else SEQUENCES, _have_numbers(items) or len(keys) > 1
+    positions = chain.from_iterable(items) if kind == "features" else next(filter(None, items), [])
+    return DOCUMENTS if kind == "text" else SEQUENCES, _have_features(positions)
 
 
-def _have_numbers(items: Sequence[Sequence[Any]]) -> bool:
-    """Return whether positions are objects with other values than texts."""
-    values = (
-        v for item in items for position in item if isinstance(position, dict) for v in position.values()
-    )
-    return any(not isinstance(value, str) for value in values)
+def _have_features(positions: Iterable[Any]) -> bool:
+    """Return whether positions are objects with other values than texts, or of different keys."""
+    objects = [position for position in positions if isinstance(position, dict)]
+    has_others = any(not isinstance(value, str) for position in objects for value in position.values())
+    return has_others or len({*map(frozenset, objects)}) > 1
 
 
 def _is_array(line: str) -> bool:
@@ -300,35 +310,52 @@ def _several(labels: Any) -> list[Any]:
     return labels if isinstance(labels, list) else [] if labels is None else [labels]
 
 
+def _names(record: dict[str, Any], item: list[Any], used: tuple[str, str]) -> tuple[str, ...]:
+    """Return the names of the columns by the first item with tokens: the keys of tokens that are objects, else the
+    tokens and every further list of as many texts."""
+    if isinstance(item[0], dict):
+        return (*item[0],)
+    others = (
+        key
+        for key, value in record.items()
+        if isinstance(value, list) and len(value) == len(item) and key not in used
+        if all(isinstance(text, str) for text in value)
+    )
+    return (FIRST_COLUMN, *others)
+
+
 def _columns(
-    where: list[str], records: list[dict[str, Any]], items: list[list[Any]], used: tuple[str, str]
+    where: list[str],
+    records: list[dict[str, Any]],
+    items: list[list[Any]],
+    columns: Sequence[str],
+    tokens: str,
 ) -> dict[str, list[str]]:
-    """Return the tokens and every further list of texts that the first object has."""
-    texts: dict[str, list[str]] = {FIRST_COLUMN: []}
-    for key, value in records[0].items():
-        is_column = isinstance(value, list) and len(value) == len(items[0]) and key not in used
-        if is_column and all(isinstance(text, str) for text in value):
-            texts[key] = []
+    """Return the texts of columns of these names, the first of which is that of the tokens."""
+    texts: dict[str, list[str]] = {name: [] for name in columns}
     for place, record, item in zip(where, records, items, strict=True):
         for name, column in texts.items():
             values = item if name == FIRST_COLUMN else _list(place, record, name)
             if len(values) != len(item) or not all(isinstance(text, str) for text in values):
-                key = used[0] if name == FIRST_COLUMN else name
+                key = tokens if name == FIRST_COLUMN else name
                 raise DataError(f"{place}: expected {len(item)} texts under {key!r}, got {shorten(values)}")
             column.extend(values)
     return texts
 
 
-def _columns_of_objects(where: list[str], items: list[list[Any]], tokens: str) -> dict[str, list[str]]:
-    """Return the columns of tokens that are objects: the keys that the first one has."""
-    texts: dict[str, list[str]] = {name: [] for name in next(filter(None, items))[0]}
+def _columns_of_objects(
+    where: list[str], items: list[list[Any]], columns: Sequence[str], tokens: str
+) -> dict[str, list[str]]:
+    """Return the columns of tokens that are objects with these keys."""
+    texts: dict[str, list[str]] = {name: [] for name in columns}
     for place, item in zip(where, items, strict=True):
         for token in item:
-            values: list[Any] = [token.get(name) for name in texts] if isinstance(token, dict) else []
+            is_right = isinstance(token, dict) and token.keys() == texts.keys()
+            values: list[Any] = [token[name] for name in texts] if is_right else []
             if not values or not all(isinstance(text, str) for text in values):
                 raise DataError(
                     f"{place}: expected objects with texts under {', '.join(map(repr, texts))} in {tokens!r}, as in "
-                    f"the first one, got {shorten(token)}"
+                    f"the first one, got {shorten(token)}; objects of other keys and values stand under 'features'"
                 )
             for column, text in zip(texts.values(), values, strict=True):
                 column.append(text)

@@ -21,7 +21,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 
 from crfqn.data.file_parts import Cut
-from crfqn.data.files import RETURN_WITHIN, Readable, is_blank, read_bytes, shown_name, text_lines
+from crfqn.data.files import RETURN_WITHIN, Readable, facts_of, is_blank, read_bytes, shown_name, text_lines
 from crfqn.data.matrices import is_numeric
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError
@@ -38,8 +38,9 @@ TEXTS = ("text",)
 
 @dataclass
 class TextTable:
-    """Rows of texts below a header, with the line of each, and the rows that a blank line goes before; `texts` are the
-    columns whose cells are texts by type, not by looks."""
+    """Rows of texts below a header, with the line of each, and the rows that a blank line goes before; `starts` are
+    the lines in which items begin, by their names, and `texts` the columns whose cells are texts by type, not by looks.
+    """
 
     shown: str
     header: list[str]
@@ -47,6 +48,7 @@ class TextTable:
     lines: list[int] = field(default_factory=list)
     breaks: set[int] = field(default_factory=set)
     delimiter: str | None = None
+    starts: dict[str, int] = field(default_factory=dict)
     texts: set[str] = field(default_factory=set)
 
     def column(
@@ -159,7 +161,7 @@ def read_delimited(path: Readable, options: DelimitedOptions) -> TextTable:
 
     delimiter : between cells, default a comma
     header : whether the first line has the names of the columns, which are numbers from 1 otherwise"""
-    shown = shown_name(path)
+    shown, facts = shown_name(path), facts_of(path)
     numbers: list[int] = []  # of the lines that have been read
 
     def lines() -> Iterator[str]:
@@ -182,7 +184,9 @@ def read_delimited(path: Readable, options: DelimitedOptions) -> TextTable:
                     table.breaks.add(len(table.rows))
                 continue
             if table is None:
-                table = TextTable(shown, options.names(row, f"{shown}, line {first}"), delimiter=delimiter)
+                if "header" not in facts:
+                    facts.update(header=options.names(row, f"{shown}, line {first}"), starts={})
+                table = TextTable(shown, facts["header"], delimiter=delimiter, starts=facts["starts"])
                 if options.header:
                     continue
             if len(row) != len(table.header):
@@ -342,19 +346,19 @@ def _starts(table: TextTable, sentence_column: int | None) -> list[int]:
     if sentence_column is None:
         return sorted({0, *(row for row in table.breaks if row < len(table.rows))})
     starts: list[int] = []
-    seen: dict[str, int] = {}
     current = None
     for number, row in enumerate(table.rows):
         name = row[sentence_column]
         if number and name in ("", current):
             continue
-        if name in seen:
-            where = f"{table.shown}, line {table.lines[number]}"
-            first = table.lines[seen[name]]
+        line = table.lines[number]
+        first = table.starts.setdefault(name, line)
+        if first != line:  # a part with an error is read twice
             raise DataError(
-                f"{where}: {name!r} again, which began in line {first}; the rows of an item have to stand together"
+                f"{table.shown}, line {line}: {name!r} again, which began in line {first}; the rows of an item have to "
+                "stand together"
             )
-        current, seen[name] = name, number
+        current = name
         starts.append(number)
     return starts
 
