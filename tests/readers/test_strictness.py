@@ -176,10 +176,10 @@ def test_other_json_is_strict(tmp_path):
         path.write_text(content)
         with pytest.raises(DataError, match=reason):
             read_taxonomy_file(path)
-        with pytest.raises(InputError, match=f"expected JSON in UTF-8, .*{reason}"):
-            LabelRequest.read(content.encode())
         with pytest.raises(ModelFileError, match=f"not a JSON document: {reason}"):
             json_file.read(content.encode())
+    with pytest.raises(InputError, match="expected JSON in UTF-8, .*the key 'item' comes twice"):
+        LabelRequest.read(b'{"item": "a", "item": "b"}')
     with pytest.raises(InputError, match="expected JSON in UTF-8"):
         LabelRequest.read(b'{"item": "\xed\xa0\x80"}')  # half of a character in UTF-8's form
 
