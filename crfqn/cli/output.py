@@ -4,6 +4,7 @@ Text of model files and data may come from anyone: control codes are shown, not 
 the cursor, retitle the window or hide lines, line ends could forge lines, marks of direction could change the order.
 """
 
+import codecs
 import json
 import os
 import re
@@ -154,14 +155,25 @@ def write_text(output: Path | None, parts: str | Iterable[str | bytes], encoding
         raise InputError(f"cannot write {output}: {error.strerror or error}") from error
 
 
+BYTES_OR_NUMBERS = "crfqn.bytes_or_numbers"  # the name of `_bytes_or_numbers` among Python's handlers of errors
+
+
 def prepare_stdout() -> None:
     """Write UTF-8 into files and pipes whatever the system's locale is; bytes that are no UTF-8 are written as they
-    were read, and shown by their numbers on a terminal."""
+    were read, and shown by their numbers on a terminal, as other lone surrogates always are."""
     if sys.stdout is not None and hasattr(sys.stdout, "reconfigure"):
         if sys.stdout.isatty():
             sys.stdout.reconfigure(errors="backslashreplace")
         else:
-            sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
+            codecs.register_error(BYTES_OR_NUMBERS, _bytes_or_numbers)
+            sys.stdout.reconfigure(encoding="utf-8", errors=BYTES_OR_NUMBERS)
+
+
+def _bytes_or_numbers(error: UnicodeError) -> tuple[str | bytes, int]:
+    try:
+        return codecs.lookup_error("surrogateescape")(error)
+    except UnicodeEncodeError:
+        return codecs.backslashreplace_errors(error)
 
 
 def close_stdout() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -139,3 +141,12 @@ def test_in_python(tmp_path):
     data = read(tmp_path / "a.conll", encoding="latin-1")
     write(data, tmp_path / "c.conll", encoding="utf-16")
     assert (tmp_path / "c.conll").read_bytes() == columns().decode("latin-1").encode("utf-16")
+
+
+def test_halves_of_characters_in_a_model_are_shown(tmp_path):
+    X, y = [[{"w": "a\ud800"}, {"w": "\udce9"}]] * 3, [["P\ud800", "\udce9"]] * 3
+    crfqn.ChainCRF(l1=0.01).fit(X, y).save(tmp_path / "m.crfqn")
+    command = [sys.executable, "-m", "crfqn", "inspect", "m.crfqn"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=180)
+    assert done.returncode == 0, done.stderr
+    assert b"P\\ud800 -> \xe9" in done.stdout  # as their bytes, where they stand for some

@@ -178,7 +178,7 @@ def test_other_json_is_strict(tmp_path):
             read_taxonomy_file(path)
         with pytest.raises(ModelFileError, match=f"not a JSON document: {reason}"):
             json_file.read(content.encode())
-    with pytest.raises(InputError, match="expected JSON in UTF-8, .*the key 'item' comes twice"):
+    with pytest.raises(InputError, match=r"expected JSON in UTF-8, .*the key 'item' comes twice"):
         LabelRequest.read(b'{"item": "a", "item": "b"}')
     with pytest.raises(InputError, match="expected JSON in UTF-8"):
         LabelRequest.read(b'{"item": "\xed\xa0\x80"}')  # half of a character in UTF-8's form
