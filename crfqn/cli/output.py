@@ -155,7 +155,9 @@ def write_text(output: Path | None, parts: str | Iterable[str | bytes], encoding
         raise InputError(f"cannot write {output}: {error.strerror or error}") from error
 
 
-BYTES_OR_NUMBERS = "crfqn.bytes_or_numbers"  # the name of `_bytes_or_numbers` among Python's handlers of errors
+BYTES_OR_NUMBERS = (
+    "crfqn.bytes_or_numbers"  # the name of `_bytes_or_numbers` among Python's handlers of errors
+)
 
 
 def prepare_stdout() -> None:

@@ -20,6 +20,8 @@ from crfqn.data.files import Readable, blank_parted, facts_of, is_blank, shown_n
 from crfqn.data.labels import label_text
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import DataError, EmptyDataError, InputError
+from crfqn.messages import shorten
+from crfqn.numerals import BLANKS
 from crfqn.readers.format import SEQUENCES, Format, by_blank_lines, each
 from crfqn.readers.items import Labeled, Places, in_line
 
@@ -29,6 +31,10 @@ USUAL_NAMES = ("w", "pos", "chunk")
 TAB, FIRST = "\t", 10_000  # lines that tell whether tabs alone part the columns
 DOCUMENT_START = "-DOCSTART-"
 FIELD = re.compile(r"[^ \t]+")  # as of `blank_parted`
+BLANK_TOKEN = (
+    "; the line begins with a blank, where CRF++ ends an item: to end one there, too, leave the line empty "
+    "(sed 's/^[[:blank:]].*//'); if a blank is the token, part the columns of all lines with one tab each"
+)
 
 
 def read_conll(
@@ -102,8 +108,10 @@ def read_conll(
             else:
                 expected = f"{n + is_labeled} columns, as in line {first_number}"
             hint = "; if it is a comment, say so with comment='#'" if line.startswith("#") else ""
+            if separator is None and line[0] in BLANKS and len(fields) < n + is_labeled:
+                hint = BLANK_TOKEN
             raise DataError(
-                f"{shown}, line {number}: expected {expected}, got {len(fields)}: {' '.join(fields)[:60]!r}{hint}"
+                f"{shown}, line {number}: expected {expected}, got {len(fields)}: {shorten(line)}{hint}"
             )
         for column, text in zip(texts, fields, strict=False):
             column.append(text)

@@ -214,3 +214,19 @@ def test_names_come_once(tmp_path):
 
 def test_numbers_of_arrays_are_as_they_are():
     assert np.array_equal(numbers_of("x", np.array([1, 2.5])), [1, 2.5])
+
+
+def test_a_blank_that_is_a_token_needs_tabs():
+    text = "a X\n  O\n  O\n\nb Y\n"
+    with pytest.raises(
+        DataError, match=r"line 2: expected 2 columns, as in line 1, got 1: '  O'; .* CRF\+\+ ends"
+    ):
+        read(io.StringIO(text), "conll")
+    with pytest.raises(DataError, match=r"line 2: expected 2 columns, as in line 1, got 1: 'O'$"):
+        read(io.StringIO(text.replace("  O", "O")), "conll")
+    ended = "".join(
+        "\n" if line[0] in " \t" else line for line in text.splitlines(keepends=True)
+    )  # as by sed
+    assert read(io.StringIO(ended), "conll").labels == [["X"], ["Y"]]
+    tabs = read(io.StringIO("a\tX\n \tO\n \tO\n\nb\tY\n"), "conll")
+    assert (tabs.inputs.texts["w"], tabs.labels) == (["a", " ", " ", "b"], [["X", "O", "O"], ["Y"]])
