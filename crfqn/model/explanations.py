@@ -7,7 +7,9 @@ position. Of a single item they are those of two labels.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from heapq import merge
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,25 +59,45 @@ class Explanation(NamedTuple):
         return self._asdict() | labels | {"difference": difference, "terms": terms}
 
 
+class TermSum(NamedTuple):
+    """A sum of terms: its value in nats, the number of terms, and the largest of them in size."""
+
+    value: float = 0.0
+    n_terms: int = 0
+    largest: Sequence[Term] = ()
+
+    def plus(self, other: TermSum, n: int | None) -> TermSum:
+        """Return the sum of both, with the n largest terms (None: all)."""
+        if not self.n_terms or not other.n_terms:
+            return self if self.n_terms else other
+        largest = merge(self.largest, other.largest, key=_by_size)
+        return TermSum(self.value + other.value, self.n_terms + other.n_terms, [*islice(largest, n)])
+
+
+def sum_terms(terms: Iterable[Term], n: int | None, temperature: float) -> TermSum:
+    """Return the sum of terms divided by the temperature, those of one position, kind and name added up, with the n
+    largest (None: all that are not 0)."""
+    sums: dict[tuple[int | None, str, Any], float] = defaultdict(float)
+    for *key, value in terms:
+        sums[tuple(key)] += float(value) / temperature  # type: ignore[index]
+    largest = sorted((Term(*key, value) for key, value in sums.items() if value), key=_by_size)
+    return TermSum(sum((term.value for term in largest), 0.0), len(largest), largest[:n])
+
+
+def _by_size(term: Term) -> float:
+    return -abs(term.value)
+
+
 def explanation(
     label: Any,
     probability: float | None,
     runner_up: Any = None,
     runner_up_probability: float | None = None,
-    terms: Iterable[Term] | None = None,
-    n: int | None = None,
-    temperature: float = 1.0,
+    terms: TermSum | None = None,
 ) -> Explanation:
-    """Return the explanation by the n largest terms in size (None: all that are not 0), divided by the temperature,
-    those of one position, kind and name added up; without terms that of a label that has no rival."""
+    """Return the explanation by the terms of a difference; without them that of a label that has no rival."""
     if terms is None:
         return Explanation(label, probability, None, None, float("inf"), [], 0.0)
-    sums: dict[tuple[int | None, str, Any], float] = defaultdict(float)
-    for *key, value in terms:
-        sums[tuple(key)] += float(value) / temperature  # type: ignore[index]
-    largest = sorted(
-        (Term(*key, value) for key, value in sums.items() if value), key=lambda term: -abs(term.value)
-    )
-    difference = sum((term.value for term in largest), 0.0)
-    rest = 0.0 if n is None else sum((term.value for term in largest[n:]), 0.0)
-    return Explanation(label, probability, runner_up, runner_up_probability, difference, largest[:n], rest)
+    shown = [*terms.largest]
+    rest = terms.value - sum(term.value for term in shown) if len(shown) < terms.n_terms else 0.0
+    return Explanation(label, probability, runner_up, runner_up_probability, terms.value, shown, rest)

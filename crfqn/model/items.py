@@ -37,7 +37,7 @@ from crfqn.model.content import (
     read_names,
     read_size,
 )
-from crfqn.model.explanations import CONSTANT, DENSE, Explanation, Term, explanation
+from crfqn.model.explanations import CONSTANT, DENSE, Explanation, Term, explanation, sum_terms
 from crfqn.model.explanations import FEATURE as FEATURE_TERM
 from crfqn.model.featurizers import Featurizer, Table, Words, read_featurizer
 from crfqn.model.labels import LabelSpace, descend_tree
@@ -284,7 +284,7 @@ class ItemModel(Model):
                 constant = float(self.intercept[paths[0]].sum() - self.intercept[paths[1]].sum())
                 terms.append(Term(None, CONSTANT, INTERCEPT, constant))
             names_and_probabilities = labels[best], p[best], labels[others[0]], p[others[0]]
-            explained.append(explanation(*names_and_probabilities, terms, n, self.temperature))
+            explained.append(explanation(*names_and_probabilities, sum_terms(terms, n, self.temperature)))
         return explained
 
     def path(self, node: int) -> list[int]:

@@ -26,7 +26,6 @@ from crfqn.data.labels import (
 from crfqn.data.model_file import ModelFile, narrowed
 from crfqn.data.schemes import LabelSpan, find_scheme
 from crfqn.data.templates.vocabulary import TemplateVocabulary
-from crfqn.data.token_rows import Rows
 from crfqn.data.vocabulary import Columns, Pairs, Vocabulary
 from crfqn.errors import InputError, ModelFileError
 from crfqn.messages import describe, shorten
@@ -51,9 +50,7 @@ from crfqn.model.content import (
     read_size,
     read_vocabulary,
 )
-from crfqn.model.explanations import DENSE, Explanation, Term, explanation
-from crfqn.model.explanations import FEATURE as FEATURE_TERM
-from crfqn.model.explanations import TRANSITION as TRANSITION_TERM
+from crfqn.model.explanations import Explanation, TermSum, explanation
 from crfqn.model.model import (
     Decoding,
     Model,
@@ -65,6 +62,7 @@ from crfqn.model.model import (
     without_weights,
 )
 from crfqn.model.numpy_engine import NUMPY, rows_of
+from crfqn.model.path_differences import PathDifferences
 from crfqn.model.uncertainty import find_measure
 from crfqn.model.weights import WeightMatrix
 from crfqn.structures.edge_layout import EdgeLayout
@@ -196,7 +194,7 @@ class SequenceModel(Model):
         if repeated:
             states, scores = states.copy(), scores.copy()
         for item, groups in repeated.items():
-            paths = self._best_of_single_runs(items, item, groups, 1)
+            paths = self._best_of_single_runs(items.item(item), item, groups, 1)
             if not paths:
                 raise InputError(
                     f"item {item}: no labelling keeps the rules, once={shorten(list(self.once))} and what is known"
@@ -303,7 +301,8 @@ class SequenceModel(Model):
             ends = np.cumsum([0, *(len(path[0]) for path in paths)], dtype=np.int64)
             repeated = repeats(states, ends, rules)
             if repeated:
-                best[item] = self._best_of_single_runs(items, item, set().union(*repeated.values()), n)
+                groups = set().union(*repeated.values())
+                best[item] = self._best_of_single_runs(items.item(item), item, groups, n)
         return [
             [BestPath(path, min(score / self.temperature - total, 0.0)) for path, score in paths]
             for paths, total in zip(best, log_partition, strict=True)
@@ -323,12 +322,14 @@ class SequenceModel(Model):
                 row[: len(paths)] = [log for _, log in paths]
         return value(logs, np.diff(items.offsets))
 
-    def _best_of_single_runs(self, items: Any, item: int, groups: set[int], n: int) -> list[BestPath]:
-        """Return an item's n best labellings in which labels form at most one run; InputError with its place."""
+    def _best_of_single_runs(
+        self, tables: tuple[Vector, list[Vector]], item: int, groups: set[int], n: int
+    ) -> list[BestPath]:
+        """Return an item's n best labellings in which labels form at most one run, of the scores of its nodes and of
+        its transitions; InputError with its place."""
         assert self._single_runs is not None
         try:
-            nodes, tables = items.item(item)
-            return best_of_single_runs(nodes, tables, self._single_runs, groups, n)
+            return best_of_single_runs(*tables, self._single_runs, groups, n)
         except InputError as error:
             raise InputError(f"item {item}: {error}") from None
 
@@ -425,7 +426,7 @@ class SequenceModel(Model):
         n : int >= 1 or None, default 5
             Number of terms, the largest in absolute value; `rest` is the sum of the others. None: all.
         positions : of each item those to explain, in ascending order, optional
-            By default all. Each takes O(K^2) for every position of the item.
+            By default all. An item of T positions takes O(T K^2) for all of them together, with `once` for each.
 
         Raises
         ------
@@ -441,62 +442,46 @@ class SequenceModel(Model):
         explained: list[list[Explanation]] = []
         for item, (first, last) in enumerate(pairwise(items.offsets.tolist())):
             best, of_item = states[first:last].tolist(), []
-            ranks = items.chain.best_by_state(items.scores[item]) if marginals is None else marginals[item]
+            through = items.chain.best_through(items.scores[item])
+            differences = PathDifferences(model, rows, dense, first, best, through, n)
+            ranks = through.scores if marginals is None else marginals[item]
             for t in range(len(best)) if positions is None else positions[item]:
                 state = best[t]
                 p = [None] * len(labels) if marginals is None else ranks[t].tolist()
-                others = np.argsort(-ranks[t], kind="stable").tolist()
-                others.remove(state)
-                rivals = ((k, model._best_with(items, item, t, k)) for k in others)
-                other, rival = next(((k, path) for k, path in rivals if path is not None), (None, None))
-                if other is None or rival is None:
+                is_rival = through.scores[t] > -np.inf
+                is_rival[state] = False
+                order = np.argsort(-ranks[t], kind="stable")
+                rivals = (
+                    (k, model._terms_against(differences, items, item, t, k))
+                    for k in order[is_rival[order]].tolist()
+                )
+                other, terms = next(((k, terms) for k, terms in rivals if terms is not None), (None, None))
+                if other is None:
                     of_item.append(explanation(labels[state], p[state]))
-                    continue
-                terms = self._difference(rows, dense, first, best, rival)
-                names_and_probabilities = labels[state], p[state], labels[other], p[other]
-                of_item.append(explanation(*names_and_probabilities, terms, n, self.temperature))
+                else:
+                    of_item.append(explanation(labels[state], p[state], labels[other], p[other], terms))
             explained.append(of_item)
         return explained
 
-    def _best_with(self, items: Any, item: int, t: int, state: int) -> list[int] | None:
-        """Return the best labelling of an item that has a state at a position, None if there is none."""
-        scores = items.scores[item]
-        allowed = np.ones((len(scores), len(self._labels)), bool)
-        allowed[t] = False
-        allowed[t, state] = True
-        one = items._replace(
-            offsets=np.array([0, len(scores)]), scores=[items.chain.ruled(scores, allowed)], has_known=True
-        )
-        try:
-            return self._best(one)[0].tolist()
-        except InputError:  # no labelling keeps all rules
-            return None
-
-    def _difference(
-        self, rows: Rows, dense: Vector | None, first: int, best: list[int], other: list[int]
-    ) -> Iterator[Term]:
-        """Yield the terms of the score of an item's labelling minus that of another one; first: its first position;
-        dense: the rows of a dense block, (N, D)."""
-        labels, edges = self._labels, self.edges.dense()
-        for s, (state, rival) in enumerate(zip(best, other, strict=True)):
-            if state != rival:
-                for term in self._named_terms(rows, first + s, [state], [rival]):
-                    yield Term(s, FEATURE_TERM, *term)
-                if dense is not None:
-                    for dense_term in self._dense_terms(dense[first + s], [state], [rival]):
-                        yield Term(s, DENSE, *dense_term)
-            for sign, path in ((1.0, best), (-1.0, other)):
-                if s == 0 or best[s - 1 : s + 1] == other[s - 1 : s + 1]:
-                    continue
-                before, here = path[s - 1 : s + 1]
-                pair = labels[before], labels[here]
-                yield Term(s, TRANSITION_TERM, pair, sign * float(edges[before, here]))
-                if self.bigrams is not None:
-                    values, pairs, features = self.bigrams.terms(rows, first + s)
-                    is_pair = pairs == int(EdgeLayout(len(labels)).numbers(before, here))
-                    pair_values = (sign * values[is_pair]).tolist()
-                    for column, value in zip(features[is_pair].tolist(), pair_values, strict=True):
-                        yield Term(s, FEATURE_TERM, self.feature_name(column), value)
+    def _terms_against(
+        self, differences: PathDifferences, items: Any, item: int, t: int, state: int
+    ) -> TermSum | None:
+        """Return the terms of the score of an item's best labelling minus that of the best one with a state at a
+        position, None if none has it and keeps the rule of single runs."""
+        rules = self._single_runs
+        if rules is None:
+            return differences.through(t, state)
+        path, ends = differences.best_through.path(t, state), np.array([0, len(differences.best)])
+        repeated = repeats(np.array(path), ends, rules)
+        if repeated:
+            allowed = np.ones((ends[1], len(self._labels)), bool)
+            allowed[t] = np.arange(len(self._labels)) == state
+            tables = items.chain.tables(items.chain.ruled(items.scores[item], allowed))
+            paths = self._best_of_single_runs(tables, item, repeated[0], 1)
+            if not paths:
+                return None
+            path = paths[0].states
+        return differences.along(path)
 
     def weights_by_name(self) -> WeightsByName:
         by_name = super().weights_by_name()

@@ -34,6 +34,25 @@ class BestPath(NamedTuple):
     score: float
 
 
+class BestThrough(NamedTuple):
+    """The best labellings of an item through each state at each position: their scores, float64 (T, K), -inf where
+    there is none, and the states that they have before and behind, (T, K)."""
+
+    scores: Vector
+    before: NDArray[np.intp]
+    behind: NDArray[np.intp]
+
+    def path(self, t: int, state: int) -> list[int]:
+        """Return the best labelling through a state at position t."""
+        states = [state]
+        for s in range(t, 0, -1):
+            states.append(int(self.before[s, states[-1]]))
+        states.reverse()
+        for s in range(t, len(self.scores) - 1):
+            states.append(int(self.behind[s, states[-1]]))
+        return states
+
+
 class ItemChain:
     """Chains over K states with the same edges, and what an item adds to them, within `rules` if given."""
 
@@ -220,16 +239,21 @@ class ItemChain:
         """Return the scores of an item's nodes, (T, K), and of the transitions to each position, T matrices (K, K)."""
         return self._nodes(scores), [self._table(scores, t) for t in range(len(scores))]
 
-    def best_by_state(self, scores: Vector) -> Vector:
-        """Return the score of the best labelling that has each state at each position, (T, K): Viterbi's recursion from
-        both ends."""
-        nodes, tables = self.tables(scores)
+    def best_through(self, scores: Vector) -> BestThrough:
+        """Return the best labellings through each state at each position: Viterbi's recursion from both ends, O(T
+        K^2). Ties go to the lower state before, and to the lower state behind."""
+        nodes, n_states = self._nodes(scores), self.n_states
         forward, backward = nodes.copy(), np.zeros(nodes.shape)
+        before, behind = np.zeros((2, *nodes.shape), np.intp)
         for t in range(1, len(nodes)):
-            forward[t] += (forward[t - 1][:, None] + tables[t]).max(axis=0)
+            steps = forward[t - 1][:, None] + self._table(scores, t)
+            before[t] = steps.argmax(axis=0)
+            forward[t] += steps[before[t], np.arange(n_states)]
         for t in range(len(nodes) - 2, -1, -1):
-            backward[t] = (tables[t + 1] + nodes[t + 1] + backward[t + 1]).max(axis=1)
-        return forward + backward
+            steps = self._table(scores, t + 1) + (nodes[t + 1] + backward[t + 1])
+            behind[t] = steps.argmax(axis=1)
+            backward[t] = steps[np.arange(n_states), behind[t]]
+        return BestThrough(forward + backward, before, behind)
 
     def _nodes(self, scores: Vector) -> Vector:
         """Return the scores of an item's nodes, (T, K)."""

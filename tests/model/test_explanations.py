@@ -8,6 +8,9 @@ import pytest
 
 from crfqn import ChainCRF, Features, MulticlassClassifier, MulticlassCRF, Tagger, TaxonomyCRF, Templates
 from crfqn.errors import InputError
+from crfqn.model.content import Entries, chain_file
+from crfqn.model.opening import model_of
+from crfqn.model.weights import WeightMatrix
 
 WORDS = ["Ann", "Lee", "sees", "New", "York", "dog", "the"]
 LABELS = dict(zip(WORDS, ["P", "P", "O", "L", "L", "O", "O"], strict=True))
@@ -124,3 +127,63 @@ def test_n_is_checked():
     with pytest.raises(InputError, match="n: expected an integer >= 1, got 0"):
         model.explain(X[:1], n=0)
     assert model.explain([[]]) == [[]]
+
+
+def frozen(n_labels):
+    """A chain whose labels hardly change from position to position, with a feature of each label."""
+    states = np.arange(n_labels)
+    pairs = np.divmod(np.arange(n_labels**2), n_labels)
+    edges = Entries(np.where(pairs[0] == pairs[1], 3.0, -3.0) + 0.01 * pairs[1], *pairs)
+    weights = Entries(0.5 + 0.01 * states, states, states)
+    labels, names = [f"l{k}" for k in states], [f"f{k}" for k in states]
+    return model_of(chain_file("", labels, names, weights, edges, extra={}))
+
+
+def test_labellings_that_never_meet_the_predicted_one_again():
+    """Their differences share terms, which are added up once: twice the positions take twice the work."""
+    model = frozen(4)
+    X = [[[f"f{t * t % 7 % 5}"] for t in range(8)]]
+    check = [[None] * 8 for _ in range(8)]
+    n_positions = 0
+    for t, one in enumerate(model.explain(X, n=None)[0]):
+        check[t][t] = one.runner_up
+        (rival,) = model.predict(X, known=[check[t]])
+        logs = model.log_likelihood(X * 2, [model.predict(X)[0], rival])
+        assert one.difference == pytest.approx(logs[0] - logs[1], abs=1e-9)
+        assert sum(term.value for term in one.terms) == pytest.approx(one.difference, abs=1e-9)
+        n_positions += len({term.position for term in one.terms})
+    assert n_positions > 5 * len(X[0])
+
+
+@pytest.mark.parametrize("has_features", [True, False])
+def test_the_work_grows_with_the_positions(monkeypatch, has_features):
+    calls, terms_of = [], WeightMatrix.terms
+    monkeypatch.setattr(WeightMatrix, "terms", lambda self, *a: (calls.append(1), terms_of(self, *a))[1])
+    model, n_calls = frozen(4), []
+    for n in (200, 400, 800):
+        calls.clear()
+        (explained,) = model.explain([[[f"f{t % 3}"] if has_features else [] for t in range(n)]], n=2)
+        assert all(len(one.terms) == 2 for one in explained)
+        n_calls.append(len(calls))
+    assert n_calls[0] > 200
+    assert n_calls[2] - n_calls[1] <= 2.2 * (n_calls[1] - n_calls[0])
+
+
+def test_of_labels_that_form_one_run():
+    _, X, y = chains(3)
+    model = ChainCRF(l1=0.01).fit(X, y)
+    explained = model.explain(X[:12], n=None, once=["P", "L"])
+    n_other = 0
+    for item, of_item in zip(X, explained, strict=False):
+        best = [*model.predict([item], once=["P", "L"])[0]]
+        assert [one.label for one in of_item] == best
+        for t, one in enumerate(of_item):
+            if one.runner_up is None:
+                continue
+            known = [None] * len(best)
+            known[t] = one.runner_up
+            rival = [*model.predict([item], known=[known], once=["P", "L"])[0]]
+            n_other += rival != [*model.predict([item], known=[known])[0]]
+            logs = model.log_likelihood([item, item], [best, rival])
+            assert one.difference == pytest.approx(logs[0] - logs[1], abs=1e-9)
+    assert n_other

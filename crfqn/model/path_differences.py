@@ -1,0 +1,104 @@
+"""The score of an item's predicted labelling minus that of another one, as the terms that it is the sum of.
+
+The best labellings with another label at a position leave the predicted one somewhere before it and join it again
+somewhere behind. What they share is added up once, so that all positions together take time O(T) for T positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crfqn.arrays import Vector
+from crfqn.data.token_rows import Rows
+from crfqn.model.explanations import DENSE, FEATURE, TRANSITION, Term, TermSum, sum_terms
+from crfqn.structures.edge_layout import EdgeLayout
+from crfqn.structures.item_chain import BestThrough
+
+NOTHING = TermSum()
+
+
+class PathDifferences:
+    """Differences of the scores of one item's labellings.
+
+    model : SequenceModel; rows : entries of the positions of all items; dense : of a dense block, (N, D), or None;
+    first : the item's first position; best : its predicted labelling; best_through : its best labellings through each
+    state; n : number of terms to keep, None for all
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        rows: Rows,
+        dense: Vector | None,
+        first: int,
+        best: Sequence[int],
+        best_through: BestThrough,
+        n: int | None,
+    ) -> None:
+        self._model, self._rows, self._dense, self._first, self._n = model, rows, dense, first, n
+        self._edges = model.edges.dense()
+        self.best, self.best_through = best, best_through
+        self._before: dict[tuple[int, int], TermSum] = {}
+        self._behind: dict[tuple[int, int], TermSum] = {}
+
+    def through(self, t: int, state: int) -> TermSum:
+        """Return the difference to the best labelling with a state at position t, of a model without single runs."""
+        before, behind = self.best_through.before, self.best_through.behind
+        return self._half(self._before, before, -1, t, state).plus(
+            self._half(self._behind, behind, 1, t, state), self._n
+        )
+
+    def along(self, path: Sequence[int]) -> TermSum:
+        """Return the difference to a labelling."""
+        terms = (
+            term for s, state in enumerate(path) for term in self._terms(s, path[s - 1] if s else -1, state)
+        )
+        return sum_terms(terms, self._n, self._model.temperature)
+
+    def _half(
+        self,
+        sums: dict[tuple[int, int], TermSum],
+        next_state: NDArray[np.intp],
+        step: int,
+        t: int,
+        state: int,
+    ) -> TermSum:
+        """Return the terms before position t (step -1), with those of the position itself, or behind it (step 1). Where
+        the labelling has joined the predicted one, none follow."""
+        end = -1 if step < 0 else len(self.best) - 1
+        steps: list[tuple[int, int, int]] = []
+        while t != end and state != self.best[t] and (t, state) not in sums:
+            other = int(next_state[t, state])
+            steps.append((t, state, other))
+            t, state = t + step, other
+        total = sums.get((t, state), NOTHING)
+        for t, state, other in reversed(steps):
+            terms = self._terms(t, other, state) if step < 0 else self._terms(t + 1, state, other)
+            total = sum_terms(terms, self._n, self._model.temperature).plus(total, self._n)
+            sums[t, state] = total
+        return total
+
+    def _terms(self, s: int, before: int, here: int) -> Iterator[Term]:
+        """Yield the terms of position s, and of the transition to it from the state before, -1 for none."""
+        model, best = self._model, self.best
+        if here != best[s]:
+            for term in model._named_terms(self._rows, self._first + s, [best[s]], [here]):
+                yield Term(s, FEATURE, *term)
+            if self._dense is not None:
+                for dense_term in model._dense_terms(self._dense[self._first + s], [best[s]], [here]):
+                    yield Term(s, DENSE, *dense_term)
+        if s == 0 or (before, here) == (best[s - 1], best[s]):
+            return
+        labels = model._labels
+        for sign, j, k in ((1.0, best[s - 1], best[s]), (-1.0, before, here)):
+            yield Term(s, TRANSITION, (labels[j], labels[k]), sign * float(self._edges[j, k]))
+            if model.bigrams is not None:
+                values, pairs, features = model.bigrams.terms(self._rows, self._first + s)
+                is_pair = pairs == int(EdgeLayout(len(labels)).numbers(j, k))
+                pair_values = (sign * values[is_pair]).tolist()
+                for column, value in zip(features[is_pair].tolist(), pair_values, strict=True):
+                    yield Term(s, FEATURE, model.feature_name(column), value)
