@@ -13,18 +13,19 @@ from collections import Counter
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
+from crfqn.structures.deadline import check_deadline
 from crfqn.structures.item_chain import BestPath
 from crfqn.structures.span_rules import SpanRules
 
 MOST_GROUPS = 8  # in the extended states of an item: 256 sets
-LARGEST_NUMBERS = 1 << 27  # of an item's bounds: 1 GB
+LARGEST_NUMBERS = 1 << 24  # of an item's bounds, and of the states of the partial labellings: 128 MB each
 FIRST_LIMIT = (
     200  # partial labellings that the search extends for each position, before another group joins the sets
 )
@@ -61,13 +62,15 @@ def best_of_single_runs(
     InputError
         The search extended LAST_LIMIT partial labellings: many more labels than MOST_GROUPS are repeated everywhere.
     """
-    length = len(nodes)
+    length, n_states = nodes.shape
     if not length:
         return [BestPath([], 0.0)]
-    most = min(MOST_GROUPS, int(np.log2(max(2.0, LARGEST_NUMBERS / nodes.size))))
+    sets = LARGEST_NUMBERS / (max(length, n_states) * n_states)
+    most = min(MOST_GROUPS, int(np.log2(max(2.0, sets))))
     active = sorted(groups)[:most]
     while True:
         limit = FIRST_LIMIT * length * n if len(active) < most else LAST_LIMIT
+        limit = min(limit, LARGEST_NUMBERS // n_states)
         paths, refused = _search(nodes, tables, rules, active, n, limit)
         if paths is not None:
             return paths
@@ -85,14 +88,13 @@ def completions(nodes: Vector, tables: Sequence[Vector], rules: SpanRules, activ
     begun, up to this position, and by the state at it. Viterbi's recursion, backwards, O(T 2^A K^2)."""
     length, n_states = nodes.shape
     n_sets = 1 << len(active)
-    bit_of = np.zeros(n_states, np.intp)
-    for place, group in enumerate(active):
-        bit_of[rules.type_of == group] = 1 << place
+    bit_of = _bits(rules, active)
     sets = np.arange(n_sets)[:, None]
     begun, is_closed = sets | bit_of, (sets & bit_of) > 0  # of a state that begins a run
     continues = rules.continues & (bit_of > 0)  # within an active group
     best = np.zeros((length, n_sets, n_states))
     for t in range(length - 2, -1, -1):
+        check_deadline()
         onwards = best[t + 1] + nodes[t + 1]
         begins = np.where(is_closed, -np.inf, np.take_along_axis(onwards, begun, axis=0))
         steps = np.where(continues, onwards[:, None, :], begins[:, None, :]) + tables[t + 1]
@@ -109,50 +111,83 @@ def _search(
     Partial labellings are extended in the order of the best score that they can still reach. Those that share
     position, state and groups begun have the same continuations, so that at most n of them are extended.
     """
-    length = len(nodes)
+    length, n_states = nodes.shape
     bounds = completions(nodes, tables, rules, active)
-    group_of, continues = rules.type_of.tolist(), rules.continues.tolist()
-    place_of = {group: 1 << place for place, group in enumerate(active)}
+    bits, every = _bits(rules, active), np.arange(n_states)
     tie, n_extended = count(), 0
-    queue: list[tuple[float, int, int, int, int, int, float, Any]] = []
+    queue: list[tuple[float, int, int, int, _Branches]] = []
     extended: Counter[tuple[int, int, int]] = Counter()
-    refused: Counter[int] = Counter()
+    n_refused = np.zeros(n_states, np.int64)
     paths: list[BestPath] = []
 
-    def push(
-        t: int, begun: int, set_begun: int, score: float, before: Any, states: Vector, last: int
-    ) -> None:
-        """Queue the continuations of a partial labelling at position t; begun, set_begun: its groups, all and active
-        ones, as bits; states: (K,), scores of position t with the transitions to it."""
-        for state in np.flatnonzero(states > -np.inf).tolist():
-            group, all_begun, active_begun = group_of[state], begun, set_begun
-            if group >= 0 and not (last >= 0 and continues[last][state]):
-                if begun >> group & 1:
-                    refused[group] += 1
-                    continue
-                all_begun |= 1 << group
-                active_begun |= place_of.get(group, 0)
-            total = score + float(states[state])
-            bound = total + float(bounds[t, active_begun, state])
-            if bound > -np.inf:
-                heappush(queue, (-bound, -t, next(tie), state, all_begun, active_begun, total, before))
+    def push(branches: _Branches, rank: int) -> None:
+        if rank < len(branches.states):
+            heappush(queue, (-float(branches.bounds[rank]), -branches.t, next(tie), rank, branches))
 
-    push(0, 0, 0, 0.0, None, nodes[0], -1)
+    def branch(t: int, steps: Vector, begun: int, set_begun: int, is_begun: Any, before: Any) -> None:
+        """Queue the continuations of a partial labelling at position t; steps : (K,), its score with each of them;
+        begun, set_begun : its groups, all and active ones, as bits; is_begun : bool (K,), of states of these groups."""
+        is_refused = is_begun if before is None else is_begun & ~rules.continues[before[0]]
+        n_refused[is_refused & (steps > -np.inf)] += 1
+        reachable = np.where(is_refused, -np.inf, steps + bounds[t, set_begun | bits, every])
+        states = np.argsort(-reachable, kind="stable")[: np.count_nonzero(reachable > -np.inf)]
+        push(_Branches(t, states, reachable[states], steps, begun, set_begun, is_begun, before), 0)
+
+    branch(0, nodes[0], 0, 0, np.zeros(n_states, bool), None)
     while queue and len(paths) < n:
-        _, minus_t, _, state, begun, set_begun, score, before = heappop(queue)
-        t, path = -minus_t, (state, before)
-        if t == length - 1:
+        check_deadline()
+        _, _, _, rank, at = heappop(queue)
+        push(at, rank + 1)
+        state = int(at.states[rank])
+        path, score, begun, is_begun = (state, at.before), float(at.steps[state]), at.begun, at.is_begun
+        if at.t == length - 1:
             states: list[int] = []
-            while path is not None:
-                states.append(path[0])
-                path = path[1]
+            link: Any = path
+            while link is not None:
+                states.append(link[0])
+                link = link[1]
             paths.append(BestPath(states[::-1], score))
             continue
-        if extended[t, state, begun] >= n:
+        group = int(rules.type_of[state])
+        if group >= 0 and not begun >> group & 1:
+            begun, is_begun = begun | 1 << group, is_begun | (rules.type_of == group)
+        if extended[at.t, state, begun] >= n:
             continue
-        extended[t, state, begun] += 1
+        extended[at.t, state, begun] += 1
         n_extended += 1
         if n_extended > limit:
-            return None, refused
-        push(t + 1, begun, set_begun, score, path, nodes[t + 1] + tables[t + 1][state], state)
-    return paths, refused
+            return None, _by_group(n_refused, rules)
+        steps = score + nodes[at.t + 1] + tables[at.t + 1][state]
+        branch(at.t + 1, steps, begun, at.set_begun | int(bits[state]), is_begun, path)
+    return paths, _by_group(n_refused, rules)
+
+
+class _Branches(NamedTuple):
+    """Continuations of a partial labelling at position t: the states, those first that can reach the best score, the
+    score that each can still reach, and what the search knows of the labelling before. A search queues one after the
+    other, so that it holds one or two for each labelling that it has extended."""
+
+    t: int
+    states: NDArray[np.intp]
+    bounds: Vector
+    steps: Vector
+    begun: int
+    set_begun: int
+    is_begun: NDArray[np.bool_]
+    before: Any
+
+
+def _bits(rules: SpanRules, active: Sequence[int]) -> NDArray[np.intp]:
+    """Return the bit of each state's group among the active ones, 0 for other groups, (K,)."""
+    bits = np.zeros(len(rules.type_of), np.intp)
+    for place, group in enumerate(active):
+        bits[rules.type_of == group] = 1 << place
+    return bits
+
+
+def _by_group(n_refused: NDArray[np.int64], rules: SpanRules) -> Counter[int]:
+    """Return how often each group refused an extension, of the numbers of its states."""
+    refused: Counter[int] = Counter()
+    for group, number in zip(rules.type_of.tolist(), n_refused.tolist(), strict=True):
+        refused[group] += number
+    return +refused

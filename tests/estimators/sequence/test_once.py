@@ -1,6 +1,8 @@
 """Labels that form at most one run in an item: exact, against all labellings that keep the rule."""
 
+import tracemalloc
 from itertools import groupby, product
+from time import monotonic
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from scipy.sparse import csr_array
 from crfqn import ChainCRF, Model, Tagger, Templates, Transitions, load
 from crfqn.errors import InputError
 from crfqn.structures import single_runs
+from crfqn.structures.deadline import Overdue, deadline
 from crfqn.structures.single_runs import best_of_single_runs, repeats
 from crfqn.structures.span_rules import SpanRules
 
@@ -158,3 +161,39 @@ def test_names_are_checked():
         ChainCRF(once="a").fit(X, y)
     with pytest.raises(InputError, match="as a parameter or in constraints, got both"):
         ChainCRF(once=["a"], constraints=Transitions(once=["b"])).fit(X, y)
+
+
+def held_up(n_states, length):
+    """An item in which all labels are wanted everywhere, so that the search for single runs is long."""
+    rng = np.random.default_rng(0)
+    nodes, tables = rng.normal(size=(length, n_states)), [rng.normal(size=(n_states, n_states))] * length
+    return nodes, tables, SpanRules(np.arange(n_states), np.eye(n_states, dtype=bool))
+
+
+def test_the_memory_of_a_long_search_is_that_of_the_labellings_that_it_extends(monkeypatch):
+    monkeypatch.setattr(single_runs, "FIRST_LIMIT", 1)
+    monkeypatch.setattr(single_runs, "LAST_LIMIT", 2000)
+    monkeypatch.setattr(single_runs, "MOST_GROUPS", 1)
+    nodes, tables, rules = held_up(150, 300)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match="once: expected fewer labels"):
+            best_of_single_runs(nodes, tables, rules, set())
+        assert tracemalloc.get_traced_memory()[1] < 20e6  # 24 bytes a state of each, and not 200
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_search_of_many_labels_has_fewer_steps(monkeypatch):
+    monkeypatch.setattr(single_runs, "LARGEST_NUMBERS", 3000)
+    with pytest.raises(InputError, match="none of the 100 best partial ones"):
+        best_of_single_runs(*held_up(30, 60), set())
+
+
+def test_a_search_ends_at_the_deadline():
+    begin = monotonic()
+    with pytest.raises(Overdue), deadline(begin + 0.2):
+        best_of_single_runs(*held_up(30, 60), set(range(8)))
+    assert monotonic() - begin < 30
+    with deadline(monotonic() + 1000):
+        assert best_of_single_runs(*held_up(5, 4), set())
