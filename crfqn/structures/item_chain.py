@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
 from crfqn.errors import InputError
+from crfqn.structures.deadline import check_deadline
 from crfqn.structures.transition_rules import TransitionRules
 
 LARGEST_BYTES = 8e9  # of the lists of one item, and of the labellings of all
@@ -24,6 +25,7 @@ BYTES = 8  # of a list's entry: the state before and its rank
 LARGEST = float(np.finfo(np.float64).max)
 TOGETHER = 1 << 16  # scores of items that are labelled together: what a processor's cache holds
 MANY, FEW_STATES = 100, 32  # from so many items of so few states on, arrays have the items last
+FEW_NUMBERS = 2000  # of which a stable sort of all finds the largest sooner
 LARGEST_RANGE = 600.0  # exp(-600) is far from the smallest normal number, even after a product
 
 
@@ -177,14 +179,14 @@ class ItemChain:
         check_n_best(n, length, n_states, length)
         if length == 0:
             return [BestPath([], 0.0)]
-        values = np.full((n_states, 1), -np.inf)  # of a state's paths, falling
-        values[:, 0] = nodes[0]
-        back: list[NDArray[np.intp]] = []
+        values = nodes[0][:, None]  # of a state's paths, falling
+        back: list[tuple[NDArray[np.integer], int]] = []
         for t in range(1, length):
-            paths = (values[:, :, None] + self._table(scores, t)[:, None, :]).reshape(-1, n_states)
-            order = np.argsort(-paths, axis=0, kind="stable")[:n]
-            back.append(np.stack(np.divmod(order, values.shape[1])))
-            values = (np.take_along_axis(paths, order, axis=0) + nodes[t]).T
+            check_deadline()
+            paths = (self._table(scores, t).T[:, :, None] + values).reshape(n_states, -1)
+            order, largest = _largest(paths, n)
+            back.append((order.astype(np.int32), values.shape[1]))
+            values = largest + nodes[t][:, None]
         flat = values.reshape(-1)
         labellings = []
         for place in np.argsort(-flat, kind="stable")[:n].tolist():
@@ -192,8 +194,8 @@ class ItemChain:
                 break
             k, rank = divmod(place, values.shape[1])
             states = [k]
-            for before in reversed(back):
-                k, rank = int(before[0][rank, k]), int(before[1][rank, k])
+            for order, n_before in reversed(back):
+                k, rank = divmod(order.item(k, rank), n_before)
                 states.append(k)
             labellings.append(BestPath(states[::-1], float(flat[place])))
         return labellings
@@ -340,6 +342,29 @@ class ItemChain:
         largest = logs.max(axis=1, keepdims=True)
         factors = np.exp(logs - np.where(largest == -np.inf, 0.0, largest))
         return factors / np.maximum(factors.sum(axis=1, keepdims=True), 1.0)
+
+
+def _largest(rows: Vector, n: int) -> tuple[NDArray[np.integer], Vector]:
+    """Return the places of the n largest numbers of each row and the numbers, (rows, n), the largest first, equal ones
+    in their order; all that the rows have if these are fewer. Where a row has fewer than n above -inf, -inf is at
+    place 0 as well."""
+    n_rows, size = rows.shape
+    n = min(n, size)
+    if n == 1:
+        places = rows.argmax(axis=1)[:, None]
+        return places, np.take_along_axis(rows, places, axis=1)
+    if rows.size < FEW_NUMBERS:
+        places = np.argsort(-rows, axis=1, kind="stable")[:, :n]
+        return places, np.take_along_axis(rows, places, axis=1)
+    least = np.partition(rows, size - n, axis=1)[:, size - n, None]
+    row_of, candidates = np.nonzero((rows >= least) & (rows > -np.inf))
+    order = np.lexsort((-rows[row_of, candidates], row_of))
+    row_of, candidates = row_of[order], candidates[order]
+    rank = np.arange(row_of.size) - np.searchsorted(row_of, np.arange(n_rows))[row_of]
+    row_of, candidates, rank = (numbers[rank < n] for numbers in (row_of, candidates, rank))
+    places, largest = np.zeros((n_rows, n), np.intp), np.full((n_rows, n), -np.inf)
+    places[row_of, rank], largest[row_of, rank] = candidates, rows[row_of, candidates]
+    return places, largest
 
 
 def check_n_best(n: int, longest: int, n_states: int, n_positions: int) -> None:

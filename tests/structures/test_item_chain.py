@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from crfqn.structures import item_chain
 from crfqn.structures.chain import Chain
 from crfqn.structures.chain_decoding import n_best
 from crfqn.structures.item_chain import MANY, ItemChain
@@ -91,3 +92,18 @@ def test_what_has_no_labelling_has_the_score_of_none():
     alone = ItemChain(np.zeros((1, 1)), TransitionRules(np.zeros((1, 1), bool), *np.ones((2, 1), bool)))
     assert [path.score for path in alone.best([np.ones((1, 1)), np.ones((2, 1))])] == [1.0, -np.inf]
     assert [alone.forward(np.ones((length, 1)))[1] for length in (1, 2)] == [1.0, -np.inf]
+
+
+@pytest.mark.parametrize("has_rules", [False, True])
+def test_either_way_of_finding_the_largest_gives_the_same_n_best(monkeypatch, has_rules):
+    expected = []
+    for few in (10**9, 0):
+        monkeypatch.setattr(item_chain, "FEW_NUMBERS", few)
+        found = []
+        for seed in range(12):
+            scores, edges, rules = cases(seed, 3, has_rules)
+            item = ItemChain(edges, rules)
+            found += [item.n_best(item.ruled(one), n) for one in scores for n in (1, 2, 7, 40)]
+        expected.append(found)
+    assert expected[0] == expected[1]
+    assert max(map(len, expected[0])) == 40
