@@ -65,6 +65,7 @@ from crfqn.model.numpy_engine import NUMPY, rows_of
 from crfqn.model.path_differences import PathDifferences
 from crfqn.model.uncertainty import find_measure
 from crfqn.model.weights import WeightMatrix
+from crfqn.structures.deadline import check_deadline
 from crfqn.structures.edge_layout import EdgeLayout
 from crfqn.structures.item_chain import BestPath, ItemChain
 from crfqn.structures.single_runs import best_of_single_runs, repeats
@@ -171,6 +172,10 @@ class SequenceModel(Model):
             return self
         if isinstance(once, (str, bytes)) or not isinstance(once, Collection):
             raise InputError(f"once: expected a collection of labels, got {describe(once)}")
+        if len(once) > len(self._labels):
+            raise InputError(
+                f"once: expected at most the {len(self._labels)} labels of the model, got {len(once):,}"
+            )
         _, unknown = single_run_rules(once, self._labels, self.scheme)
         if unknown:
             types = "" if self.scheme is None else " or types of spans"
@@ -399,10 +404,11 @@ class SequenceModel(Model):
         n, encoded = check_number(n), NUMPY.encode(self, X)
         rows, offsets = rows_of(encoded), encoded.offsets.tolist()
         states = self._best(NUMPY.open(self, X, known, warns=False))[0].tolist()
-        return [
-            [self._strongest(rows, t, [states[t]], n) for t in range(first, last)]
-            for first, last in pairwise(offsets)
-        ]
+        strongest = []
+        for t, state in enumerate(states):
+            check_deadline()
+            strongest.append(self._strongest(rows, t, [state], n))
+        return [strongest[first:last] for first, last in pairwise(offsets)]
 
     def explain(
         self,
@@ -446,6 +452,7 @@ class SequenceModel(Model):
             differences = PathDifferences(model, rows, dense, first, best, through, n)
             ranks = through.scores if marginals is None else marginals[item]
             for t in range(len(best)) if positions is None else positions[item]:
+                check_deadline()
                 state = best[t]
                 p = [None] * len(labels) if marginals is None else ranks[t].tolist()
                 is_rival = through.scores[t] > -np.inf

@@ -1,7 +1,8 @@
 """The service over HTTP: an ASGI application around a `LabelService`, with limits, counts and a page to try it in.
 
-Small requests are labelled where they come in, together with others: to hand them to a thread would cost more than the
-labelling. Larger ones go to a thread, one at a time, since threads of Python take turns; meanwhile others are answered.
+Requests of little work are labelled where they come in, together with others: to hand them to a thread would cost more
+than the labelling. Others go to a thread, one at a time, since threads of Python take turns; meanwhile the service
+answers. What is too much work is refused before it begins, and all work ends at the request's deadline.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from anyio import CapacityLimiter, to_thread
@@ -27,9 +28,11 @@ from crfqn.arrays import Vector
 from crfqn.data.json_text import strict_json
 from crfqn.errors import InputError
 from crfqn.service.description import describe_api
-from crfqn.service.labelling import TOGETHER, Answer, LabelRequest, LabelService, Overdue
+from crfqn.service.labelling import TOGETHER, Answer, LabelRequest, LabelService
+from crfqn.structures.deadline import Overdue
 
-SMALL = 16_384  # bytes of a request: up to some 2,000 words, 20 ms
+SMALL = 16_384  # bytes of a request that is read where it comes in
+LITTLE_WORK, MOST_WORK = 0.02, 0.05  # seconds, of a request and of all together that are labelled there
 READ_ON = 8  # times the limit: what is read of a body before its client sees that it is too large
 STATUSES = 200, 400, 408, 413, 422, 500, 503
 # Upper ends of a histogram.
@@ -93,48 +96,71 @@ class Refused(Exception):
         self.status = status
 
 
+class Encoded(NamedTuple):
+    """The body of an answer, and how many items and positions it labels."""
+
+    body: bytes
+    n_items: int = 0
+    n_positions: int = 0
+
+    @classmethod
+    def of(cls, answer: Answer) -> Self:
+        """Return an answer as JSON; InputError for what JSON does not have."""
+        return cls(encode(answer.content), answer.n_items, answer.n_positions)
+
+
+class Waiting(NamedTuple):
+    """A request to be labelled with others: its deadline, where its answer goes, and the seconds of its work."""
+
+    request: LabelRequest
+    deadline: float
+    answer: asyncio.Future[Answer]
+    seconds: float
+
+
 class Labelling:
     """The endpoint that labels: requests that come in together are answered together."""
 
     def __init__(self, service: LabelService, limits: RequestLimits, counters: Counters) -> None:
         self.service, self.limits, self.counters = service, limits, counters
         self.one_thread = CapacityLimiter(1)
-        self.waiting: list[tuple[LabelRequest, float, asyncio.Future[Answer]]] = []
+        self.waiting: list[Waiting] = []
 
     async def label(self, request: Request) -> Response:
-        begin, counts = monotonic(), [0, 0]
+        begin, encoded = monotonic(), Encoded(b"")
         try:
-            content, *counts = await self._answer(request, begin + self.limits.timeout)
-            status, response = 200, as_json(content)
+            encoded = await self._answer(request, begin + self.limits.timeout)
+            status, response = 200, as_json(encoded.body)
         except Refused as refused:
             status, response = refused.status, as_error(refused.status, str(refused))
-        except InputError as error:  # an answer that JSON does not have
-            status, response, counts = 422, as_error(422, str(error)), [0, 0]
         except ClientDisconnect:
             status, response = 400, as_error(400, "the client left")  # nobody reads it
         except Exception:
             self.counters.add(500, monotonic() - begin)
             raise
-        self.counters.add(status, monotonic() - begin, *counts)
+        self.counters.add(status, monotonic() - begin, *encoded[1:])
         return response
 
-    async def _answer(self, request: Request, deadline: float) -> Answer:
+    async def _answer(self, request: Request, deadline: float) -> Encoded:
         body = await self._body(request, deadline)
         try:
-            if len(body) <= SMALL:  # answered together with all requests that have come in by then
-                loop = asyncio.get_running_loop()
-                answer: asyncio.Future[Answer] = loop.create_future()
-                request_to_label = LabelRequest.read(body)
-                if not self.waiting:
-                    loop.call_soon(self._answer_all, 1)
-                self.waiting.append((request_to_label, deadline, answer))
-                return await answer
+            to_label = LabelRequest.read(body) if len(body) <= SMALL else None
+            if to_label is not None:
+                self.service.check_work(to_label, to_label.all_items)
+                seconds = self.service.seconds(to_label)
+                if seconds <= LITTLE_WORK and not self.service.searches(to_label):
+                    loop = asyncio.get_running_loop()
+                    answer: asyncio.Future[Answer] = loop.create_future()
+                    if not self.waiting:
+                        loop.call_soon(self._answer_all, 1)
+                    self.waiting.append(Waiting(to_label, deadline, answer, seconds))
+                    return Encoded.of(await answer)  # with all that have come in by then
+
+            def label() -> Encoded:
+                return Encoded.of(self.service.answer(to_label or LabelRequest.read(body), deadline))
+
             async with asyncio.timeout(deadline - monotonic()):
-                return await to_thread.run_sync(
-                    lambda: self.service.answer(LabelRequest.read(body), deadline),
-                    limiter=self.one_thread,
-                    abandon_on_cancel=True,
-                )
+                return await to_thread.run_sync(label, limiter=self.one_thread, abandon_on_cancel=True)
         except InputError as error:
             raise Refused(422, str(error)) from error
         except (TimeoutError, Overdue):
@@ -142,16 +168,22 @@ class Labelling:
             raise Refused(503, f"{message}: send fewer or shorter items, or later") from None
 
     def _answer_all(self, n_before: int) -> None:
-        """Answer the requests that wait, once no others have come in beside the `n_before` of the last turn."""
+        """Answer the requests that wait, once no others have come in beside the `n_before` of the last turn; those
+        beyond MOST_WORK in the next turn, so that others are answered between."""
+        loop = asyncio.get_running_loop()
         if n_before < len(self.waiting) < TOGETHER:
-            asyncio.get_running_loop().call_soon(self._answer_all, len(self.waiting))
+            loop.call_soon(self._answer_all, len(self.waiting))
             return
-        waiting, self.waiting = self.waiting, []
+        sums = np.cumsum([one.seconds for one in self.waiting])
+        n = max(int(np.searchsorted(sums, MOST_WORK, side="right")), 1)
+        waiting, self.waiting = self.waiting[:n], self.waiting[n:]
+        if self.waiting:
+            loop.call_soon(self._answer_all, len(self.waiting))
         try:
             results: list[Answer | Exception] = self.service.answer_each([one[:2] for one in waiting])
         except Exception as error:
             results = [error] * len(waiting)
-        for (_, _, answer), result in zip(waiting, results, strict=True):
+        for (_, _, answer, _), result in zip(waiting, results, strict=True):
             if answer.done():  # its client has left
                 continue
             if isinstance(result, Exception):
@@ -203,12 +235,12 @@ def create_app(
     policy += [f"{name} 'none'" for name in ("base-uri", "form-action", "frame-ancestors")]
     headers = SECURITY | {"Content-Security-Policy": "; ".join(policy)}
     answers: dict[str, Callable[[], Response]] = {
-        "/model": lambda: as_json(service.describe()),
-        "/health": lambda: as_json({"status": "ok"}),
+        "/model": lambda: as_json(encode(service.describe())),
+        "/health": lambda: as_json(encode({"status": "ok"})),
         "/metrics": lambda: PlainTextResponse(
             counts.text(), media_type="text/plain; version=0.0.4", headers=SECURITY
         ),
-        "/openapi.json": lambda: as_json(describe_api(limits.max_bytes, limits.timeout)),
+        "/openapi.json": lambda: as_json(encode(describe_api(limits.max_bytes, limits.timeout))),
         "/": lambda: HTMLResponse(page, headers=headers),
     }
 
@@ -220,16 +252,19 @@ def create_app(
     return Starlette(routes=routes, exception_handlers={HTTPException: _failed, Exception: _failed})
 
 
-def as_json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def encode(content: Any) -> bytes:
     """Return JSON in ASCII, which halves of surrogate pairs fit into as well; InputError for NaN and the like."""
-    body = strict_json(content, separators=(",", ":"))
+    return strict_json(content, separators=(",", ":")).encode("ascii")
+
+
+def as_json(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     return Response(body, status, SECURITY | (headers or {}), "application/json")
 
 
 def as_error(status: int, message: str) -> Response:
     # A body that was not read to its end would be taken for the next request; another try may find it idle again.
     more = {408: {"Connection": "close"}, 413: {"Connection": "close"}, 503: {"Retry-After": "1"}}
-    return as_json({"error": message}, status, more.get(status))
+    return as_json(encode({"error": message}), status, more.get(status))
 
 
 async def _failed(request: Request, error: Exception) -> Response:

@@ -134,7 +134,8 @@ def describe_api(max_bytes: int, timeout: float) -> dict[str, Any]:
     refusals = {
         "408": "The body did not come in time.",
         "413": f"The body has more than {max_bytes:,} bytes.",
-        "422": "The request does not fit the model; the message says what was expected, what came and where.",
+        "422": "The request does not fit the model, or is too much work; the message says what was expected, what came "
+        "and where.",
         "503": f"The answer would have taken more than {timeout:g} seconds.",
     }
     label = {

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
-from time import monotonic
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,9 +21,11 @@ from crfqn.model.answers import add_tokens, answer_parts, scheme_of
 from crfqn.model.model import check_threshold
 from crfqn.model.opening import open_model
 from crfqn.model.texts import tokenizer_of
+from crfqn.service.work import check_work, seconds
+from crfqn.structures.deadline import check_deadline, deadline
 
 NUMBER = re.compile("0|[1-9][0-9]{0,17}")  # of a column
-TOGETHER = 64  # items that are labelled at a time; the clock is looked at between
+TOGETHER = 64  # items that are labelled at a time
 MOST_BEST, MOST_FEATURES = 100, 100
 # What the items of a model are, for programs and messages.
 TAKES = {
@@ -37,10 +38,6 @@ TAKES = {
     "cells": "a dict of a table's cells by column",
     "numbers": "a dict of a table's numbers by column, or a list of them in the order of the columns",
 }
-
-
-class Overdue(Exception):
-    """A request that took longer than the service allows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +90,11 @@ class LabelRequest:
         if request.threshold is not None:
             check_threshold(request.threshold)
         return request
+
+    @property
+    def all_items(self) -> list:
+        """The items to label, one or several."""
+        return [self.item] if self.items is None else self.items
 
     @property
     def options(self) -> tuple:
@@ -158,9 +160,30 @@ class LabelService:
             "n_weights": model.n_nonzero,
         }
 
-    def answer(self, request: LabelRequest, deadline: float) -> Answer:
-        """Return the answer to a request. InputError for what does not fit the model; Overdue when `deadline` (of the
-        monotonic clock) has passed, which is looked at every TOGETHER items."""
+    def seconds(self, request: LabelRequest) -> float:
+        """Return the seconds that a request takes, by estimate and at most: of a text each letter may be a word."""
+        return seconds(
+            self.model,
+            request,
+            [len(item) if isinstance(item, str) else self._size(item) for item in request.all_items],
+        )
+
+    def check_work(self, request: LabelRequest, items: Sequence[Any]) -> None:
+        """Raise InputError for too much work; a text that is not yet cut into words counts as one."""
+        check_work(self.model, request, [*map(self._size, items)])
+
+    def searches(self, request: LabelRequest) -> bool:
+        """Return whether labels may have to be searched for, which takes more time than the estimate has."""
+        return self.labels_sequences and bool(self.model.once if request.once is None else request.once)
+
+    def _size(self, item: Any) -> int:
+        """Return the number of positions of an item, at least 1; of a text 1."""
+        is_sequence = self.labels_sequences and isinstance(item, (list, np.ndarray))
+        return max(len(item), 1) if is_sequence else 1
+
+    def answer(self, request: LabelRequest, moment: float) -> Answer:
+        """Return the answer to a request. InputError for what does not fit the model, and for too much work; Overdue
+        when a moment of the monotonic clock has passed."""
         if request.spans and self.scheme is None:
             raise InputError("spans: expected false, as the labels are of no scheme for spans such as IOB2")
         for name in (
@@ -170,19 +193,22 @@ class LabelService:
                 raise InputError(
                     f"{name}: expected none, as a model of {self.model.loss!r} has no probabilities"
                 )
-        items = [request.item] if request.items is None else request.items
+        items = request.all_items
         known = [request.known] if request.items is None else request.known or [None] * len(items)
-        answers: list[dict[str, Any]] = []
-        for first in range(0, len(items), TOGETHER):
-            batch = slice(first, first + TOGETHER)
-            try:
-                answers += self._label(items[batch], known[batch], request, deadline)
-            except InputError as error:
-                place = re.match(r"((?:known: )?item )(\d+)", str(error))  # within the batch
-                if place is None:
-                    raise
-                text = f"{place[1]}{int(place[2]) + first}{str(error)[place.end() :]}"
-                raise InputError(text) from error
+        answers: list[dict[str, Any]] = [{} for _ in items]
+        with deadline(moment):
+            X = [self._prepared(i, *pair) for i, pair in enumerate(zip(items, answers, strict=True))]
+            self.check_work(request, X)
+            for first in range(0, len(items), TOGETHER):
+                batch = slice(first, first + TOGETHER)
+                try:
+                    self._label(answers[batch], X[batch], known[batch], request)
+                except InputError as error:
+                    place = re.match(r"((?:known: )?item )(\d+)", str(error))  # within the batch
+                    if place is None:
+                        raise
+                    text = f"{place[1]}{int(place[2]) + first}{str(error)[place.end() :]}"
+                    raise InputError(text) from error
         content = answers[0] if request.items is None else {"items": answers}
         return Answer(content, len(answers), sum(map(self._n_positions, answers)))
 
@@ -212,12 +238,8 @@ class LabelService:
     def _n_positions(self, answer: dict[str, Any]) -> int:
         return len(answer["labels"]) if self.labels_sequences else 1
 
-    def _label(
-        self, items: list, known: list, request: LabelRequest, deadline: float
-    ) -> list[dict[str, Any]]:
-        """Return the answers to some items."""
-        answers: list[dict[str, Any]] = [{} for _ in items]
-        X = [self._prepared(i, *pair) for i, pair in enumerate(zip(items, answers, strict=True))]
+    def _label(self, answers: list[dict[str, Any]], X: list, known: list, request: LabelRequest) -> None:
+        """Add what is asked for to the answers of some items."""
         allowed: dict[str, Any] = {}
         if any(one is not None for one in known):
             if not self.labels_sequences:
@@ -251,13 +273,12 @@ class LabelService:
             threshold=request.threshold,
         )
         for add in parts:
-            if monotonic() > deadline:
-                raise Overdue
+            check_deadline()
             add(answers, X, allowed)
-        return answers
 
     def _prepared(self, i: int, item: Any, answer: dict[str, Any]) -> Any:
         """Return an item of JSON as the model takes it; a text is cut into tokens, which are added to its answer."""
+        check_deadline()
         if self.takes == "text" and isinstance(item, str):
             spans = tokenizer_of(self.model).spans(item)
             add_tokens(answer, [item[start:end] for start, end in spans], spans)
