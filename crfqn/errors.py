@@ -6,6 +6,10 @@ built-in exception that a caller would try first, so `except ValueError` keeps w
 
 import sys
 import warnings
+from contextlib import suppress
+from typing import Any
+
+from crfqn.messages import bounded
 
 WITHIN = (
     "crfqn",
@@ -15,7 +19,10 @@ WITHIN = (
 
 
 class CrfqnError(Exception):
-    """Base of every error that crfqn raises on purpose."""
+    """Base of every error that crfqn raises on purpose. A long message loses its middle (`crfqn.messages.bounded`)."""
+
+    def __init__(self, message: str = "", *others: Any) -> None:
+        super().__init__(bounded(message), *others)
 
 
 class InputError(CrfqnError, ValueError):
@@ -54,24 +61,31 @@ class ViewError(InputError):
     """An objective lacks what a solver needs of it (`objectives/objective.py`)."""
 
 
-class EmptyModelWarning(UserWarning):
+class CrfqnWarning(UserWarning):
+    """Base of the warnings of crfqn about data, models and files, bounded as errors are."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(bounded(message))
+
+
+class EmptyModelWarning(CrfqnWarning):
     """A model all of whose penalised weights are zero: its penalty is too strong for the data."""
 
 
-class RepeatedFileWarning(UserWarning):
+class RepeatedFileWarning(CrfqnWarning):
     """A file that is named twice in a set of files; its items count once."""
 
 
-class TextColumnWarning(UserWarning):
+class TextColumnWarning(CrfqnWarning):
     """A column of a table most of whose texts are different, each a feature that new items will hardly have."""
 
 
-class TokenWarning(UserWarning):
+class TokenWarning(CrfqnWarning):
     """Text that is cut otherwise than the training data: tokens of another form, or a tokenizer that gets fewer than 98
     % of the training tokens right."""
 
 
-class UnknownFeaturesWarning(UserWarning):
+class UnknownFeaturesWarning(CrfqnWarning):
     """Items to label that have no feature with a weight, `n_items` of them: their labels tell nothing of them."""
 
     def __init__(self, message: str, n_items: int) -> None:
@@ -89,12 +103,14 @@ def is_called_from(*modules: str) -> bool:
     return False
 
 
-def warn_caller(message: str | Warning, category: type[Warning]) -> None:
-    """Warn at the line that called into this package, however many functions and wrappers lie between."""
+def warn_caller(message: str | Warning, category: type[Warning] = CrfqnWarning) -> None:
+    """Warn at the line that called into this package, however many functions and wrappers lie between. That a warning
+    cannot be shown is no error."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and _is_within(str(frame.f_globals.get("__name__"))):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level)
+    with suppress(OSError, ValueError, AttributeError):  # of stderr; no warning that is made an error is one
+        warnings.warn(message, category, stacklevel=level)
 
 
 def _is_within(module: str, others: tuple[str, ...] = WITHIN) -> bool:

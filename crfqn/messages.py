@@ -1,10 +1,16 @@
-"""Values as messages and pages show them: short, with their type, without control characters."""
+"""Messages: values as they show them, short, with their type, without control characters; and where they go."""
 
 import re
+import sys
+from contextlib import suppress
 from typing import Any
 
 # C0, DEL and C1; the separators of lines and paragraphs; embeddings, overrides and isolates of direction.
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+# Characters of a message: enough for what was expected and what to do, which stand at its ends.
+MOST, BEGINNING, END = 1_500, 1_000, 400
 
 
 def describe(value: Any) -> str:
@@ -28,3 +34,57 @@ def written_out(match: re.Match[str]) -> str:
     r"""Return a control character of a match as Python writes it, `\x1b`."""
     code = ord(match[0])
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+def bounded(text: str) -> str:
+    """Return a message without its middle if it is too long, as where it quotes a line of the input as a whole."""
+    if len(text) <= MOST:
+        return text
+    n_left_out = len(text) - BEGINNING - END
+    return f"{text[:BEGINNING]} ... ({n_left_out:,} characters left out) ... {text[-END:]}"
+
+
+class MessageStream:
+    """`sys.stderr` for messages and displays. What cannot be shown is dropped, so that no training ends because nobody
+    reads: where stderr is a pipe without a reader, a full disk, closed, None (programs with windows), or an object of
+    the program that lacks a method."""
+
+    @property
+    def encoding(self) -> str:
+        """The encoding of stderr."""
+        return getattr(sys.stderr, "encoding", None) or "utf-8"
+
+    def write(self, text: str) -> int:
+        """Write a text, if that can be done."""
+        with suppress(Exception):
+            try:
+                sys.stderr.write(text)
+            except UnicodeError:
+                sys.stderr.write(text.encode("ascii", "backslashreplace").decode())
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush what was written, if that can be done."""
+        with suppress(Exception):
+            sys.stderr.flush()
+
+    def isatty(self) -> bool:
+        """Return whether stderr is a terminal."""
+        with suppress(Exception):
+            return sys.stderr.isatty()
+        return False
+
+    def fileno(self) -> int:
+        """Return the number of stderr's file; OSError without one."""
+        try:
+            return sys.stderr.fileno()
+        except (AttributeError, ValueError) as error:
+            raise OSError("stderr is no file") from error
+
+
+MESSAGES = MessageStream()
+
+
+def tell(text: str) -> None:
+    """Print a message to stderr, if it can be shown."""
+    print(text, file=MESSAGES, flush=True)

@@ -7,11 +7,11 @@ and an hour both give a page. Everything goes to stderr: stdout belongs to resul
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from crfqn.messages import MESSAGES, tell
 from crfqn.result import Progress
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class ProgressDisplay:
         if console is None:
             from rich.console import Console
 
-            console = Console(stderr=True)
+            console = Console(file=MESSAGES)  # type: ignore[arg-type]
         self.console, self.kinds = console, (is_watched, is_sent)
         self._live: Any = None
         self._latest: Progress | None = None
@@ -167,7 +167,7 @@ class ProgressDisplay:
 def telling_of_compilation() -> Iterator[None]:
     """Print a line on a terminal, once, when a kernel is compiled within: the first training on a machine compiles for
     seconds before it can show anything."""
-    if not sys.stderr.isatty():
+    if not MESSAGES.isatty():
         yield  # in a log file the line would depend on earlier trainings
         return
     from numba.core.event import Listener, install_listener
@@ -181,7 +181,7 @@ def telling_of_compilation() -> Iterator[None]:
             """Print the line, the first time."""
             if not self.has_told:
                 self.has_told = True
-                print("compiling, once on this machine ...", file=sys.stderr, flush=True)
+                tell("compiling, once on this machine ...")
 
         def on_end(self, event: Any) -> None:
             """Do nothing."""

@@ -11,7 +11,7 @@ def main() -> None:
     import threading
 
     from crfqn.cli.exits import ExitCode, code_of, comes_of_sigterm, on_the_way_out, raise_signal, received
-    from crfqn.cli.output import close_stdout, prepare_stdout
+    from crfqn.cli.output import close_streams, prepare_stdout
 
     if threading.current_thread() is threading.main_thread():
         received.clear()
@@ -33,7 +33,7 @@ def main() -> None:
             ) from None  # the parser of the command line took it for Ctrl-C
         raise
     finally:
-        close_stdout()
+        close_streams()
 
 
 def run() -> None:

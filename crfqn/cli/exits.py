@@ -19,18 +19,8 @@ from typing import Any
 
 from crfqn.cli.output import command_files, say
 from crfqn.data_options import DATA_OPTIONS, SOURCE
-from crfqn.errors import (
-    CrfqnError,
-    DataUnavailableError,
-    EmptyModelWarning,
-    RepeatedFileWarning,
-    TextColumnWarning,
-    TokenWarning,
-    UnknownFeaturesWarning,
-)
+from crfqn.errors import CrfqnError, CrfqnWarning, DataUnavailableError, UnknownFeaturesWarning
 
-# as they come
-SHOWN = (EmptyModelWarning, RepeatedFileWarning, TextColumnWarning, TokenWarning)
 KEY = re.compile(
     r'\[(features|structure|data|objective|solver)\](?: (?!lacks|needs|has|with)(\w+))?(?: = "?([^":;\s]+)"?)?'
 )
@@ -171,21 +161,20 @@ def command(function: Callable[..., int | None]) -> Callable[..., None]:
 
 @contextmanager
 def shown_warnings() -> Iterator[None]:
-    """Print this package's warnings as messages; items without known features are counted and told at the end."""
-    n_unknown, others_show = 0, warnings.showwarning
+    """Print warnings as messages, each once and without lines of source code; items without known features are counted
+    and told at the end."""
+    n_unknown, said = 0, set()
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **how: Any) -> None:
         nonlocal n_unknown
         if isinstance(message, UnknownFeaturesWarning):
             n_unknown += message.n_items
-        elif isinstance(message, SHOWN):
+        elif str(message) not in said:
+            said.add(str(message))
             say(f"Warning: {message}")
-        else:
-            others_show(message, category, *where, **how)
 
     with warnings.catch_warnings():
-        for kind in (UnknownFeaturesWarning, *SHOWN):
-            warnings.simplefilter("always", kind)
+        warnings.simplefilter("always", CrfqnWarning)
         warnings.showwarning = show  # type: ignore[assignment]
         yield
     if n_unknown:

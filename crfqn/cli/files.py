@@ -1,12 +1,12 @@
 """`crfqn data list | get | verify`: the datasets of the registry; `crfqn convert`: models of other tools."""
 
-import warnings
 from pathlib import Path
 from typing import Any
 
 from crfqn.cli.exits import ExitCode
 from crfqn.cli.output import say, to_json
 from crfqn.errors import DataError, DataUnavailableError, InputError
+from crfqn.messages import MESSAGES
 from crfqn.readers.datasets import Dataset, dataset, list_datasets
 
 
@@ -47,7 +47,7 @@ def fetch(name: str, *, as_json: bool, is_quiet: bool) -> None:
         columns = (TextColumn(name), BarColumn(), DownloadColumn(), TransferSpeedColumn())
         how: dict[str, Any] = {"transient": True, "redirect_stdout": False}
         how["disable"] = is_quiet or bool(entry.locate())
-        with Progress(*columns, console=Console(stderr=True), **how) as bar:
+        with Progress(*columns, console=Console(file=MESSAGES), **how) as bar:  # type: ignore[arg-type]
             task = bar.add_task(name, total=None)
             paths = entry.fetch(
                 on_progress=lambda received, total: bar.update(task, completed=received, total=total or None)
@@ -99,11 +99,7 @@ def convert(
     from crfqn import interchange
 
     options = {name: value for name, value in options.items() if value is not None}
-    with warnings.catch_warnings(record=True) as raised:
-        warnings.simplefilter("always", UserWarning)  # of what is lost, of templates that cannot be used
-        model = interchange.convert(source, target, source_format, target_format, **options)
-    for warning in raised:
-        say(str(warning.message))
+    model = interchange.convert(source, target, source_format, target_format, **options)
     n_weights = int(model._all_weights().coords.size)
     if as_json:
         facts = {"path": str(target), "bytes": target.stat().st_size, "kind": model.KIND}

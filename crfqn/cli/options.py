@@ -21,6 +21,7 @@ from crfqn.choices import LOSSES, STRUCTURED
 from crfqn.cli.output import command_files
 from crfqn.data_options import DATA_OPTIONS, DEV_OPTIONS, FORMAT, SECTIONS, Key, Option, keys_in
 from crfqn.errors import InputError
+from crfqn.messages import bounded, shorten
 from crfqn.parameters import NAMES_ELSEWHERE, OPTION_NAMES, OPTIONS, PARAMETERS, Parameter
 
 METAVARS = {float: "NUMBER", int: "INTEGER", str: "NAME"}
@@ -36,9 +37,9 @@ ARGUMENTS = {
     },
 }
 WORDS = {"true": True, "false": False}
-# Parameters of commands that name files to read, and files to write.
+# Parameters of commands that name files to read, and files to write; commands know the files of their recipes.
 READS = (
-    *("recipe", "data", "test", "dev", "start", "dense", "templates", "taxonomy", "penalty_factors"),
+    *("data", "test", "dev", "start", "dense", "templates", "taxonomy", "penalty_factors"),
     *("model", "input", "source"),
 )
 WRITES = ("output", "csv", "plot", "target")
@@ -115,7 +116,7 @@ def parse_value(rule: Parameter, text: str) -> Any:
         with suppress(ValueError, KeyError):
             if rule.allows(value := read(text)):
                 return value
-    raise typer.BadParameter(f"expected {rule.expected}, got {text!r}")
+    raise typer.BadParameter(f"expected {rule.expected}, got {shorten(text)}")
 
 
 def table_option(name: str, row: Option) -> tuple[str, Any, Any]:
@@ -250,12 +251,21 @@ class Command(TyperCommand):
     """A command that refuses a repeated option, unless its values form a set, suggests a known one for an unknown, and
     notes the files that it is given."""
 
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """Return the context of a command line; usage errors are bounded as other messages are."""
+        try:
+            return super().make_context(*arguments, **options)
+        except Exception as error:  # whose class has no public name in typer
+            if hasattr(error, "message"):
+                error.message = bounded(error.message)
+            raise
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the command line; usage error for a repeated or an unknown option. Suggestions come from the names of
         other libraries and of Python, or from similar names."""
         try:
             texts, _, occurrences = self.make_parser(ctx).parse_args([*args])
-        except Exception as error:  # whose class has no public name in typer
+        except Exception as error:
             if not hasattr(error, "possibilities"):
                 raise
             name: str = getattr(error, "option_name", "")

@@ -11,7 +11,6 @@ import re
 import stat
 import sys
 from collections.abc import Iterable
-from contextlib import suppress
 from glob import escape, glob
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from typing import Any
 from crfqn.atomic_write import check_writable, replace_file
 from crfqn.data.files import BYTES, STANDARD_INPUT, Source, pack
 from crfqn.errors import InputError
-from crfqn.messages import CONTROL, written_out
+from crfqn.messages import CONTROL, bounded, tell, written_out
 
 CONTROL_BUT_LINES = re.compile(CONTROL.pattern.replace("\x00-\x1f", "\x00-\x09\x0b-\x1f"))
 
@@ -39,9 +38,8 @@ def to_json(content: Any) -> str:
 
 
 def say(message: str = "") -> None:
-    """Print a message for the person at the terminal, to stderr; a closed stderr is no error."""
-    with suppress(OSError):  # that nobody reads is no reason to lose a training
-        print(printable_lines(message), file=sys.stderr, flush=True)
+    """Print a message for the person at the terminal, to stderr, if it can be shown."""
+    tell(printable_lines(bounded(message)))
 
 
 class LostInputError(InputError):
@@ -178,11 +176,12 @@ def _bytes_or_numbers(error: UnicodeError) -> tuple[str | bytes, int]:
         return codecs.backslashreplace_errors(error)
 
 
-def close_stdout() -> None:
-    """Flush stdout now, so that a reader who left does not cause an error message at the exit."""
-    if sys.stdout is None:  # closed by the caller
-        return
-    try:
-        sys.stdout.flush()
-    except OSError:  # a full disk has been reported by then
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def close_streams() -> None:
+    """Flush stdout and stderr now, so that a reader who left changes neither the messages nor the code of the exit."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is None:  # closed by the caller
+            continue
+        try:
+            stream.flush()
+        except OSError:  # a full disk has been reported by then
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

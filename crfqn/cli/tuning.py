@@ -23,6 +23,7 @@ from crfqn.cli.training import (
 )
 from crfqn.data.model_file import null_for_nan
 from crfqn.errors import InputError, RecipeError
+from crfqn.messages import MESSAGES
 from crfqn.recipes import Prepared, build_estimator, factors_in_columns
 from crfqn.recipes.sources import files_of
 from crfqn.result import Status
@@ -159,7 +160,7 @@ def _progress(n_values: int, is_quiet: bool) -> Any:
 
     from crfqn.estimators.automatic import described
 
-    console = Console(stderr=True)
+    console = Console(file=MESSAGES)  # type: ignore[arg-type]
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("path", total=n_values)
 

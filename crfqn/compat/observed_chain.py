@@ -6,7 +6,6 @@ no effect, and some are refused.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from crfqn.arrays import Coords
 from crfqn.data.features import FeatureStore
-from crfqn.errors import InputError
+from crfqn.errors import InputError, warn_caller
 from crfqn.estimators.automatic import AUTO
 from crfqn.estimators.chain import ChainCRF
 from crfqn.objectives.support import Support
@@ -109,7 +108,7 @@ def make_chain(parameters: dict[str, Any]) -> ObservedChain:
     defaults = CARRIED[algorithm]
     idle = [name for name in OF_ALGORITHMS if parameters.get(name) is not None and name not in defaults]
     if idle:
-        warnings.warn(f"no effect with algorithm={algorithm!r}: {', '.join(idle)}", UserWarning, stacklevel=3)
+        warn_caller(f"no effect with algorithm={algorithm!r}: {', '.join(idle)}")
     values = {
         name: value if parameters[name] is None else parameters[name] for name, value in defaults.items()
     }

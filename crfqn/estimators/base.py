@@ -6,7 +6,6 @@ and labels, which structure lies over them, how its weights are laid out, and wh
 
 from __future__ import annotations
 
-import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
@@ -53,6 +52,7 @@ from crfqn.estimators.training import (
     reason_of_empty,
     warn_of_end,
 )
+from crfqn.messages import tell
 from crfqn.model.compiled_engine import CompiledEngine
 from crfqn.model.content import DENSE, ModelContent
 from crfqn.model.weights import (
@@ -504,7 +504,7 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         dense = dense.reshape(-1)
         strengths = chosen_strengths(self._strengths, objective, unpenalised, dense)
         if self.verbose and strengths != self._strengths and not learns_from_mistakes(self.solver):
-            print(f"strengths: {described(strengths)}", file=sys.stderr, flush=True)
+            tell(f"strengths: {described(strengths)}")
         self._adopt_strengths(strengths)
         sizes = features.n_features, objective.n_states, unpenalised
         penalty: Any = self._penalty(strengths, Layout(*sizes, factors=self._factors(*sizes)))
@@ -547,7 +547,7 @@ class SparseLinearModel(CallbackSupportMixin, BaseEstimator):
         solver = self._make_solver()
         checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint, self.checkpoint_every)
         if self.verbose and checkpoint is not None and checkpoint.exists:
-            print(f"found {checkpoint.path}", file=sys.stderr, flush=True)
+            tell(f"found {checkpoint.path}")
         with (
             single_threaded_blas(),
             Pool(self.n_threads) as pool,

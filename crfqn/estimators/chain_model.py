@@ -330,10 +330,7 @@ class ChainModel(StructuredEstimator):
             self._transitions.once or (), classes.tolist(), self._transitions.scheme
         )
         if unknown:
-            warn_caller(
-                f"once: labels that the training data do not have are ignored: {shorten(unknown)}",
-                UserWarning,
-            )
+            warn_caller(f"once: labels that the training data do not have are ignored: {shorten(unknown)}")
         model = copy(self)
         model.classes_, model.n_features_in_ = classes, n_features
         model.vocabulary_, model.rules_, model.n_dense_ = vocabulary, rules, 0

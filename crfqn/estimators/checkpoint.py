@@ -51,6 +51,7 @@ class Checkpoint:
         self.path = os.path.join(os.fspath(folder), FILE)
         self.settings: dict[str, Any] = {}
         self.cost, self.written, self.n_iter_written = 0.0, time.perf_counter(), 0
+        self.has_warned = False
 
     @property
     def exists(self) -> bool:
@@ -143,7 +144,9 @@ class Checkpoint:
         try:
             write_model(self.path, KIND, arrays, {}, {"settings": self.settings} | content)
         except ModelFileError as error:
-            warn_caller(f"no checkpoint was written: {error}", UserWarning)
+            if not self.has_warned:  # the next one will most often fail, too
+                warn_caller(f"no checkpoint was written: {error}")
+            self.has_warned = True
         self.written = time.perf_counter()
         self.cost = self.written - before
 

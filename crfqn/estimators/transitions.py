@@ -124,8 +124,7 @@ class Transitions:
         unknown = sorted(map(repr, named - set(labels)))
         if unknown:
             warn_caller(
-                f"rules of labels that the training data do not have are ignored: {', '.join(unknown)}",
-                UserWarning,
+                f"rules of labels that the training data do not have are ignored: {', '.join(unknown)}"
             )
         code_of = {label: code for code, label in enumerate(labels)}
         by_label = TransitionRules.everything(len(labels))
@@ -271,10 +270,7 @@ def items_that_stay(broken: BrokenRules, n_items: int, on_violation: str) -> NDA
             f"{broken.first}; on_violation={DROP!r} leaves out items that break the rules, constrain='decoding' "
             "trains without rules"
         )
-    warn_caller(
-        f"{broken.items.size} of {n_items} items break the rules and are left out; {broken.first}",
-        UserWarning,
-    )
+    warn_caller(f"{broken.items.size} of {n_items} items break the rules and are left out; {broken.first}")
     stays = np.ones(n_items, bool)
     stays[broken.items] = False
     return stays

@@ -115,7 +115,7 @@ def named_weights(
             f"{NAME}: the format has no place for {' and '.join(lost)}; lossy=True (--lossy) goes without"
         )
     if lost:
-        warn_caller(f"{NAME}: lost: {' and '.join(lost)}", UserWarning)
+        warn_caller(f"{NAME}: lost: {' and '.join(lost)}")
     edges, temperature = fitted.edges, fitted.temperature  # weights divided by it give the same probabilities
     is_edge = edges.values != 0
     columns = edges.columns[is_edge].astype(np.int64)

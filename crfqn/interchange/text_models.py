@@ -378,8 +378,7 @@ def chain_estimator(
         except InputError as error:
             source = None
             warn_caller(
-                f"{path}: its templates cannot be used ({error}); the model takes lists of the names of features",
-                UserWarning,
+                f"{path}: its templates cannot be used ({error}); the model takes lists of the names of features"
             )
     extra = {IMPORTED_FROM: format_name} | ({} if templates is None else {"templates": templates})
     return restore(chain_file(path, *weights, extra=extra, source=source))

@@ -18,6 +18,7 @@ import operator
 import os
 import pickle
 import warnings
+from contextlib import suppress
 from functools import cache, update_wrapper
 from pathlib import Path
 
@@ -110,7 +111,8 @@ def warn_once(message, details):
     """Warn of a fault of the cache, the first time in this process."""
     if message not in _said:
         _said.add(message)
-        warnings.warn(f"{message} ({details})", RuntimeWarning, stacklevel=4)
+        with suppress(OSError, ValueError, AttributeError):  # of stderr
+            warnings.warn(f"{message} ({details})", RuntimeWarning, stacklevel=4)
 
 
 def warn_not_kept(error):

@@ -12,7 +12,6 @@ constant; the model keeps `dense_coef_` (K, D) and `coef_`.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,6 +24,7 @@ from crfqn.arrays import SparseWeights, Vector
 from crfqn.data.token_rows import STRETCH, Rows
 from crfqn.data.vocabulary import UNSEEN
 from crfqn.errors import InputError
+from crfqn.messages import tell
 from crfqn.model.content import Entries
 
 LOW = 32  # bits of a key that hold the feature; the position stands above
@@ -401,7 +401,7 @@ def print_start(common: AxisMatch | None, new: Axes, weights: SparseWeights | No
             f"start: {weights.coords.size:,} of {n_before:,} weights kept; in common {n_labels:,} of "
             f"{len(new.labels):,} labels, {n_features:,} of {new.n_features:,} features"
         )
-    print(text, file=sys.stderr, flush=True)
+    tell(text)
 
 
 def new_numbers(old: Sequence[Any], new: Sequence[Any]) -> NDArray[np.int64]:

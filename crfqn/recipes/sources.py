@@ -7,7 +7,6 @@ file's.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,7 +18,14 @@ import numpy as np
 
 from crfqn.data.files import STANDARD_INPUT, check_regular, shown_name
 from crfqn.data.token_columns import TokenColumns
-from crfqn.errors import DataError, DataUnavailableError, InputError, RecipeError, RepeatedFileWarning
+from crfqn.errors import (
+    DataError,
+    DataUnavailableError,
+    InputError,
+    RecipeError,
+    RepeatedFileWarning,
+    warn_caller,
+)
 from crfqn.readers import conll
 from crfqn.readers import registry as formats
 from crfqn.readers.datasets import Dataset, dataset
@@ -344,8 +350,9 @@ def files_named(names: Sequence[str], folder: Path) -> list[str | Path]:
             repeated += [shown_name(file)] * (whole in files)
             files.setdefault(whole, file)
     if repeated:
-        message = f"named twice, and counted once: {', '.join(dict.fromkeys(repeated))}"
-        warnings.warn(message, RepeatedFileWarning, stacklevel=2)
+        warn_caller(
+            f"named twice, and counted once: {', '.join(dict.fromkeys(repeated))}", RepeatedFileWarning
+        )
     return [*files.values()]
 
 

@@ -28,7 +28,7 @@ from crfqn.blas import single_threaded_blas
 from crfqn.data.encoding import encode_sequences
 from crfqn.data.labels import split_by_item
 from crfqn.data.sequences import Sequences
-from crfqn.errors import InputError
+from crfqn.errors import InputError, warn_caller
 from crfqn.estimators.automatic import AUTO, Strengths, chosen_strengths
 from crfqn.estimators.base import Problem, SparseLinearModel
 from crfqn.estimators.chain import ChainCRF
@@ -331,9 +331,9 @@ def crf_path(
     if stopped:
         first = f"{path.path_parameter} = {getattr(stopped[0], path.path_parameter):g}"
         message = f"{len(stopped)} of {len(path)} values did not converge, first {first}: {stopped[0].result_.message}"
-        warnings.warn(message, ConvergenceWarning, stacklevel=2)
+        warn_caller(message, ConvergenceWarning)
     if path.note:
-        warnings.warn(path.note, UserWarning, stacklevel=2)
+        warn_caller(path.note)
     return path
 
 

@@ -31,6 +31,7 @@ LOST = "expected a new file for the output, got an input, which would be lost"
 TWICE = "expected a file for each output"
 # Parameters with a text that names no file, and those that name folders.
 TEXTS = {
+    "recipe",  # its name may be that of its folder
     *(
         "format",
         "structure",
@@ -247,7 +248,12 @@ def test_standard_input_that_comes_from_the_output(tmp_path):
 def test_devices_and_new_files_beside_inputs_are_no_inputs(here, tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "one.conll").write_text("Ann\tP\nsees\tO\n\nBob\tP\nruns\tO\n\n" * 3)
-    here("train", "--data", "folder", "-o", "folder/m.crfqn", "-q", code=0)
+    for _ in range(2):
+        here("train", "--data", "folder/*.conll", "-o", "folder/m.crfqn", "-q", code=0)
+    (tmp_path / "recipe.toml").write_text(RECIPE.replace("train.txt", "t.txt").replace("test.txt", "t.txt"))
+    (tmp_path / "t.txt").write_text("A\tw=the\n\nN\tw=cat\n\n" * 5)
+    for _ in range(2):
+        here("train", ".", "-q", code=0)  # mine.crfqn beside the recipe
     here("predict", "folder/m.crfqn", "/dev/null", "-o", "/dev/null", error="/dev/null: empty, no items")
 
 

@@ -7,13 +7,13 @@ decrease; then the set only shrinks until the epoch ends (Zhong et al. 2014, sec
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.errors import warn_caller
 from crfqn.solvers.certificate import best_bound
 from crfqn.solvers.protocols import Objective, Penalty, Point, Vector, check_numbers
 from crfqn.solvers.screened_point import ScreenedPoint, curvature_at_entry, may_move, screen_point
@@ -37,10 +37,9 @@ class AllCoordinates:
         if objective.n_coords <= self.most:
             screening = point.screen(-1.0)
         elif point.coords.size == 0:
-            warnings.warn(
+            warn_caller(
                 f"Prox-QN as printed works on all {objective.n_coords:,} weights at first; above {self.most:,} it "
-                "opens with those whose gradient exceeds the penalty",
-                stacklevel=2,
+                "opens with those whose gradient exceeds the penalty"
             )
         return ScreenedPoint(penalty, point, *may_move(penalty, point, screening), dual_value)
 
