@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import codecs
 import io
-import select
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import TypeVar
 
 from crfqn.data.files import (
-    LARGEST_SIZE,
+    LONGEST_LINE,
     PACKINGS,
+    Ahead,
     Part,
     Source,
     check_utf8,
     decode_line,
     find_packing,
+    has_come,
     is_blank,
     opened,
     shown_name,
@@ -165,8 +166,8 @@ def _lines(origin: str | Path | Source) -> Iterator[list[str]]:
         elif not piece:
             yield []
         n_begun += len(unread)
-        if n_begun > LARGEST_SIZE:
-            raise DataError(f"{source}, line {number}: longer than {LARGEST_SIZE} bytes")
+        if n_begun > LONGEST_LINE:
+            raise DataError(f"{source}, line {number}: longer than {LONGEST_LINE:,} bytes")
         begun.append(unread)
     if n_begun:
         yield [decode_line(source, number, b"".join(begun))]
@@ -195,36 +196,12 @@ def _pieces(source: Source) -> Iterator[bytes]:
             piece += more
         packing = find_packing(piece)
         if packing is not None:
-            yield from unpacked_pieces(
-                io.BufferedReader(_Resumed(piece, stream)), packing, shown_name(source)
-            )
+            rest = Ahead(stream, closes=False)
+            rest.start = piece
+            yield from unpacked_pieces(io.BufferedReader(rest), packing, shown_name(source))
             return
         while piece:
             yield piece
-            try:
-                has_to_wait = not select.select([stream], [], [], 0)[0]
-            except (OSError, ValueError):  # no file, or Windows: unknown
-                has_to_wait = True
-            if has_to_wait:
+            if not has_come(stream):
                 yield b""
             piece = stream.read1(PIECE)  # type: ignore[attr-defined]
-
-
-class _Resumed(io.RawIOBase):
-    """Stream whose beginning has been read already."""
-
-    def __init__(self, start: bytes, rest: IO[bytes]) -> None:
-        self._start, self._rest, self._n_read = start, rest, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._n_read
-
-    def readinto(self, buffer: Any) -> int:
-        piece = self._start[: len(buffer)] or self._rest.read1(len(buffer))  # type: ignore[attr-defined]
-        self._start = self._start[len(buffer) :]
-        buffer[: len(piece)] = piece
-        self._n_read += len(piece)
-        return len(piece)

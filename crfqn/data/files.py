@@ -11,8 +11,10 @@ import bz2
 import codecs
 import gzip
 import importlib
+import io
 import lzma
 import os
+import select
 import stat
 import sys
 import zlib
@@ -147,6 +149,9 @@ def pack(content: bytes, name: str) -> bytes:
 
 
 STANDARD_INPUT = "-"
+# What is found out from a file's beginning is found out from so many bytes and lines; a line that ends later counts.
+START_SIZE, START_LINES, LONGEST_LINE = 1 << 16, 3, 1 << 26
+BLANK = b" \t\r\n"
 # An encoding: UTF-8 where the bytes are such, and any other byte is kept (`surrogateescape`), so that what is read is
 # written as it was. CRF++, CRFsuite and Wapiti read bytes, and their users cut words anywhere in a character.
 BYTES = "bytes"
@@ -242,42 +247,133 @@ def shown_name(origin: Readable) -> str:
 
 def check_regular(path: StrPath) -> None:
     """Raise DataError for a pipe or a device, which may never end; a path without a file passes."""
-    try:
-        mode = os.stat(path).st_mode
-    except (OSError, ValueError):  # which reading says better
-        return
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+    if str(path) != STANDARD_INPUT and is_stream(path):
         raise DataError(f"{path}: a pipe or a device; expected a regular file")
 
 
-def read_start(origin: Readable, size: int = 1 << 16) -> tuple[bytes, bool]:
-    """Return the first bytes of a file or of standard input, unpacked, which stay to be read, and whether these are
-    all; of standard input what has come. Nothing of a pipe or a device by name, nor of what cannot be read."""
-    source = source_of(origin)
-    if str(source.origin) != STANDARD_INPUT and not os.path.isfile(source.origin):
-        return b"", True
+class Ahead(io.RawIOBase):
+    """Stream whose beginning is looked at before it is read: a pipe cannot be read twice."""
+
+    def __init__(self, stream: Any, closes: bool) -> None:
+        self._stream, self._closes = stream, closes
+        self.start, self.is_at_end, self._n_read = b"", False, 0
+
+    def extend(self, size: int, waits: bool) -> None:
+        """Look at more: at what comes next, and on up to `size` bytes in all, as long as it is there or, if it `waits`,
+        will come."""
+        is_there = True
+        while len(self.start) < size and not self.is_at_end and (is_there or waits):
+            piece = self._stream.read1(size - len(self.start))
+            self.start += piece
+            self.is_at_end = not piece
+            is_there = has_come(self._stream)
+
+    def fileno(self) -> int:
+        return int(self._stream.fileno())
+
+    def readable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._n_read
+
+    def read1(self, size: int = -1) -> bytes:
+        """Return some of the bytes that are left, at most `size`; none at the end."""
+        piece = self.start[:size] if size >= 0 else self.start
+        self.start = self.start[len(piece) :]
+        piece = piece or self._stream.read1(size)
+        self._n_read += len(piece)
+        return piece
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self.read1(len(buffer))
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+    def close(self) -> None:
+        if self._closes and not self.closed:
+            self._stream.close()
+        super().close()
+
+
+def has_come(stream: Any) -> bool:
+    """Return whether reading on need not wait, False where that is not known (no file, or Windows)."""
     try:
-        with opened(source.origin) as stream:
-            if hasattr(stream, "peek") and str(source.origin) == STANDARD_INPUT:
-                raw, is_whole = stream.peek(size), False
-            else:
-                place = stream.tell()
-                raw = stream.read(size)
-                stream.seek(place)
-                is_whole = len(raw) < size
-    except (DataError, OSError, ValueError):
+        return bool(select.select([stream], [], [], 0)[0])
+    except (OSError, ValueError):
+        return False
+
+
+# Standard input and pipes whose beginning has been looked at and that have not been read yet.
+_looked_at: dict[Any, Ahead] = {}
+
+
+def _identity(origin: Any) -> Any:
+    """Return what a stream is known by."""
+    if str(origin) == STANDARD_INPUT:
+        return id(sys.stdin.buffer)
+    state = os.stat(origin)
+    return state.st_dev, state.st_ino  # whatever the path that leads there
+
+
+def is_stream(origin: Any) -> bool:
+    """Return whether a name is that of standard input, a pipe or a device, which are read once and may never end."""
+    try:
+        mode = stat.S_IFREG if str(origin) == STANDARD_INPUT else os.stat(origin).st_mode
+    except (OSError, ValueError):  # which reading says better
+        return False
+    return str(origin) == STANDARD_INPUT or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def read_start(origin: Readable, *, waits: bool = False) -> tuple[bytes, bool]:
+    """Return the beginning of a file or stream, unpacked, which stays to be read, and whether it is all.
+
+    It has some START_SIZE bytes and START_LINES lines, whatever their length up to LONGEST_LINE; of a stream, unless it
+    `waits` for so much, a line and what has come with it. It is empty if the file cannot be read.
+    """
+    name: Any = source_of(origin).origin
+    try:
+        if not is_stream(name):
+            with open(name, "rb") as stream:
+                return _start(Ahead(stream, closes=False), START_LINES, waits=True)
+        if _identity(name) not in _looked_at:
+            is_standard = str(name) == STANDARD_INPUT
+            begun: Any = sys.stdin.buffer if is_standard else open(name, "rb")  # noqa: SIM115 (read later)
+            _looked_at[_identity(name)] = Ahead(begun, closes=not is_standard)
+        return _start(_looked_at[_identity(name)], START_LINES if waits else 1, waits=waits)
+    except (OSError, ValueError, AttributeError):  # AttributeError: standard input is closed
         return b"", True
+
+
+def _start(stream: Ahead, n_lines: int, waits: bool) -> tuple[bytes, bool]:
+    size = START_SIZE
+    while True:
+        start, is_all = _unpacked_start(stream.start, size)
+        is_enough = start.lstrip(BLANK).count(b"\n") >= n_lines and (len(start) >= START_SIZE or not waits)
+        is_all = is_all and stream.is_at_end
+        if is_all or is_enough or _is_empty(start) or len(start) >= LONGEST_LINE:
+            return start, is_all
+        stream.extend(size, waits)
+        size *= 2
+
+
+def _is_empty(start: bytes) -> bool:
+    """Return whether there is nothing but zeros, of which /dev/zero has no end."""
+    return bool(start) and not start[:START_SIZE].strip(b"\0")
+
+
+def _unpacked_start(raw: bytes, size: int) -> tuple[bytes, bool]:
+    """Return what the first bytes of a file unpack to, up to a piece that passes `size`, and whether it is all."""
     packing = find_packing(raw)
     if packing is None:
-        return raw, is_whole
+        return raw, True
     pieces: list[bytes] = []
     with suppress(DataError):  # as it is cut
-        for piece in unpacked_pieces(BytesIO(raw), packing, shown_name(source)):
-            pieces.append(piece[:size])
+        for piece in unpacked_pieces(BytesIO(raw), packing, ""):
+            pieces.append(piece)
             if sum(map(len, pieces)) >= size:
                 return b"".join(pieces), False
-        return b"".join(pieces), is_whole
-    return b"".join(pieces), False
+    return b"".join(pieces), True
 
 
 def read_bytes(origin: Readable) -> bytes:
@@ -289,8 +385,21 @@ def read_bytes(origin: Readable) -> bytes:
         raw = b"".join(source.encoded([content])) if isinstance(content, str) else bytes(content)
     else:
         with opened(source.origin) as stream:
-            raw = stream.read()
+            raw = _read_stream(source, stream) if is_stream(source.origin) else stream.read()
     return unpack(raw, shown_name(source), source.largest_size)
+
+
+def _read_stream(source: Source, stream: Any) -> bytes:
+    """Return what a stream has, up to its end; DataError for more than a compressed file may unpack to."""
+    pieces, size = [], 0
+    while piece := stream.read1(PIECE):
+        pieces.append(piece)
+        size += len(piece)
+        if size > source.largest_size:
+            raise DataError(
+                f"{source}: has more than {source.largest_size} bytes; if that is meant, allow it with largest_size="
+            )
+    return b"".join(pieces)
 
 
 def text_lines(origin: Readable, *, keeps_returns: bool = False) -> Iterator[tuple[int, str]]:
@@ -372,7 +481,9 @@ def opened(origin: StrPath) -> Iterator[IO[bytes]]:
     if is_standard and sys.stdin is None:
         raise DataError("standard input is closed; name a file, or pipe the items in")
     try:
-        with nullcontext(sys.stdin.buffer) if is_standard else open(origin, "rb") as stream:
+        begun = _looked_at.pop(_identity(origin), None) if _looked_at else None
+        unread: Any = begun or (nullcontext(sys.stdin.buffer) if is_standard else open(origin, "rb"))  # noqa: SIM115
+        with unread as stream:
             yield stream
     except FileNotFoundError as error:
         raise DataUnavailableError(f"{origin}: no such file") from error

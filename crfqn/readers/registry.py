@@ -263,14 +263,14 @@ def rewritten(part: Part, data: Data | None, predicted: Sequence[Any] = ()) -> s
 # ---- what a file holds, told by its first lines, where its name does not say it
 
 
-def first_lines(origin: Readable, encoding: str = "utf-8") -> list[str]:
-    """Return the first lines of a file or of standard input, without blank ones at their beginning, and leave them to
-    be read; [] for a pipe by name, which could not be read again, and for what is not there."""
-    raw, is_whole = read_start(origin)
+def first_lines(origin: Readable, encoding: str = "utf-8", *, waits: bool = False) -> list[str]:
+    """Return the first lines, whole ones and at least one, of a file, a pipe or standard input, without blank ones at
+    their beginning, and leave them to be read; [] for what is not there. `waits`: see `read_start`."""
+    raw, is_all = read_start(origin, waits=waits)
     source = Source(origin, encoding)
     errors = "replace" if source.errors == "strict" else source.errors
     lines = raw.decode(source.codec, errors).removeprefix("\ufeff").split("\n")
-    if not is_whole and len(lines) > 1:
+    if not is_all and len(lines) > 1:
         lines.pop()  # which may go on
     lines = [line.removesuffix("\r") for line in lines]
     first = next((number for number, line in enumerate(lines) if not is_blank(line)), len(lines))

@@ -12,7 +12,7 @@ import functools
 import inspect
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -34,6 +34,7 @@ LABELS = ("label", "labels", "tag", "tags")
 OF_ROWS = (*LABELS, "class", "target")
 SENTENCES = ("sentence", "sentence_id", "sent_id", "sentence #")
 TEXTS = ("text",)
+LARGEST_CELL = 2**31 - 1  # characters, the most that Python's reader takes on all systems
 
 
 @dataclass
@@ -173,7 +174,7 @@ def read_delimited(path: Readable, options: DelimitedOptions) -> TextTable:
     first_line = next((line for line in numbered if not is_blank(line)), "")
     delimiter = _delimiter(first_line, options.delimiter)
     n_blank = len(numbers) - 1
-    reader = csv.reader(itertools.chain([first_line], numbered), delimiter=delimiter, strict=True)
+    reader = _csv_rows(itertools.chain([first_line], numbered), delimiter)
     table: TextTable | None = None
     before = n_blank
     try:
@@ -311,7 +312,7 @@ def cut_table(*, delimiter: str = ",", **options: Any) -> Cut:
 
     def cut(lines: Sequence[str]) -> tuple[int, int]:
         first_line = next((line for line in lines if not is_blank(line)), "")
-        reader = csv.reader(lines, delimiter=_delimiter(first_line, delimiter), strict=True)
+        reader = _csv_rows(lines, _delimiter(first_line, delimiter))
         table: TextTable | None = None
         n_head = n_whole = before = 0
         sentence_column = text_column = current = None
@@ -341,6 +342,12 @@ def cut_table(*, delimiter: str = ",", **options: Any) -> Cut:
     return cut
 
 
+def _csv_rows(lines: Iterable[str], delimiter: str, *, strict: bool = True) -> Any:
+    """Return Python's reader of CSV, which takes cells of any length from then on: its limit is one of the process."""
+    csv.field_size_limit(LARGEST_CELL)
+    return csv.reader(lines, delimiter=delimiter, strict=strict)
+
+
 def _starts(table: TextTable, sentence_column: int | None) -> list[int]:
     """Return the rows that begin an item."""
     if sentence_column is None:
@@ -366,7 +373,7 @@ def _starts(table: TextTable, sentence_column: int | None) -> list[int]:
 def _begins(lines: Sequence[str], delimiter: str) -> bool:
     """Return whether lines are rows of one width, under usual names or, where tabs part them, mostly of numbers."""
     try:
-        reader = csv.reader(lines, delimiter=_delimiter(lines[0], delimiter), strict=True)
+        reader = _csv_rows(lines, _delimiter(lines[0], delimiter))
         rows = [row for row in reader if row]
     except csv.Error:
         return False
@@ -394,7 +401,7 @@ def has_header(lines: Sequence[str], delimiter: str = ",") -> bool:
 def titles(lines: Sequence[str], delimiter: str = ",") -> list[str]:
     """Return the cells of a table's first line."""
     first = lines[0] if lines else ""
-    return next((row for row in csv.reader([first], delimiter=_delimiter(first, delimiter)) if row), [])
+    return next((row for row in _csv_rows([first], _delimiter(first, delimiter), strict=False) if row), [])
 
 
 def are_texts(lines: Sequence[str], delimiter: str, names: Sequence[str], among: Sequence[str]) -> list[str]:
@@ -410,7 +417,7 @@ def are_texts(lines: Sequence[str], delimiter: str, names: Sequence[str], among:
 def _rows_below(lines: Sequence[str], delimiter: str, n: int) -> Iterator[list[str]]:
     """Yield the rows of n cells below the first line of a table, as far as they can be read."""
     with suppress(csv.Error):  # which reading says
-        for row in csv.reader(lines[1:], delimiter=_delimiter("".join(lines[:1]), delimiter)):
+        for row in _csv_rows(lines[1:], _delimiter("".join(lines[:1]), delimiter), strict=False):
             if len(row) == n:
                 yield row
 

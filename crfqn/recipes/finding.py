@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from crfqn.choices import STRUCTURED
-from crfqn.data.files import STANDARD_INPUT, check_whole, is_blank, shown_name
+from crfqn.data.files import STANDARD_INPUT, check_whole, is_blank, is_stream, shown_name
 from crfqn.data_options import DATA_OPTIONS, FEATURES_OF, SECTIONS, SOURCE, keys_in
 from crfqn.errors import InputError, RecipeError
 from crfqn.readers.conll import TAB, column_names, splits_at_tabs
@@ -70,7 +70,7 @@ def recipe_of_options(data: str | Sequence[str], **options: Any) -> Recipe:
     or content of the first file determines the format, which determines structure and features."""
 
     def whole_path(path: str | Path) -> str:  # so that a model knows it from any folder
-        return STANDARD_INPUT if path == STANDARD_INPUT else str(Path(path).resolve())
+        return str(path if is_stream(path) else Path(path).resolve())  # /dev/fd/63 leads nowhere
 
     sections: dict[str, dict[str, Any]] = {"data": {}, "features": {}, "structure": {}}
     for option, value in options.items():
@@ -82,7 +82,7 @@ def recipe_of_options(data: str | Sequence[str], **options: Any) -> Recipe:
         keys["drop"] = ",".join(_as_list(keys["drop"]))
     files = {part: files_named(_as_list(keys[part]), Path()) for part in ("train", "test") if keys.get(part)}
     first = str(files["train"][0])
-    lines = first_lines(first, keys.get("encoding", "utf-8"))
+    lines = first_lines(first, keys.get("encoding", "utf-8"), waits=True)
     format = _format_of(first, keys.get("format"), lines)
     if "format" in keys or not format_of_name(first):
         keys["format"] = format.name
@@ -100,7 +100,7 @@ def recipe_of_options(data: str | Sequence[str], **options: Any) -> Recipe:
     name = Path(names[0] if Path(names[0]).is_dir() else first).name.split(".")[0] or "model"
     has_intercept = features["kind"] == "table" and labels["kind"] in ("flat", "taxonomy")
     table = {
-        "name": "model" if first == STANDARD_INPUT else name,
+        "name": "model" if is_stream(first) else name,
         "title": f"{', '.join(names)}: {title or format.title}",
         "objective": {"fit_intercept": True} if has_intercept else {},
     }
@@ -119,7 +119,7 @@ def _format_of(data: str, format: str | None, lines: Sequence[str]) -> Format:
             f"{data}: {'a folder' if Path(data).is_dir() else 'no such file'}; expected a file to train on"
         )
     name = format or format_of_name(data) or sniff(lines)
-    if name is None and (data == STANDARD_INPUT or Path(data).is_file()):
+    if name is None:
         if not lines:
             raise InputError(f"{shown}: empty; expected items to train on")
         known = ", ".join(FORMATS)
@@ -136,7 +136,7 @@ def _structure_of(format: Format, features: str | None, lines: Sequence[str], sh
     elif format.name == "jsonl" and lines:
         kinds = (kind_of_lines(shown, lines)[0],)
     if len(kinds) > 1:
-        if not lines and not Path(shown).is_fifo():
+        if not lines:
             raise InputError(f"{shown}: empty; expected items to train on")
         raise InputError(
             f"format {format.name} holds sequences or documents; say --structure chain, flat, taxonomy or ranking"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crfqn.data.file_parts import cut_at_lines, cut_parts
-from crfqn.data.files import STANDARD_INPUT, Part, check_regular, is_blank, read_text
+from crfqn.data.files import STANDARD_INPUT, Part, check_regular, is_blank, is_stream, read_text
 from crfqn.data.labels import target_reader
 from crfqn.data.pixels import PixelPairs
 from crfqn.data.sequences import Sequences
@@ -244,7 +244,7 @@ def prepare_shards(recipe: Recipe) -> Prepared:
     paths = sources.files_named(recipe.data.names("train"), recipe.source.parent)
     if recipe.structure.kind != "chain":
         raise InputError(f"on a cluster expected sequences, got a recipe of {recipe.structure.kind} labels")
-    if recipe.data.dataset or STANDARD_INPUT in paths:
+    if recipe.data.dataset or any(map(is_stream, paths)):
         raise InputError("on a cluster expected files of one's own, which the workers read (--data FILE)")
     n_parts = SHARDS_OF_FILE if len(paths) == 1 else 1
     reads = [

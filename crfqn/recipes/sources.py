@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crfqn.data.files import STANDARD_INPUT, check_regular, shown_name
+from crfqn.data.files import STANDARD_INPUT, shown_name
 from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import (
     DataError,
@@ -131,9 +131,6 @@ def load_items(recipe: Recipe, check: Callable[[Any], None]) -> Any:
         for part in filter(recipe.data.names, ("train", "test")):
             with own_files():
                 files = files_named(recipe.data.names(part), recipe.source.parent)
-                for file in files:
-                    if file != STANDARD_INPUT:
-                        check_regular(file)  # read as a whole, and again where a message needs its line
             parts.append(read_set(recipe, files, is_train=part == "train", check=check))
         if len(parts) == 1:
             return replace(parts[0], n_train=parts[0].n_items)

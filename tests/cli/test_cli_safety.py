@@ -80,19 +80,13 @@ class TestFilesThatAModelNames:
             model.save(folder / "m")
             here("evaluate", "m", error=words)
 
-    @pytest.mark.parametrize("key", ["train", "test", "taxonomy"])
-    def test_pipes_in_the_place_of_data(self, here, folder, key):
+    def test_a_pipe_in_the_place_of_a_taxonomy(self, here, folder):
         os.mkfifo(folder / "pipe")
-        recipe = RECIPE.replace(f'{key} = "{key}.txt"', f'{key} = "pipe"')
-        if key == "taxonomy":
-            recipe = (
-                RECIPE.replace("attributes", "text") + '[structure]\nkind = "taxonomy"\ntaxonomy = "pipe"\n'
-            )
-        (folder / "recipe.toml").write_text(recipe)
+        (folder / "recipe.toml").write_text(
+            RECIPE.replace("attributes", "text") + '[structure]\nkind = "taxonomy"\ntaxonomy = "pipe"\n'
+        )
         with ends_within():
-            run = here("train", "recipe.toml")
-        assert run.returncode == 2
-        assert "pipe: a pipe or a device; expected a regular file" in run.stderr
+            here("train", "recipe.toml", error="pipe: a pipe or a device; expected a regular file")
 
 
 def test_printable():

@@ -6,6 +6,7 @@ import gzip
 import io
 import itertools
 import os
+import select
 
 import pytest
 
@@ -79,7 +80,7 @@ class Stdin:
 def test_reading_ahead_is_bounded(monkeypatch):
     stream = Endless()
     monkeypatch.setattr("sys.stdin", Stdin(stream))
-    monkeypatch.setattr(parts.select, "select", lambda streams, *_: (streams, [], []))
+    monkeypatch.setattr(select, "select", lambda streams, *_: (streams, [], []))
     monkeypatch.setattr(parts, "PART_LINES", 300)
     found = read_parts("-", FORMATS["conll"].cut(), lambda part: read(part, "conll"))
     for n_parts in (1, 2, 3):
@@ -148,6 +149,6 @@ def test_errors_of_items_get_their_line(tmp_path):
 def test_lines_have_a_largest_size(monkeypatch):
     monkeypatch.setattr("sys.stdin", Stdin(Endless()))
     monkeypatch.setattr(Endless, "read1", lambda self, size: b"a")
-    monkeypatch.setattr(parts, "LARGEST_SIZE", 50)
+    monkeypatch.setattr(parts, "LONGEST_LINE", 50)
     with pytest.raises(DataError, match="standard input, line 1: longer than 50 bytes"):
         next(read_parts("-", FORMATS["text"].cut(), lambda part: part))
