@@ -11,7 +11,7 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from crfqn.data.files import (
     LONGEST_LINE,
