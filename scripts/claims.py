@@ -487,7 +487,7 @@ def judged(case: Case) -> Judged:
         warnings.simplefilter("always")
         if "n_threads" in case.model.get_params():
             case.model.set_params(n_threads=1)
-        with patch("crfqn.estimators.base.minimize", case.minimize):
+        with patch("crfqn.estimators.problem.minimize", case.minimize):
             model = case.fit()
     found = case.problem.value(case.read(model))
     with np.errstate(all="ignore"):

@@ -49,8 +49,8 @@ def penalised(source: TunedSet, penalty: str, strength: float, X: Any, y: Any) -
     kind: dict[str, Any] = {"penalty": "l1/l2" if penalty == "rows" else "l1"} if is_flat else {}
     if penalty == "rows" and source.estimator is TaxonomyCRF:
         kind |= {"l1": 0.0}
-    automatic = source.model(**kind, **{name: AUTO}).prepare(X, y).model
-    return kind | {name: strength * getattr(automatic, f"{name}_")}
+    automatic = source.model(**kind, **{name: AUTO}).prepare(X, y).strengths
+    return kind | {name: strength * automatic[name]}
 
 
 def measure(

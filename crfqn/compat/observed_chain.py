@@ -17,6 +17,7 @@ from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError, warn_caller
 from crfqn.estimators.automatic import AUTO
 from crfqn.estimators.chain import ChainCRF
+from crfqn.model.space import SequenceSpace
 from crfqn.objectives.support import Support
 from crfqn.parameters import check_nonnegative
 from crfqn.solvers.stochastic import perceptron
@@ -48,7 +49,7 @@ class ObservedChain(ChainCRF):
     min_freq: float = 0.0
     zeros: Zeros = field(default=NO_ZEROS)
 
-    def _support(self, store: FeatureStore, targets: NDArray[np.int32], chain: Chain) -> Support:
+    def _support(self, space: SequenceSpace, store: FeatureStore, targets: Any, chain: Chain) -> Support:
         if targets.ndim > 1:
             raise InputError(
                 "expected a label at every position, got unknown ones, which ChainCRF learns from"
@@ -65,9 +66,12 @@ class ObservedChain(ChainCRF):
         if not self.all_possible_transitions or self.min_freq > 0:
             to = ends_of(store.offsets)[2]
             edges = self._frequent(chain.edge_layout.numbers(targets[to - 1], targets[to]), None)
-        support = Support(chain.n_states * n_features, chain.n_edges, nodes, edges)
-        self.n_generated_ = support.n_coords
-        return support
+        return Support(chain.n_states * n_features, chain.n_edges, nodes, edges)
+
+    @property
+    def n_generated_(self) -> int:
+        """The number of weights that there could have been."""
+        return self._n_weights
 
     def _frequent(self, coords: Coords, values: NDArray[np.float64] | None) -> Coords:
         """Return the coordinates whose values (None: 1 each) sum up to at least `min_freq`, sorted."""

@@ -3,30 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from crfqn.arrays import NO_COORDS, NO_VALUES, SparseWeights
+from crfqn.data.hybrid import Features, sparse_of
 from crfqn.data.items import check_position_weights
 from crfqn.data.labels import check_any_known, encode_labels
+from crfqn.data.model_file import ModelFile
 from crfqn.data.schemes import LabelSpan
-from crfqn.errors import InputError
-from crfqn.estimators.chain_model import ChainModel
-from crfqn.estimators.online import learn_online, learns_in_batches, learns_online, refit
+from crfqn.errors import EmptyModelWarning, InputError, is_called_from, warn_caller
+from crfqn.estimators.automatic import STRENGTHS, Strengths, is_auto
+from crfqn.estimators.blocks import Blocks, check_alone
+from crfqn.estimators.chain_data import (
+    encode_batch,
+    encode_chain,
+    encode_held_out,
+    encode_known,
+    labelled_batch,
+)
+from crfqn.estimators.encoded_chain import EncodedChain
+from crfqn.estimators.estimator import Estimator
+from crfqn.estimators.online import known_classes, learned, learns_in_batches, learns_online, one_pass, refit
+from crfqn.estimators.problem import Problem, pose, run, start_within
+from crfqn.estimators.settings import ChainSettings
 from crfqn.estimators.training import (
+    SEARCHES,
+    Callbacks,
     available_if,
     has_probabilities,
+    held_out,
+    pass_on_interrupt,
     refuse_scores_of_single_labels,
+    warn_of_end,
     with_tasks,
 )
 from crfqn.messages import describe, shorten
+from crfqn.model.compiled_engine import EncodedItems
+from crfqn.model.content import DENSE, ModelContent
 from crfqn.model.explanations import Explanation
 from crfqn.model.model import Decoding
+from crfqn.model.sequences import SequenceModel
+from crfqn.model.space import SequenceSpace
+from crfqn.model.trained import Fitted, Trained
+from crfqn.model.weights import FittedMatrix
 from crfqn.parameters import with_parameter_documentation
+from crfqn.result import Result
+from crfqn.solvers.validation import ValidationSet
 from crfqn.threads import Pool
 
 
@@ -39,7 +68,7 @@ class Feature(NamedTuple):
 
 @with_parameter_documentation
 @dataclass(eq=False, repr=False, kw_only=True)
-class ChainCRF(ChainModel):
+class ChainCRF(ChainSettings, Estimator):
     """Linear-chain CRF with sparse weights, trained by a proximal quasi-Newton method with a certificate.
 
     Minimises, over node weights W (classes x features) and edge weights V (classes x classes, from x to),
@@ -101,6 +130,17 @@ class ChainCRF(ChainModel):
     KIND = "chain-crf"
     LABELS_SEQUENCES = True
 
+    # What the model has, after `fit`.
+    classes_, vocabulary_, rules_ = Fitted("classes_"), Fitted("vocabulary_"), Fitted("rules_")
+    n_features_in_, bigram_columns_ = Fitted("n_features_in_"), Fitted("bigram_columns_")
+    coef_, edge_coef_, bigram_coef_ = FittedMatrix("weights"), FittedMatrix("edges"), FittedMatrix("bigrams")
+    n_dense_, dense_coef_ = Fitted("n_dense_", 0), Fitted("dense_coef_")
+    # What the model knows of its training: of another tool's no strengths; `extra_` is of loaded models alone.
+    l1_, l2_, group_l1_ = (Fitted(f"trained.strengths.{name}") for name in STRENGTHS)
+    n_iter_, extra_ = Fitted("trained.result.n_iter"), Fitted("trained.extra", is_needed=True)
+    training_, featurizer_ = Fitted("trained.training", {}), Fitted("trained.featurizer", None)
+    _n_weights = Fitted("trained.n_weights", 0)
+
     @with_tasks
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, start: Any = None, *, validation: Any = None
@@ -143,6 +183,72 @@ class ChainCRF(ChainModel):
         del X  # so that a caller who does not keep it gets its memory back
         return self._solve(problem)
 
+    def prepare(
+        self, X: Any, y: Any = None, sample_weight: Any = None, start: Any = None, *, validation: Any = None
+    ) -> Problem:
+        """Return the training that `fit` would do, without doing it; parameters and errors as in `fit`."""
+        self._check_parameters()
+        if isinstance(X, Blocks):
+            check_alone(X, y, sample_weight, validation)
+        encoded = encode_chain(X, y, sample_weight, self)
+        begin = self._start(encoded.space, start)
+        return pose(encoded, self, begin, self._watched(encoded, validation))
+
+    def _solve(self, problem: Problem) -> Self:
+        """Train, and take the model; KeyboardInterrupt where that ended the training."""
+        result, reason_of_empty = run(problem, self, Callbacks(self, problem.validation is not None))
+        self._take(self._model_of(problem, result, problem.strengths))
+        warn_of_end(result, self.tol_, problem.objective.is_convex)
+        if reason_of_empty is not None and not is_called_from(SEARCHES):
+            warn_caller(reason_of_empty, EmptyModelWarning)
+        pass_on_interrupt(result)
+        return self
+
+    def _start(self, space: SequenceSpace, start: Any) -> SparseWeights | None:
+        """Return the weights that a training starts from: those of `start`, or with `warm_start` of the last fit."""
+        if start is None and not (self.warm_start and self._is_fitted):
+            return None
+        estimator = self if start is None else start
+        if not isinstance(estimator, ChainCRF):
+            raise InputError(f"start: expected a ChainCRF, got {type(start).__name__}")
+        return space.start(estimator._fitted, start is not None, bool(self.verbose))
+
+    def _watched(self, encoded: EncodedChain, validation: Any) -> ValidationSet | None:
+        """Return what watches a training, None without validation items."""
+        if validation is None:
+            return None
+        space = encoded.space
+        items, labels, n_positions = encode_held_out(validation, space)
+        cost = n_positions / encoded.n_positions
+        return held_out(lambda weights: self._holding(space.model(weights)), self, items, labels, cost)
+
+    def _model_of(self, problem: Problem, result: Result, strengths: Strengths) -> SequenceModel:
+        """Return the model that a training has found."""
+        trained = Trained(
+            replace(result, coords=NO_COORDS, weights=NO_VALUES),
+            {name: float(value) for name, value in strengths.items()},
+            self._settings(),
+            problem.objective.n_coords,
+        )
+        return problem.space.model(problem.given_weights(result), trained)
+
+    def _trained(self, problem: Problem, result: Result, strengths: Strengths) -> Self:
+        """Return an estimator with the result of a training under these strengths, of a path."""
+        estimator = self._holding(None)
+        for name, value in strengths.items():
+            setattr(estimator, name, value)
+        estimator._take(estimator._model_of(problem, result, problem.strengths | strengths))
+        warn_of_end(result, self.tol_, True)
+        return estimator
+
+    def _take(self, model: SequenceModel, memory: Any = None) -> None:
+        """Take a model, and what the next pass of `partial_fit` goes on from."""
+        self.model_ = model
+        for name in ("_memory", "_reservoir"):
+            self.__dict__.pop(name, None)
+        if memory is not None:
+            self._memory = memory
+
     @available_if(learns_in_batches)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn a batch of sequences besides those of the calls before.
@@ -183,15 +289,27 @@ class ChainCRF(ChainModel):
         Features by name grow: those that a batch has for the first time get columns behind the others. The columns of
         matrices and of `Templates` stay those of the first call. Pickles keep all that the next call goes on from.
         """
-        self._check_no_dense(X, "partial_fit")
+        if isinstance(X, Features) or (self._is_fitted and self.n_dense_):
+            raise InputError(
+                "partial_fit: expected a model and items without a dense block, got crfqn.Features"
+            )
         if self.min_count != 1:
             raise InputError(
                 "min_count: partial_fit expects 1, as features that are rare in a batch may come again"
             )
+        before = self._fitted if self._is_fitted else None
+        known = None if before is None else SequenceSpace.of(before)
         if not learns_online(self):
-            return refit(self, *self._labelled_batch(X, y), sample_weight)
+            return refit(self, *labelled_batch(X, y, known), sample_weight)
+        self._check_parameters()
+        batch = encode_batch(X, y, sample_weight, known_classes(self, classes), known, self)
+        begin = None if before is None else batch.space.start(before, True, bool(self.verbose))
         with Pool(self.n_threads) as pool:
-            return learn_online(self, *self._prepare_batch(X, y, classes, sample_weight, pool))
+            weights, memory = one_pass(self, batch.objective(pool), start_within(batch.support, begin))
+        n_passes = 1 + (0 if before is None or before.trained is None else before.trained.result.n_iter)
+        trained = Trained(learned(n_passes), {"l1": 0.0, "l2": 0.0, "group_l1": 0.0}, self._settings())
+        self._take(batch.space.model(weights, trained), memory)
+        return self
 
     def predict(
         self,
@@ -483,3 +601,85 @@ class ChainCRF(ChainModel):
         if n is not None and (not isinstance(n, Integral) or isinstance(n, bool) or n < 1):
             raise InputError(f"n: expected None or an integer >= 1, got {n!r}")
         return [Feature(*entry) for entry in self._fitted.strongest(labels.index(label), n)]
+
+    @property
+    def result_(self) -> Result:
+        """How the training has ended, with the weights."""
+        if not self._is_fitted:
+            raise AttributeError(f"{type(self).__name__} has no result_ of a training")
+        model = self.model_
+        known = model.__dict__.get("_result")
+        if known is None:
+            coords, weights = SequenceSpace.of(model).weights(model)
+            known = replace(model.trained.result, coords=coords, weights=weights)
+            model.__dict__["_result"] = known
+        return known
+
+    @property
+    def _fitted_strengths(self) -> Strengths:
+        """Strengths of the last fit; before any those that the parameters say."""
+        return self._strengths | (dict(self.model_.trained.strengths) if self._is_fitted else {})
+
+    def _all_weights(self) -> SparseWeights:
+        """Return the weights that are not 0 by coordinate."""
+        model = self._fitted
+        return SequenceSpace.of(model).weights(model)
+
+    _weights = _all_weights
+
+    def _encode(self, X: Any) -> Any:
+        """Return items as `Sequences` in the model's features, those that are open as they are."""
+        return (
+            X if isinstance(sparse_of(X), EncodedItems) else encode_known(X, SequenceSpace.of(self._fitted))
+        )
+
+    def _content(self, extra: dict[str, Any] | None) -> ModelContent:
+        """Return all that a file of the fitted model holds."""
+        model = self._fitted
+        content = ModelContent(
+            metadata={"n_features": model.n_features_in_, "n_classes": len(model.classes_)}
+        )
+        n_nonzero = SequenceSpace.of(model).weights(model).n_nonzero
+        model.trained.add_to(content, n_nonzero, lambda: np.unique(model.coef_.indices), extra)
+        if model.n_dense_:
+            content.arrays[DENSE] = model.dense_coef_
+        model.add_to(content)
+        return content
+
+    def _restore(self, file: ModelFile) -> None:
+        """Take the model of a file; ModelFileError, or another error, where it does not fit together."""
+        # A file from before there were automatic strengths names none, with 1 for those that are not given.
+        unnamed = {
+            name: 1.0 if is_auto(value) else value
+            for name, value in self._strengths.items()
+            if not is_auto(getattr(self, name))
+        }
+        trained = Trained.of_file(file, self._settings(), unnamed)
+        self._take(replace(SequenceModel.of_file(file), trained=trained))
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return scikit-learn's tags: sequences are no 2-D arrays, and have no single class to stratify by."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.two_d_array = False
+        tags.input_tags.sparse = True
+        tags.no_validation = True
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for pickles: in the place of a client the address of its scheduler."""
+        state: Any = super().__getstate__()
+        scheduler = getattr(self.client, "scheduler", None)
+        return state if scheduler is None else {**state, "client": scheduler.address}
+
+    def __sklearn_clone__(self) -> Self:
+        """Return an unfitted copy, which shares the client."""
+        bare = self._holding(None)
+        bare.client = None
+        clone: Any = super(ChainCRF, bare).__sklearn_clone__()
+        clone.client = self.client
+        return clone
+
+    def _check_parameters(self) -> None:
+        refuse_scores_of_single_labels()
+        super()._check_parameters()

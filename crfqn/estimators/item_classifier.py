@@ -267,4 +267,4 @@ class ItemClassifier(ItemEstimator):
                 features = centred(features, weights)
             objective = self._objective(features, over, labels, weights)
             begin = self._start(model, None if is_first else self)
-            return learn_online(self, model, objective, features, begin)
+            return learn_online(self, model, objective, begin)

@@ -29,7 +29,7 @@ from crfqn.data.labels import encode_labels, item_labels
 from crfqn.data.matrices import canonical, is_plain_array
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
-from crfqn.estimators.base import Problem, SparseLinearModel
+from crfqn.estimators.base import Posed, SparseLinearModel
 from crfqn.estimators.blocks import Blocks, check_alone
 from crfqn.estimators.labels import LabelSets, are_sets, check_classification, check_no_rows, share_right
 from crfqn.estimators.training import available_if, check_validation, held_out, with_tasks
@@ -204,7 +204,7 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
 
     def prepare(
         self, X: Any, y: Any = None, sample_weight: Any = None, start: Any = None, *, validation: Any = None
-    ) -> Problem:
+    ) -> Posed:
         """Return the training that `fit` would do, without doing it; parameters and errors as in `fit`."""
         self._check_parameters()
         model = copy(self)
@@ -228,7 +228,7 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
             objective = model._objective(features, over, labels, weights)
             return model._posed(objective, features, labels, weights, begin, free, held_out)
 
-    def _prepare_blocks(self, model: Self, blocks: Blocks, start: Any) -> Problem:
+    def _prepare_blocks(self, model: Self, blocks: Blocks, start: Any) -> Posed:
         """Return the training of a copy on blocks, whose features are taken as they are, without centring."""
         blocks.check_kind(is_of_sequences=False)
         if self.TAKES_SETS or self.class_weight is not None or not self.IS_LINEAR:
@@ -259,7 +259,13 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
         X, y = check_validation(validation)
         check_consistent_length(X, y)
         X = self._checked(self, X, is_new=False)
-        return held_out(copy(self), X, y, X.shape[0] / n_items)
+        scored = copy(self)
+
+        def estimator_of(weights: SparseWeights) -> Any:
+            scored._take_weights(weights)
+            return scored
+
+        return held_out(estimator_of, self, X, y, X.shape[0] / n_items)
 
     def predict(self, X: Any) -> Any:
         """Return the label with the largest score of each item; ties go to the class that comes first.

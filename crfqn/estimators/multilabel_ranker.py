@@ -32,10 +32,11 @@ from crfqn.estimators.automatic import (
     make_penalty,
     strengths_of,
 )
-from crfqn.estimators.base import Problem
+from crfqn.estimators.base import Posed
 from crfqn.estimators.items import ItemEstimator
 from crfqn.estimators.labels import LabelSets
-from crfqn.estimators.training import given_result, pass_on_interrupt
+from crfqn.estimators.problem import run
+from crfqn.estimators.training import Callbacks, given_result, pass_on_interrupt
 from crfqn.model.content import ModelContent, finite
 from crfqn.model.labels import LabelSpace
 from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, split_coords
@@ -169,7 +170,7 @@ class MultilabelRanker(ItemEstimator):
     def _loss(self, structure: Structure, targets: Any) -> ScoreLoss:
         return targets
 
-    def _finish(self, problem: Problem) -> None:
+    def _finish(self, problem: Posed) -> None:
         """Learn the thresholds from scores of the training items, by cross-validation if `cv` is given."""
         if self._space.has_one_label:
             return
@@ -212,7 +213,7 @@ class MultilabelRanker(ItemEstimator):
         targets, item_weights = labels.of(train), weights[train]
         objective = fold._objective(part, over, targets, item_weights)
         problem = fold._posed(objective, part, targets, item_weights, self._weights(), unpenalised)
-        result = given_result(part, fold._minimize(problem))
+        result = given_result(part, run(problem, fold, Callbacks(fold)).result)
         pass_on_interrupt(result)
         fold._set_weights(SparseWeights(result.coords, result.weights))
         order = np.argsort(test, kind="stable")

@@ -12,7 +12,7 @@ from the weights of the last call.
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d
 
-from crfqn.arrays import NO_WEIGHTS, SparseWeights, Vector
+from crfqn.arrays import NO_COORDS, NO_VALUES, NO_WEIGHTS, SparseWeights, Vector
 from crfqn.data.items import check_item_weights
 from crfqn.data.labels import encode_labels, item_labels
 from crfqn.data.sequences import Sequences
@@ -28,7 +28,7 @@ from crfqn.errors import InputError
 from crfqn.estimators.automatic import FROM_MISTAKES, learns_from_mistakes
 from crfqn.estimators.base import SparseLinearModel
 from crfqn.estimators.training import with_tasks
-from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights, merge_weights
+from crfqn.objectives.linear.feature_map import centred_weights, given_weights, merge_weights
 from crfqn.objectives.objective import Objective
 from crfqn.parameters import keep_parameters
 from crfqn.penalties import ElasticNet
@@ -95,16 +95,10 @@ def _distinct(model: SparseLinearModel, classes: Any) -> Any:
     return distinct
 
 
-def learn_online(
-    model: SparseLinearModel,
-    checked: SparseLinearModel,
-    objective: Any,
-    features: FeatureMap,
-    start: SparseWeights | None,
-) -> Any:
-    """Learn the items of an objective in one pass; return the model (`checked`, with the batch's labels and columns)
-    with the mean of all weights. `start` are those to begin with, where the model has no memory of a pass."""
-    solver, memory = model._make_solver(), getattr(model, "_memory", None)
+def one_pass(model: Any, objective: Any, start: SparseWeights | None) -> tuple[SparseWeights, Memory]:
+    """Learn the items of an objective in one pass; return the mean of all weights, and what the next pass goes on from.
+    `start` are the weights to begin with, where the model has no memory of a pass."""
+    solver, memory, features = model._make_solver(), getattr(model, "_memory", None), objective.first.map
     begins = NO_WEIGHTS if start is None or memory is not None else centred_weights(features, start)
     online = objective.state(PerceptronState, begins, solver.variance)
     if memory is None:
@@ -113,9 +107,25 @@ def learn_online(
         random = memory.random
         online.resume(memory.rows, memory.n_features)
     online.correct(random.permutation(online.n_items), solver.aggressiveness)
+    weights = given_weights(features, online.point().sparse_weights)
+    return weights, Memory(online.rows, online.n_features, random, features.centre)
+
+
+def learn_online(
+    model: SparseLinearModel, checked: SparseLinearModel, objective: Any, start: SparseWeights | None
+) -> Any:
+    """Learn the items of an objective in one pass; return the model (`checked`, with the batch's labels and columns)
+    with the mean of all weights."""
+    weights, memory = one_pass(model, objective, start)
     model._adopt(checked)
-    model._memory = Memory(online.rows, online.n_features, random, features.centre)
-    return with_pass(model, given_weights(features, online.point().sparse_weights), 0.0)
+    model._memory = memory
+    return with_pass(model, weights, 0.0)
+
+
+def learned(n_passes: int, violation: float = np.nan) -> Result:
+    """Return the result of so many passes, without weights; nothing is known of an objective."""
+    nan = float("nan")
+    return Result(NO_COORDS, NO_VALUES, nan, nan, violation, Status.LEARNED, n_passes, n_passes, 0.0, Trace())
 
 
 def learn_in_dual(model: SparseLinearModel, checked: SparseLinearModel, objective: Objective) -> Any:
@@ -141,8 +151,7 @@ def with_pass(model: SparseLinearModel, weights: SparseWeights, l2: float, viola
     keep_parameters(model)
     model.n_iter_ = n = getattr(model, "n_iter_", 0) + 1
     coords, values = model._weights()
-    unknown = float("nan")
-    model.result_ = Result(coords, values, unknown, unknown, violation, Status.LEARNED, n, n, 0.0, Trace())
+    model.result_ = replace(learned(n, violation), coords=coords, weights=values)
     return model
 
 

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 import crfqn
 from crfqn.data.model_file import ModelFile, ModelSource, read_model, write_model
 from crfqn.errors import CrfqnError, InputError, ModelFileError
-from crfqn.model.content import ModelContent, narrow_weights
+from crfqn.model.content import CHAIN, ModelContent, narrow_weights
 from crfqn.model.featurizers import read_featurizer
 from crfqn.model.results import SUMMARY, TRACE, held_out_content, read_result
 
@@ -64,6 +64,11 @@ def save(
 def whole_content(model: Any, extra: dict[str, Any] | None = None, dtype: str = "float64") -> ModelContent:
     """Return all that a file of the fitted model holds, settings, result and trace included; raises as `save`."""
     check_is_fitted(model)
+    if model.KIND == CHAIN:
+        content = model._content(extra)
+        content.metadata["crfqn_version"] = crfqn.__version__
+        narrow_weights(content, dtype)
+        return content
     model = copy(model)
     model.__dict__.update(getattr(model, "_trained_with", {}))  # whatever has been set since
     result, content = model.result_, model._content()
@@ -125,6 +130,8 @@ def restore(file: ModelFile) -> Any:
         except InputError as error:
             raise ModelFileError(f"{path}: settings: {error}") from None
         model._restore(file)
+        if file.kind == CHAIN:
+            return model
         model.result_ = read_result(file, model._all_weights())
         model.n_iter_ = model.result_.n_iter
         model.extra_, model.training_ = file.table("extra"), file.training

@@ -13,7 +13,7 @@ from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError
 from crfqn.estimators.automatic import AUTO
 from crfqn.estimators.item_classifier import ItemClassifier
-from crfqn.estimators.structured import StructuredEstimator
+from crfqn.estimators.settings import StructuredSettings
 from crfqn.estimators.training import available_if, has_probabilities
 from crfqn.messages import shorten
 from crfqn.model.labels import LabelSpace
@@ -25,7 +25,7 @@ from crfqn.taxonomy.tree import LabelTree
 
 @with_parameter_documentation
 @dataclass(eq=False, repr=False, kw_only=True)
-class TaxonomyCRF(StructuredEstimator, ItemClassifier):
+class TaxonomyCRF(StructuredSettings, ItemClassifier):
     """CRF over a taxonomy of labels with sparse weights, trained by a proximal quasi-Newton method with a certificate.
 
     Minimises, over weights w_k of all K nodes of the taxonomy,

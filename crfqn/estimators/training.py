@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import wraps
 from types import FrameType, MethodType
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -42,7 +42,7 @@ except ImportError:  # before scikit-learn 1.9
 SOLVED = (Status.CONVERGED, Status.ESTIMATED, Status.STATIONARY)
 SEARCHES = "sklearn.model_selection"  # score models under every strength, too strong ones as well
 OWN_SCORE = "accuracy"  # what the estimators' `score` returns
-TOKEN_SCORE = "token_accuracy"
+TOKEN_SCORE, CHUNK_F1 = "token_accuracy", "chunk_f1"
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
@@ -104,36 +104,34 @@ def check_validation(validation: Any) -> tuple[Any, Any]:
     return validation[0], validation[1]
 
 
-def held_out(model: Any, X: Any, y: Any, cost: float) -> ValidationSet:
+class OwnScores(NamedTuple):
+    """Names of the scores of an estimator: by default, and by the name "f1"."""
+
+    default: str
+    f1: str
+
+
+def held_out(
+    estimator_of: Callable[[SparseWeights], Any], settings: Any, X: Any, y: Any, cost: float
+) -> ValidationSet:
     """Return the items X with labels y as what a run is watched by, each look at a `cost` in passes over the training
-    data; it sets the weights of `model`, which nobody else may use."""
-    name, scorer = named_scorer(model)
-
-    def score(weights: SparseWeights) -> float:
-        model._take_weights(weights)
-        return float(scorer(model, X, y))
-
-    return ValidationSet(score, cost, model.patience, name, (X, y))
+    data; estimator_of : makes a fitted estimator of weights."""
+    name, scorer = named_scorer(settings.scoring, settings._own_scores)
+    return ValidationSet(
+        lambda weights: float(scorer(estimator_of(weights), X, y)), cost, settings.patience, name, (X, y)
+    )
 
 
-def named_scorer(model: Any) -> tuple[str, Callable[..., float]]:
+def named_scorer(scoring: Any, own: OwnScores) -> tuple[str, Callable[..., float]]:
     """Return the score that an estimator's `scoring` stands for, and its name; InputError for an unknown one. "f1" is
     of spans by the estimator's scheme, else of chunks of IOB labels; of single labels "f1_macro". Without `scoring` it
     is "f1" with a scheme, else the accuracy."""
-    scoring, scheme = model.scoring, model._transitions.scheme if model.LABELS_SEQUENCES else None
-    if scoring is None and model.LABELS_SEQUENCES:
-        scoring = TOKEN_SCORE if scheme is None else "f1"
-    if scoring is None or scoring == OWN_SCORE:
+    scoring = own.default if scoring is None else own.f1 if scoring == "f1" else scoring
+    if scoring == OWN_SCORE:
         return OWN_SCORE, lambda model, X, y: model.score(X, y)
     if callable(scoring):
         return getattr(scoring, "__name__", "score"), scoring
-    if scoring == "f1":
-        if not model.LABELS_SEQUENCES:
-            return named_scorer_of("f1_macro")
-        return (
-            ("chunk_f1", metrics.chunk_scorer()) if scheme is None else named_scorer_of(f"span_f1:{scheme}")
-        )
-    return named_scorer_of(scoring)
+    return (CHUNK_F1, metrics.chunk_scorer()) if scoring is own.f1 == CHUNK_F1 else named_scorer_of(scoring)
 
 
 def named_scorer_of(name: Any) -> tuple[str, Callable[..., float]]:

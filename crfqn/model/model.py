@@ -102,6 +102,7 @@ class Model:
     stored: ModelFile | None = None
     feature_names: Sequence[str] | Mapping[int, str] | None = None
     temperature: float = 1.0
+    trained: Any = None  # crfqn.model.trained.Trained, of a model that an estimator has trained or loaded
 
     @staticmethod
     def open(source: ModelSource) -> Any:
@@ -150,6 +151,8 @@ class Model:
     @property
     def training_(self) -> dict[str, Any]:
         """What `crfqn train` keeps of the training and its data (docs/formats.md)."""
+        if self.trained is not None:
+            return self.trained.training
         return {} if self.stored is None else self.stored.training
 
     @property
@@ -164,6 +167,8 @@ class Model:
     @property
     def _fitted_strengths(self) -> dict[str, float]:
         """Strengths of the training by name."""
+        if self.trained is not None:
+            return dict(self.trained.strengths)
         return {} if self.stored is None else self.stored.table("strengths")
 
     @cached_property

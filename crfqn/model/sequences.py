@@ -26,7 +26,7 @@ from crfqn.data.labels import (
 from crfqn.data.model_file import ModelFile, narrowed
 from crfqn.data.schemes import LabelSpan, find_scheme
 from crfqn.data.templates.vocabulary import TemplateVocabulary
-from crfqn.data.vocabulary import Columns, Pairs, Vocabulary
+from crfqn.data.vocabulary import NO_COLUMNS, Columns, Pairs, Vocabulary
 from crfqn.errors import InputError, ModelFileError
 from crfqn.messages import describe, shorten
 from crfqn.metrics.label_arrays import span_rules
@@ -519,6 +519,12 @@ class SequenceModel(Model):
         """Return the n largest weights of bigram features as `strongest_transitions` does: (feature, label, next label)
         and weight."""
         return _largest(self._bigram_weights(), n, label)
+
+    @property
+    def bigram_columns_(self) -> NDArray[np.int64]:
+        """The features with weights for pairs of labels, sorted."""
+        named = NO_COLUMNS if self.vocabulary_ is None else self.vocabulary_.bigram_columns
+        return named if self.bigrams is None else np.union1d(named, self.bigrams.columns).astype(np.int64)
 
     @property
     def edge_coef_(self) -> Any:

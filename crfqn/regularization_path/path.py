@@ -11,7 +11,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -30,10 +29,10 @@ from crfqn.data.labels import split_by_item
 from crfqn.data.sequences import Sequences
 from crfqn.errors import InputError, warn_caller
 from crfqn.estimators.automatic import AUTO, Strengths, chosen_strengths
-from crfqn.estimators.base import Problem, SparseLinearModel
 from crfqn.estimators.chain import ChainCRF
+from crfqn.estimators.estimator import Estimator
 from crfqn.estimators.labels import are_sets
-from crfqn.estimators.training import given_result
+from crfqn.estimators.problem import Problem
 from crfqn.objectives.linear.feature_map import centred_weights
 from crfqn.regularization_path.grid import Around, Grid, RegularizationPath
 from crfqn.result import OPTIMAL, Result, Status
@@ -43,19 +42,20 @@ from crfqn.solvers.strong_rule import StrongRule
 from crfqn.solvers.unpenalised import largest_strength, solve_unpenalised
 from crfqn.threads import Pool
 
-Score = Callable[[SparseLinearModel], float]
+Score = Callable[[Estimator], float]
 CUT_OFF = (Status.INTERRUPTED, Status.CALLBACK)  # trainings that somebody has ended
 
 
 @dataclass
 class PreparedPath:
-    """Training before its first step, from which all strengths are trained; `problem.model` is fitted except for its
-    weights.
+    """Training before its first step, from which all strengths are trained; `settings` is an estimator without a model,
+    with the parameters of all.
 
     Of a path: `parameter`, "l1" or "group_l1", descends from `l1_max`, the smallest value under which all penalised
     weights are zero; at `point` the others are optimal for that; `automatic` is the value that "auto" stands for.
     """
 
+    settings: Estimator
     problem: Problem
     solver: Any
     parameter: str = ""
@@ -66,7 +66,7 @@ class PreparedPath:
 
 @contextmanager
 def prepare_path(
-    estimator: SparseLinearModel, X: Any, y: Any, sample_weight: Any = None, path_parameter: str | None = "l1"
+    estimator: Estimator, X: Any, y: Any, sample_weight: Any = None, path_parameter: str | None = "l1"
 ) -> Iterator[PreparedPath]:
     """Prepare trainings of an estimator: of a path, with the largest value of the parameter that descends, or for None
     around its strengths. A context manager, whose threads are there as long as the block runs."""
@@ -79,15 +79,16 @@ def prepare_path(
     if path_parameter is not None:
         changes = {path_parameter: 1.0, "tol": estimator._tol_to(OPTIMAL)}
     quiet = {"verbose": 0, "callback": None, "warm_start": False}
-    problem = clone(estimator).set_params(**quiet, **changes).prepare(X, y, sample_weight)
+    settings = clone(estimator).set_params(**quiet, **changes)
+    problem = settings.prepare(X, y, sample_weight)
     del X, y
     # A clone's callback would be another object.
-    problem.model.set_params(**{name: getattr(estimator, name) for name in quiet})
+    settings.set_params(**{name: getattr(estimator, name) for name in quiet})
     objective, penalty = problem.objective, problem.penalty
     with single_threaded_blas(), Pool(estimator.n_threads) as pool:
         objective.pool = pool
         if path_parameter is None:
-            yield PreparedPath(problem, solver)
+            yield PreparedPath(settings, problem, solver)
             return
         point = solve_unpenalised(objective.at(*problem.start), penalty.unpenalised)
         strengths = chosen_strengths(
@@ -99,7 +100,7 @@ def prepare_path(
                 f"{path_parameter}: expected features that tell the labels apart, but no weight would change the loss"
             )
         automatic = float(strengths[path_parameter])
-        yield PreparedPath(problem, solver, path_parameter, point, l1_max, automatic)
+        yield PreparedPath(settings, problem, solver, path_parameter, point, l1_max, automatic)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +108,7 @@ class PathStep:
     """The training under one value: a fitted model, its score on the validation items (nan without), and `n_broken`,
     the weights that the strong rule had left out and the check of all gradients added."""
 
-    model: SparseLinearModel
+    model: Estimator
     score: float
     n_broken: int = 0
 
@@ -122,9 +123,9 @@ def solve_path(
 ) -> Iterator[PathStep]:
     """Train at every value, descending, yielding each step when done; end by an interrupt."""
     point, before = prepared.point, max(prepared.l1_max, float(values[0]))
-    after = np.append(values[1:], 0.0)
+    after, last_tol = np.append(values[1:], 0.0), float(prepared.settings.tol)
     for value, following in zip(values.tolist(), after.tolist(), strict=True):
-        tol = grid.tol(prepared.problem.model.tol) if following > 0 else prepared.problem.model.tol
+        tol = grid.tol(last_tol) if following > 0 else last_tol
         rule = StrongRule(prepared.solver, before, following, tol)
         strengths = {prepared.parameter: value}
         result = train(prepared, strengths, rule, point, tol, proves_zeros=following == 0)
@@ -142,7 +143,7 @@ def solve_around(
 ) -> Iterator[PathStep]:
     """Train under all strengths, each from the optimum of the nearest before it, as `solve_path` does; as near to the
     optimum as `fit`, so that scores are those of its models."""
-    stop = prepared.problem.model._tolerance
+    stop = prepared.settings._tolerance
     solved: list[tuple[NDArray[np.float64], SparseWeights]] = []
     for strengths in values:
         place = np.log([*strengths.values()])
@@ -169,7 +170,7 @@ def train(
     to_rounding: bool = False,
 ) -> Result:
     """Train under strengths from `start`, weights or a point of them; return the result."""
-    problem, settings = prepared.problem, prepared.problem.model
+    problem, settings = prepared.problem, prepared.settings
     if problem.has_free_features and not isinstance(tol, Estimated):
         tol = Estimated(tol)
     return minimize(
@@ -186,23 +187,16 @@ def train(
     )
 
 
-def fitted(prepared: PreparedPath, strengths: Strengths, result: Result) -> SparseLinearModel:
+def fitted(prepared: PreparedPath, strengths: Strengths, result: Result) -> Estimator:
     """Return an estimator fitted under strengths with the weights of `result`; it shares labels and names with
     others."""
-    problem = prepared.problem
-    model = copy(problem.model)
-    for name, value in strengths.items():
-        setattr(model, name, value)
-    model._adopt_strengths(strengths)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # one for all, at the path's end
-        model._keep(given_result(problem.features, result))
-    model._finish(problem)
-    return model
+        return prepared.settings._trained(prepared.problem, result, strengths)
 
 
 def crf_path(
-    estimator: SparseLinearModel,
+    estimator: Estimator,
     X: Any,
     y: Any,
     *,
@@ -285,7 +279,7 @@ def crf_path(
     prepared_path = prepare_path(estimator, X, y, sample_weight, grid.parameter(estimator))
     with prepared_path as prepared, ExitStack() as folds:
         values: Any = (
-            grid.values(prepared.problem.model._fitted_strengths, estimator._path_parameter)
+            grid.values(prepared.problem.strengths, estimator._path_parameter)
             if isinstance(grid, Around)
             else grid.values(prepared.l1_max, prepared.automatic)
         )
@@ -343,7 +337,7 @@ def score_on(scorer: Any, items: tuple[Any, Any] | None) -> Score | None:
 
 
 def fold_scores_of(
-    estimator: SparseLinearModel, fold: Fold, values: Any, grid: Grid | Around, scorer: Any
+    estimator: Estimator, fold: Fold, values: Any, grid: Grid | Around, scorer: Any
 ) -> Generator[float]:
     """Yield the score of a fold under each value; it ends with a training that is cut off, but for the first."""
     score, n_scores = score_on(scorer, (fold.X_test, fold.y_test)), 0
@@ -371,7 +365,7 @@ def with_best_refined(
     trainings. Of descending values it is scored again on validation items. If the training is cut off, nothing
     changes."""
     best = path.best_index
-    model, tol = path.models[best], prepared.problem.model._tol_to(OPTIMAL)
+    model, tol = path.models[best], prepared.settings._tol_to(OPTIMAL)
     strengths = {name: getattr(model, f"{name}_") for name in path.varied}
     result, distance = model.result_, model.result_.gap
     if not np.isfinite(distance):
@@ -393,7 +387,7 @@ def with_best_refined(
 
 def check_choices(estimator: Any, grid: Any, validation: Any, cv: Any) -> None:
     """Raise InputError for arguments of `crf_path` that do not go together or are of another type."""
-    if not isinstance(estimator, SparseLinearModel):
+    if not isinstance(estimator, Estimator):
         raise InputError(
             f"estimator: expected a ChainCRF, TaxonomyCRF or MulticlassCRF, got {type(estimator).__name__}"
         )

@@ -24,12 +24,13 @@ def test_the_problem_is_that_of_fit(model):
     model.set_params(tol=1e-8)
     problem = model.prepare(*data)
     assert not hasattr(model, "classes_")
-    assert not hasattr(problem.model, "coef_")
+    assert not hasattr(problem.space, "coef_")
     found = minimize(problem.objective, problem.penalty, ProxQN(), problem.start, tol=1e-8)
     model.fit(*data)
     assert found.value == pytest.approx(model.result_.value, rel=1e-6)
-    assert problem.model.classes_.tolist() == model.classes_.tolist()
-    assert problem.model._fitted_strengths == model._fitted_strengths
+    classes = problem.space.classes if isinstance(model, ChainCRF) else problem.model.classes_
+    assert classes.tolist() == model.classes_.tolist()
+    assert problem.strengths == model._fitted_strengths
 
 
 def test_a_failed_fit_leaves_the_model_as_it_was():

@@ -23,8 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 from crfqn import MulticlassClassifier, choices
 from crfqn.data.features import FeatureStore
 from crfqn.errors import InputError
-from crfqn.estimators.automatic import for_items, named_solver
-from crfqn.estimators.base import SOLVERS
+from crfqn.estimators.automatic import SOLVERS, for_items, named_solver
 from crfqn.objectives.linear.sparse_map import SparseMap
 from crfqn.objectives.losses.hinges import MulticlassHinge, MulticlassSquaredHinge
 from crfqn.objectives.losses.likelihood import Likelihood

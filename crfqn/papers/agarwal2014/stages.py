@@ -29,7 +29,7 @@ from crfqn.data.matrices import canonical
 from crfqn.data.model_file import ModelFile
 from crfqn.errors import InputError, ModelFileError, warn_caller
 from crfqn.estimators.automatic import AUTO
-from crfqn.estimators.base import Problem, SparseLinearModel
+from crfqn.estimators.base import Posed, SparseLinearModel
 from crfqn.estimators.items import READ, Targets, adopt_columns, check_classes, validated
 from crfqn.estimators.labels import LabelSets, are_sets
 from crfqn.estimators.training import Callbacks, pass_on_interrupt, with_tasks
@@ -368,7 +368,7 @@ class StagedModel(LeastSquaresModel, Generic[StagesT]):
 
     def prepare(
         self, X: Any, y: Any = None, sample_weight: Any = None, start: Any = None, *, validation: Any = None
-    ) -> Problem:
+    ) -> Posed:
         """Refuse: stages are one problem after the other."""
         raise InputError(f"prepare: a {type(self).__name__} has a problem for every stage, none for all")
 

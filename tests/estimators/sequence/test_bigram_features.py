@@ -117,10 +117,10 @@ def test_weights_are_kept_by_name(trained):
     X, y, _, model = trained
     fewer = Templates("B\nB1:%x[0,1]\nU0:%x[0,0]\n").fit_transform([*X[:3], [("new", "R")] * 2])
     problem = model.prepare(fewer, [*y[:3], ["x", "x"]], start=model)
-    problem.model._take_weights(problem.start)
-    assert problem.model.bigram_columns_.size == 3
-    assert problem.model.bigram_features_ == model.bigram_features_
-    assert problem.model.transition_features_ == model.transition_features_
+    kept = problem.space.model(problem.start)
+    assert kept.bigram_columns_.size == 3
+    assert kept.weights_by_name().bigrams == model.bigram_features_
+    assert kept.weights_by_name().transitions == model.transition_features_
 
 
 def test_what_never_occurs_may_be_left_out(trained):

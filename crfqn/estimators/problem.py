@@ -1,0 +1,184 @@
+"""A fit in three steps, each of which makes one value of another, without an estimator:
+
+    encode(data, settings) -> Encoded       what the items are, and in what space their weights lie
+    pose(encoded, settings) -> Problem      what is minimised, under which penalty, and from where
+    run(problem, settings) -> Run           the training, by `minimize`
+
+`Encoded` says nothing of where the items are: in memory, in blocks on disk, in shards on workers, or a batch. The
+first step is that of a family (`chain_data.py`); the other two are here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from crfqn.arrays import NO_COORDS, NO_WEIGHTS, Coords, SparseWeights, Vector
+from crfqn.blas import single_threaded_blas
+from crfqn.errors import InputError
+from crfqn.estimators.automatic import Strengths, chosen_strengths, described, learns_from_mistakes
+from crfqn.estimators.checkpoint import Checkpoint
+from crfqn.estimators.settings import Settings
+from crfqn.estimators.training import reason_of_empty
+from crfqn.messages import tell
+from crfqn.objectives.linear.feature_map import FeatureMap, centred_weights, given_weights
+from crfqn.objectives.support import Support
+from crfqn.penalties import Ridge
+from crfqn.penalties.factors import FeatureFactors, factors_by_column
+from crfqn.penalties.penalty import Layout
+from crfqn.result import Result
+from crfqn.solvers.minimize import minimize
+from crfqn.solvers.validation import ValidationSet
+from crfqn.threads import Pool
+
+
+class Space(Protocol):
+    """Labels and features that weights are of, with a model of any such weights (`SequenceSpace`)."""
+
+    has_transitions: bool  # weights of pairs of labels are penalised beside those of features
+    unpenalised: Coords  # of a penalty without factors: intercepts
+
+    @property
+    def n_dense(self) -> int: ...
+    @property
+    def n_features(self) -> int: ...
+    @property
+    def feature_names(self) -> Sequence[str] | None: ...
+    @property
+    def bigram_columns(self) -> Coords: ...
+    def model(self, weights: SparseWeights, fit: Any = None) -> Any: ...
+
+
+class Encoded(Protocol):
+    """The labelled items of a training, wherever they are, and the space of their weights."""
+
+    @property
+    def space(self) -> Any: ...
+    @property
+    def support(self) -> Support | None: ...
+    def objective(self, pool: Pool) -> Any: ...
+
+
+@dataclass(eq=False)
+class Problem:
+    """A fit without its training: what is minimised, from where, and what the weights are of.
+
+    space : labels and features; features : the map of the items that count (of the first part, where they are in
+        several), which may have centred them
+    objective, penalty : the two terms, under `strengths`; `objective.pool` has one thread unless it is set
+    intercepts : the coordinates that are not penalised whatever the factors of features
+    """
+
+    space: Any
+    features: FeatureMap
+    objective: Any
+    penalty: Any
+    strengths: Strengths
+    start: SparseWeights
+    intercepts: Coords = field(default_factory=lambda: NO_COORDS)
+    validation: ValidationSet | None = None
+
+    @property
+    def has_free_features(self) -> bool:
+        """Whether features, not only intercepts, are unpenalised: then no bound on the optimum is proved in general."""
+        return bool(self.penalty.unpenalised.size > self.intercepts.size)
+
+    def given_weights(self, result: Result) -> SparseWeights:
+        """Return the weights of a result of the features as they were given, before the map centred them."""
+        return given_weights(self.features, SparseWeights(result.coords, result.weights))
+
+
+def pose(
+    encoded: Encoded,
+    settings: Settings,
+    start: SparseWeights | None = None,
+    validation: ValidationSet | None = None,
+) -> Problem:
+    """Return the problem of encoded items; `start` and `validation` are of the features as they were given."""
+    space = encoded.space
+    with single_threaded_blas(), Pool(settings.n_threads) as pool:
+        objective = encoded.objective(pool)
+        features: FeatureMap = objective.first.map
+        n_features, n_states, intercepts = features.n_features, objective.n_states, space.unpenalised
+        dense = (n_features * np.arange(n_states)[:, None] + np.arange(space.n_dense)).reshape(-1)
+        strengths = chosen_strengths(settings._strengths, objective, intercepts, dense)
+        if (
+            settings.verbose
+            and strengths != settings._strengths
+            and not learns_from_mistakes(settings.solver)
+        ):
+            tell(f"strengths: {described(strengths)}")
+        factors = feature_factors(settings.penalty_factors, space, n_features, n_states, intercepts)
+        penalty: Any = settings._penalty(strengths, Layout(n_features, n_states, intercepts, factors=factors))
+        if dense.size:
+            penalty = replace(penalty, ridge=Ridge(dense, float(settings.dense_l2)))
+        objective.pool = Pool(1)  # the one that it was made with closes
+    start = start_within(encoded.support, start)
+    begin = NO_WEIGHTS if start is None else centred_weights(features, start)
+    if validation is not None:
+        score = validation.score
+        validation = replace(validation, score=lambda weights: score(given_weights(features, weights)))
+    return Problem(space, features, objective, penalty, strengths, begin, intercepts, validation)
+
+
+class Run(NamedTuple):
+    """A training that has ended: its result, with weights of the features as the map has them, and why no penalised
+    weight is left, None where some are."""
+
+    result: Result
+    reason_of_empty: str | None
+
+
+def run(problem: Problem, settings: Settings, callbacks: AbstractContextManager[Any]) -> Run:
+    """Train."""
+    solver = settings._make_solver()
+    checkpoint = None
+    if settings.checkpoint is not None:
+        checkpoint = Checkpoint(settings.checkpoint, settings.checkpoint_every)
+        if settings.verbose and checkpoint.exists:
+            tell(f"found {checkpoint.path}")
+    with single_threaded_blas(), Pool(settings.n_threads) as pool, callbacks as callback:
+        problem.objective.pool = pool
+        result = minimize(
+            problem.objective,
+            problem.penalty,
+            solver,
+            problem.start,
+            tol=settings._tolerance,
+            max_iter=settings.max_iter,
+            max_seconds=settings.max_seconds,
+            callback=callback,
+            to_rounding=True,
+            held_out=problem.validation,
+            checkpoint=checkpoint,
+        )
+        return Run(result, reason_of_empty(problem.objective, problem.penalty, result))
+
+
+def start_within(support: Support | None, start: SparseWeights | None) -> SparseWeights | None:
+    """Return what of a start lies on a support."""
+    if start is None or support is None:
+        return start
+    stays = support.contains(start.coords)
+    return SparseWeights(start.coords[stays], start.weights[stays])
+
+
+def feature_factors(
+    factors: Any, space: Space, n_features: int, n_states: int, intercepts: Coords
+) -> FeatureFactors | None:
+    """Return the factors of a training's features, columns of a dense block and a constant among them; None without."""
+    if factors is None:
+        return None
+    by_column: Vector = factors_by_column(factors, space.feature_names, space.n_features)
+    n_dense, columns = space.n_dense, np.ones(n_features)
+    columns[n_dense : n_dense + by_column.size] = by_column
+    contexts = np.append(np.ones(int(space.has_transitions)), by_column[space.bigram_columns])
+    has_constant = n_features > n_dense + by_column.size and intercepts.size == 0
+    penalised = np.concatenate([by_column[by_column > 0], contexts[:1], np.ones(int(has_constant))])
+    if not penalised.size:
+        raise InputError("penalty_factors: expected a factor above 0, got 0 for all features")
+    return FeatureFactors(columns, contexts, n_states, float(penalised.min()))
