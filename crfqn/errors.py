@@ -86,7 +86,8 @@ class TokenWarning(CrfqnWarning):
 
 
 class UnknownFeaturesWarning(CrfqnWarning):
-    """Items to label that have no feature with a weight, `n_items` of them: their labels tell nothing of them."""
+    """Items to label that have no feature with a weight, `n_items` of them: their labels tell nothing of them. Or, with
+    `n_items` 0, a column none of whose values the model knows, though items have other features."""
 
     def __init__(self, message: str, n_items: int) -> None:
         super().__init__(message)

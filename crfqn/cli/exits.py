@@ -167,7 +167,7 @@ def shown_warnings() -> Iterator[None]:
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **how: Any) -> None:
         nonlocal n_unknown
-        if isinstance(message, UnknownFeaturesWarning):
+        if isinstance(message, UnknownFeaturesWarning) and message.n_items:
             n_unknown += message.n_items
         elif str(message) not in said:
             said.add(str(message))

@@ -328,7 +328,7 @@ class CompiledEngine:
         X = list(X) if isinstance(X, Iterator) else X
         encoded: Any = encode_new(X, model.vocabulary_, model.n_features_in_, model.known_pairs)
         if warns and model.weights.values.size:  # else nothing depends on features
-            warn_of_unknown_names(encoded, X, model.vocabulary_)
+            warn_of_unknown_names(encoded, X, model)
         n_states, columns, matrix = len(model.classes_), NO_COLUMNS, None
         if model.bigrams is not None and model.bigrams.values.size:
             if isinstance(encoded, TokenRows):  # for good, since the matrix is made in the rows' own memory

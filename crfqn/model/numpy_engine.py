@@ -127,7 +127,7 @@ class NumpyEngine:
         X = list(X) if isinstance(X, Iterator) else X
         encoded = self.encode(model, X)
         if warns and model.weights.values.size and not model.n_dense_:
-            warn_of_unknown_names(encoded, X, model.vocabulary_)
+            warn_of_unknown_names(encoded, X, model)
         chain, ends, rows = model.chain, encoded.offsets.tolist(), rows_of(encoded)
         scores = model.weights.scores(rows)
         if model.n_dense_:

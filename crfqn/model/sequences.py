@@ -64,6 +64,7 @@ from crfqn.model.model import (
 from crfqn.model.numpy_engine import NUMPY, rows_of
 from crfqn.model.path_differences import PathDifferences
 from crfqn.model.uncertainty import find_measure
+from crfqn.model.unknown_features import KeyWatches
 from crfqn.model.weights import WeightMatrix
 from crfqn.structures.deadline import check_deadline
 from crfqn.structures.edge_layout import EdgeLayout
@@ -570,6 +571,12 @@ class SequenceModel(Model):
     def known_pairs(self, vocabulary: Vocabulary) -> Pairs:
         """Return the pairs of features that have weights: others add nothing to scores, and make look-ups slower."""
         return vocabulary.pairs if self._weighted_pairs is None else self._weighted_pairs
+
+    @cached_property
+    def key_watches(self) -> KeyWatches:
+        """What warns of keys of dicts whose values are not known."""
+        assert self.vocabulary_ is not None
+        return KeyWatches(self.known_pairs(self.vocabulary_), self.vocabulary_)
 
 
 def _largest(weights: dict[Any, float], n: int, label: Any) -> list[tuple[Any, float]]:

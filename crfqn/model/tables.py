@@ -6,14 +6,16 @@ Sizes: I rows, F features.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.data.column_watch import LEAST_SHARE, ColumnWatch
 from crfqn.data.items import LARGEST_VALUE, wrong_value
 from crfqn.data.matrices import is_numeric
 from crfqn.data.token_columns import TokenColumns
@@ -70,10 +72,26 @@ class NumberColumn:
 
 @dataclass(frozen=True, eq=False)
 class TextColumn:
-    """Column of texts, each a feature that is 1 where it stands; others, and empty cells, have none."""
+    """Column of texts, each a feature that is 1 where it stands; others, and empty cells, have none. `share`: how many
+    of the training's cells with a text have one of these; `counts`: of each text, in the training alone."""
 
     name: str
     features: dict[str, int]
+    share: float = 1.0
+    counts: Mapping[str, int] | None = None
+
+    @cached_property
+    def watch(self) -> ColumnWatch:
+        """What warns of cells none of whose texts has a feature."""
+        return ColumnWatch(self.name, self.features, self.share)
+
+    def with_used(self, used: Collection[int]) -> TextColumn:
+        """Return the column with those texts whose features are `used`."""
+        features = {text: feature for text, feature in self.features.items() if feature in used}
+        share = self.share
+        if self.counts:
+            share = sum(self.counts[text] for text in features) / sum(self.counts.values())
+        return replace(self, features=features, share=share)
 
     def names(self) -> dict[int, str]:
         """Return the names of its features."""
@@ -81,7 +99,9 @@ class TextColumn:
 
     def entries(self, cells: Sequence[Any]) -> tuple[NDArray[np.int64], Any, NDArray[np.float64]]:
         """Return rows, features and values, which are 1."""
-        features = np.array([self.features.get(str(cell), -1) for cell in cells], np.int64)
+        texts = [*map(str, cells)]
+        self.watch.look(texts)
+        features = np.array([self.features.get(text, -1) for text in texts], np.int64)
         rows = np.flatnonzero(features >= 0)
         return rows, features[rows], np.ones(rows.size)
 
@@ -126,7 +146,8 @@ class Table:
                     warn_caller(
                         OWN_TEXTS.format(name=name, n=len(values), n_items=len(texts)), TextColumnWarning
                     )
-                columns.append(TextColumn(name, {text: n_features + n for n, text in enumerate(values)}))
+                features = {text: n_features + n for n, text in enumerate(values)}
+                columns.append(TextColumn(name, features, counts=Counter(filter(None, texts))))
                 n_features += len(values)
         table = cls(columns, n_features)
         return table, table.transform(cells)
@@ -137,9 +158,12 @@ class Table:
         n_features = int(table["n_columns"])
         columns: list[NumberColumn | TextColumn] = []
         for name, *content in table["table"]:
-            if len(content) == 1:
-                texts = {str(text): int(feature) for text, feature in dict(content[0]).items()}
-                columns.append(TextColumn(str(name), texts))
+            if isinstance(content[0], dict):
+                texts = {str(text): int(feature) for text, feature in content[0].items()}
+                share = float(content[1]) if content[1:] else LEAST_SHARE
+                if not 0 <= share <= 1:
+                    raise ValueError("table: expected shares of known texts from 0 to 1")
+                columns.append(TextColumn(str(name), texts, share))
             else:
                 feature, center, scale = content
                 columns.append(NumberColumn(str(name), int(feature), float(center), float(scale)))
@@ -152,16 +176,16 @@ class Table:
         return cls(columns, n_features)
 
     def as_dict(self, used: NDArray[np.integer]) -> dict[str, Any]:
-        """Return the columns as JSON values, with those texts whose features are `used`."""
+        """Return the columns as JSON values: those of texts with the `used` features, and the share of the training's
+        cells that have one."""
         used_features = set(used.tolist())
         table: list[list[Any]] = []
         for column in self.parts:
             if isinstance(column, NumberColumn):
                 table.append([column.name, column.feature, column.center, column.scale])
             else:
-                table.append(
-                    [column.name, {text: f for text, f in column.features.items() if f in used_features}]
-                )
+                kept = column.with_used(used_features)
+                table.append([kept.name, kept.features, round(kept.share, 6)])
         return {"kind": self.KIND, "n_columns": self.n_columns, "table": table}
 
     @cached_property

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crfqn.data.column_watch import QUIET, ColumnWatch
 from crfqn.data.items import Items
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.token_rows import TokenRows, known_rows
-from crfqn.data.vocabulary import UNSEEN, Vocabulary
+from crfqn.data.vocabulary import UNSEEN, Pairs, Vocabulary
 from crfqn.errors import UnknownFeaturesWarning, is_called_from, warn_caller
 
-# They score many models of the same items.
-QUIET = ("sklearn.model_selection", "crfqn.solvers", "crfqn.regularization_path")
+# The first calls of a model for dicts are looked at for keys without known values, from then on one in so many: a look
+# takes a quarter of the time that labelling takes.
+FIRST_CALLS, ONE_IN = 16, 64
+MOST_LOOKED_AT = 1000  # positions in a call
 
 
 def warn_of_unknown(counts: NDArray[np.integer], n_positions: NDArray[np.integer] | None = None) -> None:
@@ -37,8 +42,49 @@ def warn_of_empty_rows(X: Any) -> None:
         warn_of_unknown(np.diff(X.tocsr().indptr))
 
 
-def warn_of_unknown_names(encoded: Items, items: Any, vocabulary: Vocabulary | None) -> None:
-    """Warn of sequences without known features; rows of names were looked up among those with weights alone."""
+class KeyWatches:
+    """Looks for keys of dicts, or texts `key=value`, that a model knows while it knows none of their values."""
+
+    def __init__(self, pairs: Pairs, vocabulary: Vocabulary) -> None:
+        self._pairs, self._vocabulary, self._n_calls = pairs, vocabulary, 0
+        self._watches: dict[str, ColumnWatch] = {}
+
+    def look(self, items: Sequence[Any]) -> None:
+        """Look at the positions of some items, in some of the calls."""
+        self._n_calls += 1
+        if self._n_calls > FIRST_CALLS and self._n_calls % ONE_IN:
+            return
+        texts: dict[str, list[str]] = {}
+        for position in islice(chain.from_iterable(items), MOST_LOOKED_AT):
+            if isinstance(position, Mapping):
+                entries: Iterable[Any] = position.items()
+            else:
+                names = (name for name in position if isinstance(name, str))
+                entries = ((key, value) for key, has, value in (name.partition("=") for name in names) if has)
+            for key, value in entries:
+                if type(value) is str:
+                    texts.setdefault(key, []).append(value)
+        for key, values in texts.items():
+            if key in self._pairs:
+                self._watch(key).look(values)
+
+    def _watch(self, key: str) -> ColumnWatch:
+        if key not in self._watches:
+            known: Any = self._pairs[key]
+            if not any(isinstance(value, str) and value for value in known):
+                known = ()  # a name that stands for itself
+            self._watches[key] = ColumnWatch(
+                key, known, was_seen=lambda value: f"{key}={value}" in self._vocabulary
+            )
+        return self._watches[key]
+
+
+def warn_of_unknown_names(encoded: Items, items: Any, model: Any) -> None:
+    """Warn of sequences without known features, and of keys without known values; rows of names were looked up among
+    those with weights alone."""
+    vocabulary = model.vocabulary_
+    if isinstance(encoded, TokenRows) and vocabulary is not None and not vocabulary.encodes_items:
+        model.key_watches.look(items)
     if (
         isinstance(encoded, TokenRows)
         and encoded.offsets.size == 2

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.choices import CHUNKING
+from crfqn.data.column_watch import ColumnWatch
 from crfqn.data.sequences import Sequences
 from crfqn.data.templates.batch import Function, function_name
 from crfqn.data.templates.encoder import Encoder, Settings
-from crfqn.data.templates.patterns import BIGRAM, BOTH, CRFPP, UNIGRAM, Pattern, parse_patterns
+from crfqn.data.templates.patterns import BIGRAM, BOTH, CRFPP, UNIGRAM, Pattern, View, parse_patterns
 from crfqn.data.templates.windows import parse_windows, word_patterns, word_shapes
 from crfqn.data.token_columns import TokenColumns
 from crfqn.data.token_rows import Rows, TokenRows
@@ -85,6 +86,15 @@ class TemplateVocabulary(Vocabulary):
         return TokenRows(Rows(indptr, indices, np.empty(0)), columns.offsets, len(self))
 
     @cached_property
+    def watches(self) -> dict[str, ColumnWatch]:
+        """By column that is read as it is what warns of texts none of which is known."""
+        return {
+            view.column: ColumnWatch(view.column, numbers)
+            for view, numbers in self.encoder.value_number.items()
+            if view == View(view.column)
+        }
+
+    @cached_property
     def tokenizer(self) -> Tokenizer:
         """What cuts raw text."""
         source, forms = self.source, self.source["token_forms"]
@@ -99,6 +109,8 @@ class TemplateVocabulary(Vocabulary):
         names, used = self.source["columns"], self.encoder.settings.columns
         used = names if used is None else used
         columns = TokenColumns.from_items(items, names, used, has_more=self.source["has_more_columns"])
+        for name, watch in self.watches.items():
+            watch.look(columns.texts.get(name, ()))
         forms = self.source["token_forms"]
         if forms is None or len(forms) == 2 or self.has_warned_of_tokens or not columns.texts:
             return columns

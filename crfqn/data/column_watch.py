@@ -1,0 +1,99 @@
+"""A warning of a column none of whose values a model knows: most often, values that are written in another way.
+
+A column is one of a table or of tokens, or a key of dicts, whose texts are features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from crfqn.errors import UnknownFeaturesWarning, is_called_from, warn_caller
+from crfqn.messages import shorten
+
+# They score many models of the same items.
+QUIET = ("sklearn.model_selection", "crfqn.solvers", "crfqn.regularization_path")
+LEAST_SHARE = 0.02  # of the known values of a column in the training data, where it is not known
+CHANCE = 1e-3  # of as many unknown values one after the other in data like those of the training
+FEWEST_VARIANTS = 3  # values that differ from known ones in case or blanks alone
+MOST_EXAMPLES = 100
+
+
+class ColumnWatch:
+    """Counts the values of a column since one of them was known, in one call of the model or in several; warns once.
+
+    It warns if data like those of the training would have a known value among so many, or if all of them differ from
+    known values in case or blanks alone. `known`: the texts that the model knows; `share`: of the training data's
+    values how many are known; `was_seen`: whether a text was in the training data though it has no weight.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        known: Collection[Any],
+        share: float = LEAST_SHARE,
+        was_seen: Callable[[str], bool] = lambda text: False,
+    ) -> None:
+        self.name, self._known, self._share, self._was_seen = name, known, share, was_seen
+        self._has_warned = False
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin to count again, as a value was known."""
+        self.n_values, self.examples = 0, dict[str, None]()
+        self._variants: dict[str, str] | None = None
+
+    def look(self, texts: Sequence[str]) -> None:
+        """Count texts, of which empty ones are no values."""
+        if self._has_warned or not self._known:
+            return
+        if any(text in self._known for text in texts if text):
+            self.forget()
+            return
+        values = [text for text in texts if text]
+        if values:
+            self.count(values)
+
+    def count(self, values: Sequence[str]) -> None:
+        """Count values that are not known; warn if they are too many."""
+        self.n_values += len(values)
+        for value in values:
+            if len(self.examples) >= MOST_EXAMPLES:
+                break
+            self.examples[value] = None
+        variants = self._variants_of_examples()
+        is_by_chance = (1.0 - self._share) ** self.n_values >= CHANCE
+        is_variant = len(variants) == len(self.examples) and self.n_values >= FEWEST_VARIANTS
+        if (is_by_chance and not is_variant) or is_called_from(*QUIET):
+            return
+        if any(map(self._was_seen, chain(self.examples, values[:MOST_EXAMPLES]))):
+            self.forget()
+            return
+        self._has_warned = True
+        known = _listed([text for text in self._known if isinstance(text, str) and text][:2])
+        number = f"{self.n_values:,} value{'s' * (self.n_values > 1)}"
+        message = (
+            f"column {shorten(self.name)}: the model knows none of {number}, such as {_listed([*self.examples][:2])}; "
+            f"those that it knows are such as {known}"
+        )
+        if variants:
+            value, text = next(iter(variants.items()))
+            message += f"; {shorten(value)} and {shorten(text)} differ in case or blanks alone"
+        warn_caller(UnknownFeaturesWarning(message, 0), UnknownFeaturesWarning)
+
+    def _variants_of_examples(self) -> Mapping[str, str]:
+        """Return of the examples those that differ from a known value in case or blanks alone, with this value."""
+        if self._variants is None:
+            self._variants = {folded(text): text for text in self._known if isinstance(text, str) and text}
+        pairs = ((value, self._variants.get(folded(value))) for value in self.examples)
+        return {value: text for value, text in pairs if text is not None}
+
+
+def folded(text: str) -> str:
+    """Return a text without blanks, in small letters."""
+    return "".join(text.split()).casefold()
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return " and ".join(map(shorten, texts))
