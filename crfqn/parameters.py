@@ -426,9 +426,14 @@ def refuse_unknown(name: str, known: Collection[str], given: Iterable[str]) -> N
         if parameter not in known:
             equivalent, words = NAMES_ELSEWHERE.get(parameter, ("", ""))
             if equivalent not in known:
-                close = difflib.get_close_matches(parameter, known, n=1)
-                words = close[0] if close else f"one of {', '.join(known)}"
+                words = nearest(parameter, known)
             raise TypeError(f"{name}() got an unexpected keyword argument {parameter!r}; expected {words}")
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """Return the known name that a name is most like, in words: of short ones those with half of the letters."""
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return close[0] if close else f"one of {', '.join(known)}"
 
 
 def is_number(value: object) -> TypeGuard[float]:
@@ -470,6 +475,20 @@ class NamedParameters:
     def __new__(cls, *values: Any, **named: Any) -> Self:
         refuse_unknown_parameters(cls, named)
         return super().__new__(cls)
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; InputError, naming the one that is meant, for another name. Returns the estimator."""
+        return set_known_parameters(super(), self.get_params(), params)  # type: ignore[attr-defined]
+
+
+def set_known_parameters(estimator: Any, known: Collection[str], params: Mapping[str, Any]) -> Any:
+    """Set parameters by the `set_params` of scikit-learn that `estimator` has; InputError for one that is not known."""
+    for name in params:
+        if name.partition("__")[0] not in known:
+            equivalent, words = NAMES_ELSEWHERE.get(name, ("", ""))
+            words = words if equivalent in known else nearest(name, known)
+            raise InputError(f"Invalid parameter {name!r}; expected {words}")
+    return estimator.set_params(**params)
 
 
 def check_parameters(model: Any) -> None:

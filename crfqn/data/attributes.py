@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from crfqn.data.items import check_is_list_of_items, wrap_hint
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 
@@ -33,14 +34,13 @@ def attributes(X: Iterable[Any]) -> list[list[dict[str, float]]]:
     >>> attributes([[{"word": "dog", "is": {"title": False}, "suffix": ["g", "og"]}]])
     [[{'word:dog': 1.0, 'is:title': 0.0, 'suffix:g': 1.0, 'suffix:og': 1.0}]]
     """
-    if isinstance(X, (str, bytes, Mapping)) or not isinstance(X, Iterable):
-        raise InputError(f"expected a list of items, got {describe(X)}")
+    check_is_list_of_items(X, "a list of items")
     items = []
     for i, item in enumerate(X):
         if hasattr(item, "items") and not isinstance(item, Mapping):  # pycrfsuite.ItemSequence
             item = item.items()
         if isinstance(item, (str, bytes, Mapping)) or not isinstance(item, Iterable):
-            raise InputError(f"item {i}: expected a list of positions, got {describe(item)}")
+            raise InputError(f"item {i}: expected a list of positions, got {describe(item)}{wrap_hint(item)}")
         positions: list[dict[str, float]] = []
         for position in item:
             entries: dict[str, float] = {}

@@ -4,12 +4,12 @@ Items may be 2-D arrays, or lists of positions that are dicts or lists of string
 sorted, whatever the order of the items. Shapes: I items, N positions, F features.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from crfqn.data.items import check_any_position
+from crfqn.data.items import check_any_position, check_is_list_of_items
 from crfqn.data.matrices import check_matrix, is_matrix
 from crfqn.data.sequences import Sequences
 from crfqn.data.token_rows import TokenRows, growing_rows, known_rows
@@ -117,11 +117,9 @@ def _as_items(X: Any) -> Sequence[Any]:
             "expected a list of items, got one matrix or array: cut it into items with "
             "crfqn.Sequences(matrix, offsets)"
         )
-    if isinstance(X, (str, bytes, Mapping)) or not isinstance(X, Iterable):
-        raise InputError(
-            "expected crfqn.Sequences or a list of items (2-D arrays, or lists of dicts or of lists of "
-            f"strings), got {describe(X)}"
-        )
+    check_is_list_of_items(
+        X, "crfqn.Sequences or a list of items (2-D arrays, or lists of dicts or of lists of strings)"
+    )
     return X if isinstance(X, (list, tuple)) else list(X)
 
 

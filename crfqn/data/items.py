@@ -6,7 +6,7 @@ Shapes: I items, N positions, K classes; `offsets` (I + 1,) cut the positions in
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from numbers import Real
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crfqn.errors import InputError
-from crfqn.messages import shorten
+from crfqn.messages import describe, shorten
 
 LARGEST_ID = 2**31 - 2  # of a column, counted from 0: the number of columns fits 32 bits
 LARGEST_VALUE = 1e12  # of its size; sums of squares neither overflow nor lose all digits
@@ -200,6 +200,28 @@ def check_values(matrix: Any, place: Callable[[int], str], names: Any = None, ki
 
 
 MOST_SHOWN = 5  # labels in an error message
+
+
+TEXT = "; crfqn.tokenize cuts a text into words, and Tagger.tag takes one"
+WRAP = "; if this is one item, wrap it in a list: [item]"
+
+
+def check_is_list_of_items(X: Any, expected: str, hint_for_text: str = TEXT) -> None:
+    """Raise InputError for what is no iterable of items, with a hint: one item, a text, or a data frame, whose rows are
+    no items yet."""
+    if hasattr(X, "columns") and hasattr(X, "shape"):
+        raise InputError(
+            f"expected {expected}, got a data frame of shape {X.shape}: data = crfqn.readers.read(frame) makes "
+            "items of its rows, data.inputs, with data.labels"
+        )
+    if isinstance(X, (str, bytes, Mapping)) or not isinstance(X, Iterable):
+        hint = hint_for_text if isinstance(X, str) else wrap_hint(X)
+        raise InputError(f"expected {expected}, got {describe(X)}{hint}")
+
+
+def wrap_hint(item: Any) -> str:
+    """Return what to do with a value that stands where a list of positions is expected, for messages."""
+    return WRAP if isinstance(item, (str, bytes, Mapping)) else ""
 
 
 def check_item_weights(sample_weight: Any, n_items: int) -> NDArray[np.float64] | None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crfqn.data.items import Items, check_offsets, locate, positions_of
+from crfqn.data.items import Items, check_is_list_of_items, check_offsets, locate, positions_of, wrap_hint
 from crfqn.errors import InputError
 from crfqn.messages import describe, shorten
 
@@ -95,12 +95,13 @@ class TokenColumns(Items, Sequence[Any]):
             if missing:
                 raise InputError(f"expected a column {missing[0]!r}; there are: {', '.join(items.texts)}")
             return items
-        if isinstance(items, (str, bytes, Mapping)) or not isinstance(items, Iterable):
-            raise InputError(f"expected a list of items with columns of texts, got {describe(items)}")
+        check_is_list_of_items(items, "a list of items with columns of texts")
         listed = list(items)
         for i, item in enumerate(listed):
             if isinstance(item, (str, bytes, Mapping)) or not isinstance(item, Iterable):
-                raise InputError(f"item {i}: expected a list of positions, got {describe(item)}")
+                raise InputError(
+                    f"item {i}: expected a list of positions, got {describe(item)}{wrap_hint(item)}"
+                )
         offsets = np.cumsum([0, *map(len, listed)], dtype=np.int64)
         positions = [position for item in listed for position in item]
         if not positions:

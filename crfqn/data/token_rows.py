@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.items import LARGEST_VALUE, Items, wrong_value
+from crfqn.data.items import LARGEST_VALUE, Items, wrap_hint, wrong_value
 from crfqn.data.matrices import BLOCK, is_matrix
 from crfqn.data.vocabulary import UNSEEN, Pairs, Vocabulary
 from crfqn.errors import InputError
@@ -31,6 +31,7 @@ STRINGS = LISTS | {set, frozenset}
 ONE = frozenset([1])
 COLLECTIONS = (list, tuple, set, frozenset, Mapping)
 PLAIN_TYPES = frozenset([str, bool, int, float])
+OF_ONE_ITEM = "; if the lists are the positions of one item, wrap it in a list: [item]"
 
 
 class Rows(NamedTuple):
@@ -145,7 +146,9 @@ class _Buffers:
             self.is_plain = True  # unless this time, too, a position has values that need a look each
             for i, item in enumerate(together, first):
                 if not isinstance(item, (list, tuple, np.ndarray)) or is_matrix(item):
-                    raise InputError(f"item {i}: expected a list of positions, got {describe(item)}")
+                    raise InputError(
+                        f"item {i}: expected a list of positions, got {describe(item)}{wrap_hint(item)}"
+                    )
                 for t, position in enumerate(item):
                     try:
                         self._add(position)
@@ -279,7 +282,7 @@ def _is_string_row(position: Any) -> bool:
 def _what_is_wrong(position: Any) -> str | None:
     """Return why `_Buffers.add` refuses a position; None if it should not have."""
     if isinstance(position, str):
-        return f"expected a dict or a list of strings, got the single string {shorten(position)}"
+        return f"expected a dict or a list of strings, got the single string {shorten(position)}{OF_ONE_ITEM}"
     if isinstance(position, Mapping):
         for key, value in position.items():
             if not isinstance(key, str):

@@ -26,6 +26,7 @@ from crfqn.estimators.automatic import STRENGTHS, Strengths, is_auto
 from crfqn.estimators.blocks import Block, Blocks
 from crfqn.estimators.estimator import Estimator
 from crfqn.estimators.problem import Problem, pose, run
+from crfqn.estimators.storage import opened
 from crfqn.estimators.training import SEARCHES, Callbacks, given_result, pass_on_interrupt, warn_of_end
 from crfqn.model.content import DENSE, ModelContent
 from crfqn.model.weights import (
@@ -171,12 +172,13 @@ class SparseLinearModel(Estimator):
 
     def _start(self, checked: Self, start: Any) -> SparseWeights | None:
         """Return the weights that a training of `checked` starts from: those of `start`, or of this model's last fit
-        with `warm_start`, for labels and features in common; None without. InputError for what is no such model."""
+        with `warm_start`, for labels and features in common; None without. `start` may be the name of a model file.
+        InputError for what is no such model."""
         if start is None and not (self.warm_start and self._is_fitted):
             return None
-        model = self if start is None else start
+        model = self if start is None else opened(start)
         if not isinstance(model, SparseLinearModel):
-            raise InputError(f"start: expected a {OF_ITEMS}, got {type(start).__name__}")
+            raise InputError(f"start: expected a {OF_ITEMS}, got {type(model).__name__}")
         check_is_fitted(model)
         old, new = model._axes(), checked._axes()
         common, weights = match(old, new, start is not None), None

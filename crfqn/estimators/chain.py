@@ -32,6 +32,7 @@ from crfqn.estimators.encoded_chain import EncodedChain
 from crfqn.estimators.estimator import Estimator
 from crfqn.estimators.online import known_classes, learned, learns_in_batches, learns_online, one_pass, refit
 from crfqn.estimators.problem import Problem, pose, run, start_within
+from crfqn.estimators.storage import opened
 from crfqn.estimators.settings import ChainSettings
 from crfqn.estimators.training import (
     SEARCHES,
@@ -163,7 +164,7 @@ class ChainCRF(ChainSettings, Estimator):
         sample_weight : array-like, shape (n_items,), or list of numbers and arrays of shape (positions,), optional
             Weight of each sequence in the loss; 0 leaves it out. An array has the weights of a sequence's positions,
             which are multiplied by `class_weight`.
-        start : fitted ChainCRF, optional
+        start : fitted ChainCRF, or the name of a model file, optional
             Start from the weights of this model, for the labels and features (by name where both have names) that both
             have; other weights start from zero. It is used instead of `warm_start`. With `verbose` the number of
             weights that were taken over is printed.
@@ -208,9 +209,9 @@ class ChainCRF(ChainSettings, Estimator):
         """Return the weights that a training starts from: those of `start`, or with `warm_start` of the last fit."""
         if start is None and not (self.warm_start and self._is_fitted):
             return None
-        estimator = self if start is None else start
+        estimator = self if start is None else opened(start)
         if not isinstance(estimator, ChainCRF):
-            raise InputError(f"start: expected a ChainCRF, got {type(start).__name__}")
+            raise InputError(f"start: expected a ChainCRF, got {type(estimator).__name__}")
         return space.start(estimator._fitted, start is not None, bool(self.verbose))
 
     def _watched(self, encoded: EncodedChain, validation: Any) -> ValidationSet | None:

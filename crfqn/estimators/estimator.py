@@ -12,7 +12,7 @@ from crfqn.estimators.settings import Settings
 from crfqn.estimators.storage import save
 from crfqn.estimators.training import CallbackSupportMixin
 from crfqn.model.compiled_engine import CompiledEngine
-from crfqn.parameters import refuse_unknown_parameters
+from crfqn.parameters import refuse_unknown_parameters, set_known_parameters
 
 
 @dataclass(eq=False, repr=False)
@@ -33,6 +33,10 @@ class Estimator(Settings, CallbackSupportMixin, BaseEstimator):
     def __new__(cls, *values: Any, **named: Any) -> Self:
         refuse_unknown_parameters(cls, named)
         return super().__new__(cls)
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; InputError, naming the one that is meant, for another name. Returns the estimator."""
+        return set_known_parameters(super(), self.get_params(), params)
 
     @property
     def _is_fitted(self) -> bool:

@@ -28,6 +28,7 @@ from crfqn.data.items import Handover, check_values, item_weights, set_weights
 from crfqn.data.labels import encode_labels, item_labels
 from crfqn.data.matrices import canonical, is_plain_array
 from crfqn.data.model_file import ModelFile
+from crfqn.data.token_rows import TokenRows
 from crfqn.errors import InputError
 from crfqn.estimators.base import Posed, SparseLinearModel
 from crfqn.estimators.blocks import Blocks, check_alone
@@ -37,6 +38,7 @@ from crfqn.model.content import Entries, ModelContent
 from crfqn.model.items import ItemModel
 from crfqn.model.labels import LabelSpace
 from crfqn.model.tables import Table
+from crfqn.model.texts import Words, are_texts
 from crfqn.model.unknown_features import warn_of_empty_rows
 from crfqn.model.weights import Axes, AxisMatch, FittedArray, WeightMatrix, sorted_weights
 from crfqn.objectives.linear.dense_map import DenseMap, Joined
@@ -142,14 +144,31 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
 
     def _checked(self, checked: ItemEstimator, X: Any, *y: Any, is_new: bool = True) -> Any:
         """Return items, and labels if given, as scikit-learn checks them; `checked` takes the columns' names of a
-        training. Items for a loaded model of a table are its cells, unless they are a sparse matrix of its features."""
+        training. New items may have the forms that `Model.predict` takes."""
         X = canonical(X)
         if not is_new and not hasattr(X, "tocsr"):
-            table = self.featurizer_
-            if isinstance(table, Table):
-                ends, columns, values = table.read(X)
-                X = scipy.sparse.csr_array((values, columns, ends), shape=(ends.size - 1, table.n_columns))
+            features = self._featurized(X)
+            if features is not X and not y:
+                return features  # which has been checked
+            X = features
         return validated(checked, X, *y, reset=is_new, **READ)
+
+    def _featurized(self, X: Any) -> Any:
+        """Return new items as a matrix where they have none of numbers: a table's rows, texts, or dicts of features."""
+        featurizer, is_list = self.featurizer_, isinstance(X, (list, tuple))
+        if isinstance(featurizer, Table):
+            rows = featurizer.read(X)
+        elif isinstance(featurizer, Words) and (isinstance(X, str) or are_texts(X)):
+            rows = featurizer.rows(X)
+        elif is_list and any(isinstance(item, Mapping) for item in X):
+            rows = self._fitted.rows(X, warns=False)
+        else:
+            return X
+        n_items = rows.row_ends.size - 1
+        matrix = TokenRows(rows, np.arange(n_items + 1), self.n_features_in_).matrix()
+        if not isinstance(featurizer, Table) and not self.n_dense_:
+            warn_of_empty_rows(matrix)
+        return matrix
 
     def _read_sets(self, checked: ItemEstimator, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Targets]:
         X = canonical(X)
@@ -184,9 +203,10 @@ class ItemEstimator(ClassifierMixin, SparseLinearModel):
         sample_weight : array-like, shape (n_items,), optional
             Weight of each item in the loss; 0 leaves it out.
         start : fitted MulticlassClassifier, MultilabelRanker or MulticlassCRF, of `TaxonomyCRF` also one, optional
-            Start from the weights of this model, for the labels (nodes) and features (by name where both have names)
-            that both have; other weights start from zero. Its loss and penalty may differ. It is used instead of
-            `warm_start`. With `verbose` the number of weights that were taken over is printed.
+            Or the name of a model file of one. Start from the weights of this model, for the labels (nodes) and
+            features (by name where both have names) that both have; other weights start from zero. Its loss and penalty
+            may differ. It is used instead of `warm_start`. With `verbose` the number of weights that were taken over is
+            printed.
         validation : (X, y), optional
             Held-out items, which are scored during the training by `scoring`. The model has the weights with the best
             score, and the training stops after `patience` scores without a better one.

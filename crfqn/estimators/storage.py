@@ -116,6 +116,11 @@ def load(path: ModelSource) -> Any:
     return restore(read_model(path))
 
 
+def opened(start: Any) -> Any:
+    """Return the model that a training starts from: that of a file, by its name; anything else as it is."""
+    return load(start) if isinstance(start, (str, PathLike)) else start
+
+
 def restore(file: ModelFile) -> Any:
     """Return the fitted estimator of a model file's content, perhaps of another format; ModelFileError, naming
     `file.path`, for an unknown kind, or content that does not fit together."""

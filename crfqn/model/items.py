@@ -52,6 +52,7 @@ from crfqn.model.model import (
     without_weights,
 )
 from crfqn.model.numpy_engine import NUMPY
+from crfqn.model.texts import are_texts
 from crfqn.model.uncertainty import find_measure
 from crfqn.model.unknown_features import warn_of_unknown
 from crfqn.model.weights import WeightMatrix
@@ -328,14 +329,16 @@ class ItemModel(Model):
     def rows(self, X: Any, warns: bool = True) -> Rows:
         """Return items as rows, checked: a 2-D array, a sparse matrix, or a list of rows, of dicts, of texts; of a
         table its cells, but for a sparse matrix, which has the features."""
-        if self.words is not None and isinstance(X, (list, tuple)) and all(isinstance(x, str) for x in X):
+        if self.words is not None and (isinstance(X, str) or are_texts(X)):
             rows = self.words.rows(X)
             self._warn_of_unknown(rows, warns)
             return rows
         if self.table is not None and not hasattr(X, "tocsr"):
             return self.table.read(X)
         if isinstance(X, (list, tuple)) and any(isinstance(row, Mapping) for row in X):
-            return self._rows_of_dicts(X)
+            rows = self._rows_of_dicts(X)
+            self._warn_of_unknown(rows, warns)
+            return rows
         X = canonical(X)
         is_sparse = hasattr(X, "tocsr")
         matrix = X if is_sparse else np.asarray(X)
@@ -354,7 +357,8 @@ class ItemModel(Model):
     def _warn_of_unknown(self, rows: Rows, warns: bool) -> None:
         """Warn of items without known features; a dense block is always known."""
         if warns and not self.n_dense_:
-            warn_of_unknown(np.diff(rows.row_ends))
+            n_known = np.concatenate([[0], np.cumsum(rows.columns >= 0)])
+            warn_of_unknown(np.diff(n_known[rows.row_ends]))
 
     def _rows_of_dicts(self, X: Sequence[Any]) -> Rows:
         row_ends, columns, values = [0], [], []

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.arrays import Vector
+from crfqn.data.items import WRAP, check_is_list_of_items
 from crfqn.data.templates.vocabulary import TemplateVocabulary
 from crfqn.data.token_rows import Rows
 from crfqn.data.tokenizers import BLANKS, LETTERS, UNICODE, Tokenizer, find_words
@@ -22,6 +23,12 @@ from crfqn.errors import InputError, TokenWarning, warn_caller
 from crfqn.messages import describe
 
 LARGEST_IDF = 1e12
+
+
+def are_texts(X: Any) -> bool:
+    """Return whether items are texts, in a list, an array or a column of a data frame."""
+    is_list = isinstance(X, (list, tuple)) or (getattr(X, "ndim", 0) == 1 and hasattr(X, "__iter__"))
+    return is_list and len(X) > 0 and all(isinstance(text, str) for text in X)
 
 
 ENOUGH = 0.98  # of the training tokens: a tokenizer that gets fewer right is warned of
@@ -153,6 +160,7 @@ class Words:
 
     def rows(self, texts: Sequence[Any]) -> Rows:
         """Return the features of texts; words that are not known are left out."""
+        check_is_list_of_items(texts, "a list of texts", WRAP)
         ends, places, counts = [0], [], []
         for i, text in enumerate(texts):
             if not isinstance(text, str):

@@ -55,7 +55,8 @@ class KeyWatches:
         if self._n_calls > FIRST_CALLS and self._n_calls % ONE_IN:
             return
         texts: dict[str, list[str]] = {}
-        for position in islice(chain.from_iterable(items), MOST_LOOKED_AT):
+        listed = (item for item in items if isinstance(item, (list, tuple)))
+        for position in islice(chain.from_iterable(listed), MOST_LOOKED_AT):
             if isinstance(position, Mapping):
                 entries: Iterable[Any] = position.items()
             else:

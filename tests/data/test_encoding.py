@@ -202,7 +202,7 @@ def test_memory_is_that_of_the_matrix_and_the_names():
         ({b"a": 1}, "expected feature names that are strings, got b'a' of type bytes"),
         ({None: 1}, "expected feature names that are strings, got None"),
         (["x" * 100, 3, "y"], "expected a list of strings, but it contains 3 of type int"),
-        ("x" * 100, "expected a dict or a list of strings, got the single string 'x{56}[.]{3}$"),
+        ("x" * 100, "expected a dict or a list of strings, got the single string 'x{56}[.]{3};"),
     ],
 )
 @pytest.mark.parametrize("has_vocabulary", [False, True])
@@ -216,8 +216,8 @@ def test_bad_positions(position, message, has_vocabulary):
     ("X", "message"),
     [
         (None, r"^expected crfqn.Sequences or a list of items .* got None$"),
-        ("abc", "got 'abc' of type str$"),
-        ({"a": 1}, "got {'a': 1} of type dict$"),
+        ("abc", "got 'abc' of type str;"),
+        ({"a": 1}, "got {'a': 1} of type dict;"),
         (3, "got 3 of type int$"),
         (np.ones((4, 2)), r"one matrix or array: cut it into items with crfqn.Sequences\(matrix, offsets\)$"),
         (
@@ -226,12 +226,13 @@ def test_bad_positions(position, message, has_vocabulary):
         ),
         ([], "^expected at least one item, got none$"),
         ([[], []], r"^expected at least one position, but all items are empty \(2 in number\)$"),
-        (["abc"], r"^item 0: expected a list of positions, got 'abc' of type str$"),
+        (["abc"], r"^item 0: expected a list of positions, got 'abc' of type str;"),
         ([[["a"]], None], r"^item 1: expected a list of positions, got None$"),
-        ([{"a": 1}, {"b": 1}], r"^item 0: expected a list of positions, got {'a': 1} of type dict$"),
+        ([{"a": 1}, {"b": 1}], r"^item 0: expected a list of positions, got {'a': 1} of type dict;"),
         (
             [["a", "b"]],
-            r"^item 0, position 0: expected a dict or a list of strings, got the single string 'a'$",
+            r"^item 0, position 0: expected a dict or a list of strings, got the single string 'a'; if the lists are "
+            r"the positions of one item, wrap it in a list: \[item\]$",
         ),
         ([[["a"]], ARRAYS[0]], r"^item 1: expected a list of positions, got array\(\[\[0., 1., 2.\],"),
         (
