@@ -32,8 +32,8 @@ from crfqn.estimators.encoded_chain import EncodedChain
 from crfqn.estimators.estimator import Estimator
 from crfqn.estimators.online import known_classes, learned, learns_in_batches, learns_online, one_pass, refit
 from crfqn.estimators.problem import Problem, pose, run, start_within
-from crfqn.estimators.storage import opened
 from crfqn.estimators.settings import ChainSettings
+from crfqn.estimators.storage import opened
 from crfqn.estimators.training import (
     SEARCHES,
     Callbacks,
