@@ -23,6 +23,10 @@ class Status(Enum):
         "converged: the penalty is proved to be within the tolerance of its least value, "
         "and the loss exceeds its bound by no more than the tolerance"
     )
+    AT_FLOOR = (
+        "converged: the objective is below an absolute floor, next to nothing beside its value without weights; "
+        "beside itself it may be more than the tolerance above the optimum"
+    )
     STATIONARY = "stopped: further steps would win next to nothing, but nothing tells how far the optimum is"
     RULE_MET = "stopped: the method's own stopping rule is met"
     HELD_OUT = "stopped by the validation items"
@@ -39,8 +43,8 @@ class Status(Enum):
 
     @property
     def is_success(self) -> bool:
-        """Whether the tolerance was reached, by a proof or by an estimate."""
-        return self in (Status.CONVERGED, Status.WITHIN_BOUND, Status.ESTIMATED)
+        """Whether the tolerance was reached, by a proof or by an estimate, or the absolute floor."""
+        return self in (Status.CONVERGED, Status.WITHIN_BOUND, Status.ESTIMATED, Status.AT_FLOOR)
 
     @property
     def is_regular(self) -> bool:
@@ -145,7 +149,8 @@ class Result:
     value : objective, penalty included
     gap : certified relative gap, nan where no certificate exists (no penalty)
     estimated_gap : estimate of the same distance by what the steps have won and what waits to come in, no bound; never
-        above `gap`; nan where there were too few steps to tell
+        above `gap`, nor above what the certificate says under an assumption on the size of unpenalised weights; nan
+        where there were too few steps to tell
     violation : largest KKT violation over all coordinates at the last full check
     status : the reason for which the run ended
     passes, n_iter, seconds : the cost: inference passes over the data, iterations, time
@@ -195,8 +200,6 @@ class Result:
         if self.status is Status.ESTIMATED and self.tol > 0:
             within = self.status.value.replace("the tolerance", f"{100 * self.tol:.2g} %")
             return within + ("; tol=1e-3 for more" if self.tol > OPTIMAL else "")
-        if self.status is Status.CONVERGED and not self.gap <= self.tol and self.violation > 0:
-            return "converged: what is left of the objective is next to nothing beside what it is without weights"
         if self.is_doubtful and self.status is not Status.HELD_OUT:
             return f"{self.status.value}; it may be far from the optimum: {REMEDY}"
         if self.status is not Status.HELD_OUT or self.held_out is None:

@@ -1,12 +1,14 @@
 """What the statuses claim, against optima known from elsewhere: the worst true distance of each claim.
 
-    python scripts/claims.py --fits 2000 --seed 0
+    python scripts/claims.py --fits 2000 --seed 0 --results claims.jsonl
 
 Each fit is an estimator with a solver on a generated problem with a difficulty: features far from the origin or of
-scales 1e-6 to 1e6, one item of a scale up to 1e6, columns that are constant or twice there, data that can be separated,
-one class that dominates, one item of each class, item weights of 1e-6 to 1e6, up to 40 classes, strengths of 1e-6 to
-1e4. A third start from zero, a third at a model of another strength, a third at the end of a row of strengths that are
-walked down with `warm_start`. The objective is computed anew from what the
+scales 1e-6 to 1e6, one or more items of a scale up to 1e6, columns that are constant or twice there, data that can be
+separated, one class that dominates, one item of each class, item weights of 1e-6 to 1e6, up to 40 classes, strengths of
+1e-6 to 1e4. Six in ten have one more, of `EXTRAS`. A third start from zero, a third at a model of another strength, a
+third at the end of a row of strengths that are walked down with `warm_start`. A loss that is not convex (weights of
+positions, unknown labels) has no optimum to be judged by, and any claim of its distance counts as infinitely wrong.
+Fits that are in the file of results already are not made again. The objective is computed anew from what the
 manual says, with numpy and all label sequences written out, and its optimum is found by an interior-point method, whose
 distance to it is bounded. Where that bound is above a tenth of the tolerance the optimum counts as not known, and the
 distance is a lower bound. Half of the fits go without the Newton steps that solve small problems: they are judged as
@@ -25,11 +27,14 @@ Shapes: n weights, I items, P candidates of an item.
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import process_time
 from typing import Annotated, Any
 from unittest.mock import patch
@@ -42,7 +47,15 @@ from harness.report import Table
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from crfqn import ChainCRF, MulticlassClassifier, MulticlassCRF, MulticlassSVC, MultilabelRanker, TaxonomyCRF
+from crfqn import (
+    Blocks,
+    ChainCRF,
+    MulticlassClassifier,
+    MulticlassCRF,
+    MulticlassSVC,
+    MultilabelRanker,
+    TaxonomyCRF,
+)
 from crfqn.solvers.minimize import minimize
 
 Array = NDArray[np.float64]
@@ -51,8 +64,20 @@ MAX_ITER = 300
 TOLERANCES = (0.1, 0.03, 1e-2, 1e-3, 1e-4)
 TROUBLES = (
     "none", "shift", "scale", "scales", "constant", "twice", "separable", "one class", "single items", "weights",
-    "sparse", "huge item",
+    "sparse", "huge item", "huge items",
 )  # fmt: skip
+# Besides the difficulty of the data: factors of the penalty, half of them 0, weights of classes or positions, positions
+# without a label, items out of core, items that are held out, and groups of features.
+EXTRAS = (
+    "factors",
+    "class weights",
+    "position weights",
+    "unknown labels",
+    "blocks",
+    "held out",
+    "feature groups",
+)
+NO_CLAIM = ("HELD_OUT", "MAX_ITER", "STALLED", "STATIONARY", "LINE_SEARCH_FAILED")
 MARGINS = ("squared-hinge", "multitask-squared-hinge")
 KINKED = ("auto", "prox-qn", "owl-qn", "spa-rsa", "fista", "prox-gd", "feature-bcd")
 SMOOTH = ("auto", "l-bfgs", "prox-qn", "spa-rsa")
@@ -248,21 +273,34 @@ class Case:
     is_solved_on: bool = True
     before: list[dict[str, float]] = field(default_factory=list)  # strengths of fits that lead to the start
     is_walk: bool = False
+    extra: str = "none"
+    sample_weight: Any = None  # if not `weights`
+    is_convex: bool = True
 
     def fit(self) -> Any:
         """The fitted model, after the fits that lead to its start."""
         X, y = self.data
-        if self.is_walk:
-            last = {name: getattr(self.model, name) for name in self.before[0]}
-            self.model.set_params(warm_start=True)
+        weights = self.weights if self.sample_weight is None else self.sample_weight
+        given: dict[str, Any] = {"validation": (X, y)} if self.extra == "held out" else {}
+        with TemporaryDirectory() as folder:
+            if self.extra == "blocks":
+                half = len(y) // 2
+                batches = [(X[:half], y[:half], weights[:half]), (X[half:], y[half:], weights[half:])]
+                n_positions = 5 * (LENGTH if isinstance(X, list) else 1)
+                arguments: tuple[Any, ...] = (
+                    Blocks.write(Path(folder) / "blocks", batches, n_positions=n_positions),
+                )
+            else:
+                arguments = X, y, weights
+            if self.is_walk:
+                last = {name: getattr(self.model, name) for name in self.before[0]}
+                self.model.set_params(warm_start=True)
+                for strengths in self.before:
+                    self.model.set_params(**strengths).fit(*arguments, **given)
+                return self.model.set_params(**last).fit(*arguments, **given)
             for strengths in self.before:
-                self.model.set_params(**strengths).fit(X, y, sample_weight=self.weights)
-            return self.model.set_params(**last).fit(X, y, sample_weight=self.weights)
-        start = None
-        for strengths in self.before:
-            start = clone(self.model).set_params(**strengths).fit(X, y, sample_weight=self.weights)
-        given = {} if start is None else {"start": start}
-        return self.model.fit(X, y, sample_weight=self.weights, **given)
+                given["start"] = clone(self.model).set_params(**strengths).fit(*arguments, **given)
+            return self.model.fit(*arguments, **given)
 
     def minimize(self, *given: Any, **settings: Any) -> Any:
         """The library's, with or without the steps that solve small problems."""
@@ -280,6 +318,8 @@ def features(random: np.random.Generator, trouble: str, n_items: int, n_features
         x *= 10.0 ** random.uniform(-6, 6, n_features)
     elif trouble == "huge item":
         x[0] *= 10.0 ** random.uniform(1, 6)
+    elif trouble == "huge items":
+        x[: 1 + n_items // 5] *= 10.0 ** random.uniform(1, 6)
     elif trouble == "constant":
         x[:, 0] = 10.0 ** random.uniform(-3, 3)
     elif trouble == "twice":
@@ -309,16 +349,32 @@ def strengths_of(random: np.random.Generator, penalty: str) -> dict[str, float]:
 
 
 def problem_of(
-    loss: Loss, strengths: dict[str, float], is_free: NDArray[np.bool_], groups: Places, linf: bool
+    loss: Loss, strengths: dict[str, float], factors: Array, groups: list[Places], linf: bool
 ) -> Problem:
-    """The documented penalty: free weights have none; groups of places, the others each alone."""
-    penalised = np.flatnonzero(~is_free)
-    problem = Problem(loss, np.where(is_free, 0.0, strengths.get("l2", 0.0)))
-    problem.add(strengths.get("l1", 0.0), penalised[:, None])
+    """The documented penalty times the factor of each weight (n,), 0 of free ones; groups of places, the others each
+    alone."""
+    penalised = np.flatnonzero(factors)
+    problem = Problem(loss, factors * strengths.get("l2", 0.0))
+    problem.add(factors[penalised] * strengths.get("l1", 0.0), penalised[:, None])
     group = strengths.get("group_l1", 0.0)
-    problem.add(group, groups, shared=linf)
-    problem.add(group, np.setdiff1d(penalised, groups)[:, None])
+    for members in groups:
+        if factors[members[0]] > 0:
+            problem.add(factors[members[0]] * group, members[None], shared=linf)
+    alone = np.setdiff1d(penalised, np.concatenate(groups)) if groups else penalised
+    problem.add(factors[alone] * group, alone[:, None])
     return problem
+
+
+def factors_of(random: np.random.Generator, n_features: int) -> Array:
+    """Factors of features, about half of them 0 but not all."""
+    factors = np.where(random.random(n_features) < 0.5, 0.0, 10.0 ** random.uniform(-1, 1, n_features))
+    factors[random.integers(n_features)] = 1.0
+    return factors
+
+
+def extra_of(random: np.random.Generator, able: tuple[str, ...]) -> str:
+    """Return one of the extras that a model is able to have, in six of ten cases."""
+    return str(random.choice(able)) if able and random.random() < 0.6 else "none"
 
 
 def flat_case(random: np.random.Generator, kind: str) -> Case:
@@ -339,8 +395,7 @@ def flat_case(random: np.random.Generator, kind: str) -> Case:
         strength = float(10.0 ** random.uniform(-3, 3))
         loss = Loss("hinge", differences_of(full, np.eye(n_classes), y), strength * c, others)
         model = MulticlassSVC(C=strength, kernel="linear", **settings)
-        is_free = np.zeros(full.shape[1] * n_classes, bool)
-        problem = problem_of(loss, {"l2": 1.0}, is_free, np.empty((0, 1), int), False)
+        problem = problem_of(loss, {"l2": 1.0}, np.ones(full.shape[1] * n_classes), [], False)
 
         def decisions(m: Any) -> Array:
             return m.decision_function(np.eye(x.shape[1])).T.ravel()
@@ -352,6 +407,18 @@ def flat_case(random: np.random.Generator, kind: str) -> Case:
     solvers = {"l2": ("auto", "dual")}.get(penalty, ("fbpd",)) if kind == "hinge" else solvers
     strengths = strengths_of(random, penalty)
     settings |= strengths | {"solver": str(random.choice(solvers))}
+    extra = extra_of(random, extras_of(kind, penalty))
+    if extra == "blocks" or (extra in ("factors", "feature groups") and settings["solver"] == "bcd"):
+        settings["solver"] = "auto"
+    factors, weights = np.ones(full.shape[1]), c
+    if extra == "factors":
+        factors[: x.shape[1]] = factors_of(random, x.shape[1])
+        settings["penalty_factors"] = factors[: x.shape[1]]
+    elif extra == "class weights":
+        of_class = 10.0 ** random.uniform(-2, 2, n_classes)
+        names = LEAVES if kind == "taxonomy" else range(n_classes)
+        settings["class_weight"] = dict(zip(names, of_class.tolist(), strict=True))
+        c = c * of_class[y]
     n_rows = n_classes
     if kind == "taxonomy":
         settings |= {name: 0.0 for name in ("l1", "l2") if name not in strengths}
@@ -384,16 +451,33 @@ def flat_case(random: np.random.Generator, kind: str) -> Case:
             each = np.einsum("ik,kl,if->iklf", signs, np.eye(n_classes), full).reshape(n_items, n_classes, -1)
             loss, model = Loss("squares", each, c), MulticlassClassifier(loss=kind, **settings)
     places = np.arange(n_rows * full.shape[1]).reshape(n_rows, -1)
-    is_free = (np.tile(np.arange(full.shape[1]) == x.shape[1], (n_rows, 1)) & (intercept == "free")).ravel()
-    groups = places.T[: x.shape[1] if intercept == "free" else None]
-    problem = problem_of(loss, strengths, is_free, groups, penalty == "l1/linf")
+    if intercept == "free":
+        factors[-1] = 0.0
+    groups = [*places.T]
+    if extra == "feature groups":  # of each class
+        labels = random.integers(2, size=x.shape[1])
+        model.set_params(feature_groups=labels)
+        blocks = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+        groups = [row[block] for row in places for block in blocks]
+    problem = problem_of(loss, strengths, np.tile(factors, n_rows), groups, penalty == "l1/linf")
 
     def read(m: Any) -> Array:
         return np.hstack([m.coef_.toarray(), m.intercept_[:, None]])[:, : full.shape[1]].ravel()
 
     name = f"{kind} {penalty} {settings['solver']} {settings['stop']}, {trouble}, {intercept}"
     name += f", {n_classes} classes" if n_classes > len(LEAVES) else ""
-    return Case(name, model, (given, y_given), c, problem, read)
+    return Case(name, model, (given, y_given), weights, problem, read, extra=extra)
+
+
+def extras_of(kind: str, penalty: str) -> tuple[str, ...]:
+    """Return the extras that a model with one label an item can have."""
+    if kind == "ranker":
+        return ("factors",)
+    if kind == "hinge":
+        return () if penalty == "l2" else ("factors", "class weights")
+    has_groups = kind != "taxonomy" and penalty in ("l1/l2", "sparse-group")
+    others = ("factors", "factors", "class weights", "blocks", "held out")
+    return (*others, *["feature groups"] * has_groups)
 
 
 def differences_of(x: Array, above: Array, y: Places) -> Array:
@@ -428,6 +512,24 @@ def chain_case(random: np.random.Generator) -> Case:
     }
     settings |= {"stop": str(random.choice(["estimate", "estimate", "certificate"]))}
     settings |= {"tol": float(random.choice(TOLERANCES))}
+    able = (
+        EXTRAS[:-1] if penalty != "l1/l2" and settings["solver"] != "feature-bcd" else ("factors", "blocks")
+    )
+    extra, is_convex, labels, sample_weight = extra_of(random, able), True, [*y], None
+    settings["solver"] = "auto" if extra == "blocks" else settings["solver"]
+    factors = np.ones(x.shape[1])
+    if extra == "factors":
+        factors = settings["penalty_factors"] = factors_of(random, x.shape[1])
+    elif extra in ("class weights", "position weights", "unknown labels"):
+        is_convex = False
+    if extra == "class weights":
+        settings["class_weight"] = dict(enumerate((10.0 ** random.uniform(-2, 2, CLASSES)).tolist()))
+        is_convex = bool((y == y[:, :1]).all())
+    elif extra == "position weights":
+        sample_weight = [each * 10.0 ** random.uniform(-2, 2, LENGTH) for each in c]
+    elif extra == "unknown labels":
+        labels = [[k if random.random() < 0.7 else None for k in item] for item in y.tolist()]
+        labels[0] = [*y[0, :-1].tolist(), None]
     paths = np.array([*product(range(CLASSES), repeat=LENGTH)])
     states = np.eye(CLASSES)[paths]
     x = x.reshape(n_items, LENGTH, -1)
@@ -436,20 +538,32 @@ def chain_case(random: np.random.Generator) -> Case:
     whole = np.concatenate([nodes, np.broadcast_to(edges, (n_items, *edges.shape))], axis=2)
     observed = (paths[None] == y[:, None]).all(axis=2).argmax(axis=1)
     loss = Loss("likelihood", whole - whole[np.arange(n_items), observed][:, None], c)
-    groups = np.arange(CLASSES * x.shape[2]).reshape(CLASSES, -1).T
-    problem = problem_of(loss, strengths, np.zeros(whole.shape[2], bool), groups, False)
+    groups = [*np.arange(CLASSES * x.shape[2]).reshape(CLASSES, -1).T]
+    of_weights = np.concatenate([np.tile(factors, CLASSES), np.ones(CLASSES**2)])
+    problem = problem_of(loss, strengths, of_weights, groups, False)
 
     def read(m: Any) -> Array:
         return np.concatenate([m.coef_.toarray().ravel(), m.edge_coef_.toarray().ravel()])
 
     name = f"chain {penalty} {settings['solver']} {settings['stop']}, {trouble}"
-    return Case(name, ChainCRF(**settings), ([*x], [*y]), c, problem, read)
+    model = ChainCRF(**settings)
+    return Case(
+        name,
+        model,
+        ([*x], labels),
+        c,
+        problem,
+        read,
+        extra=extra,
+        sample_weight=sample_weight,
+        is_convex=is_convex,
+    )
 
 
-def cases(n_fits: int, seed: int) -> Iterator[Case]:
-    """The cases of a seed: the first ones are the same, however many are asked for."""
+def cases(n_fits: int, seed: int, first: int = 0) -> Iterator[Case]:
+    """The cases of a seed from a first one on: they are the same, however many are asked for."""
     kinds = ("crf", "chain", "taxonomy", "ranker", *MARGINS, "hinge", "svc")
-    for i in range(n_fits):
+    for i in range(first, n_fits):
         random, kind = np.random.default_rng([seed, i]), kinds[i % len(kinds)]
         case = chain_case(random) if kind == "chain" else flat_case(random, kind)
         case.is_solved_on = bool(random.random() < 0.5)
@@ -466,6 +580,7 @@ def started(random: np.random.Generator, case: Case) -> Case:
         steps = 10.0 ** np.linspace(random.uniform(0.3, 2), 0, int(random.integers(2, 6)))[:-1]
         case.before = [{name: float(value * step) for name, value in given.items()} for step in steps]
         case.is_walk = True
+    case.name += "" if case.extra == "none" else f", {case.extra}"
     case.name += "" if name == "zero" else f", start {name}"
     return case
 
@@ -489,12 +604,18 @@ def judged(case: Case) -> Judged:
             case.model.set_params(n_threads=1)
         with patch("crfqn.estimators.problem.minimize", case.minimize):
             model = case.fit()
-    found = case.problem.value(case.read(model))
-    with np.errstate(all="ignore"):
-        best, bound = case.problem.optimum()
+    status = model.result_.status.name
+    if case.is_convex and status != "HELD_OUT":
+        found = case.problem.value(case.read(model))
+        with np.errstate(all="ignore"):
+            best, bound = case.problem.optimum()
+    else:
+        found, best, bound = 0.0, 0.0, np.inf
     ratio = max(found - best, 0.0) / (found * model.tol) if found > 0 else 0.0
+    if not case.is_convex and status not in NO_CLAIM:
+        ratio = np.inf
     name = f"{case.name}{'' if case.is_solved_on else ', by its steps'}, tol {model.tol:g}, {model.result_!r}"
-    return Judged(name, model.result_.status.name, ratio, bound <= 0.1 * model.tol * best, len(caught))
+    return Judged(name, status, ratio, bool(bound <= 0.1 * model.tol * best), len(caught))
 
 
 def table_of(found: list[Judged]) -> Table:
@@ -522,12 +643,27 @@ def main(
     fits: Annotated[int, typer.Option(min=1, help="How many.")] = 2000,
     seed: Annotated[int, typer.Option(help="Of the cases.")] = 0,
     worst: Annotated[int, typer.Option(min=0, help="Fits to name, of those that claim something.")] = 10,
+    results: Annotated[
+        Path | None, typer.Option(help="File of a line a fit; its fits of this seed are not made again.")
+    ] = None,
 ) -> None:
     """Print the table of the claims, and the fits furthest from what they claim."""
-    began, found = process_time(), [judged(case) for case in cases(fits, seed)]
+    began, found, lines = process_time(), [], []
+    if results is not None and results.exists():
+        lines = [json.loads(line) for line in results.read_text().splitlines()]
+        found = [Judged(**line["judged"]) for line in lines if line["seed"] == seed][:fits]
+    n_before = len(found)
+    for case in cases(fits, seed, n_before):
+        found.append(judged(case))
+        if results is not None:
+            with results.open("a") as file:
+                file.write(json.dumps({"seed": seed, "judged": asdict(found[-1])}) + "\n")
     print(table_of(found).markdown())
-    print(f"\n{len(found)} fits, {process_time() - began:.0f} s of the processor's time\n")
-    claims = [each for each in found if each.status in ("CONVERGED", "ESTIMATED", "STATIONARY")]
+    n_made = len(found) - n_before
+    print(
+        f"\n{len(found)} fits, {n_made} of them now in {process_time() - began:.0f} s of the processor's time\n"
+    )
+    claims = [each for each in found if each.status not in NO_CLAIM or each.status == "STATIONARY"]
     for each in sorted(claims, key=lambda each: -each.ratio)[:worst]:
         print(f"{each.ratio:8.2g} {'' if each.is_known else '(at least) '}{each.name}")
 

@@ -359,6 +359,15 @@ def found_in(numbers: np.ndarray, queries: np.ndarray) -> tuple[np.ndarray, np.n
     return place, is_there
 
 
+def entries_at(queries: np.ndarray, numbers: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the entries of a sparse vector, sorted `numbers` and their float64 `values`, at some places; 0 where it
+    has none."""
+    out = np.zeros(queries.size)
+    place, is_there = found_in(numbers, queries)
+    out[is_there] = values[place[is_there]]
+    return out
+
+
 @kernel(counts=False)
 def find(numbers, queries, place, is_there):
     """place[j] = that of the first of the sorted `numbers` that is at least queries[j], the last if there is none: a

@@ -34,6 +34,8 @@ from crfqn.threads import Pool
 
 LONGEST = 256  # positions of an item that is learned from as a whole
 SEGMENT = 32  # positions, about, of the segments that longer items are cut into
+MOST_SAMPLED, FEATURES_AT_ONCE = 4096, 1024  # positions and features that small values are looked for at
+RESOLVED = 1e-6  # of a value: differences that single precision tells
 SMALLEST_WEIGHT = float(np.finfo(np.float64).tiny)  # of an item that counts
 REFUSALS = {
     "has_curvature": "a metric of second order needs a loss with curvature",
@@ -54,6 +56,32 @@ def feature_scales(part: Any) -> Vector | float:
     """Return max_t x_tf^2 of each feature, (F,), or 1 where all are 1, as of words."""
     scales = part.map.feature_scales
     return 1.0 if (scales == 1.0).all() else scales
+
+
+def tenth(values: NDArray[np.float32]) -> float:
+    """Return the value that nine in ten are above, or as large as."""
+    return float(np.partition(values, values.size // 10)[values.size // 10])
+
+
+def small_values(part: Any, features: Coords) -> Vector:
+    """Return the size that nine in ten of each feature's values other than 0 exceed, or of their distances from the
+    median, if that is smaller: a feature may be off its centre. Of at most `MOST_SAMPLED` positions of a part, (n,);
+    infinite for a feature that none of them has, 0 where single precision does not tell the values apart."""
+    positions = np.arange(0, part.n_positions, -(-part.n_positions // MOST_SAMPLED) or 1)
+    out = np.full(features.size, np.inf)
+    for first in range(0, features.size, FEATURES_AT_ONCE):
+        x = part.map.values_at(features[first : first + FEATURES_AT_ONCE], positions)
+        for i, row in enumerate(x, first):
+            values = row[row != 0]
+            if values.size == 0:
+                continue
+            out[i] = tenth(np.abs(values))
+            if (values != values[0]).any():
+                middle = np.median(values)
+                distances = np.abs(values - middle)
+                spread = tenth(distances[distances > 0])
+                out[i] = min(out[i], spread) if spread > RESOLVED * abs(middle) else 0.0
+    return out
 
 
 class Ranges(NamedTuple):
@@ -203,6 +231,16 @@ class BaseObjective:
         """Return the unit of each coordinate's curvature: max_t x_tf^2; 1 for edges."""
         nodes = self.split(coords)
         return with_edges(self.feature_scales[nodes.features], np.ones(nodes.edges.size))
+
+    def small_values(self, coords: Coords) -> Vector:
+        """Return a small value of each coordinate's feature, (n,), as of `small_values`; 1 for edges, and for features
+        that nothing has."""
+        nodes = self.split(coords)
+        features, places = np.unique(nodes.features, return_inverse=True)
+        largest = np.sqrt(self.feature_scales[features])
+        small = reduce(np.minimum, self.of_parts(small_values, features), largest)
+        small[largest == 0] = 1.0
+        return with_edges(small[places], np.ones(nodes.edges.size))
 
     def hessian_bound(self) -> float:
         """Return at least the largest eigenvalue of the Hessian, at all weights."""

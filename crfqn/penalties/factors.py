@@ -20,7 +20,7 @@ import numpy as np
 
 from crfqn.arrays import Coords, Screening, Vector
 from crfqn.errors import InputError
-from crfqn.kernels.sparse import found_in, union
+from crfqn.kernels.sparse import entries_at, union
 from crfqn.messages import shorten
 from crfqn.penalties.elastic_net import ElasticNet
 from crfqn.penalties.group_lasso import GroupLasso, LocalGroupLasso
@@ -110,9 +110,7 @@ class Factored(Penalty):
         """Return of what may leave zero under the weakest strengths what may under those of its coordinates."""
         screening = self.weakest.screen(point)
         coords, gradient = screening.coords, screening.gradient
-        w = np.zeros(coords.size)
-        place, is_there = found_in(point.coords, coords)
-        w[is_there] = point.weights[place[is_there]]
+        w = entries_at(coords, point.coords, point.weights)
         local = self.at(coords)
         return screening.only(
             (local.dual_norm(w, gradient) > local.threshold) | self.is_differentiable(coords)

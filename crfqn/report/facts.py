@@ -108,6 +108,8 @@ def ending(result: Result, stop: str | None) -> str:
         who = "The certificate ended the run: the duality gap proves that the objective is within the tolerance."
     elif result.status is Status.ESTIMATED:
         who = f"The estimate ended the run before the certificate: {result.message.partition(': ')[2]}."
+    elif result.status is Status.AT_FLOOR:
+        who = f"An absolute floor ended the run: {result.message.partition(': ')[2]}."
     elif result.status is Status.HELD_OUT:
         who = f"The validation items chose the weights, before the optimum: {result.held_out}."
     else:

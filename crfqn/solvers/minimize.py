@@ -21,7 +21,7 @@ from crfqn.arrays import NO_WEIGHTS
 from crfqn.errors import InputError
 from crfqn.objectives.sums import Executor, Sum
 from crfqn.result import OPTIMAL, Progress, Result, Status, Trace
-from crfqn.solvers.certificate import DIGITS, Best, Proofs, value_at
+from crfqn.solvers.certificate import Best, Proofs, value_at
 from crfqn.solvers.newton_on_support import newton_on_support
 from crfqn.solvers.protocols import (
     Coords,
@@ -43,7 +43,9 @@ Callback = Callable[[Progress], object]
 # Of these a run has converged after all where nothing is left of its objective.
 CUT_OFF = (Status.STALLED, Status.LINE_SEARCH_FAILED, Status.STATIONARY, Status.MAX_ITER, Status.MAX_SECONDS)
 # Others are asked to stop at once.
-ENDS = (Status.CONVERGED, Status.ESTIMATED, Status.STALLED, Status.LINE_SEARCH_FAILED, Status.STATIONARY)
+ENDS = (
+    Status.CONVERGED, Status.ESTIMATED, Status.AT_FLOOR, Status.STALLED, Status.LINE_SEARCH_FAILED, Status.STATIONARY,
+)  # fmt: skip
 NOTHING_LEFT = 1e-5  # of the objective without weights, to OPTIMAL and looser tolerances
 
 
@@ -172,9 +174,6 @@ class RunState:
         self.max_iter, self.max_seconds = max_iter, max_seconds
         self.tol, self.may_estimate = as_tolerance(tol)
         self.is_convex = objective.is_convex
-        n_free = penalty.unpenalised.size * objective.n_features
-        # Nothing is proved of more unpenalised weights than an intercept for each state.
-        self.is_unprovable = objective.is_convex and n_free > objective.n_node_coords
         self.trace, self.n_iter = Trace(), 0
         self.proofs = Proofs(objective, penalty, self.tol)
         self.distance = DistanceEstimate(objective, penalty, tol, to_rounding)
@@ -196,6 +195,11 @@ class RunState:
     def gap(self) -> float:
         """The certified relative gap of the best weights, nan where nothing is proved."""
         return self.proofs.gap(self.best)
+
+    @property
+    def likely_gap(self) -> float:
+        """The relative gap of the best weights to the bound that is proved or assumed, nan where there is neither."""
+        return self.proofs.likely_gap(self.best)
 
     def preview(self, state: State) -> Status | None:
         """Show a step on a sample, or an epoch without a value: it may be stopped, but proves and traces nothing."""
@@ -247,7 +251,7 @@ class RunState:
             has_floor = self.objective.is_nonnegative and self.objective.has_curvature
             share = NOTHING_LEFT * min(self.tol / OPTIMAL, 1.0)
             if has_floor and best.value <= share * self._without_weights():
-                return Status.CONVERGED
+                return Status.AT_FLOOR
         return status
 
     def _look(self, state: State) -> None:
@@ -290,17 +294,19 @@ class RunState:
         if self.gap <= self.tol:
             return Status.CONVERGED if self.best.excess is None else Status.WITHIN_BOUND
         is_proved = np.isfinite(self.proofs.dual_value)
+        if not is_proved and self.distance.may_end and self.likely_gap <= self.tol:
+            return Status.ESTIMATED
         if state.is_screening and not is_proved and state.violation <= self.tol * scale:
             if state.violation == 0.0 and self.is_convex:
                 return Status.CONVERGED
-            if self.is_unprovable and self.may_estimate and state.violation <= DIGITS * abs(state.value):
-                return Status.ESTIMATED
             has_penalty = max(self.penalty.least_threshold, self.penalty.l2) > 0
             if state.is_final or not (self.distance.may_end and self.is_convex and has_penalty):
                 return Status.STATIONARY
         if self.distance.is_near:
-            if not self._is_contradicted:
-                return Status.ESTIMATED if self.is_convex else Status.STATIONARY
+            if not self.is_convex:
+                return Status.STATIONARY
+            if self.is_confirmed:
+                return Status.ESTIMATED
             self.distance.is_doubted = True
         if asked_to_stop:
             return Status.CALLBACK
@@ -320,14 +326,16 @@ class RunState:
         return None
 
     @property
-    def _is_contradicted(self) -> bool:
-        """Whether all that has been won from zero is less than the certificate leaves open: the steps may have gone
-        nowhere, from zero or from a start that is as far from the optimum."""
+    def is_confirmed(self) -> bool:
+        """Whether more has been won from zero than the certificate leaves open. If not, the steps may have gone
+        nowhere, from zero or from a start that is as far from the optimum; without a certificate nothing tells."""
         value = self.best.value
-        left = self.gap * abs(value)
-        if not left > 0 or (self.is_cold and left <= self.trace.rows[0].value - value):
+        left = self.likely_gap * abs(value)
+        if np.isnan(left):
             return False
-        return left > self._without_weights() - value  # samples may have won most of it
+        if left == 0 or (self.is_cold and left <= self.trace.rows[0].value - value):
+            return True
+        return left <= self._without_weights() - value  # samples may have won most of it
 
     def _without_weights(self) -> float:
         """Return the objective without weights: a pass over the data, once."""
@@ -350,8 +358,7 @@ class RunState:
         # Rounding may have added to the value: no reason to go back.
         self.best.value = self.proofs.solves_below = np.inf
         verdict = self.record(seen.state())
-        ends = (Status.CONVERGED, Status.ESTIMATED) if self.is_unprovable else (Status.CONVERGED,)
-        return verdict if verdict is not None and verdict in ends else status
+        return verdict if verdict in (Status.CONVERGED, Status.ESTIMATED) else status
 
     def with_best_score(self, status: Status) -> Status:
         """Take the weights with the best score of the held-out items; returns why the run ended. The proofs and
@@ -380,13 +387,14 @@ class RunState:
             state = State(point, self.best.value, np.nan, point.coords.size)
             self.trace.rows.append(self._progress(state, np.nan))
         last, best, gap = self.trace.rows[-1], self.best, self.gap
-        estimate = np.nan if not status.is_success and self._is_contradicted else self.distance.value
+        estimate = self.distance.value if status.is_success or self.is_confirmed else np.nan
+        bounds = [each for each in (estimate, self.likely_gap) if np.isfinite(each)]
         return Result(
             coords=best.weights.coords,
             weights=best.weights.weights,
             value=best.value,
             gap=gap,
-            estimated_gap=min(estimate, gap) if np.isfinite(gap) else estimate,
+            estimated_gap=min(bounds, default=np.nan),
             excess=best.excess,
             violation=self.violation,
             status=status,

@@ -40,6 +40,7 @@ SHORT = (
     1e-3  # e of the differences of gradients, in units of the square root of the objective and the norm of D
 )
 MOST_LOOKS = 20
+SMALLER = 0.1
 LOST = 1e-10  # a direction that loses all but this share is in the space already
 SHIFTS = 10.0 ** np.arange(-14, 1)  # in units of the largest curvature in the space
 
@@ -150,10 +151,11 @@ def accepted(
 
 def second_look(seen: ScreenedPoint, tol: float, most_steps: int) -> tuple[ScreenedPoint, float]:
     """Return the lowest point found from a screened one, and what has been won, as a share of the objective there;
-    looks go on while they win more than the share `tol`. Each direction of `most_steps` takes a pass over the data."""
+    looks go on while they win more than the share `tol`, or `SMALLER` times that where they are Newton steps in all
+    weights. Each direction of `most_steps` takes a pass over the data."""
     first = seen.value
     for _ in range(MOST_LOOKS):
-        least = tol * abs(seen.value)
+        least = tol * abs(seen.value) * (SMALLER if seen.coords.size <= most_steps else 1.0)
         trial = lower_point(seen, most_steps, least)
         if trial is None:
             break

@@ -149,11 +149,3 @@ def aligned(*vectors: tuple[Coords, Vector]) -> tuple[Coords, list[Vector]]:
         full[places(everything, coords)] = values
         dense.append(full)
     return everything, dense
-
-
-def entries_at(coords: Coords, vector: tuple[Coords, Vector]) -> Vector:
-    """Return the entries of a sparse vector at sorted `coords`."""
-    out = np.zeros(coords.size)
-    place, is_there = found_in(vector[0], coords)
-    out[is_there] = vector[1][place[is_there]]
-    return out

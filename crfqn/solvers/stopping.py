@@ -14,6 +14,9 @@ text (18, of 31 to 809 steps) this takes 1.42, 1.34, 1.33, 1.41 and 1.57 times t
 1e-4 need, where the first alone takes 1.46, 1.34, 1.45, 1.70 and 1.86; true distances are at most .6, .9, 1.2, 1.0 and
 .5 of these.
 
+Where the steps of a short run win more than those before them, nothing tells where it will end: so it is after a start
+at a model that is far from the optimum.
+
 Zeros that a working set has left out are not in what was won: each adds violation^2 / (2 curvature), what it would win
 alone.
 
@@ -78,7 +81,12 @@ class Gains:
         if n < FEWEST_STEPS:
             return np.inf
         fastest = FASTEST_OF_FEW if n < FEW_STEPS else FASTEST
-        by_doublings = self._extrapolated(-(-n // 4), -(-n // 2), fastest, SLOWEST)
+        quarter, half = -(-n // 4), -(-n // 2)
+        start, middle, last = (self.values[step - 1] for step in (quarter, half, n))
+        is_faster = (middle - last) / (n - half) > (start - middle) / (half - quarter)
+        if n < MANY_STEPS and is_faster and not is_hidden(middle - last, last):
+            return np.inf
+        by_doublings = self._extrapolated(quarter, half, fastest, SLOWEST)
         if n < MANY_STEPS:
             return by_doublings
         by_quarters = self._extrapolated(n - 2 * (n // 4), n - n // 4, FASTEST, SLOWEST_OF_MANY)
@@ -125,7 +133,7 @@ class DistanceEstimate:
         expected_gain, self.is_near, self.value = gains.rest(), False, np.nan
         can_tell = objective.has_curvature and best.value != 0 and np.isfinite(expected_gain)
         estimate = expected_gain / abs(best.value) if can_tell else np.nan
-        says_nothing = gains.are_rounding() and proofs.gap(best) > GROSS * self.tol
+        says_nothing = gains.are_rounding() and proofs.likely_gap(best) > GROSS * self.tol
         if objective.is_convex and not (self.is_discredited or says_nothing):
             self.value = estimate
         is_due = estimate <= self.tol and len(gains.values) >= self.next_look
@@ -146,7 +154,7 @@ class DistanceEstimate:
         seen, won = second_look(seen, self.tol, int(max(SHARE * n_passes, n_cheap, 1)))
         further = promise_of_zeros(seen) / abs(best.value) + won
         self.value += further
-        gap = relative_gap(seen.value, max(proofs.dual_value, seen.dual_value))
+        gap = relative_gap(seen.value, max(proofs.likely_bound, seen.dual_value))
         is_contradicted = (is_solved or gains.are_rounding()) and gap > GROSS * self.tol
         self.is_near = estimate + further <= self.tol and not is_contradicted
         self.is_doubted |= is_contradicted or won > GROSS * self.tol

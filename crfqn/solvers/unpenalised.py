@@ -12,7 +12,7 @@ from collections import deque
 
 import numpy as np
 
-from crfqn.kernels.sparse import found_in
+from crfqn.kernels.sparse import entries_at
 from crfqn.solvers.line_search import ROUNDING, Trial, backtracking
 from crfqn.solvers.protocols import Coords, Objective, Penalty, Point, Vector
 
@@ -39,9 +39,7 @@ def solve_unpenalised(point: Point, unpenalised: Coords) -> Point:
     for _ in range(MOST_STEPS):
         # What the loss may still win: by convexity it is g'(w - w*), which is less than this unless an optimal w*_j is
         # over ten times as far from zero as w_j. No bound rests on it (see `certificate.unpenalised_slack`).
-        w = np.zeros(unpenalised.size)
-        place, is_there = found_in(point.coords, unpenalised)
-        w[is_there] = point.weights[place[is_there]]
+        w = entries_at(unpenalised, point.coords, point.weights)
         if 10.0 * float(np.abs(g) @ (1.0 + np.abs(w))) <= SOLVED * abs(point.value):
             break
         d = -unpenalised_direction(point, unpenalised, g, pairs)

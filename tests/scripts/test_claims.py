@@ -46,13 +46,38 @@ def test_the_first_fits():
             assert each.ratio <= 1.0, each.name
         elif each.status == "ESTIMATED":
             assert each.ratio <= 2.0, each.name
-        else:
+        elif each.status != "HELD_OUT":
             assert each.n_warnings > 0, each.name
-    assert sum(each.is_known for each in found) >= 0.9 * FITS
-    assert sum(each.status in ("CONVERGED", "ESTIMATED") for each in found) >= 0.7 * FITS
+    assert sum(each.is_known for each in found) >= 0.8 * FITS
+    assert sum(each.status in ("CONVERGED", "ESTIMATED") for each in found) >= 0.5 * FITS
     assert claims.table_of(found).head[:2] == ["status", "fits"]
 
 
 def test_cases_are_the_same_however_many():
-    few, many = ([case.name for case in claims.cases(n, SEED)] for n in (4, 8))
+    few, many, later = (
+        [case.name for case in claims.cases(*ends)] for ends in ((4, SEED), (8, SEED), (8, SEED, 4))
+    )
     assert few == many[:4]
+    assert later == many[4:]
+
+
+def test_each_extra_is_there():
+    """A loss that is not convex is claimed to be nowhere near its optimum."""
+    chosen = {}
+    for case in claims.cases(300, SEED):
+        if case.extra not in chosen or (case.extra == "factors" and "huge" in case.name):
+            chosen[case.extra] = case
+    assert chosen.keys() == {"none", *claims.EXTRAS}
+    for each in map(claims.judged, chosen.values()):
+        assert each.ratio <= 2.0 or each.status in claims.NO_CLAIM, each.name
+
+
+def test_fits_in_the_file_of_results_are_not_made_again(tmp_path, monkeypatch):
+    results = tmp_path / "claims.jsonl"
+    claims.main(fits=2, seed=SEED, worst=0, results=results)
+    first = results.read_text()
+    claims.main(fits=3, seed=SEED, worst=0, results=results)
+    assert results.read_text().startswith(first)
+    assert len(results.read_text().splitlines()) == 3
+    monkeypatch.setattr(claims, "judged", None)
+    claims.main(fits=3, seed=SEED, worst=0, results=results)

@@ -132,6 +132,30 @@ def one_huge_item():
     return X, y
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("loss", ["squared-hinge", "logistic"])
+@pytest.mark.parametrize("size", [1.0, 1e6])
+def test_weights_without_penalty_are_claimed_where_the_items_are_alike(loss, size):
+    """ESTIMATED at 73.37 after 5 steps, where 30.81 is to be had: one item has all of the curvature, and no bound says
+    how large the weights without a penalty can be. Beside items of its own size it hides nothing."""
+    random = np.random.default_rng([3, 3])
+    X = random.standard_normal((40, 4))
+    y = (X @ random.standard_normal((4, 3)) + random.gumbel(size=(40, 3))).argmax(axis=1)
+    X[0] *= size
+    model = MulticlassClassifier(
+        loss=loss, penalty="l1", l1=3.0, penalty_factors=[0, 0, 1, 1], tol=TOL, max_iter=100
+    )
+    result = model.fit(X, y).result_
+    if size > 1:
+        optimum = {"squared-hinge": 30.814352, "logistic": 24.828688}[loss]
+        assert not result.status.is_success or result.value <= (1 + 2 * TOL) * optimum
+        assert not result.estimated_gap <= TOL or result.status.is_success
+    else:
+        closer = model.set_params(tol=1e-8).fit(X, y).result_
+        assert result.status is Status.ESTIMATED
+        assert result.value <= (1 + 2 * TOL) * closer.value
+
+
 def rows(group_l1, **settings):
     return MulticlassClassifier(penalty="l1/linf", group_l1=group_l1, max_iter=100, **settings)
 

@@ -16,6 +16,7 @@ from itertools import count
 import numpy as np
 
 from crfqn.errors import InputError
+from crfqn.kernels.sparse import entries_at
 from crfqn.solvers.line_search import ROUNDING
 from crfqn.solvers.protocols import (
     Objective,
@@ -27,7 +28,7 @@ from crfqn.solvers.protocols import (
     check_numbers,
     check_shares,
 )
-from crfqn.solvers.screened_point import ScreenedPoint, entries_at, screen_point
+from crfqn.solvers.screened_point import ScreenedPoint, screen_point
 from crfqn.solvers.sparsa import Predicted, ProximalStep, StepSize, first_length, proximal_step
 
 SCREEN_EVERY = 10  # steps of FISTA between two full gradient scans of its iterate, not of the extrapolation
@@ -147,7 +148,7 @@ class FISTA(ProxGD):
     ) -> tuple[Point, float]:
         """Return y of the next step, and its momentum t_k: Beck and Teboulle's equations 4.2 and 4.3."""
         if self.restart == "gradient":
-            before = entries_at(here.coords, (x.coords, x.weights))
+            before = entries_at(here.coords, x.coords, x.weights)
             is_uphill = float((here.w - step.w) @ (step.w - before)) > 0
         else:
             is_uphill = self.restart == "function" and has_risen
