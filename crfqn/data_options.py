@@ -84,14 +84,18 @@ class DataSection:
     dev: str | Sequence[str] = key("", "a file, or several, whose score stops the training; [solver] has scoring and "
         "patience", **FILES)
     format: str = key("", "format of the files; default: by their names, or by the features")
-    label: str = key("", "column with the labels, in tables and CoNLL-U; default: label, tag, ... or upos")
+    label: str = key("", "column with the labels, in tables and CoNLL-U, or key of JSON objects; default: label, "
+        "tag, ...; upos; label or labels")
     sentence: str = key("", "column of tables with a number or name for each sequence; default: sentence, ... or "
         "blank lines")
     header: bool = key(True, "whether the first line of a table names the columns; else they are numbers from 1")
     drop: str = key("", "columns of a table to leave out, separated by commas; for the features table")
-    text: str = key("", "column of a table with the texts, for the features text; default: text")
+    text: str = key("", "column of a table, or key of JSON objects, with the texts, for the features text; default: "
+        "text")
     separator: str = key("", "separator of the columns of CoNLL's files; default: tabs if all lines have the same "
         "number of them, else blanks")
+    comment: str | None = key(None, "lines of columns that begin with it are comments; default: those before an item "
+        "that begin with # and a blank, if the file shows that they are no tokens", str)
     encoding: str = key("utf-8", "encoding of the files; bytes: UTF-8, with other bytes kept as they are")
     split: SplitSection = SplitSection("given")
     tokens: Any = None  # no key: the tokenizer that cuts raw text for the recipe's model
@@ -258,9 +262,9 @@ DATA_OPTIONS: dict[str, Option] = {
     "structure": Option("structure", "kind", None,
         "What the labels are, with --data: chain, flat, taxonomy or ranking; default: by the format."),
     "label": Option("data", "label", None,
-        "The column with the labels, with --data: the name or number (from 1) of a table's column, or a field of "
-        "CoNLL-U (xpos, misc:NER). Default: label, tag, ...; if rows are items also class, target or the last "
-        "column; upos."),
+        "The column with the labels, with --data: the name or number (from 1) of a table's column, a key of JSON "
+        "objects, or a field of CoNLL-U (xpos, misc:NER). Default: label, tag, ...; if rows are items also class, "
+        "target or the last column; label or labels; upos."),
     "drop": Option("data", "drop", "Data",
         "Columns of a table to leave out, with --data: names or numbers, as A,B.", takes_several=True),
     "header": Option("data", "header", "Data",
@@ -271,6 +275,10 @@ DATA_OPTIONS: dict[str, Option] = {
         "paths like a/b/c."),
     "labels": Option("structure", "labels", "Data", "", ", of a taxonomy"),
     "separator": Option("structure", "separator", "Data", "", " in a taxonomy; /"),
+    "comment": Option("data", "comment", "Data",
+        "Lines of columns that begin with this text are comments, with --data; an empty text: there are none. Default: "
+        "those before the first token of an item that begin with # and a blank, if the file shows that they are no "
+        "tokens."),
     "encoding": Option("data", "encoding", "Data",
         "The encoding of the files, with --data: utf-8 (default), latin-1, utf-16, cp1252, ..., or bytes: UTF-8, with "
         "other bytes kept as they are. The model remembers it."),

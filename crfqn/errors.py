@@ -68,6 +68,10 @@ class CrfqnWarning(UserWarning):
         super().__init__(bounded(message))
 
 
+class CommentWarning(CrfqnWarning):
+    """Lines of a file of columns that are taken for comments, and are no tokens."""
+
+
 class EmptyModelWarning(CrfqnWarning):
     """A model all of whose penalised weights are zero: its penalty is too strong for the data."""
 

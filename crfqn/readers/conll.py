@@ -11,7 +11,9 @@ from __future__ import annotations
 import itertools
 import re
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -19,7 +21,7 @@ import numpy as np
 from crfqn.data.files import Readable, blank_parted, facts_of, is_blank, shown_name, text_lines
 from crfqn.data.labels import label_text
 from crfqn.data.token_columns import TokenColumns
-from crfqn.errors import DataError, EmptyDataError, InputError
+from crfqn.errors import CommentWarning, DataError, EmptyDataError, InputError, warn_caller
 from crfqn.messages import shorten
 from crfqn.numerals import BLANKS
 from crfqn.readers.format import SEQUENCES, Format, by_blank_lines, each
@@ -30,6 +32,7 @@ STYLES = {"conll2000": WORD_AND_TAG, "conll2002": ("w",), "conll2003": ("w", "po
 USUAL_NAMES = ("w", "pos", "chunk")
 TAB, FIRST = "\t", 10_000  # lines that tell whether tabs alone part the columns
 DOCUMENT_START = "-DOCSTART-"
+COMMENT = re.compile(r"#[ \t]")
 FIELD = re.compile(r"[^ \t]+")  # as of `blank_parted`
 BLANK_TOKEN = (
     "; the line begins with a blank, where CRF++ ends an item: to end one there, too, leave the line empty "
@@ -57,7 +60,8 @@ def read_conll(
     is_labeled : bool, default True
         With `columns=None` or `has_more`, whether the last column is the label; otherwise a line may have it or not.
     comment : str, optional
-        Lines that begin with it are skipped. None: there are no comments, as in CoNLL-2000, where "#" is a word.
+        Lines that begin with it are skipped; "": none are. None: lines before an item's first token that begin with "#"
+        and a blank, if the file shows that they are no tokens (`Comments`); a CommentWarning names the first one.
     separator : str, optional
         What stands between columns; None: tabs where all of the first lines have as many, so that words may have
         blanks, else any number of blanks and tabs.
@@ -83,13 +87,25 @@ def read_conll(
             facts["separator"] = TAB if is_tab else None
         separator = facts["separator"]
     is_given, least = columns is not None and not has_more, list(columns or ())
-    names, first_number = (least, 0) if is_given else facts.get("names", (None, 0))
+    names, first_number, first_line = (least, 0, "") if is_given else facts.get("names", (None, 0, ""))
+    if comment is None and "comments" not in facts:
+        facts["comments"] = Comments.of([line for _, line in first_lines])
+    comments, is_said = facts.get("comments"), facts.setdefault("said", [])
     texts: list[list[str]] = [[] for _ in names or least]
     labels: list[str] = []
     starts, lines = [0], array("q")
     for number, line in itertools.chain(first_lines, numbered):
         fields = fields_of(line, separator)
-        if comment is not None and line.startswith(comment):
+        if comment and line.startswith(comment):
+            continue
+        if comments is not None and len(labels) == starts[-1] and line in comments:
+            if not is_said:
+                is_said.append(True)
+                warn_caller(
+                    f"{shown}, line {number}: {shorten(line)} and other such lines before an item's first token are "
+                    "taken for comments; comment='' (--comment '') reads them as tokens",
+                    CommentWarning,
+                )
             continue
         if not fields or fields[0] == DOCUMENT_START:
             if len(labels) > starts[-1]:
@@ -97,8 +113,8 @@ def read_conll(
             continue
         if names is None:
             names = [*least, *usual_names(len(fields) - is_labeled)[len(least) :]]
-            texts, first_number = [[] for _ in names], number
-            facts["names"] = names, number
+            texts, first_number, first_line = [[] for _ in names], number, line
+            facts["names"] = names, number, line
         n = len(names)
         if not (n <= len(fields) <= n + 1 if is_given else len(fields) == n + is_labeled):
             if is_given:
@@ -107,7 +123,10 @@ def read_conll(
                 expected = f"at least {n} columns ({', '.join(least)})" + " and a label" * is_labeled
             else:
                 expected = f"{n + is_labeled} columns, as in line {first_number}"
-            hint = "; if it is a comment, say so with comment='#'" if line.startswith("#") else ""
+            hint = ""
+            if line.startswith("#") or first_line.startswith("#"):
+                which = "it" if line.startswith("#") else f"line {first_number}, {shorten(first_line)},"
+                hint = f"; if {which} is a comment, say so with comment='#' (--comment '#')"
             if separator is None and line[0] in BLANKS and len(fields) < n + is_labeled:
                 hint = BLANK_TOKEN
             raise DataError(
@@ -128,6 +147,69 @@ def read_conll(
     places = Places(shown, np.array(lines, np.int64), offsets, relabel)
     tokens = TokenColumns(dict(zip(names, texts, strict=True)), offsets)
     return Labeled(tokens, [labels[start:stop] for start, stop in itertools.pairwise(starts)], places=places)
+
+
+@dataclass(frozen=True)
+class Comments:
+    """Lines before an item's first token that begin with "#" and a blank and are no tokens.
+
+    A token has as many fields as the others, `width`, and ends with a field that another one ends with, `last`.
+    """
+
+    separator: str | None
+    width: int
+    last: frozenset[str]
+
+    @classmethod
+    def of(cls, lines: Sequence[str]) -> Comments | None:
+        """Return what comments are in a file with these first lines; None if they show none.
+
+        They do where one has another number of fields than more than half of the tokens, or where one stands before
+        each of several items and none could be a token. There are none where "#" is a token within an item.
+        """
+        candidates: list[str] = []
+        tokens: list[str] = []
+        n_items = n_with = 0
+        is_begun = has_candidate = False
+        for line in lines:
+            if is_blank(line) or line.startswith(DOCUMENT_START):
+                is_begun = has_candidate = False
+            elif not is_begun and COMMENT.match(line):
+                candidates.append(line)
+                has_candidate = True
+            else:
+                n_items, n_with = n_items + (not is_begun), n_with + (not is_begun and has_candidate)
+                is_begun = True
+                tokens.append(line)
+        if not candidates or not tokens or any(map(COMMENT.match, tokens)):
+            return None
+        separator = TAB if _tabs_part(tokens, None) else None
+        fields = [fields_of(line, separator) for line in tokens]
+        width, n = Counter(map(len, fields)).most_common(1)[0]
+        comments = cls(separator, width, frozenset(row[-1] for row in fields))
+        has_others = any(len(fields_of(line, separator)) != width for line in candidates)
+        is_regular = 1 < n_items == n_with and all(line in comments for line in candidates)
+        return comments if 2 * n > len(tokens) and (has_others or is_regular) else None
+
+    def __contains__(self, line: str) -> bool:
+        if not COMMENT.match(line):
+            return False
+        fields = fields_of(line, self.separator)
+        return len(fields) != self.width or fields[-1] not in self.last
+
+
+def token_lines(lines: Sequence[str]) -> list[str]:
+    """Return the lines that are tokens, without blank ones, those that part documents, and comments."""
+    comments = Comments.of(lines)
+    tokens: list[str] = []
+    is_begun = False
+    for line in lines:
+        if is_blank(line) or line.startswith(DOCUMENT_START):
+            is_begun = False
+        elif is_begun or comments is None or line not in comments:
+            is_begun = True
+            tokens.append(line)
+    return tokens
 
 
 def conll_lines(
@@ -176,7 +258,10 @@ def _relabelled(line: str, labels: Sequence[str], column: int, separator: str | 
 def splits_at_tabs(lines: Sequence[str], columns: Sequence[str] | None = None) -> bool:
     """Return whether tabs alone part the columns, so that a word may have blanks in it: all lines have as many, and as
     many as the `columns` and a label need, where these are known."""
-    rows = [line for line in lines if not is_blank(line) and not line.startswith(DOCUMENT_START)]
+    return _tabs_part(token_lines(lines), columns)
+
+
+def _tabs_part(rows: Sequence[str], columns: Sequence[str] | None) -> bool:
     n_tabs = {line.count("\t") for line in rows}
     if len(n_tabs) != 1 or n_tabs == {0}:
         return False
@@ -201,8 +286,8 @@ def usual_names(n: int) -> list[str]:
 
 def column_names(lines: Sequence[str]) -> list[str]:
     """Return names for the columns of lines whose last one is the label, by the first of them; [] for none."""
-    separator = TAB if splits_at_tabs(lines) else None
-    return usual_names(len(fields_of(lines[0], separator)) - 1 if lines else 0)
+    separator, tokens = TAB if splits_at_tabs(lines) else None, token_lines(lines)
+    return usual_names(len(fields_of(tokens[0], separator)) - 1 if tokens else 0)
 
 
 def fields_of(line: str, separator: str | None = None) -> list[str]:

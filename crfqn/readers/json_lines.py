@@ -30,6 +30,11 @@ from crfqn.readers.format import DOCUMENTS, SEQUENCES, Format, each
 from crfqn.readers.items import Documents, Labeled, Places, in_line
 
 FIRST_COLUMN = "w"
+TEXT, LABEL, LABELS = (
+    "text",
+    "label",
+    "labels",
+)  # the usual keys of documents' texts and labels, and of sequences'
 SEVERAL = ","  # between the labels of a document
 NUMBERS = {int, float}
 SPACE, OBJECT = re.compile(r"[ \t\n]*"), re.compile(r'\s*(\[\s*)?\{\s*"')
@@ -40,13 +45,19 @@ def read_json_lines(
     *,
     tokens: str = "tokens",
     features: str = "features",
-    labels: str = "labels",
     text: str = "text",
-    label: str = "label",
+    label: str | None = None,
+    needs_named: bool = True,
 ) -> Labeled | Documents:
-    """Read JSON lines, whose first object says whether items are columns, attributes or documents, by the keys of
-    sequences (words, which are the column "w", attributes, labels) and documents (text, label). Labels not there are
-    empty texts; DataError for no JSON object, no such key, lists of different lengths (file and line named), none."""
+    """Read JSON lines; the keys of the first object say whether items are sequences of `tokens` (the column "w") or of
+    `features`, or documents with a `text`.
+
+    label : the key of labels, by default "labels" of sequences and "label" of documents
+    needs_named : whether a named label and text have to be there, as in data to train on; else the usual ones count
+
+    Labels not there are empty texts. DataError for no JSON object, no such key, lists of different lengths (file and
+    line named), no items.
+    """
     shown, facts = shown_name(path), facts_of(path)
     lines = [(number, line) for number, line in text_lines(path) if not is_blank(line)]
     origin = source_of(path).origin
@@ -58,36 +69,47 @@ def read_json_lines(
         records.append(record)
     where = [f"{shown}, line {number}" for number in numbers]
     if "kind" not in facts:
-        facts["kind"] = _kind(shown, "".join(where[:1]), records, (features, tokens, text), (labels, label))
+        if not needs_named and records and text not in records[0]:
+            text = TEXT
+        kind = facts["kind"] = _kind(shown, "".join(where[:1]), records, (features, tokens, text))
+        facts["is_text"], is_there = (
+            kind == text,
+            label is not None and any(label in record for record in records),
+        )
+        if label is not None and needs_named and not is_there:
+            raise DataError(
+                f"{where[0]}: expected labels under {label!r} (label=), got {', '.join(map(repr, records[0]))}"
+            )
+        facts["label"] = label if is_there else LABEL if kind == text else LABELS
     elif not records:
         raise EmptyDataError(f"{shown}: no items")
-    kind = facts["kind"]
+    kind, key = facts["kind"], facts["label"]
     item_lines = np.array(numbers, np.int64)
-    if kind == text:
+    if facts["is_text"]:
         for place, record in zip(where, records, strict=True):
-            if not isinstance(record.get(text), str):
-                raise DataError(f"{place}: expected a text under {text!r}, got {describe(record.get(text))}")
-        names = [_label(place, record.get(label, "")) for place, record in zip(where, records, strict=True)]
-        relabel = None if is_array else in_line(partial(_relabelled, key=label, is_list=False))
+            if not isinstance(record.get(kind), str):
+                raise DataError(f"{place}: expected a text under {kind!r}, got {describe(record.get(kind))}")
+        names = [_label(place, record.get(key, "")) for place, record in zip(where, records, strict=True)]
+        relabel = None if is_array else in_line(partial(_relabelled, key=key, is_list=False))
         places = Places(shown, item_lines, relabel=relabel)
-        has_numbers = {type(name) for record in records for name in _several(record.get(label))} <= NUMBERS
-        return Documents([record[text] for record in records], names, places=places, has_numbers=has_numbers)
+        has_numbers = {type(name) for record in records for name in _several(record.get(key))} <= NUMBERS
+        return Documents([record[kind] for record in records], names, places=places, has_numbers=has_numbers)
     items = [_list(place, record, kind) for place, record in zip(where, records, strict=True)]
     known = [
-        _labels(place, record.get(labels), len(item))
+        _labels(place, record.get(key), len(item))
         for place, record, item in zip(where, records, items, strict=True)
     ]
-    relabel = None if is_array else in_line(partial(_relabelled, key=labels, is_list=True))
+    relabel = None if is_array else in_line(partial(_relabelled, key=key, is_list=True))
     lengths = [*map(len, items)]
     offsets = np.cumsum([0, *lengths], dtype=np.int64)
     places = Places(shown, item_lines.repeat(lengths), offsets, relabel, item_lines=item_lines)
-    has_numbers = {type(name) for record in records for name in record.get(labels) or ()} <= NUMBERS
+    has_numbers = {type(name) for record in records for name in record.get(key) or ()} <= NUMBERS
     first = next((i for i, item in enumerate(items) if item), None)
     if (
         "columns" not in facts and kind == tokens and first is not None
     ):  # which the first item with tokens says
         has_columns = not _have_features(items[first])
-        facts["columns"] = _names(records[first], items[first], (tokens, labels)) if has_columns else None
+        facts["columns"] = _names(records[first], items[first], (tokens, key)) if has_columns else None
         facts["are_objects"] = isinstance(items[first][0], dict)
     columns = facts.get("columns", (FIRST_COLUMN,))
     if kind == features or columns is None:
@@ -110,7 +132,7 @@ def kind_of_lines(shown: str, lines: Sequence[str]) -> tuple[str, bool]:
     except DataError:  # of lines that are cut, or that reading refuses
         if not records:
             raise
-    kind = _kind(shown, f"{shown}, line 1", records, ("features", "tokens", "text"), ("labels", "label"))
+    kind = _kind(shown, f"{shown}, line 1", records, ("features", "tokens", TEXT))
     items = [item for record in records if isinstance(item := record.get(kind), list)]
     positions = chain.from_iterable(items) if kind == "features" else next(filter(None, items), [])
     return DOCUMENTS if kind == "text" else SEQUENCES, _have_features(positions)
@@ -173,19 +195,17 @@ def _cut(**_: Any) -> Cut:
     return lambda lines: (0, 0 if _is_array(next(filterfalse(is_blank, lines), "")) else len(lines))
 
 
-def _kind(
-    shown: str, where: str, records: Sequence[dict[str, Any]], kinds: Sequence[str], known: tuple[str, str]
-) -> str:
-    """Return the first of the keys `kinds` that the first object has, which is at `where`; DataError, with the keys
-    `known` of labels, for none, and for no objects."""
+def _kind(shown: str, where: str, records: Sequence[dict[str, Any]], kinds: Sequence[str]) -> str:
+    """Return the first of the keys `kinds` that the first object has, which is at `where`; DataError for none, and for
+    no objects."""
     if not records:
         raise EmptyDataError(f"{shown}: no items; expected a JSON object a line, or an array of objects")
     kind = next((key for key in kinds if key in records[0]), None)
     if kind is None:
-        (features, tokens, text), (labels, label) = kinds, known
+        features, tokens, text = kinds
         raise DataError(
-            f"{where}: expected an object with the key {tokens!r} or {features!r} (and {labels!r}), or {text!r} (and "
-            f"{label!r}), got {', '.join(map(repr, records[0])) or 'none'}"
+            f"{where}: expected an object with the key {tokens!r} or {features!r} (and {LABELS!r}), or {text!r} (and "
+            f"{LABEL!r}), got {', '.join(map(repr, records[0])) or 'none'}"
         )
     return kind
 

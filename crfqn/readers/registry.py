@@ -32,7 +32,7 @@ from crfqn.data.token_columns import TokenColumns
 from crfqn.errors import InputError
 from crfqn.messages import describe
 from crfqn.readers import conll, conllu, crfsuite_text, json_lines, labelled_text, svmlight, tables
-from crfqn.readers.conll import DOCUMENT_START, fields_of, splits_at_tabs
+from crfqn.readers.conll import fields_of, splits_at_tabs, token_lines
 from crfqn.readers.format import DOCUMENTS, ROWS, SEQUENCES, Batches, Data, Format, options_of, relabeled
 from crfqn.readers.items import Documents
 
@@ -303,8 +303,8 @@ def are_sentences(lines: Sequence[str], labels: Collection[str]) -> bool:
 
 
 def word_rows(lines: Sequence[str]) -> list[list[str]]:
-    """Return what blanks part in lines, without those that are blank or part documents."""
-    return [fields_of(line) for line in lines if not is_blank(line) and not line.startswith(DOCUMENT_START)]
+    """Return what blanks part in lines of tokens."""
+    return [*map(fields_of, token_lines(lines))]
 
 
 def end_with(labels: Collection[str], rows: Sequence[Sequence[str]]) -> bool:

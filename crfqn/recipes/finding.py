@@ -173,6 +173,8 @@ def _infer_features(
         templates = features.get("templates")
         features["kind"] = _kind_of_templates(templates) if templates else of_format
     kind = features["kind"]
+    if kind == "text" and not is_table and "text" in format.options() and "columns" in features:
+        keys["text"] = features.pop("columns")
     if format.name == "conll" and "columns" not in features:
         if lines and not any(column_names([line]) for line in lines if not is_blank(line)):
             raise InputError(

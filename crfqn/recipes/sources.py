@@ -18,6 +18,7 @@ import numpy as np
 
 from crfqn.data.files import STANDARD_INPUT, shown_name
 from crfqn.data.token_columns import TokenColumns
+from crfqn.data_options import DataSection, keys_in
 from crfqn.errors import (
     DataError,
     DataUnavailableError,
@@ -32,7 +33,7 @@ from crfqn.readers.datasets import Dataset, dataset
 from crfqn.readers.items import Documents, Labeled, append_test, concatenate
 from crfqn.readers.registry import are_sentences, end_with, first_lines, sniff, word_rows
 from crfqn.readers.tables import DELIMITERS, TEXTS, titles
-from crfqn.recipes.schema import Recipe
+from crfqn.recipes.schema import Recipe, shown
 
 if TYPE_CHECKING:
     from crfqn.model.featurizers import Featurizer
@@ -51,6 +52,12 @@ OF_NEW = {
     "text": ("jsonl", *TABLES),
     "given": ("svmlight",),
     "table": TABLES,
+}
+# The keys of [data] that are options of readers, with their defaults.
+OF_DATA = {
+    name: key.default
+    for name, key in keys_in(DataSection).items()
+    if any(name in format.options() for format in formats.FORMATS.values())
 }
 ONLY_WORDS = ("form",)  # of CoNLL-U: lemmas and tags are what a tagger is to find
 
@@ -126,6 +133,7 @@ def find_dataset(recipe: Recipe) -> Dataset:
 def load_items(recipe: Recipe, check: Callable[[Any], None]) -> Any:
     """Return all items of a recipe, those for training first: of its dataset, or of its files, each checked by `check`.
     RecipeError for sequences where documents are needed or the other way."""
+    check_options(recipe)
     if not recipe.data.dataset:
         parts: list[Any] = []
         for part in filter(recipe.data.names, ("train", "test")):
@@ -288,31 +296,50 @@ def reading_options(
 ) -> dict[str, Any]:
     """Return the options that the recipe's files in a format are read with; parameters as of `read_items`."""
     data, kind = recipe.data, recipe.features.kind
-    is_chain, is_table = recipe.structure.kind == "chain", format in TABLES
-    if is_chain and kind not in OF_COLUMNS:
-        return {}
-    options: dict[str, Any] = {}
-    if is_table:
-        options = {"label": data.label or None, "sentence": data.sentence or None, "needs_named": not is_new}
-    elif format == "conllu" and data.label:
-        options = {"label": data.label}
-    if is_chain:
+    is_chain, taken = recipe.structure.kind == "chain", options_taken(recipe, format)
+    options = {name: value for name, value in named_options(recipe).items() if name in taken}
+    if "needs_named" in taken:
+        options["needs_named"] = not is_new
+    if is_chain and kind in OF_COLUMNS:
         options |= column_options(format, list(columns or recipe.features.column_names) or None)
-        options |= {"separator": data.separator or None} if format == "conll" else {}
         return options | ({"tokens": data.tokens} if format == "raw" and data.tokens else {})
-    if is_table and kind == "table":
+    if format in TABLES and kind == "table":
         drop = [name.strip() for name in data.drop.split(",") if name.strip()]
         options |= {"rows": True, "drop": drop, "columns": columns and list(columns)}
-        del options["sentence"]
-    elif is_table and kind == "text":
-        options["text"] = data.text or None
-    elif format == "text":
+    if "keeps_blank" in taken:
         options["keeps_blank"] = keeps_blank
-    elif format == "svmlight":
+    if "allows_several" in taken:
         options["allows_several"] = recipe.structure.kind == "ranking"
-    if format != "parquet" and ("rows" in options or "text" in options):
-        options["header"] = data.header
     return options
+
+
+def named_options(recipe: Recipe) -> dict[str, Any]:
+    """Return the options of reading that the section [data] sets, by their names, which are those of the readers."""
+    return {name: value for name in OF_DATA if (value := getattr(recipe.data, name)) != OF_DATA[name]}
+
+
+def options_taken(recipe: Recipe, format: str) -> list[str]:
+    """Return the options that a format takes where it holds what the recipe is about."""
+    kind = recipe.features.kind
+    idle = {"table": ("sentence", "text"), "text": ("sentence", "drop")}.get(kind, ("text", "drop", "header"))
+    return [name for name in formats.find_format(format).options() if name not in idle]
+
+
+def check_options(recipe: Recipe) -> None:
+    """Raise RecipeError for an option of [data] that the data to train on does not take."""
+    data, named = recipe.data, named_options(recipe)
+    if data.dataset:
+        what, taken = f"the dataset {data.dataset!r}", []
+    else:
+        format = format_of(recipe, *data.names("train")[:1])
+        what, taken = f"format {format!r}", options_taken(recipe, format)
+    for name, value in named.items():
+        if name not in taken:
+            others = ", ".join(option for option in OF_DATA if option in taken)
+            raise RecipeError(
+                f"{recipe.source}: [data] {name} = {shown(value)}: {what} with the features {recipe.features.kind!r} "
+                f"has no such option; it has {others or 'none of this kind'}"
+            )
 
 
 def column_options(format: str, names: list[str] | None) -> dict[str, Any]:
