@@ -12,11 +12,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from crfqn.data.files import read_bytes
-from crfqn.errors import DataError
+from crfqn.errors import DataError, DataUnavailableError
 
 OnProgress = Callable[[int, int], None]  # called with bytes received, and bytes in all or 0
 
@@ -114,16 +115,25 @@ def folders(dataset: str) -> list[Path]:
     paths, data_folder = [], os.environ.get("CRFQN_DATA")
     if data_folder and Path(data_folder).is_dir():
         paths += [Path(data_folder), *sorted(path for path in Path(data_folder).iterdir() if path.is_dir())]
-    return [*paths, cache_folder() / dataset]
+    with suppress(DataUnavailableError):
+        paths.append(cache_folder() / dataset)
+    return paths
 
 
 def cache_folder() -> Path:
-    """Return the folder of downloads: CRFQN_CACHE, else the operating system's place for caches."""
+    """Return the folder of downloads: CRFQN_CACHE, else the operating system's place for caches; DataUnavailableError
+    for a user without a home folder."""
     if folder := os.environ.get("CRFQN_CACHE"):
         return Path(folder)
     import pooch
 
-    return Path(pooch.os_cache("crfqn"))
+    try:
+        return Path(pooch.os_cache("crfqn"))
+    except RuntimeError as error:  # as in containers with the number of a user that has no name
+        raise DataUnavailableError(
+            "there is no home folder, and so no folder for downloads: set CRFQN_CACHE to a folder that can be "
+            "written, or CRFQN_DATA to one that has the data"
+        ) from error
 
 
 class _TransferLimit:

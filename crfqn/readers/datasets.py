@@ -219,13 +219,16 @@ class Dataset:
             looked = f"CRFQN_DATA={folder} is not a folder"
         else:
             looked = f"CRFQN_DATA={folder} and its direct folders have none of them"
+        try:
+            looked_in_cache = f"nothing in the cache {cache_folder() / self.name}"
+        except DataUnavailableError as error:
+            looked_in_cache = str(error)
         get = (
             f"Get it by hand: {self.by_hand}" if self.by_hand else f"Get it with `crfqn data get {self.name}`"
         )
         files = f"files: {names}" if len(every) == 1 else f"missing of its {len(every)} files: {names}"
         return (
-            f"the dataset {self.name!r} is not on this machine ({files}). {looked}; "
-            f"nothing in the cache {cache_folder() / self.name}. {get}, "
+            f"the dataset {self.name!r} is not on this machine ({files}). {looked}; {looked_in_cache}. {get}, "
             f"or set CRFQN_DATA to a folder that has {'one of the files' if len(every) == 1 else 'them'}."
         )
 

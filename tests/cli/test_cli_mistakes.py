@@ -85,3 +85,35 @@ class TestData:
     def test_real_data(self, here):
         assert here("data", "verify", "ocr").returncode == 0
         assert Path(here("data", "get", "ocr").stdout.strip()).is_file()
+
+
+class TestUsersWithoutHome:
+    """As in a container with the number of a user that has no name (`docker run --user 12345`)."""
+
+    @pytest.fixture
+    def homeless(self, here, monkeypatch):
+        import pwd
+
+        def unknown(number):
+            raise KeyError(number)
+
+        monkeypatch.setattr(pwd, "getpwuid", unknown)
+        nothing = dict.fromkeys(("HOME", "XDG_CACHE_HOME", "CRFQN_CACHE", "CRFQN_DATA"))
+        return lambda *arguments, **options: here(*arguments, **nothing, **options)
+
+    @pytest.mark.parametrize(
+        "words",
+        ["data get ocr", "data verify ocr", "train models/ocr", "cv ocr", "path ocr", "train ocr -o o.crfqn"],
+    )
+    def test_the_variables_are_named(self, homeless, words):
+        assert_mistake(
+            homeless(*words.split()), 3, "there is no home folder", "set CRFQN_CACHE", "CRFQN_DATA"
+        )
+
+    @pytest.mark.parametrize("words", ["data list", "data get digits", "recipe", "data verify digits"])
+    def test_what_needs_no_folder_works(self, homeless, words):
+        homeless(*words.split(), code=0)
+
+    def test_quickstart_takes_the_digits(self, homeless):
+        run = homeless("quickstart", "--threads", 1, code=0)
+        assert "Training on handwritten digits, which are built in" in run.stderr
