@@ -16,6 +16,7 @@ from crfqn.cli.loading import (
 )
 from crfqn.cli.output import say, to_json
 from crfqn.data.files import shown_name
+from crfqn.data.model_file import check_model_name
 from crfqn.errors import InputError
 from crfqn.messages import printable
 from crfqn.model.answers import gives_probabilities
@@ -87,6 +88,7 @@ def calibrate(
     is_quiet: bool,
 ) -> None:
     """Write the model with the temperature under which the labels of a file are most probable."""
+    check_model_name(output)
     file = read_any(path)
     model = restored(file)
     if not gives_probabilities(model):

@@ -18,6 +18,7 @@ from crfqn.cli.output import command_files, say, to_json
 from crfqn.data.hybrid import sparse_of
 from crfqn.data.items import Handover
 from crfqn.data.labels import labels_like
+from crfqn.data.model_file import check_model_name
 from crfqn.data.tokenizers import UNICODE
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError
 from crfqn.estimators.checkpoint import FILE as CHECKPOINT
@@ -139,6 +140,7 @@ def noted_files(recipe: Recipe, output: Path | None, checkpoint: str | None = No
     checkpoint = checkpoint or recipe.solver.settings.get("checkpoint")
     if checkpoint is not None:
         command_files.claim(Path(checkpoint) / CHECKPOINT)
+    check_model_name(output or recipe.output_path)
     if output is None:
         command_files.write(recipe.output_path)
     return output or recipe.output_path

@@ -21,7 +21,7 @@ from crfqn.cli.training import (
     read_data,
     save_model,
 )
-from crfqn.data.model_file import null_for_nan
+from crfqn.data.model_file import check_model_name, null_for_nan
 from crfqn.errors import InputError, RecipeError
 from crfqn.messages import MESSAGES
 from crfqn.recipes import Prepared, build_estimator, factors_in_columns
@@ -52,6 +52,8 @@ def path(
 
         check_picture(options.plot)
     command_files.read(files_of(recipe))
+    if output is not None:
+        check_model_name(output)
     with Interrupts() as interrupts:
         prepared = read_data(recipe)
         if options.cv is not None:

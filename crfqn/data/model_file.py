@@ -28,6 +28,7 @@ from crfqn.messages import describe
 FORMAT_VERSION = 5
 HEADER_KEY = "crfqn"
 HEADER_LIMIT = 100_000_000  # bytes; the limit of safetensors itself
+OF_OTHERS = (".crfsuite", ".json", ".onnx", ".wapiti", ".crfpp")  # extensions that tell of other formats
 # those that both safetensors and numpy know
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 DTYPES = frozenset(("bool", "float16", "float32", "float64", *INTEGERS))
@@ -103,6 +104,18 @@ def narrowed(numbers: NDArray[np.integer]) -> NDArray[np.unsignedinteger]:
     return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
 
 
+def check_model_name(path: StrPath) -> None:
+    """Raise InputError for the name of a model file that tells of another format, whose tools would refuse it."""
+    name = os.path.basename(path)
+    stem, suffix = os.path.splitext(name)
+    if suffix.lower() in OF_OTHERS:
+        raise InputError(
+            f"{os.fspath(path)}: expected a name for crfqn's own model file, such as {stem}.crfqn, got the extension "
+            f"of another format; save the model first, then `crfqn convert {stem}.crfqn {name}`, or in Python "
+            "crfqn.interchange.write, makes a file of that format"
+        )
+
+
 def write_model(
     path: StrPath,
     kind: str,
@@ -113,11 +126,13 @@ def write_model(
     """Write a model file in one atomic step, where a symbolic link is followed and numpy's numbers in `metadata` become
     JSON (NaN and infinity are kept).
 
-    InputError for arrays of other than numbers and booleans, metadata that is not JSON, or one name used twice;
-    ModelFileError where it cannot be written: nothing is left behind, and an existing file is untouched.
+    InputError for arrays of other than numbers and booleans, metadata that is not JSON, one name used twice, or the
+    name of another format's file (`check_model_name`); ModelFileError where it cannot be written: nothing is left behind,
+    and an existing file is untouched.
     """
     from safetensors.numpy import save
 
+    check_model_name(path)
     tensors: dict[str, NDArray[Any]] = {}
     for name, array in arrays.items():
         array = np.asarray(array)

@@ -53,7 +53,8 @@ def save(
     ------
     sklearn.exceptions.NotFittedError
     InputError
-        For another dtype, and for weights too large for it.
+        For another dtype, for weights too large for it, and for a path with the extension of another format, such as
+        .crfsuite, which `crfqn.interchange.write` writes.
     ModelFileError
         The path cannot be written, or `extra` is no JSON.
     """

@@ -135,8 +135,8 @@ class Model:
         Raises
         ------
         InputError
-            For another dtype, and for weights too large for it; for a model that was not opened from a file, which its
-            estimator saves.
+            For another dtype, and for weights too large for it; for a path with the extension of another format; for a
+            model that was not opened from a file, which its estimator saves.
         ModelFileError
             The path cannot be written, or `extra` is no JSON.
         """

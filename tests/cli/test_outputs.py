@@ -11,6 +11,7 @@ from command_line import built_command
 from crfqn import ChainCRF, Tagger
 from crfqn.cli.app import app
 from crfqn.cli.options import READS, UPDATES, WRITES
+from crfqn.data.model_file import OF_OTHERS
 from crfqn.data_options import SECTIONS, keys_in
 from crfqn.errors import DataError
 from crfqn.recipes import load_recipe
@@ -285,3 +286,26 @@ def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
         assert before
         assert (tmp_path / name).read_bytes() == before
     assert {file.name for file in tmp_path.iterdir()} == {"m.crfqn", *writers}
+
+
+MODEL_WRITERS = (
+    *(
+        "train --data t.conll",
+        "train own.toml",
+        "path --data t.conll",
+        "quickstart",
+        "calibrate none t.conll",
+    ),
+)
+
+
+@pytest.mark.parametrize("suffix", OF_OTHERS)
+@pytest.mark.parametrize("command", MODEL_WRITERS)
+def test_own_models_are_not_named_as_those_of_other_tools(here, tmp_path, command, suffix):
+    """Refused before the training; a recipe's output, too."""
+    (tmp_path / "t.conll").write_text("Ann\tP\nsees\tO\n\n" * 3)
+    (tmp_path / "own.toml").write_text(RECIPE + f'[output]\npath = "m{suffix}"\n')
+    output = () if "own" in command else ("-o", f"m{suffix}")
+    run = here(*command.split(), *output, error=f"m{suffix}: expected a name for crfqn's own")
+    assert f"`crfqn convert m.crfqn m{suffix}`" in run.stderr
+    assert not (tmp_path / f"m{suffix}").exists()

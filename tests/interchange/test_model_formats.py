@@ -11,8 +11,18 @@ import pytest
 from command_line import run_here
 
 import crfqn
-from crfqn import ChainCRF, MulticlassClassifier, MulticlassSVC, StagewiseRegression, TaxonomyCRF, interchange
+from crfqn import (
+    ChainCRF,
+    Model,
+    MulticlassClassifier,
+    MulticlassSVC,
+    StagewiseRegression,
+    TaxonomyCRF,
+    interchange,
+)
+from crfqn.data.model_file import OF_OTHERS
 from crfqn.errors import InputError, ModelFileError
+from crfqn.interchange.formats import FORMATS, OWN
 
 ROWS = np.array([[2, 0, 0, 1], [1, 0, 0, 0], [0, 2, 0, 0], [0, 1, 1, 1], [0, 0, 3, 1], [0, 0, 1, 0.1]] * 2)
 CLASSES = ["a/x", "a/x", "a/ü", "a/ü", "b", "b"] * 2
@@ -219,3 +229,23 @@ class TestCommand:
         found = run("convert", *arguments, code=2)
         assert found.stdout == ""
         assert found.stderr.startswith("crfqn: ")
+
+
+@pytest.mark.parametrize("suffix", OF_OTHERS)
+@pytest.mark.parametrize("name", ["m", "folder.crfqn/m", "M.crfqn"])
+def test_own_files_have_no_extension_of_another_format(tmp_path, name, suffix):
+    """Neither those of estimators nor those of opened models; other tools could not read them."""
+    model = ChainCRF(l1=0.1, n_threads=1).fit([[{"a": 1.0}], [{"b": 1.0}]] * 4, [["A"], ["B"]] * 4)
+    model.save(tmp_path / "m.crfqn")
+    (tmp_path / "folder.crfqn").mkdir()
+    for one in (model, Model.open(tmp_path / "m.crfqn")):
+        for path in (tmp_path / f"{name}{suffix}", str(tmp_path / f"{name}{suffix.upper()}")):
+            with pytest.raises(
+                InputError, match=rf"such as {name[-1]}?.*\.crfqn, got the .*interchange\.write"
+            ):
+                one.save(path)
+    assert {path.name for path in tmp_path.iterdir()} == {"m.crfqn", "folder.crfqn"}
+
+
+def test_the_extensions_of_other_formats_are_those_of_the_table():
+    assert {*OF_OTHERS} == {suffix for row in FORMATS.values() if row.name != OWN for suffix in row.suffixes}
