@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import count
 from numbers import Integral
 
@@ -41,6 +42,7 @@ def cut_into_parts(ends: NDArray[np.integer], n_parts: int = N_PARTS) -> NDArray
     return cuts
 
 
+@cache  # the quota is in files, which take longer to read than an item to label
 def available_cores() -> int:
     """Return the number of cores that this process may use: by its affinity and by its container's quota."""
     from joblib import cpu_count

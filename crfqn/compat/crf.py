@@ -26,7 +26,7 @@ from crfqn.compat.utils import flatten
 from crfqn.data.attributes import COLLECTIONS, SEPARATOR, attributes
 from crfqn.data.labels import check_labels
 from crfqn.data.sequences import Sequences
-from crfqn.data.token_rows import PLAIN_TYPES, growing_rows
+from crfqn.data.token_rows import PLAIN_TYPES, can_be_read_again, growing_rows
 from crfqn.data.vocabulary import Vocabulary
 from crfqn.errors import InputError
 from crfqn.estimators.chain import ChainCRF
@@ -245,8 +245,15 @@ class CRF(NamedParameters, BaseEstimator):
 
     @property
     def tagger_(self) -> CrfsuiteTagger | None:
-        """The model under the names of `pycrfsuite.Tagger`; as all that follows from it, None before a fit."""
-        return CrfsuiteTagger(self._model()) if self.__sklearn_is_fitted__() else None
+        """The model under the names of `pycrfsuite.Tagger`, which stays the same until another fit; as all that follows
+        from it, None before a fit."""
+        if not self.__sklearn_is_fitted__():
+            return None
+        model = self._model()
+        weights, tagger = self.__dict__.get("_tagger", (None, None))
+        if weights is not model._fitted or not tagger.has(model):
+            self._tagger = model._fitted, CrfsuiteTagger(model)
+        return self._tagger[1]
 
     classes_ = _of_tagger(CrfsuiteTagger.labels, "The labels.")
     size_ = _of_tagger(CrfsuiteTagger.size, "Bytes of the model in CRFsuite's format.")
@@ -269,7 +276,8 @@ class CRF(NamedParameters, BaseEstimator):
         return self._modelfile
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "_modelfile"}
+        made = ("_modelfile", "_tagger")  # when it is asked for
+        return {name: value for name, value in super().__getstate__().items() if name not in made}
 
     def _model(self) -> ChainCRF:
         """Return the fitted chain; NotFittedError if there is none, and no file to read it from."""
@@ -297,6 +305,7 @@ def _encode(items: list[Any]) -> tuple[Sequences, Zeros]:
     """Return items in columns that are named by their attributes, and the entries of value 0, which CRFsuite takes for
     occurrences. Dicts and lists of strings are read as they are: a dict of attributes for each position takes longer
     than some trainings."""
+    items = items if can_be_read_again(items) else attributes(items)
     try:
         rows, vocabulary = growing_rows(items, SEPARATOR)
     except InputError:  # bytes, or positions of another kind; or an error, which is then told

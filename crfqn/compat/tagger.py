@@ -38,8 +38,13 @@ class CrfsuiteTagger(tagger.Tagger):
 
     def open(self, path: ModelSource) -> Self:
         """Open a model file of any format that has a chain."""
-        self.__dict__.pop("weights", None)
+        for name in ("weights", "_info"):
+            self.__dict__.pop(name, None)
         return super().open(path)
+
+    def has(self, model: ChainCRF) -> bool:
+        """Return whether this is the open model."""
+        return self._opened is model
 
     @staticmethod
     def _open(path: ModelSource) -> Any:
@@ -56,6 +61,10 @@ class CrfsuiteTagger(tagger.Tagger):
 
     def info(self) -> tagger.ModelInfo:
         """Return the weights by name; attributes without a weight are left out."""
+        return self._info
+
+    @cached_property
+    def _info(self) -> tagger.ModelInfo:
         labels, names, state, transition = self.weights
         rows = zip(*(column.tolist() for column in transition), strict=True)
         cells = zip(*(column.tolist() for column in state), strict=True)

@@ -100,6 +100,13 @@ class TokenRows(Items):
         return matrix
 
 
+def can_be_read_again(items: Sequence[Any]) -> bool:
+    """Return whether items are lists, and none of their positions is an iterator, which is empty the second time."""
+    if not LISTS.issuperset(map(type, items)):
+        return False
+    return not any(issubclass(kind, Iterator) for kind in {*map(type, chain.from_iterable(items))})
+
+
 def known_rows(items: Sequence[Any], pairs: Pairs, n_features: int) -> TokenRows:
     """Return items in the columns of known names; InputError names the item, the position and what came."""
     buffers = _Buffers(pairs)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.attributes import attributes
+from crfqn.data.attributes import SEPARATOR, attributes
 from crfqn.data.sequences import check_feature_names
 
 UNSEEN = -1
@@ -72,7 +72,8 @@ NO_VALUES = Columns({0: UNSEEN, 1: UNSEEN})
 class Pairs(dict[str, Columns | GrowingColumns]):
     """Map from the name of a dict's entry to the columns of its values; `columns` are those of names alone.
 
-    A pair that was met before costs no new string. Pairs of known columns find `a=b=c` under `a` and under `a=b`. Names
+    A pair that was met before costs no new string. Pairs of known columns find `a=b=c` under `a` and under `a=b`; the
+    separator may be another one. Names
     that stand for themselves are added when they are met, and up to MOST_UNKNOWN names that are not known.
     """
 
@@ -80,18 +81,18 @@ class Pairs(dict[str, Columns | GrowingColumns]):
     n_unknown = 0  # names without a column that are remembered
 
     @classmethod
-    def known(cls, columns: Columns) -> Pairs:
+    def known(cls, columns: Columns, separator: str = "=") -> Pairs:
         """Return the pairs that the names of known columns can be read as."""
         pairs = cls()
         pairs.columns = columns
         for name, column in columns.items():
-            at = name.find("=")
+            at = name.find(separator)
             while at >= 0:
                 values = pairs.get(name[:at])
                 if values is None:
                     values = pairs[name[:at]] = Columns()
                 values[name[at + 1 :]] = column
-                at = name.find("=", at + 1)
+                at = name.find(separator, at + 1)
         for name in pairs.keys() & columns.keys():
             pairs[name].update({0: UNSEEN, 1: columns[name]})
         return pairs
@@ -172,7 +173,11 @@ class Vocabulary:
     @cached_property
     def pairs(self) -> Pairs:
         """Columns by name and value."""
-        return Pairs.known(self.columns)
+        return self.pairs_of(self.columns)
+
+    def pairs_of(self, columns: Columns) -> Pairs:
+        """Return some of the columns by name and value."""
+        return Pairs.known(columns, SEPARATOR if self.has_attributes else "=")
 
     def grown(self, other: Vocabulary) -> Vocabulary:
         """Return the names, and behind them those of another vocabulary that are new; itself where nothing is new."""

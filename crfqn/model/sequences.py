@@ -566,7 +566,7 @@ class SequenceModel(Model):
         is_whole = vocabulary is None or features.size == len(vocabulary)
         if vocabulary is None or is_whole or isinstance(vocabulary, TemplateVocabulary):
             return None
-        return Pairs.known(Columns((vocabulary.names[column], column) for column in features))
+        return vocabulary.pairs_of(Columns((vocabulary.names[column], column) for column in features))
 
     def known_pairs(self, vocabulary: Vocabulary) -> Pairs:
         """Return the pairs of features that have weights: others add nothing to scores, and make look-ups slower."""

@@ -8,6 +8,8 @@ import os
 import pickle
 import random
 from collections import Counter
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pycrfsuite
@@ -199,6 +201,37 @@ def test_features_of_items_of_any_kind_are_those_of_crfsuite(kind, all_possible_
         )
 
 
+@pytest.mark.parametrize(
+    "position",
+    [
+        {"word[-3:]": "no", "word.lower()": "el", "bias": 2, "BOS": False},
+        {"word.lower()": b"el", b"bias": 1.0},
+        {"word.lower()": ["el", "el", "del"], "word": {"isupper()": 1}},
+        {"a": "b:c", "a:b": "c", "a:b:c": True, "-1": {"word.lower()": "el"}},
+        {"bias": Fraction(1, 2), "word.lower()": np.str_("el")},
+        {"bias": Decimal("0.5"), "word.lower()": "el"},
+        ["bias", "word.lower():el", "bias"],
+        {"bias", "word.lower():el"},
+    ],
+)
+def test_new_items_of_any_kind_are_those_of_their_attributes(crf, position):
+    others = {"bias": 1.0, "postag[:2]": "NC"}
+    expected = crf.model_.predict_marginals(attributes([[position, others]]))[0]
+    assert expected[0].max() < 1
+    for item in ([position, others], [iter([*position]), others] if isinstance(position, list) else []):
+        for row, new in zip(expected, crf.predict_marginals_single(item), strict=False):
+            assert [*new.values()] == row.tolist()
+
+
+def test_iterators_are_read_once():
+    """Bytes are read in a second way, for which nothing may be gone."""
+    items = [[["a"], {b"x": 1}], [["b"], {b"x": 1}]]
+    y = [["A", "X"], ["B", "X"]]
+    crf = CRF(c1=0.01).fit([[iter(["a"]), {b"x": 1}], [iter(["b"]), {b"x": 1}]], y)
+    assert crf.state_features_ == CRF(c1=0.01).fit(items, y).state_features_
+    assert crf.predict([[iter(["a"]), {b"x": 1}]]).tolist() == [["A", "X"]]
+
+
 def test_items_may_come_from_generators():
     crf = CRF(c1=0.1, c2=0.1).fit((iter(item) for item in X), (iter(labels) for labels in Y))
     assert crf.predict(iter(X)).tolist() == CRF(c1=0.1, c2=0.1).fit(X, Y).predict(X).tolist()
@@ -290,6 +323,21 @@ class TestInterface:
         assert crf.size_ == (tmp_path / "m.crfsuite").stat().st_size
         with pytest.raises(InputError, match="y: expected one of the"):
             ours.marginal("unheard of", 0)
+
+    def test_what_follows_from_the_model_is_kept_until_another_fit(self):
+        crf = CRF(c1=0.1).fit(X, Y)
+        names = ("tagger_", "state_features_", "transition_features_", "attributes_")
+        before = [getattr(crf, name) for name in names]
+        assert all(getattr(crf, name) is value for name, value in zip(names, before, strict=True))
+        crf.tagger_.set(X[0])
+        assert crf.tagger_.tag() == crf.predict_single(X[0])
+        crf.fit(X, [item[::-1] for item in Y])
+        assert crf.tagger_ is not before[0]
+        assert crf.state_features_ != before[1]
+        assert crf.state_features_ == crf.model_.state_features_
+        assert pickle.loads(pickle.dumps(crf)).transition_features_ == crf.transition_features_
+        crf.tagger_.close()
+        assert crf.tagger_.labels() == crf.classes_
 
     def test_the_file_of_the_model(self, tmp_path):
         path = tmp_path / "m.crfsuite"
