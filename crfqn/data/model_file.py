@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crfqn.atomic_write import StrPath, replace_file
-from crfqn.data.files import check_regular, read_bytes, unpack
+from crfqn.data.files import check_regular, read_bytes, safe_size, safe_source, unpack
 from crfqn.errors import DataError, DataUnavailableError, InputError, ModelFileError, ModelFileMissingError
 from crfqn.messages import describe
 
@@ -393,9 +393,9 @@ def read_whole(source: ModelSource) -> bytes:
     source = at_hand(source)
     try:
         if isinstance(source, bytes):
-            return unpack(source, shown_source(source))
+            return unpack(source, shown_source(source), safe_size(len(source)))
         check_regular(os.fspath(source))
-        return read_bytes(os.fspath(source))
+        return read_bytes(safe_source(os.fspath(source)))
     except DataUnavailableError as error:
         raise ModelFileMissingError(str(error)) from error
     except DataError as error:

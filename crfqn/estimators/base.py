@@ -33,6 +33,7 @@ from crfqn.model.weights import (
     Axes,
     AxisMatch,
     FittedMatrix,
+    Same,
     joined_weights,
     match,
     print_start,
@@ -139,9 +140,7 @@ class SparseLinearModel(Estimator):
 
     def _weights(self) -> SparseWeights:
         """Return the weights of the fitted attributes, zeros left out."""
-        return self._sparse_weights(
-            self, AxisMatch(np.arange(self._n_states), np.arange(self.n_features_in_))
-        )
+        return self._sparse_weights(self, AxisMatch(np.arange(self._n_states), Same()))
 
     @property
     def _n_columns(self) -> int:

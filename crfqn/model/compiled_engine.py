@@ -74,6 +74,9 @@ class Scorer(NamedTuple):
         if arrays is None:
             return None
         row_ends, columns, _ = arrays
+        if coef.narrow is not None:
+            columns = coef.narrowed(columns)
+            arrays, coef = arrays._replace(columns=columns), coef.narrow
         heads, states, places = coef.by_feature
         weights = np.require(coef.values, np.float64, ["C", "W"])
         if columns.size > weights.size:

@@ -33,10 +33,10 @@ class ModelContent:
 
 # In size. Scores, sums of weights times features, stay finite with room for their squares where features are as large
 # as they may be (`data.items.LARGEST_VALUE`); what a training finds is smaller by far.
-LARGEST_WEIGHT = 1e100
-LARGEST_TABLE = (
-    2**28
-)  # letters of all labels, each as long as the longest, as an array of numpy keeps them: 1 GB
+LARGEST_WEIGHT = 1e30
+# Numbers of an array that a small file may stand for: letters of all labels, each as long as the longest, as numpy
+# keeps them (64 MB), and transitions from label to label (128 MB). What a file names one by one may be more.
+LARGEST_TABLE = 1 << 24
 CHAIN, FLAT, CLASSIFIER, TAXONOMY = "chain-crf", "multiclass-crf", "multiclass-classifier", "taxonomy-crf"
 WEIGHT_TYPES = ("float64", "float32")
 VALUE_STARTS, CRFSUITE_NAMING = "feature_value_start", "crfsuite"
@@ -118,7 +118,9 @@ def add_labels(content: ModelContent, labels: NDArray) -> None:
 def read_labels(file: ModelFile, n_classes: int) -> NDArray:
     """Return the labels that `add_labels` stored; ModelFileError unless they are `n_classes`, distinct and finite."""
     names = file.strings.get("classes")
-    if names is not None and len(names) * max(map(len, names), default=0) > LARGEST_TABLE:
+    if names is not None and len(names) * max(map(len, names), default=0) > max(
+        LARGEST_TABLE, 16 * sum(map(len, names))
+    ):
         raise ModelFileError(
             f"{file.path}: classes: expected shorter labels, one has {max(map(len, names)):,} letters"
         )
@@ -174,6 +176,17 @@ def read_vocabulary(file: ModelFile) -> Vocabulary | None:
 def read_size(file: ModelFile, n_states: int) -> int:
     """Return the number of features; ModelFileError where weights of so many states could not be numbered by int64."""
     return file.count("n_features", most=(2**63 - 1) // max(n_states, 1) - n_states - 1)
+
+
+def check_transitions(file: ModelFile, n_states: int) -> None:
+    """Raise ModelFileError for a chain of so many labels that the weights of its transitions would take much more
+    memory than its file."""
+    most = max(LARGEST_TABLE, 16 * sum(array.size for array in file.arrays.values()))
+    if n_states**2 > most:
+        raise ModelFileError(
+            f"{file.path}: n_classes: expected at most {int(most**0.5):,} labels of a chain with so few weights, got "
+            f"{n_states:,}"
+        )
 
 
 def read_names(file: ModelFile, n_features: int) -> list[str] | None:

@@ -43,6 +43,7 @@ from crfqn.model.content import (
     add_matrix,
     add_rules,
     add_vocabulary,
+    check_transitions,
     read_dense,
     read_entries,
     read_labels,
@@ -105,6 +106,7 @@ class SequenceModel(Model):
     def of_file(cls, file: ModelFile) -> Self:
         """Return the model of a file's content; ModelFileError, or another error, where it does not fit together."""
         n_states, settings = file.count("n_classes", 1), file.table("settings")
+        check_transitions(file, n_states)
         n_features = read_size(file, n_states)
         classes, vocabulary = read_labels(file, n_states), read_vocabulary(file)
         if vocabulary is not None and len(vocabulary) != n_features:

@@ -35,6 +35,7 @@ MOST_NUMBERS = (
 )  # of a dense table by feature, 8 MB: sums of its rows are sooner done than of single weights
 FEW_STATES, SOME = 64, 0.125  # where a row has few numbers, or so many of them are weights
 TOGETHER = 1 << 17  # numbers of the rows of such a table that are summed at a time
+FEW_FEATURES, WIDE = 1 << 22, 16  # 32 MB of numbers by feature; times the number of weights
 MOSTLY = 0.5  # share of the features: from there on all columns are multiplied as they lie, instead of a copy of some
 
 
@@ -152,6 +153,22 @@ class WeightMatrix:
         return np.unique(self.columns).astype(np.int64)
 
     @cached_property
+    def narrow(self) -> WeightMatrix | None:
+        """The weights in columns of the features that have one, where arrays over all features would be much larger
+        than the weights, such as of a file that names 2^31 features and has a few; else None."""
+        if self.shape[1] <= max(FEW_FEATURES, WIDE * self.values.size):
+            return None
+        columns = np.searchsorted(self.features, self.columns)
+        return WeightMatrix(self.values, columns, self.row_ends, (self.n_states, self.features.size))
+
+    def narrowed(self, columns: NDArray[np.integer]) -> NDArray[np.integer]:
+        """Return the columns in `narrow` of some features, UNSEEN for those without a weight."""
+        if not self.features.size:
+            return np.full_like(columns, UNSEEN)
+        places = np.minimum(np.searchsorted(self.features, columns), self.features.size - 1)
+        return np.where(self.features[places] == columns, places, UNSEEN).astype(columns.dtype)
+
+    @cached_property
     def by_feature(self) -> ByFeature:
         """The order of the weights by feature: O(F + weights)."""
         order = np.argsort(self.columns, kind="stable")
@@ -196,12 +213,17 @@ class WeightMatrix:
 
     def entries(self) -> Entries:
         """Return the weights by feature."""
+        if self.narrow is not None:
+            entries = self.narrow.entries()
+            return entries._replace(columns=self.features[entries.columns])
         _, states, places = self.by_feature
         return Entries(self.values[places], states.astype(np.int64), self.columns[places].astype(np.int64))
 
     def scores(self, rows: Rows, intercept: Vector | None = None) -> Vector:
         """Return the scores of positions, float64 (N, K), intercept (K,) + weights x features; InputError for a value
         that is not finite."""
+        if self.narrow is not None:
+            return self.narrow.scores(rows._replace(columns=self.narrowed(rows.columns)), intercept)
         is_dense = self._row_table is not None and not rows.values.size
         most = max(TOGETHER // self.n_states, 1) if is_dense else STRETCH
         if rows.columns.size <= most:
@@ -210,6 +232,11 @@ class WeightMatrix:
 
     def terms(self, rows: Rows, position: int) -> tuple[Vector, NDArray[np.integer], NDArray[np.int64]]:
         """Return what a position's scores are sums of: weights times values, and the state and feature of each."""
+        if self.narrow is not None:
+            narrow_rows = rows.cut(position, position + 1)
+            narrow_rows = narrow_rows._replace(columns=self.narrowed(narrow_rows.columns))
+            terms, states, features = self.narrow.terms(narrow_rows, 0)
+            return terms, states, self.features[features]
         _, columns, values = _sorted(rows.cut(position, position + 1))
         counts, places = self._places(columns)
         weights, states, _, _ = self._sorted_weights
@@ -353,13 +380,20 @@ class Axes:
     features: Sequence[Any] | None
 
 
+class Same:
+    """The numbers of the features of a model that is matched with itself, which takes no memory."""
+
+    def __getitem__(self, numbers: NDArray[np.integer]) -> NDArray[np.int64]:
+        return np.asarray(numbers, np.int64)
+
+
 @dataclass(frozen=True, eq=False)
 class AxisMatch:
     """Labels (`rows`) and features (`columns`) that two models have in common: of each old one its number among the
     new, -1 for those that are gone."""
 
     rows: NDArray[np.int64]
-    columns: NDArray[np.int64]
+    columns: Any  # an array, or `Same`
 
     def entries(self, matrix: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Return rows, columns and values of the weights (labels x features) that stay, at their new places."""

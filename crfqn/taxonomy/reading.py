@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crfqn.data.files import blank_parted, text_lines
+from crfqn.data.files import blank_parted, safe_source, text_lines
 from crfqn.data.json_text import parse_json
 from crfqn.errors import DataError, InputError
 from crfqn.messages import describe, shorten
@@ -208,7 +208,7 @@ def read_taxonomy_file(path: str | Path, separator: str = "/") -> LabelTree:
     DataError
         The file cannot be read, or holds no taxonomy: file, nodes and, but for a cycle over several lines, the line.
     """
-    lines = [(number, line.strip(" \t")) for number, line in text_lines(path)]
+    lines = [(number, line.strip(" \t")) for number, line in text_lines(safe_source(path))]
     text = "\n".join(line for _, line in lines).lstrip("\n")
     if text.startswith(("{", "[")):
         return _of_json(path, text)
